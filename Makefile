@@ -1,0 +1,54 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Extra words for pytest, e.g. make test PYTEST="-k federation".
+PYTEST ?=
+
+.PHONY: demo test pytest lint format bench docs clean help
+
+help:
+	@echo "make demo    the four schemes on the paper's small instance: scoreboards, plot, report"
+	@echo "make test    lint, types and all tests"
+	@echo "make bench   speed and memory, as ratios against a stated yardstick"
+	@echo "make lint    ruff and mypy        make format   ruff format"
+	@echo "make docs    build the documentation site into site/"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,rl,docs]"
+	@touch $@ $(VENV)/.core
+
+demo: $(VENV)/.core
+	$(BIN)/clustered-bai demo --out out/demo
+
+test: lint pytest
+
+pytest: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 $(PYTEST)
+
+# mypy does not follow an editable install into the two mapped folders: it checks a built copy.
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf build/typed
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/typed .
+	$(BIN)/mypy
+
+format: $(VENV)/.test
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.test
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf build dist out site .pytest_cache .mypy_cache .ruff_cache *.egg-info

@@ -1,0 +1,67 @@
+"""Best-arm identification for clustered bandits: environments, policies, and a harness that judges them.
+
+Importing the package registers the environments with Gymnasium. Heavy parts (the harness, plots, data sets) are loaded
+when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from clustered_bandit_gym.federation import Block, BudgetExceeded, Federation, Judgement, PlayOver
+from clustered_bandit_gym.instance import Instance, Problem
+from clustered_bandit_gym.ledger import ArmIndex, ArmSet, Flag, Ledger, Payload, Reals
+from clustered_bandit_gym.policy import Policy, StepPolicy
+from clustered_bandit_gym.rewards import Bernoulli, Categorical, Gaussian, RewardModel
+
+__version__ = "0.1.0"
+
+#: First element of an action: pull an arm at an agent, or stop and recommend.
+PULL, STOP = 0, 1
+
+_LAZY = {
+    "datasets": "clustered_bandit_gym.datasets",
+    "generators": "clustered_bandit_gym.generators",
+    "policies": "clustered_bandit_gym.policies",
+    "theory": "clustered_bandit_gym.theory",
+}
+
+if TYPE_CHECKING:
+    from clustered_bandit_gym import datasets, generators, policies, theory
+
+__all__ = [
+    "PULL",
+    "STOP",
+    "ArmIndex",
+    "ArmSet",
+    "Bernoulli",
+    "Block",
+    "BudgetExceeded",
+    "Categorical",
+    "Federation",
+    "Flag",
+    "Gaussian",
+    "Instance",
+    "Judgement",
+    "Ledger",
+    "Payload",
+    "PlayOver",
+    "Policy",
+    "Problem",
+    "Reals",
+    "RewardModel",
+    "StepPolicy",
+    "datasets",
+    "generators",
+    "policies",
+    "theory",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        target, _, attribute = _LAZY[name].partition(":")
+        module = import_module(target)
+        return getattr(module, attribute) if attribute else module
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

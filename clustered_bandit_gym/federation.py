@@ -1,0 +1,372 @@
+"""One play: the simulator, the channel between centre and agents, and the judge.
+
+What a local program returns is what is sent, and what is sent is billed: a policy cannot forget to count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from clustered_bandit_gym.instance import Instance, Problem
+from clustered_bandit_gym.ledger import Ledger, Payload, bits_for
+from clustered_bandit_gym.rewards import Floats, Ints
+
+#: Largest number of pulls of one arm in one go: whole numbers up to here are exact in float64.
+MAX_TIMES = 2**53
+#: Largest number of pulls in one play: counts are int64.
+MAX_PULLS = 2**62
+#: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a cache.
+BLOCK_CELLS = 2**17
+
+
+class BudgetExceeded(RuntimeError):
+    """The next pulls would exceed `max_pulls`. Nothing was drawn."""
+
+
+class PlayOver(RuntimeError):
+    """Something was asked of a play that has stopped."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The judge's row at the end of a play.
+
+    Attributes:
+        correct: every agent's recommendation is a best arm of its cluster.
+        agent_correct: (N,) booleans.
+        arms: (N,) what was recommended.
+        clustering_errors: agents grouped with others of another cluster; None if the policy reported no clusters.
+        arm_errors: wrong agents that were grouped rightly; None likewise.
+    """
+
+    correct: bool
+    agent_correct: np.ndarray
+    arms: Ints
+    clustering_errors: int | None
+    arm_errors: int | None
+
+    @property
+    def wrong_agents(self) -> int:
+        return int(self.agent_correct.size - self.agent_correct.sum())
+
+
+class Federation:
+    """A centre and N agents playing one instance.
+
+    Args:
+        instance: the truth; no public attribute leads back to it.
+        problem: what the learner is told.
+        seed: int, `SeedSequence` or None. Rewards and the policy's own randomness (`rng`) are separate streams.
+        max_pulls: pulls beyond this raise `BudgetExceeded` before they are drawn.
+        c_b, c_r, itemise: prices and detail of the ledger.
+
+    Public: `problem`, `agents` (all ids), `rng`, `ledger`, `pulls`, `pulls_per_agent`, `pulls_by_phase`, `rounds`
+    (exchanges between centre and agents), `judgement` (after `stop`).
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        problem: Problem,
+        seed: int | np.random.SeedSequence | None = None,
+        *,
+        max_pulls: int | None = None,
+        c_b: float = 1.0,
+        c_r: float = 32.0,
+        itemise: bool = False,
+    ) -> None:
+        if (problem.n_agents, problem.n_arms) != (instance.n_agents, instance.n_arms):
+            raise ValueError(
+                f"the problem is for {problem.n_agents} agents and {problem.n_arms} arms, "
+                f"the instance has {instance.n_agents} and {instance.n_arms}"
+            )
+        if max_pulls is not None and max_pulls < 1:
+            raise ValueError(f"max_pulls must be at least 1 (or None), got {max_pulls}")
+        root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        # Children by key, not by spawn(): spawn() counts, and a seed sequence used twice would give other streams.
+        noise, policy = (np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, key)) for key in (0, 1))
+        self._instance = instance
+        self._noise = np.random.default_rng(noise)
+        self.rng = np.random.default_rng(policy)
+        self.problem = problem
+        self.agents: Ints = np.arange(instance.n_agents)
+        self.ledger = Ledger(c_b, c_r, itemise)
+        self.max_pulls = MAX_PULLS if max_pulls is None else min(int(max_pulls), MAX_PULLS)
+        self.pulls = 0
+        self.pulls_per_agent: Ints = np.zeros(instance.n_agents, dtype=np.int64)
+        self.pulls_by_phase: dict[str, int] = {}
+        self.rounds = 0
+        self.judgement: Judgement | None = None
+        self._phase = "play"
+        self._memory: dict[str, np.ndarray] = {}
+        self._labels: Ints | None = None
+        self._step: Callable[[int, int], float] | None = None  # set for stepwise plays: one pull through an env
+
+    # --- centre ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Pulls and messages inside are counted under `name`; an inner phase takes over until it ends."""
+        before, self._phase = self._phase, str(name)
+        try:
+            yield
+        finally:
+            self._phase = before
+
+    def local(
+        self,
+        agents: ArrayLike,
+        program: Callable[..., Payload | Sequence[Payload] | None],
+        down: Payload | Sequence[Payload] = (),
+    ) -> Any:
+        """Run `program` at `agents` and hand what it returns to the centre.
+
+        `down` is sent to each agent first. `program(block, *values)` gets a `Block` of the agents and, for each payload
+        of `down`, its values with one row per agent; it must treat rows independently, since large sets of agents run
+        block after block. The payloads it returns are billed per agent.
+
+        Returns:
+            The values of the returned payload, one row per agent in the order of `agents`; a tuple of such arrays if
+            the program returns several; None if it returns none.
+        """
+        self._check_open()
+        agents = self._agent_ids(agents)
+        sent = (down,) if isinstance(down, Payload) else tuple(down)
+        tables = [payload.rows(agents.size) for payload in sent]
+        for payload in sent:
+            self.ledger.bill(self._phase, "down", payload, agents)
+        size = max(1, BLOCK_CELLS // self.problem.n_arms)
+        received: list[tuple[np.ndarray, ...]] = []
+        single = spoke = False
+        for start in range(0, agents.size, size):
+            part = slice(start, start + size)
+            block = Block(self, agents[part])
+            answer = program(block, *(table[part] for table in tables))
+            single = isinstance(answer, Payload)
+            payloads = (answer,) if isinstance(answer, Payload) else tuple(answer or ())
+            for payload in payloads:
+                if not isinstance(payload, Payload):
+                    raise TypeError(
+                        f"a local program returns payloads (ArmIndex, ArmSet, Reals, Flag), got {payload!r}"
+                    )
+                self.ledger.bill(self._phase, "up", payload, block.agents)
+            spoke = spoke or bool(payloads)
+            received.append(tuple(payload.rows(len(block)) for payload in payloads))
+        if sent or spoke:
+            self.rounds += 1
+        if not received or not received[0]:
+            return None
+        joined = tuple(parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in zip(*received, strict=True))
+        return joined[0] if single else joined
+
+    def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
+        """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and get the averages.
+
+        Billed per row: ⌈log2 K⌉ + ⌈log2 times⌉ bits down, one real up.
+        """
+        self._check_open()
+        ids, arm_ids = self._agent_ids(agents, vector=False), self._arm_ids(arms)
+        counts = _whole_times(times)
+        averages = self._draw(ids, arm_ids, counts)
+        rows = averages.size
+        if rows:
+            to_whom = np.broadcast_to(ids, averages.shape).ravel()
+            arm_bits = bits_for(self.problem.n_arms)
+            bits: Any
+            if isinstance(counts, int):
+                bits = arm_bits + bits_for(counts)
+            else:
+                # ⌈log2 n⌉ is the bit length of n − 1, which frexp gives exactly below 2**53.
+                bits = np.broadcast_to(arm_bits + np.frexp(counts - 1.0)[1], averages.shape).ravel()
+            self.ledger.record(self._phase, "down", "order", to_whom, bits, 0)
+            self.ledger.record(self._phase, "up", "real", to_whom, 0, 1)
+            self.rounds += 1
+        return averages
+
+    def report_clusters(self, labels: ArrayLike) -> None:
+        """Tell the judge which agents the policy holds for equal: (N,) integers, any names. Costs and changes nothing;
+        with it the judge tells clustering errors from arm errors."""
+        vector = np.asarray(labels)
+        if vector.shape != self.agents.shape or vector.dtype.kind not in "iu":
+            raise ValueError(f"cluster labels are {self.agents.size} integers, got {vector.dtype} {vector.shape}")
+        self._labels = vector.astype(np.int64)
+
+    def stop(self, arms: ArrayLike) -> Judgement:
+        """End the play with one arm per agent (N,); returns the judge's row."""
+        self._check_open()
+        arm_ids = self._arm_ids(arms)
+        if arm_ids.shape != self.agents.shape:
+            raise ValueError(f"stop needs one arm for each of the {self.agents.size} agents, got shape {arm_ids.shape}")
+        truth = self._instance
+        right = truth.is_best[truth.clusters, arm_ids]
+        misplaced = arm_errors = None
+        if self._labels is not None:
+            lost = _misplaced(self._labels, truth.clusters)
+            misplaced, arm_errors = int(lost.sum()), int((~right & ~lost).sum())
+        self.judgement = Judgement(bool(right.all()), right, arm_ids.copy(), misplaced, arm_errors)
+        return self.judgement
+
+    # --- drawing -----------------------------------------------------------------------------------------------------
+
+    def _draw(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
+        """Averages of `times` pulls; counts them. The one place where rewards come from."""
+        shape = np.broadcast_shapes(agents.shape, arms.shape, np.shape(times))
+        rows = int(np.prod(shape, dtype=np.int64))
+        if rows == 0:
+            return np.empty(shape)
+        if isinstance(times, int):
+            total = rows * times
+        else:
+            # The float sum cannot overflow and is far more precise than the limit it is compared with.
+            rough = float(times.sum(dtype=np.float64)) * (rows / times.size)
+            total = int(times.sum()) * (rows // times.size) if rough < MAX_PULLS else int(rough)
+        if self.pulls + total > self.max_pulls:
+            raise BudgetExceeded(
+                f"{self.pulls:,} pulls made; {total:,} more would exceed max_pulls = {self.max_pulls:,}"
+            )
+        if self._step is not None:
+            return self._draw_stepwise(agents, arms, times, shape)
+        instance = self._instance
+        averages = instance.rewards.average(self._noise, instance.means, instance.clusters[agents], arms, times)
+        self._count(agents, times, shape, total)
+        return averages
+
+    def _draw_one(self, agent: int, arm: int) -> float:
+        """One pull, from plain ints already checked: the fast path of `env.step`."""
+        if self.pulls >= self.max_pulls:
+            raise BudgetExceeded(f"{self.pulls:,} pulls made; max_pulls = {self.max_pulls:,}")
+        instance = self._instance
+        rewards = instance.rewards
+        sample = rewards.single(instance.means, instance.clusters[agent], arm, rewards.noise(self._noise))
+        self.pulls += 1
+        self.pulls_per_agent[agent] += 1
+        self.pulls_by_phase[self._phase] = self.pulls_by_phase.get(self._phase, 0) + 1
+        return float(sample)
+
+    def _draw_stepwise(self, agents: Ints, arms: Ints, times: Ints | int, shape: tuple[int, ...]) -> Floats:
+        step = self._step
+        assert step is not None
+        ids, arm_ids, counts = (np.broadcast_to(x, shape).ravel().tolist() for x in (agents, arms, times))
+        sums = [sum(step(i, k) for _ in range(n)) / n for i, k, n in zip(ids, arm_ids, counts, strict=True)]
+        return np.array(sums).reshape(shape)
+
+    def _count(self, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int) -> None:
+        self.pulls += total
+        self.pulls_by_phase[self._phase] = self.pulls_by_phase.get(self._phase, 0) + total
+        per_agent = self.pulls_per_agent
+        if isinstance(times, int) and agents.ndim == 2 and agents.shape[1] == 1 and len(shape) == 2:
+            np.add.at(per_agent, agents[:, 0], times * shape[1])
+        elif isinstance(times, int):
+            flat = agents.ravel() if agents.shape == shape else np.broadcast_to(agents, shape).ravel()
+            if flat.size * 4 < per_agent.size:
+                np.add.at(per_agent, flat, times)
+            else:
+                per_agent += np.bincount(flat, minlength=per_agent.size) * times
+        else:
+            np.add.at(per_agent, np.broadcast_to(agents, shape).ravel(), np.broadcast_to(times, shape).ravel())
+
+    # --- checks ------------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self.judgement is not None:
+            raise PlayOver("this play has stopped; make a new Federation (or reset the environment)")
+
+    def _agent_ids(self, agents: ArrayLike, vector: bool = True) -> Ints:
+        ids = _indices(agents, self.problem.n_agents, "agent")
+        if vector and ids.ndim != 1:
+            raise ValueError(f"agents must be a vector of ids, got shape {ids.shape}")
+        return ids
+
+    def _arm_ids(self, arms: ArrayLike) -> Ints:
+        return _indices(arms, self.problem.n_arms, "arm")
+
+
+class Block:
+    """Agents that run a local program side by side; rows 0..n−1 are `agents`. Lives as long as the program runs."""
+
+    def __init__(self, federation: Federation, agents: Ints) -> None:
+        self._federation = federation
+        self.agents = agents
+        self.problem = federation.problem
+
+    def __len__(self) -> int:
+        return int(self.agents.size)
+
+    def pull(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
+        """Average of `times` fresh pulls of `arms` at the agents of `rows` (integer arrays that broadcast).
+
+        A grid `pull(rows[:, None], arms[None, :], n)` is the fastest form.
+        """
+        fed = self._federation
+        ids = self.agents[_indices(rows, len(self), "row")]
+        return fed._draw(ids, fed._arm_ids(arms), _whole_times(times))
+
+    def pull_grid(self, times: int) -> Floats:
+        """Average of `times` fresh pulls of every arm at every agent of the block: (n, K)."""
+        arms = np.arange(self.problem.n_arms)[None, :]
+        return self._federation._draw(self.agents[:, None], arms, _whole_times(times))
+
+    def save(self, name: str, values: np.ndarray) -> None:
+        """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not sent."""
+        memory = self._federation._memory
+        if name not in memory or memory[name].shape[1:] != values.shape[1:] or memory[name].dtype != values.dtype:
+            memory[name] = np.zeros((self.problem.n_agents, *values.shape[1:]), dtype=values.dtype)
+        memory[name][self.agents] = values
+
+    def load(self, name: str) -> np.ndarray:
+        """What these agents saved under `name`: (n, ...), zeros where an agent saved nothing."""
+        memory = self._federation._memory
+        if name not in memory:
+            raise KeyError(f"no agent has saved {name!r}")
+        return memory[name][self.agents]
+
+
+def _indices(values: ArrayLike, size: int, what: str) -> Ints:
+    ids = np.asarray(values)
+    if ids.dtype.kind not in "iu":
+        if ids.size:
+            raise ValueError(f"{what} indices must be integers, got {ids.dtype}")
+        ids = ids.astype(np.int64)
+    if ids.size and (ids.min() < 0 or ids.max() >= size):
+        bad = ids[(ids < 0) | (ids >= size)].flat[0]
+        raise ValueError(f"{what} {bad} is out of range: {what}s run from 0 to {size - 1}")
+    return ids.astype(np.int64, copy=False)
+
+
+def _whole_times(times: ArrayLike) -> Ints | int:
+    if isinstance(times, int | np.integer) and not isinstance(times, bool):
+        low = high = int(times)
+        counts: Ints | int = low
+    else:
+        array = np.asarray(times)
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"times must be whole numbers, got {array.dtype}")
+        if array.size == 0:
+            return array.astype(np.int64)
+        low, high = int(array.min()), int(array.max())
+        counts = int(array) if array.ndim == 0 else array.astype(np.int64, copy=False)
+    if low < 1:
+        raise ValueError(f"an arm is pulled at least once: times must be >= 1, got {low}")
+    if high > MAX_TIMES:
+        raise BudgetExceeded(f"{high:,} pulls of one arm in one go; at most {MAX_TIMES:,} can be counted exactly")
+    return counts
+
+
+def _misplaced(labels: Ints, clusters: Ints) -> np.ndarray:
+    """(N,) booleans: the agent's true cluster is not the most frequent one of its label."""
+    _, label = np.unique(labels, return_inverse=True)
+    # Distinct (label, cluster) pairs rather than a table of all of them: labels may be as many as agents.
+    pairs, index, counts = np.unique(
+        np.stack([label, clusters], axis=1), axis=0, return_inverse=True, return_counts=True
+    )
+    order = np.lexsort((pairs[:, 1], -counts, pairs[:, 0]))
+    first = np.unique(pairs[order, 0], return_index=True)[1]
+    majority = pairs[order][first, 1]
+    del index
+    return majority[label] != clusters

@@ -1,0 +1,61 @@
+"""The two kinds of player."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clustered_bandit_gym.federation import Federation
+
+
+class _Player(ABC):
+    """What both kinds share: a name for the scoreboard, and settings that can be printed and hashed."""
+
+    #: Short name for tables and the command line; the class name if not set.
+    name: ClassVar[str] = ""
+    #: What the policy promises, one line; "none" for a heuristic.
+    guarantee: ClassVar[str] = "none stated"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The policy's settings as plain values: by default its public instance attributes."""
+        return {key: value for key, value in sorted(vars(self).items()) if not key.startswith("_")}
+
+    @property
+    def label(self) -> str:
+        """Name and the settings that differ from the defaults, e.g. ``bai-cl:confidence=certified``."""
+        own = self.name or type(self).__name__
+        try:
+            defaults = type(self)().settings
+        except TypeError:
+            defaults = {}
+        changed = [f"{key}={value}" for key, value in self.settings.items() if defaults.get(key, object()) != value]
+        return ":".join([own, ",".join(changed)]) if changed else own
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{key}={value!r}" for key, value in self.settings.items())
+        return f"{type(self).__name__}({inside})"
+
+
+class Policy(_Player):
+    """A learner that runs at the centre of a `Federation`.
+
+    Configured by how it works, never by the instance: N, K, M, δ, η, η1 and σ come with `federation.problem`.
+    """
+
+    @abstractmethod
+    def solve(self, federation: Federation) -> np.ndarray:
+        """Play until done and return an arm for every agent: integers (N,)."""
+
+
+class StepPolicy(_Player):
+    """A learner that plays the plain Gymnasium loop, one action at a time."""
+
+    def reset(self, info: dict[str, Any], seed: int | None = None) -> None:  # noqa: B027 (optional hook)
+        """Called after `env.reset` with its `info`: the problem as plain numbers. `seed` is for own randomness."""
+
+    @abstractmethod
+    def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:
+        """The next action: `(cbg.PULL, (agent, arm))` or `(cbg.STOP, arms)`."""

@@ -1,0 +1,254 @@
+"""Reward models: the law of one pull, and of the average of n pulls drawn in one go.
+
+Every model answers three questions for rows (cluster, arm, number of pulls):
+
+* `average`: the mean of n independent pulls. The *sum* of n pulls has a law that is known in closed form (normal,
+  binomial, multinomial), so it is one draw whatever n is, exact in law; dividing by n gives the average.
+* `single` with `noise`: one pull as a function of one base variate. `noise(rng, n)` is the same stream whether it is
+  asked for one by one or in bulk, which lets a batched simulator reproduce a step-by-step one draw for draw.
+* `sigma`: a constant such that E exp(t(X − EX)) ≤ exp(σ²t²/2) for every arm: sub-Gaussian in the
+  moment-generating sense, which is what Hoeffding's constants need.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class RewardModel(ABC):
+    """The law of the rewards, given the matrix of means (M, K) that an `Instance` holds."""
+
+    sigma: float
+
+    @abstractmethod
+    def check_means(self, means: Floats | None) -> Floats:
+        """The means (M, K) of the model, from what the user gave; `ValueError` where the two disagree."""
+
+    @abstractmethod
+    def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
+        """Average of `times` pulls of `arms` in `clusters` (integer arrays that broadcast): a float array.
+
+        `means` is the (M, K) matrix of the instance.
+        """
+
+    @abstractmethod
+    def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
+        """Base variates for `single`: a float array (size,), or one float for None; the same stream either way."""
+
+    @abstractmethod
+    def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
+        """One pull of each (cluster, arm), as a function of its base variate. Same shape as `noise`."""
+
+    @abstractmethod
+    def kl(self, means: Floats, a: int, b: int) -> Floats:
+        """Kullback–Leibler divergence of one pull, arm by arm, from cluster a to cluster b: (K,)."""
+
+    @abstractmethod
+    def kl_to_mean(self, means: Floats, cluster: int, arm: int, mean: float) -> float:
+        """Least divergence from the law of (cluster, arm) to one of the same family whose mean is at least `mean`."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and arrays that `from_dict` turns back into the model."""
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> RewardModel:
+        kind = data["kind"]
+        if kind == "gaussian":
+            return Gaussian(float(data["sigma"]))
+        if kind == "bernoulli":
+            return Bernoulli()
+        if kind == "categorical":
+            return Categorical(np.asarray(data["support"]), np.asarray(data["probabilities"]))
+        raise ValueError(f"unknown reward model {kind!r}; known: gaussian, bernoulli, categorical")
+
+
+def _need_means(means: Floats | None, model: str) -> Floats:
+    if means is None:
+        raise ValueError(f"{model} rewards need the means: an array (clusters, arms)")
+    return means
+
+
+@dataclass(frozen=True)
+class Gaussian(RewardModel):
+    """Normal rewards with standard deviation `sigma` around the mean; 0 gives noiseless rewards."""
+
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.sigma) and self.sigma >= 0):
+            raise ValueError(f"sigma must be a finite number >= 0, got {self.sigma}")
+
+    def check_means(self, means: Floats | None) -> Floats:
+        return _need_means(means, "Gaussian")
+
+    def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
+        # In place from here on: on a grid of agents and arms the draw itself is most of the time.
+        shape = np.broadcast_shapes(clusters.shape, arms.shape, np.shape(times))
+        out = rng.standard_normal(shape)
+        out *= self.sigma / np.sqrt(times)
+        out += _gather(means, clusters, arms)
+        return out
+
+    def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
+        return rng.standard_normal(size)
+
+    def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
+        return means[clusters, arms] + self.sigma * noise
+
+    def kl(self, means: Floats, a: int, b: int) -> Floats:
+        difference = means[a] - means[b]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(difference == 0, 0.0, difference**2 / (2 * self.sigma**2))
+
+    def kl_to_mean(self, means: Floats, cluster: int, arm: int, mean: float) -> float:
+        gap = max(0.0, mean - float(means[cluster, arm]))
+        if gap == 0:
+            return 0.0
+        return gap**2 / (2 * self.sigma**2) if self.sigma > 0 else np.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "gaussian", "sigma": self.sigma}
+
+
+@dataclass(frozen=True)
+class Bernoulli(RewardModel):
+    """Rewards 0 or 1; the mean is the probability of 1. σ = 1/2 by Hoeffding's lemma."""
+
+    sigma: float = field(default=0.5, init=False)
+
+    def check_means(self, means: Floats | None) -> Floats:
+        means = _need_means(means, "Bernoulli")
+        if np.any((means < 0) | (means > 1)):
+            raise ValueError("Bernoulli means are probabilities: every one must lie in [0, 1]")
+        return means
+
+    def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
+        return rng.binomial(times, _gather(means, clusters, arms)) / times
+
+    def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
+        return rng.random(size)
+
+    def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
+        return np.where(noise < means[clusters, arms], 1.0, 0.0)
+
+    def kl(self, means: Floats, a: int, b: int) -> Floats:
+        from scipy.special import rel_entr
+
+        p, q = means[a], means[b]
+        return rel_entr(p, q) + rel_entr(1 - p, 1 - q)
+
+    def kl_to_mean(self, means: Floats, cluster: int, arm: int, mean: float) -> float:
+        from scipy.special import rel_entr
+
+        p = float(means[cluster, arm])
+        return float(rel_entr(p, mean) + rel_entr(1 - p, 1 - mean)) if mean > p else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "bernoulli"}
+
+
+@dataclass(frozen=True, eq=False)
+class Categorical(RewardModel):
+    """Rewards on a finite support, a law of its own for every cluster and arm.
+
+    Args:
+        support: (S,) the values a reward can take, increasing.
+        probabilities: (M, K, S) each row sums to one.
+    """
+
+    support: Floats
+    probabilities: Floats
+    sigma: float = field(init=False)
+    _cumulative: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        support = np.array(self.support, dtype=np.float64)
+        p = np.array(self.probabilities, dtype=np.float64)
+        if support.ndim != 1 or support.size < 1 or not np.all(np.isfinite(support)):
+            raise ValueError("support must be a vector of finite numbers")
+        if np.any(np.diff(support) <= 0):
+            raise ValueError("support must be strictly increasing")
+        if p.ndim != 3 or p.shape[2] != support.size:
+            raise ValueError(f"probabilities must have shape (clusters, arms, {support.size}), got {p.shape}")
+        if not np.all(np.isfinite(p)) or np.any(p < 0):
+            raise ValueError("probabilities must be finite and not negative")
+        off = np.abs(p.sum(axis=2) - 1)
+        if np.any(off > 1e-9):
+            m, k = np.unravel_index(int(off.argmax()), off.shape)
+            raise ValueError(f"probabilities of cluster {m}, arm {k} sum to {p[m, k].sum():.6g}, not to 1")
+        p /= p.sum(axis=2, keepdims=True)
+        cumulative = np.cumsum(p, axis=2)
+        cumulative[:, :, -1] = 1.0
+        for array in (support, p, cumulative):
+            array.setflags(write=False)
+        object.__setattr__(self, "support", support)
+        object.__setattr__(self, "probabilities", p)
+        # Hoeffding's lemma: a variable on an interval of length L is L/2-sub-Gaussian.
+        object.__setattr__(self, "sigma", float(support[-1] - support[0]) / 2)
+        object.__setattr__(self, "_cumulative", cumulative)
+
+    def check_means(self, means: Floats | None) -> Floats:
+        own = self.probabilities @ self.support
+        if means is not None and (means.shape != own.shape or not np.allclose(means, own, rtol=0, atol=1e-9)):
+            raise ValueError("the means given are not those of the categorical laws; leave them out")
+        return own
+
+    def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
+        shape = np.broadcast_shapes(clusters.shape, arms.shape, np.shape(times))
+        clusters, arms = np.broadcast_to(clusters, shape), np.broadcast_to(arms, shape)
+        counts = rng.multinomial(np.broadcast_to(times, shape), self.probabilities[clusters, arms])
+        return (counts @ self.support) / times
+
+    def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
+        return rng.random(size)
+
+    def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
+        index = np.sum(np.asarray(noise)[..., None] >= self._cumulative[clusters, arms], axis=-1)
+        return self.support[index]
+
+    def kl(self, means: Floats, a: int, b: int) -> Floats:
+        from scipy.special import rel_entr
+
+        return rel_entr(self.probabilities[a], self.probabilities[b]).sum(axis=1)
+
+    def kl_to_mean(self, means: Floats, cluster: int, arm: int, mean: float) -> float:
+        """K_inf: max over λ in [0, 1/(b − m)] of E log(1 − λ(X − m)), with b the top of the support (Honda–Takemura)."""
+        from scipy.optimize import minimize_scalar
+
+        p, top = self.probabilities[cluster, arm], float(self.support[-1])
+        if mean <= float(means[cluster, arm]):
+            return 0.0
+        if mean > top:
+            return np.inf
+        if mean == top:
+            return float(-np.log(p[-1])) if p[-1] > 0 else np.inf
+        limit = 1 / (top - mean)
+
+        def negative(lam: float) -> float:
+            inside = np.where(p > 0, 1 - lam * (self.support - mean), 1.0)
+            return -float(p @ np.log(np.maximum(inside, 1e-300)))
+
+        found = minimize_scalar(negative, bounds=(0.0, limit), method="bounded", options={"xatol": 1e-12 * limit})
+        return max(0.0, -float(found.fun))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "categorical", "support": self.support, "probabilities": self.probabilities}
+
+
+def _gather(means: Floats, clusters: Ints, arms: Ints) -> Floats:
+    """means[clusters, arms] for index arrays that broadcast; a grid (n, 1) × (1, k) is gathered row by row."""
+    if clusters.ndim == 2 and clusters.shape[1] == 1 and arms.ndim == 2 and arms.shape[0] == 1:
+        row = arms[0]
+        all_arms = row.size == means.shape[1] and bool((row == np.arange(row.size)).all())
+        columns = means if all_arms else means[:, row]
+        return columns.take(clusters[:, 0], axis=0)
+    return means.ravel().take(clusters * means.shape[1] + arms)
