@@ -52,8 +52,11 @@ class RewardModel(ABC):
         """Kullback–Leibler divergence of one pull, arm by arm, from cluster a to cluster b: (K,)."""
 
     @abstractmethod
-    def kl_to_mean(self, means: Floats, cluster: int, arm: int, mean: float) -> float:
-        """Least divergence from the law of (cluster, arm) to one of the same family whose mean is at least `mean`."""
+    def kl_to_mean(self, means: Floats, cluster: int, arm: Any, mean: float) -> Any:
+        """Least divergence from the law of (cluster, arm) to one of the same family whose mean is at least `mean`.
+
+        A float for one arm, a float array for an array of arms.
+        """
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -109,11 +112,10 @@ class Gaussian(RewardModel):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(difference == 0, 0.0, difference**2 / (2 * self.sigma**2))
 
-    def kl_to_mean(self, means: Floats, cluster: int, arm: int, mean: float) -> float:
-        gap = max(0.0, mean - float(means[cluster, arm]))
-        if gap == 0:
-            return 0.0
-        return gap**2 / (2 * self.sigma**2) if self.sigma > 0 else np.inf
+    def kl_to_mean(self, means: Floats, cluster: int, arm: Any, mean: float) -> Any:
+        gap = np.maximum(mean - means[cluster, arm], 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(gap == 0, 0.0, gap**2 / (2 * self.sigma**2))[()]
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "gaussian", "sigma": self.sigma}
@@ -146,11 +148,11 @@ class Bernoulli(RewardModel):
         p, q = means[a], means[b]
         return rel_entr(p, q) + rel_entr(1 - p, 1 - q)
 
-    def kl_to_mean(self, means: Floats, cluster: int, arm: int, mean: float) -> float:
+    def kl_to_mean(self, means: Floats, cluster: int, arm: Any, mean: float) -> Any:
         from scipy.special import rel_entr
 
-        p = float(means[cluster, arm])
-        return float(rel_entr(p, mean) + rel_entr(1 - p, 1 - mean)) if mean > p else 0.0
+        p = means[cluster, arm]
+        return np.where(mean > p, rel_entr(p, mean) + rel_entr(1 - p, 1 - mean), 0.0)[()]
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "bernoulli"}
@@ -220,25 +222,26 @@ class Categorical(RewardModel):
 
         return rel_entr(self.probabilities[a], self.probabilities[b]).sum(axis=1)
 
-    def kl_to_mean(self, means: Floats, cluster: int, arm: int, mean: float) -> float:
-        """K_inf: max over λ in [0, 1/(b − m)] of E log(1 − λ(X − m)), with b the top of the support (Honda–Takemura)."""
-        from scipy.optimize import minimize_scalar
-
-        p, top = self.probabilities[cluster, arm], float(self.support[-1])
-        if mean <= float(means[cluster, arm]):
-            return 0.0
-        if mean > top:
-            return np.inf
-        if mean == top:
-            return float(-np.log(p[-1])) if p[-1] > 0 else np.inf
-        limit = 1 / (top - mean)
-
-        def negative(lam: float) -> float:
-            inside = np.where(p > 0, 1 - lam * (self.support - mean), 1.0)
-            return -float(p @ np.log(np.maximum(inside, 1e-300)))
-
-        found = minimize_scalar(negative, bounds=(0.0, limit), method="bounded", options={"xatol": 1e-12 * limit})
-        return max(0.0, -float(found.fun))
+    def kl_to_mean(self, means: Floats, cluster: int, arm: Any, mean: float) -> Any:
+        """K_inf: max over λ in [0, 1/(b − m)] of E ln(1 − λ(X − m)), m the mean to reach, b the top of the support
+        (Honda and Takemura 2010). The maximand is concave: bisection on the sign of its derivative."""
+        p = self.probabilities[cluster, np.atleast_1d(arm)]
+        start, top = np.atleast_1d(means[cluster, arm]), float(self.support[-1])
+        if mean < top:
+            x = (self.support - mean) / (top - mean)
+            low, high = np.zeros(len(p)), np.ones(len(p))
+            for _ in range(60):
+                middle = (low + high) / 2
+                rising = -(p * x / (1 - middle[:, None] * x)).sum(axis=1) > 0
+                low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+            # Where the top has no mass the maximum may be at λ = 1/(b − m), where its term is 0·ln 0 = 0.
+            inside = np.where(p > 0, 1 - low[:, None] * x, 1.0)
+            found = np.maximum((p * np.log(inside)).sum(axis=1), 0.0)
+        else:
+            # Only a point mass at the top has that mean (or none at all, beyond the top).
+            found = np.full(len(p), np.inf)
+        result = np.where(mean > start, found, 0.0)
+        return result if np.ndim(arm) else float(result[0])
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "categorical", "support": self.support, "probabilities": self.probabilities}

@@ -1,0 +1,279 @@
+"""Bounds and sample sizes as formulas, to be set against what is measured.
+
+The lower bounds hold in expectation for every δ-PC learner. The terms of the paper's theorems are orders of magnitude:
+the constant that the paper hides is taken as 1, log γ is read as log(1/γ), and log log x as max(0, ln ln x). Sample
+sizes of σ-sub-Gaussian rewards are σ² times those of the paper, which sets σ = 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from clustered_bandit_gym.instance import Instance
+from clustered_bandit_gym.rewards import Floats
+
+
+class Terms(NamedTuple):
+    """Pulls of the first and of the second phase, in order of magnitude."""
+
+    first: float
+    second: float
+
+    @property
+    def total(self) -> float:
+        return self.first + self.second
+
+
+# --- lower bounds ----------------------------------------------------------------------------------------------------
+
+
+def information_needed(delta: float) -> float:
+    """ln(1/(2.4δ)), or 0 where that is negative: what two instances with different answers must differ by (in expected
+    log-likelihood) before a δ-PC learner may stop (Kaufmann, Cappé and Garivier 2016, Lemma 1)."""
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
+    return max(0.0, -math.log(2.4 * delta))
+
+
+def minimax_lower_bound(
+    n_agents: int, n_clusters: int, n_arms: int, gap: float, delta: float, sigma: float = 1.0
+) -> float:
+    """Pulls that every δ-PC learner needs on some instance whose gaps are all at least `gap` = Δ: the paper's minimax
+    lower bound, with its constants.
+
+    The instance: bandit m has mean μ + Δ at arm m and μ elsewhere, Gaussian with standard deviation σ. The larger of
+
+    * best arms: raising one of the K − M other arms of an occupied bandit to μ + 2Δ gives another instance of the
+      class, at a divergence of (2Δ)²/2σ² a pull;
+    * assignment: moving an agent to another bandit changes two arms by Δ, at Δ²/2σ² a pull.
+
+    The paper writes (a − b)² for the divergence of unit Gaussians; it is (a − b)²/2.
+    """
+    if min(n_agents, n_clusters, n_arms) < 1 or n_arms < n_clusters:
+        raise ValueError(f"need N, M >= 1 and K >= M, got N = {n_agents}, M = {n_clusters}, K = {n_arms}")
+    if not (gap > 0 and sigma > 0):
+        raise ValueError(f"gap and sigma must be positive, got {gap} and {sigma}")
+    unit = information_needed(delta) * sigma**2 / gap**2
+    best_arms = min(n_agents, n_clusters) * (n_arms - n_clusters) * unit / 2
+    assignment = n_agents * 2 * unit if n_clusters > 1 else 0.0
+    return max(best_arms, assignment)
+
+
+def instance_lower_bound(instance: Instance, delta: float, eta: float | None = None) -> float:
+    """Expected pulls that every δ-PC learner needs on `instance`; see `lower_bound_allocation`."""
+    sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
+    return float(sizes @ lower_bound_allocation(instance, delta, eta).sum(axis=1))
+
+
+def lower_bound_allocation(instance: Instance, delta: float, eta: float | None = None) -> Floats:
+    """(M, K) the fewest pulls per agent that let a δ-PC learner tell the instance from others; 0 in empty clusters.
+
+    One linear program over the pulls w[m, k] of an agent of cluster m (agents of a cluster can be given equal shares,
+    since averaging over them keeps every constraint). With L = ln(1/(2.4δ)) and n_m agents in cluster m,
+
+    * assignment: an agent of m moved to bandit j ≠ m gives another instance: Σ_k w[m, k]·KL(m → j at k) ≥ L. A bandit
+      without agents is a rival too: the class of instances does not say that every cluster has agents. (It has no
+      pulls of its own, so it drops out of everything else.)
+    * best arm: for an arm k ≠ k*_m that is at least η worse than the best in every other bandit, raising its mean in
+      bandit m just above the best keeps Assumption 1 and changes the answer: n_m·w[m, k]·K(m, k) ≥ L, with K the least
+      divergence to a law of the same family with that mean.
+
+    No constraint links two clusters, so each is solved on its own. A rival at infinite divergence is told apart by a
+    single lucky pull and constrains nothing; neither does an arm whose mean cannot be raised so far.
+
+    Args:
+        eta: the η that the learner knows, at most the instance's own (the default). A smaller η allows more instances,
+            which can only raise the bound.
+    """
+    if instance.eta <= 0:
+        raise ValueError("no lower bound: the instance violates Assumption 1")
+    eta = instance.eta if eta is None else float(eta)
+    if not 0 < eta <= instance.eta * (1 + 1e-9) + 1e-12:
+        raise ValueError(f"eta must be positive and at most the instance's {instance.eta:.6g}, got {eta}")
+    needed = information_needed(delta)
+    sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
+    allocation = np.zeros_like(instance.means)
+    if needed > 0:
+        for m in np.flatnonzero(sizes):
+            allocation[m] = needed * _cluster_allocation(instance, int(m), int(sizes[m]), eta)
+    return allocation
+
+
+def _cluster_allocation(instance: Instance, m: int, n_agents: int, eta: float) -> Floats:
+    """(K,) the linear program of cluster m for L = 1."""
+    means, rewards = instance.means, instance.rewards
+    others = np.arange(instance.n_clusters) != m
+    shortfall = means[others].max(axis=1, keepdims=True) - means[others]
+    # A hair of slack: in the paper's flat instances arms are worse by exactly η, up to rounding.
+    free = (shortfall >= eta * (1 - 1e-9) - 1e-12).all(axis=0) & ~instance.is_best[m]
+    divergence = np.full(instance.n_arms, np.inf)
+    arms = np.flatnonzero(free)
+    divergence[arms] = rewards.kl_to_mean(means, m, arms, float(means[m].max()))
+    floor = 1 / (n_agents * divergence)
+    # With ties two bandits may share a best arm: moving an agent between them then forces no other answer.
+    rivals = [j for j in np.flatnonzero(others) if not (instance.is_best[m] & instance.is_best[j]).any()]
+    rows = np.array([rewards.kl(means, m, int(j)) for j in rivals]).reshape(len(rivals), instance.n_arms)
+    rows = rows[np.isfinite(rows).all(axis=1)]
+    return floor + _cheapest(rows, 1 - rows @ floor)
+
+
+def _cheapest(rows: Floats, needed: Floats) -> Floats:
+    """(K,) the smallest-sum y ≥ 0 with rows @ y ≥ needed; rows (J, K) are not negative."""
+    from scipy.optimize import linprog
+
+    rows, needed = rows[needed > 0], needed[needed > 0]
+    if needed.size == 0:
+        return np.zeros(rows.shape[1])
+    # Rows and unknowns of order one: the solver's tolerances are absolute, divergences run from 1e-12 to 1e3.
+    strongest = rows.max(axis=1)
+    targets = needed / strongest
+    unit = targets.max()
+    solution = linprog(
+        np.ones(rows.shape[1]), A_ub=-rows / strongest[:, None], b_ub=-targets / unit, bounds=(0, None), method="highs"
+    )
+    if not solution.success:
+        raise RuntimeError(f"the lower bound's linear program failed: {solution.message}")
+    return unit * np.asarray(solution.x)
+
+
+# --- the theorems' terms ---------------------------------------------------------------------------------------------
+
+
+def se_round_size(n_arms: int, gamma: float, r: int, sigma: float = 1.0) -> int:
+    """Pulls of an active arm in round r ≥ 1 of SE: ⌈8σ² ln(4·n_arms·r²/γ)/ε_r²⌉, ε_r = 2^−r (Algorithm 2, line 4)."""
+    return math.ceil(8 * sigma**2 * math.log(4 * n_arms * r**2 / gamma) * 4.0**r)
+
+
+def naive_terms(instance: Instance, delta: float, sigma: float | None = None) -> Terms:
+    """Every agent alone: Σ over agents and arms of Δ⁻²(log K + log N + log log Δ⁻¹ + log 1/δ) (the remark
+    that compares Cl-BAI with it)."""
+    logs = math.log(instance.n_arms) + math.log(instance.n_agents) - math.log(delta)
+    return Terms(_variance(instance, sigma) * float(_sizes(instance) @ _per_cluster(instance.gaps, logs)), 0.0)
+
+
+def cl_bai_terms(instance: Instance, delta: float, eta: float | None = None, sigma: float | None = None) -> Terms:
+    """T1 and T2 of Cl-BAI's sample complexity. Clusters without agents have no representative and no part in T2."""
+    eta, variance = _told(eta, instance.eta), _variance(instance, sigma)
+    log_k = math.log(instance.n_arms) - math.log(delta)
+    first = _sizes(instance) @ _per_cluster(np.maximum(instance.gaps, eta), log_k + math.log(instance.n_agents))
+    second = _per_cluster(instance.gaps, log_k + math.log(instance.n_clusters))[_sizes(instance) > 0].sum()
+    return Terms(variance * float(first), variance * float(second))
+
+
+def bai_cl_gamma(n_clusters: int, delta: float) -> float:
+    """γ of BAI-Cl's first phase: δ·ln(M/(M−1))/ln(3M/δ), as printed (Algorithm 3); δ for a single cluster."""
+    if n_clusters == 1:
+        return delta
+    return delta * math.log(n_clusters / (n_clusters - 1)) / math.log(3 * n_clusters / delta)
+
+
+def bai_cl_terms(instance: Instance, delta: float, eta: float | None = None, sigma: float | None = None) -> Terms:
+    """T1 and T2 of BAI-Cl's sample complexity, which assumes that agents fall into clusters uniformly at random."""
+    eta, variance = _told(eta, instance.eta), _variance(instance, sigma)
+    n, m = instance.n_agents, instance.n_clusters
+    second = n * m * _inverse_square(eta) * (math.log(m) - math.log(delta) + math.log(n) + _log_log(eta))
+    return Terms(variance * _discovery(instance, delta, eta), variance * second)
+
+
+def bai_cl_pp_terms(
+    instance: Instance,
+    delta: float,
+    eta: float | None = None,
+    eta1: float | None = None,
+    sigma: float | None = None,
+) -> Terms:
+    """T1 and T2 of BAI-Cl++'s sample complexity, which assumes that agents fall into clusters uniformly at random."""
+    eta, eta1, variance = _told(eta, instance.eta), _told(eta1, instance.eta1), _variance(instance, sigma)
+    n, m = instance.n_agents, instance.n_clusters
+    first = _discovery(instance, delta, eta) + m * _inverse_square(eta1) * (math.log(m) - math.log(delta))
+    tries = n * m * _inverse_square(eta) * (math.log(m) + _log_log(eta))
+    checks = n * _inverse_square(eta1) * (math.log(n) - math.log(delta))
+    return Terms(variance * first, variance * (tries + checks))
+
+
+def _discovery(instance: Instance, delta: float, eta: float) -> float:
+    m = instance.n_clusters
+    logs = math.log(instance.n_arms) - math.log(bai_cl_gamma(m, delta))
+    new = _per_cluster(instance.gaps, logs).sum()
+    known = m * math.log(3 * m / delta) * _per_cluster(np.maximum(instance.gaps, eta), logs).max()
+    return float(new + known)
+
+
+def _per_cluster(gaps: Floats, logs: float) -> Floats:
+    """(M,) Σ over arms of gap⁻²(logs + log log gap⁻¹)."""
+    with np.errstate(divide="ignore"):
+        return (gaps**-2.0 * (logs + np.log(np.maximum(-np.log(gaps), 1)))).sum(axis=1)
+
+
+def _log_log(gap: float) -> float:
+    return math.log(max(1.0, -math.log(gap))) if gap < 1 else 0.0
+
+
+def _inverse_square(gap: float) -> float:
+    return gap**-2.0 if gap > 0 else math.inf
+
+
+def _told(value: float | None, truth: float) -> float:
+    return truth if value is None else float(value)
+
+
+def _variance(instance: Instance, sigma: float | None) -> float:
+    return float(instance.rewards.sigma if sigma is None else sigma) ** 2
+
+
+def _sizes(instance: Instance) -> np.ndarray:
+    return np.bincount(instance.clusters, minlength=instance.n_clusters)
+
+
+# --- how many agents until every cluster was met ---------------------------------------------------------------------
+
+
+def coupon_collector(probabilities: ArrayLike) -> float:
+    """Expected draws with replacement until every type was seen; for equal probabilities M·(1 + 1/2 + ... + 1/M).
+
+    ∫₀^∞ (1 − Π_m (1 − e^(−p_m t))) dt: draws at the points of a unit Poisson process make the types independent
+    (Flajolet, Gardy and Thimonier 1992).
+    """
+    p = np.asarray(probabilities, dtype=np.float64)
+    if p.ndim != 1 or p.size == 0 or not np.all(p >= 0) or abs(p.sum() - 1) > 1e-9:
+        raise ValueError("probabilities must be a vector of numbers >= 0 that sum to 1")
+    if np.any(p == 0):
+        return math.inf
+    return _integral(lambda t: _some_missing(p, t))
+
+
+def coupon_collector_without_replacement(sizes: ArrayLike) -> float:
+    """Expected agents drawn, without replacement, until every cluster was met; all N if a cluster is empty.
+
+    `sizes` (M,): agents of each cluster. Let each agent arrive at a uniform time in (0, 1). The arrival that completes
+    the collection is the T-th, ranks are independent of the times, so its time has mean E[T]/(N + 1); it comes after u
+    with probability 1 − Π_m (1 − (1 − u)^n_m). With u = 1 − e^−t this is
+    E[T] = (N + 1)·∫₀^∞ (1 − Π_m (1 − e^(−n_m t))) e^−t dt.
+    """
+    n = np.asarray(sizes)
+    if n.ndim != 1 or n.size == 0 or n.dtype.kind not in "iu" or np.any(n < 0) or n.sum() == 0:
+        raise ValueError("sizes must be a vector of whole numbers >= 0, not all of them 0")
+    if np.any(n == 0):
+        return float(n.sum())
+    return float(n.sum() + 1) * _integral(lambda t: _some_missing(n, t) * math.exp(-t))
+
+
+def _some_missing(rates: np.ndarray, t: float) -> float:
+    """1 − Π_m (1 − e^(−r_m t))."""
+    return -math.expm1(float(np.log(-np.expm1(-rates * t)).sum()))
+
+
+def _integral(f: Callable[[float], float]) -> float:
+    """∫₀^∞ f for f that falls from 1 to 0: on a logarithmic scale, where any rates look alike."""
+    from scipy.integrate import quad
+
+    start, end = 1e-18, 1.0
+    while f(end) > 1e-30:
+        end *= 2
+    value, _ = quad(lambda s: f(math.exp(s)) * math.exp(s), math.log(start), math.log(end), epsabs=0, limit=500)
+    return float(value) + start
