@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -298,6 +299,13 @@ class Tiny(_Separated):
 GENERATORS: dict[str, type[InstanceGenerator]] = {
     kind.name: kind for kind in (PaperSmall, PaperRandom, PaperFlat, NearTie, RandomFamily, Tiny)
 }
+#: Generators that bring data with them, "module:class": imported when first asked for.
+LAZY_GENERATORS = {
+    "movielens": "clustered_bandit_gym.datasets.generators:MovieLens",
+    "movielens-like": "clustered_bandit_gym.datasets.generators:MovieLensLike",
+    "yelp": "clustered_bandit_gym.datasets.generators:Yelp",
+    "yelp-like": "clustered_bandit_gym.datasets.generators:YelpLike",
+}
 
 
 def make_generator(
@@ -314,9 +322,7 @@ def make_generator(
         if settings:
             raise ValueError(f"settings {sorted(settings)} were given for a generator that is already made")
         return name_or_callable
-    if name_or_callable not in GENERATORS:
-        raise ValueError(f"unknown generator {name_or_callable!r}; known: {', '.join(GENERATORS)}")
-    kind = GENERATORS[name_or_callable]
+    kind = generator_class(name_or_callable)
     known = [one.name for one in fields(kind) if one.init]  # type: ignore[arg-type]
     unknown = sorted(set(settings) - set(known))
     if unknown:
@@ -324,6 +330,16 @@ def make_generator(
             f"generator {name_or_callable!r} has no setting {', '.join(unknown)}; its settings: {', '.join(known)}"
         )
     return kind(**settings)
+
+
+def generator_class(name: str) -> type[InstanceGenerator]:
+    """The class of that name; `ValueError` lists what is known."""
+    if name in LAZY_GENERATORS:
+        module, _, attribute = LAZY_GENERATORS[name].partition(":")
+        return getattr(import_module(module), attribute)
+    if name not in GENERATORS:
+        raise ValueError(f"unknown generator {name!r}; known: {', '.join([*GENERATORS, *LAZY_GENERATORS])}")
+    return GENERATORS[name]
 
 
 def _whole(name: str, value: Any) -> None:

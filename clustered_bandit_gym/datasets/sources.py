@@ -1,0 +1,136 @@
+"""Where a user's copy of a data set lies, and how to read it line by line without unpacking it."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+#: A folder that holds the data sets, or the path of one: used where no path is given.
+VARIABLE = "CLUSTERED_BANDIT_DATA"
+
+_DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a data set is called, where to get it, and under which names people keep it."""
+
+    title: str
+    address: str
+    containers: tuple[str, ...]
+    any_name: str = ""  # a plain file with this ending is taken whatever its name
+
+    def missing(self, problem: str) -> FileNotFoundError:
+        return FileNotFoundError(
+            f"{self.title}: {problem}. It may not be redistributed: get your own copy at {self.address} and pass its "
+            f"path (data=..., path=...), or set the environment variable {VARIABLE} to it or to the folder that holds "
+            f"{' or '.join(self.containers)}"
+        )
+
+
+@dataclass(frozen=True)
+class Source:
+    """One text file of a data set: a plain file, or a member of a zip or tar. Equal sources hold equal text (same file,
+    same time of change, same size), so what was parsed from one can be remembered by it."""
+
+    path: Path
+    name: str
+    changed: int
+    size: int
+
+    @property
+    def label(self) -> str:
+        return str(self.path) if self.path.name == self.name else f"{self.path}, {self.name}"
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """(line number from 1, line without its end) of every line that is not blank."""
+        with ExitStack() as stack:
+            try:
+                for number, line in enumerate(_open(self.path, self.name, stack), start=1):
+                    line = line.rstrip(b"\r\n")
+                    if line.strip():
+                        yield number, line
+            except _DAMAGE as error:
+                if isinstance(error, FileNotFoundError):
+                    raise
+                raise ValueError(f"{self.label} cannot be read to its end ({error}); download it again") from None
+
+    def bad_line(self, number: int, line: bytes, expected: str) -> ValueError:
+        """The error for a line in the wrong format."""
+        shown = line[:80].decode("latin-1")
+        return ValueError(f"{self.label}, line {number}: expected {expected}, found {shown!r}")
+
+
+def find(data: str | os.PathLike[str] | None, name: str, origin: Origin) -> Source:
+    """The file `name` of a data set in the file, folder or archive `data` (None: what the environment says)."""
+    if data is None:
+        data = os.environ.get(VARIABLE) or None
+        if data is None:
+            raise origin.missing("no path given")
+    root = Path(data).expanduser()
+    if not root.exists():
+        raise origin.missing(f"{root} does not exist")
+    holder = _holder(root, name, origin)
+    if holder is None:
+        raise origin.missing(f"{root} holds no {name}")
+    state = holder.stat()
+    return Source(holder.resolve(), name, state.st_mtime_ns, state.st_size)
+
+
+def _holder(path: Path, name: str, origin: Origin) -> Path | None:
+    """The plain file or archive at or below `path` that holds `name`."""
+    if path.is_dir():
+        for candidate in (name, *origin.containers):
+            found = _holder(path / candidate, name, origin) if (path / candidate).exists() else None
+            if found is not None:
+                return found
+        return None
+    if path.name == name or (origin.any_name and path.suffix == origin.any_name):
+        return path
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return path if _member(archive.namelist(), name) else None
+    if tarfile.is_tarfile(path):
+        return path  # it must be read through to know its members: reading it will tell
+    if path.suffix in (".zip", ".tar", ".tgz", ".gz"):
+        raise ValueError(f"{path} is no readable archive; download it again")
+    # One file of several was given: the others lie beside it.
+    beside = path.with_name(name)
+    return beside if path.suffix == beside.suffix and beside.exists() else None
+
+
+def _member(names: list[str], name: str) -> str | None:
+    """The archive's member called `name` in whatever folder, else the first tar archive inside it."""
+    files = [member for member in names if PurePosixPath(member).name == name]
+    tars = [member for member in names if member.endswith((".tar", ".tgz", ".tar.gz"))]
+    return (files or tars or [None])[0]  # type: ignore[return-value]
+
+
+def _open(path: Path, name: str, stack: ExitStack) -> IO[bytes] | Any:
+    if zipfile.is_zipfile(path):
+        archive = stack.enter_context(zipfile.ZipFile(path))
+        member = _member(archive.namelist(), name)
+        assert member is not None, "found before"
+        file = stack.enter_context(archive.open(member))
+        return file if PurePosixPath(member).name == name else _open_tar(file, path, name, stack)
+    if tarfile.is_tarfile(path):
+        return _open_tar(stack.enter_context(path.open("rb")), path, name, stack)
+    return stack.enter_context(path.open("rb"))
+
+
+def _open_tar(file: Any, path: Path, name: str, stack: ExitStack) -> IO[bytes]:
+    # "r|*" streams: the Yelp archive has gigabytes behind the one file that is wanted.
+    archive = stack.enter_context(tarfile.open(fileobj=file, mode="r|*"))  # noqa: SIM115 (the stack closes it)
+    for member in archive:
+        if member.isfile() and PurePosixPath(member.name).name == name:
+            found = archive.extractfile(member)
+            assert found is not None
+            return found
+    raise FileNotFoundError(f"{path} holds no {name}: it is another archive than expected")

@@ -1,0 +1,131 @@
+"""The Yelp Open Dataset as bandits: a state is a cluster, a business name an arm, its average stars the mean."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from clustered_bandit_gym.datasets.sources import Origin, Source, find
+from clustered_bandit_gym.instance import Instance
+from clustered_bandit_gym.rewards import Floats
+
+FILE = "yelp_academic_dataset_business.json"
+ORIGIN = Origin(
+    "Yelp Open Dataset",
+    "https://www.yelp.com/dataset",
+    (FILE, "yelp_dataset", "yelp_dataset.tar", "yelp_dataset.tgz", "Yelp-JSON.zip", "yelp_dataset.zip"),
+    any_name=".json",
+)
+STATES = ("LA", "TN", "MO", "IN")
+
+
+def yelp(
+    path: str | os.PathLike[str] | None = None,
+    n_agents: int = 100,
+    states: Sequence[str] = STATES,
+    weights: str = "branches",
+    sizes: str = "equal",
+    alpha: float = 0.0,
+    seed: int | np.random.Generator | None = 0,
+) -> Instance:
+    """The Yelp instance of the paper, from your own copy of the data.
+
+    An arm is a business name present in all `states`; its mean in a state is the average of the stars of the branches
+    of that name there; rewards are unit Gaussian. Several names may share the best mean of a state. Then one stays,
+    the first in alphabetical order among those that are best in no other state, and the others are no arms at all.
+
+    Args:
+        path: yelp_academic_dataset_business.json, a folder, zip or tar that holds it; None: environment variable
+            CLUSTERED_BANDIT_DATA.
+        n_agents: N simulated agents.
+        states: the clusters.
+        weights: "branches": a plain average over branches; "reviews": weighted by their numbers of reviews.
+        sizes, alpha: how agents spread over the states, as for the generators ("equal", "uniform", "power").
+        seed: of that spread.
+    """
+    from clustered_bandit_gym.datasets.generators import Yelp
+
+    generator = Yelp(n_agents, tuple(states), weights, None if path is None else os.fspath(path), sizes, alpha)
+    return generator(np.random.default_rng(seed))
+
+
+@dataclass(frozen=True, eq=False)
+class Bandits:
+    """The bandits without agents: means (M, K), the K business names in alphabetical order, the M states."""
+
+    means: Floats
+    names: tuple[str, ...]
+    states: tuple[str, ...]
+
+
+def load(path: str | os.PathLike[str] | None, states: Sequence[str] = STATES, weights: str = "branches") -> Bandits:
+    """Read (once per process and file) and select the arms."""
+    wanted = tuple(states)
+    if isinstance(states, str) or len(wanted) < 1 or len(set(wanted)) < len(wanted):
+        raise ValueError(f"states must be different state codes such as ('LA', 'TN'), got {states!r}")
+    if weights not in ("branches", "reviews"):
+        raise ValueError(f'weights must be "branches" or "reviews", got {weights!r}')
+    return _select(find(path, FILE, ORIGIN), wanted, weights)
+
+
+@lru_cache(maxsize=8)
+def _select(source: Source, states: tuple[str, ...], weights: str) -> Bandits:
+    totals, others = _read(source, states, weights)
+    for state, names in zip(states, totals, strict=True):
+        if not names:
+            common = ", ".join(sorted(others, key=lambda code: -others[code])[:12])
+            raise ValueError(f"{source.label} has no business in state {state!r}; most are in {common}")
+    shared = sorted(set(totals[0]).intersection(*totals[1:]))
+    if not shared:
+        raise ValueError(f"no business name is present in all of {', '.join(states)}: no arm left")
+    means = np.array([[names[name][0] / names[name][1] for name in shared] for names in totals])
+    keep = np.flatnonzero(_arms(means, shared, states))
+    return Bandits(means[:, keep], tuple(shared[k] for k in keep.tolist()), states)
+
+
+def _arms(means: Floats, names: list[str], states: tuple[str, ...]) -> np.ndarray:
+    """(K,) booleans: arms that stay, so that every state has one best arm and no two states the same."""
+    # A sum of half stars over a whole number is rounded once: equal averages are equal floats.
+    best = means == means.max(axis=1, keepdims=True)
+    keep = ~best.any(axis=0)
+    for state, row in zip(states, best, strict=True):
+        own = np.flatnonzero(row & (best.sum(axis=0) == 1))
+        if own.size == 0:
+            tied = ", ".join(names[k] for k in np.flatnonzero(row)[:5].tolist())
+            raise ValueError(
+                f"no unique best arm: every best business of {state} ({tied}) is also best in another state. "
+                "Choose other states"
+            )
+        keep[own[0]] = True
+    return keep
+
+
+@lru_cache(maxsize=2)
+def _read(
+    source: Source, states: tuple[str, ...], weights: str
+) -> tuple[list[dict[str, tuple[float, int]]], dict[str, int]]:
+    """Per state name -> (weighted sum of stars, sum of weights); and how many businesses every state code has."""
+    totals: dict[str, dict[str, tuple[float, int]]] = {state: {} for state in states}
+    seen: dict[str, int] = {}
+    expected = 'one JSON object with "name", "state", "stars" (1 to 5) and "review_count"'
+    for number, line in source.lines():
+        try:
+            business = json.loads(line)
+            name, state = business["name"].strip(), business["state"]
+            stars, reviews = float(business["stars"]), int(business["review_count"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise source.bad_line(number, line, expected) from None
+        if not (1 <= stars <= 5 and reviews >= 0 and isinstance(state, str)):
+            raise source.bad_line(number, line, expected)
+        seen[state] = seen.get(state, 0) + 1
+        weight = 1 if weights == "branches" else reviews
+        # A blank name would make one arm of unrelated businesses.
+        if state in totals and name and weight:
+            total, count = totals[state].get(name, (0.0, 0))
+            totals[state][name] = (total + weight * stars, count + weight)
+    return list(totals.values()), seen
