@@ -9,18 +9,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from clustered_bandit_gym import envs_registry
 from clustered_bandit_gym.federation import Block, BudgetExceeded, Federation, Judgement, PlayOver
 from clustered_bandit_gym.instance import Instance, Problem
 from clustered_bandit_gym.ledger import ArmIndex, ArmSet, Flag, Ledger, Payload, Reals
-from clustered_bandit_gym.policy import Policy, StepPolicy
+from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
 from clustered_bandit_gym.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 
 __version__ = "0.1.0"
 
-#: First element of an action: pull an arm at an agent, or stop and recommend.
-PULL, STOP = 0, 1
-
 _LAZY = {
+    "ClusteredBAIEnv": "clustered_bandit_gym.env:ClusteredBAIEnv",
+    "ClusteredBAIVectorEnv": "clustered_bandit_gym.vector_env:ClusteredBAIVectorEnv",
+    "DiscreteActions": "clustered_bandit_gym.wrappers:DiscreteActions",
+    "testing": "clustered_bandit_gym.testing",
     "datasets": "clustered_bandit_gym.datasets",
     "generators": "clustered_bandit_gym.generators",
     "policies": "clustered_bandit_gym.policies",
@@ -28,7 +30,12 @@ _LAZY = {
 }
 
 if TYPE_CHECKING:
-    from clustered_bandit_gym import datasets, generators, policies, theory
+    from clustered_bandit_gym import datasets, generators, policies, testing, theory
+    from clustered_bandit_gym.env import ClusteredBAIEnv
+    from clustered_bandit_gym.vector_env import ClusteredBAIVectorEnv
+    from clustered_bandit_gym.wrappers import DiscreteActions
+
+envs_registry.register()
 
 __all__ = [
     "PULL",
@@ -39,6 +46,9 @@ __all__ = [
     "Block",
     "BudgetExceeded",
     "Categorical",
+    "ClusteredBAIEnv",
+    "ClusteredBAIVectorEnv",
+    "DiscreteActions",
     "Federation",
     "Flag",
     "Gaussian",
@@ -55,6 +65,7 @@ __all__ = [
     "datasets",
     "generators",
     "policies",
+    "testing",
     "theory",
 ]
 

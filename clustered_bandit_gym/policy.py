@@ -9,6 +9,9 @@ import numpy as np
 
 from clustered_bandit_gym.federation import Federation
 
+#: First element of an action: pull an arm at an agent, or stop and recommend.
+PULL, STOP = 0, 1
+
 
 class _Player(ABC):
     """What both kinds share: a name for the scoreboard, and settings that can be printed and hashed."""

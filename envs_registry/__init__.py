@@ -1,5 +1,69 @@
-"""The catalogue of named environments."""
+"""The catalogue of named environments.
+
+`import clustered_bandit_gym` registers them all. In a fresh process `gym.make("clustered_bandit_gym:ClusteredBAI-v0")` imports
+the package first. Entry points are strings and settings are plain values: nothing heavy is loaded, no data is needed,
+and a specification survives JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+_ENV = "clustered_bandit_gym.env:ClusteredBAIEnv"
+_DISCRETE = "clustered_bandit_gym.wrappers:make_discrete"
+_VECTOR = "clustered_bandit_gym.vector_env:ClusteredBAIVectorEnv"
+
+
+class Entry(NamedTuple):
+    """One named environment: keywords that `gym.make` may override, what it is, and whether it needs the user's data."""
+
+    about: str
+    kwargs: dict[str, Any] = {}
+    entry_point: str = _ENV
+    vector_entry_point: str | None = None
+    needs_data: bool = False
+
+
+CATALOGUE: dict[str, Entry] = {
+    "ClusteredBAI-v0": Entry("Any instance or generator; by default the paper's first data set with N = 9"),
+    "ClusteredBAI-Discrete-v0": Entry(
+        "The same with a flat action space, for learning libraries", {}, _DISCRETE, _VECTOR
+    ),
+    "ClusteredBAI-PaperSmall-v0": Entry("Paper, data set 1: M = 3, K = 10, fixed means", {"generator": "paper-small"}),
+    "ClusteredBAI-PaperRandom-v0": Entry(
+        "Paper, data set 2: M = 20, K = 100, random means", {"generator": "paper-random"}
+    ),
+    "ClusteredBAI-PaperFlat-v0": Entry(
+        "Paper, data set 3: M = 20, K = 100, best arm 1, all others 1 − η", {"generator": "paper-flat"}
+    ),
+    "ClusteredBAI-PaperSkewed-v0": Entry(
+        "Data set 3 with N = 500 and cluster sizes ∝ i^α, α = 1",
+        {"generator": "paper-flat", "n_agents": 500, "sizes": "power", "alpha": 1.0},
+    ),
+    "ClusteredBAI-NearTie-v0": Entry("In every cluster a runner-up 0.01 from the best arm", {"generator": "near-tie"}),
+    "ClusteredBAI-Tiny-v0": Entry("For training: N = 4, M = 2, K = 3, random means", {"generator": "tiny"}),
+    "ClusteredBAI-MovieLens-v0": Entry(
+        "MovieLens-1M: age groups as clusters, movies as arms", {"generator": "movielens"}, needs_data=True
+    ),
+    "ClusteredBAI-Yelp-v0": Entry(
+        "Yelp: states as clusters, kinds of business as arms", {"generator": "yelp"}, needs_data=True
+    ),
+    "ClusteredBAI-MovieLensLike-v0": Entry(
+        "A synthetic stand-in for MovieLens-1M, drawn from its published statistics", {"generator": "movielens-like"}
+    ),
+    "ClusteredBAI-YelpLike-v0": Entry("A synthetic stand-in for Yelp", {"generator": "yelp-like"}),
+}
 
 
 def register() -> None:
     """Register every environment of the catalogue with Gymnasium; safe to call again."""
+    for name, entry in CATALOGUE.items():
+        if name not in gym.registry:
+            gym.register(
+                id=name,
+                entry_point=entry.entry_point,
+                vector_entry_point=entry.vector_entry_point,
+                kwargs=dict(entry.kwargs),
+            )

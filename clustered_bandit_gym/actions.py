@@ -1,0 +1,78 @@
+"""Reading actions: plain integers out of what a caller hands to `step`, or a `ValueError` that says what is wrong.
+
+By hand rather than with `Space.contains`, which costs more than the rest of a step and gives no reason.
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym.policy import PULL, STOP
+
+
+def read_action(action: Any, n_agents: int, n_arms: int) -> tuple[int, Any]:
+    """(PULL, (agent, arm)) in plain ints, or (STOP, arms (N,)); `ValueError` with the reason if the action is neither."""
+    if not isinstance(action, tuple | list) or len(action) != 2:
+        raise ValueError(f"an action is a pair; expected {_expected(n_agents)}, got {_short(action)}")
+    kind, choice = action
+    if type(kind) is not int:
+        kind = whole(kind, "the first element of an action")
+    if kind == PULL:
+        if type(choice) is not tuple:
+            choice = _entries(choice, n_agents)
+        if len(choice) != 2:
+            raise ValueError(
+                f"a pull names one agent and one arm; expected {_expected(n_agents)}, got {_short(action)}"
+            )
+        agent, arm = choice
+        if type(agent) is not int:
+            agent = whole(agent, "the agent")
+        if type(arm) is not int:
+            arm = whole(arm, "the arm")
+        if not 0 <= agent < n_agents:
+            raise ValueError(f"agent {agent} is out of range: agents run from 0 to {n_agents - 1}")
+        if not 0 <= arm < n_arms:
+            raise ValueError(f"arm {arm} is out of range: arms run from 0 to {n_arms - 1}")
+        return PULL, (agent, arm)
+    if kind == STOP:
+        arms = [whole(arm, "an arm") for arm in _entries(choice, n_agents)]
+        if len(arms) != n_agents:
+            raise ValueError(f"a stop names an arm for each of the {n_agents} agents, got {len(arms)}")
+        for arm in (min(arms), max(arms)):
+            if not 0 <= arm < n_arms:
+                raise ValueError(f"arm {arm} is out of range: arms run from 0 to {n_arms - 1}")
+        return STOP, np.array(arms, dtype=np.int64)
+    raise ValueError(f"an action starts with PULL or STOP, got {kind}; expected {_expected(n_agents)}")
+
+
+def whole(value: Any, what: str) -> int:
+    """`value` as an int; booleans and floats are none, however round."""
+    if not isinstance(value, bool | np.bool_):
+        try:
+            return index(value)
+        except TypeError:
+            pass
+    raise ValueError(f"{what} must be a whole number, got {_short(value)} ({type(value).__name__})")
+
+
+def _entries(values: Any, n_agents: int) -> Any:
+    """The elements of a tuple, list or integer vector."""
+    if isinstance(values, tuple | list):
+        return values
+    if isinstance(values, np.ndarray):
+        if values.ndim == 1 and values.dtype.kind in "iu":
+            return values.tolist()
+        raise ValueError(f"expected a vector of integers, got an array of {values.dtype} with shape {values.shape}")
+    raise ValueError(f"expected {_expected(n_agents)}, got {_short(values)} after the kind of action")
+
+
+def _expected(n_agents: int) -> str:
+    return f"(PULL, (agent, arm)) or (STOP, {n_agents} arms), with PULL = {PULL} and STOP = {STOP}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

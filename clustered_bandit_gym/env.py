@@ -1,0 +1,483 @@
+"""`ClusteredBAIEnv`: Gymnasium's door to a `Federation`, one pull a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from operator import index
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+
+from clustered_bandit_gym.federation import MAX_PULLS, BudgetExceeded, Federation
+from clustered_bandit_gym.instance import Instance, Problem
+from clustered_bandit_gym.ledger import Total, bits_for
+from clustered_bandit_gym.policy import PULL, STOP, Policy
+from clustered_bandit_gym.rewards import Ints
+
+if TYPE_CHECKING:
+    from clustered_bandit_gym.rendering import Viewer
+
+Seed = int | np.random.SeedSequence
+Obs = dict[str, np.ndarray]
+Action = tuple[int, Any]
+
+_OPTIONS = ("instance_seed", "play_seed", "local_pulls")
+_TOLD = ("n_clusters", "eta", "eta1")
+
+
+class ClusteredBAIEnv(gym.Env[Obs, Action]):
+    """Best-arm identification for N agents in M hidden clusters, one pull a step.
+
+    ## Description
+    Every agent of cluster m plays the same K-armed bandit m, and nobody knows who belongs where. The learner names the
+    best arm of *every* agent and may be wrong about any of them with probability at most δ (δ-PC, fixed confidence),
+    with few pulls and little communication. A step is one pull, ordered by the learner and answered by the agent, or
+    the stop with one recommendation per agent.
+
+    ## Action Space
+    `OneOf((MultiDiscrete([N, K]), MultiDiscrete([K] * N)))`:
+
+    | action | meaning |
+    |---|---|
+    | `(cbg.PULL, (agent, arm))` | agent `agent` pulls arm `arm` once and sends the reward |
+    | `(cbg.STOP, arms)` | stop; `arms[i]` is the recommendation for agent i |
+
+    Integers of any kind will do, in tuples, lists or arrays. Anything else (an index out of range, a wrong number of
+    arms, floats, booleans) raises `ValueError` and changes nothing. `DiscreteActions` offers the flat action space that
+    most learning libraries ask for.
+
+    ## Observation Space
+    `Dict(pulls=Box (N, K) int64, means=Box (N, K) float64)`: how often each arm was pulled at each agent, and the average
+    of its rewards, 0 where there is none. This is what the *learner* has seen. Both are fresh copies at every step.
+
+    ## Rewards
+    `-pull_cost` for a pull, `-error_penalty` times the number of wrong agents at the stop. The defaults 0.001 and 1 make a
+    wrong agent as dear as a thousand pulls: on the default instance guessing costs 6 to 8 and a good play 1 to 3, so that
+    playing pays, and returns stay in a range that suits value functions. δ-PC itself is a constraint, not a reward: the
+    harness judges it over many episodes.
+
+    ## Starting State
+    No pulls. Every `reset` draws a fresh instance from the generator, unless `instance` or `instance_seed` fixes one.
+    `info` holds the problem as plain numbers: `n_agents, n_arms, n_clusters, delta, eta, eta1, sigma`, with None for what
+    the learner is not told. `reset(options=...)` takes `instance_seed` and `play_seed` (ints or `SeedSequence`s): the
+    same two seeds give the same instance and the same rewards for the same pulls; and `local_pulls=True`: pulls
+    are the agents' own, hence neither billed nor shown in the observation; the reward is in `info["sample"]` alone.
+
+    ## Episode End
+    *Termination* at the stop. *Truncation* at the step that makes pull number `max_pulls`. `info["sample"]` is the reward
+    drawn by each pull; at the end `info` holds
+
+    | key | meaning |
+    |---|---|
+    | `stopped` | the learner stopped (False: truncated) |
+    | `correct` | it stopped, and every recommendation is a best arm |
+    | `agent_correct` | (N,) the agent was recommended a best arm |
+    | `wrong_agents` | number of agents that were recommended another arm |
+    | `pulls`, `pulls_per_agent` | total, and (N,) |
+    | `communication` | `cost, bits_up, bits_down, reals_up, reals_down` |
+    | `best_arms` | (N,) the truth |
+
+    A truncated episode recommends nothing: `correct` is False, no agent is right and none is wrong. Nothing of the
+    truth shows before the end.
+
+    ## Arguments
+    ```python
+    gym.make("ClusteredBAI-v0", n_agents=30, delta=0.01)                    # settings of the generator; confidence
+    gym.make("ClusteredBAI-v0", generator="paper-random", n_arms=50, eta=0.2)
+    gym.make("ClusteredBAI-v0", instance=cbg.Instance(means, clusters))     # or the path of a saved instance
+    ```
+    Args:
+        instance: a fixed instance, or the path of one that `Instance.save` wrote.
+        generator: name of a generator (`cbg.generators.GENERATORS`; default "paper-small") or a callable
+            `rng -> Instance`; all instances it draws must have the same N and K.
+        generator_kwargs: its settings. They may also be given as keywords of their own: `n_agents`, `n_clusters`,
+            `n_arms`, `eta` and whatever else the generator takes.
+        instance_seed: draw one instance with this seed, once, and play it in every episode.
+        delta: allowed probability of error.
+        told: what the learner is told instead of what the generator declares (the truth, where it declares nothing):
+            a dict with any of `n_clusters`, `eta`, `eta1`; None hides the value, "truth" tells it.
+        sigma: told sub-Gaussian constant; default is that of the rewards.
+        check: refuse values in `told` and `sigma` that the instance does not satisfy. False allows to study them.
+        max_pulls: truncate at this many pulls; None for no limit.
+        pull_cost, error_penalty: see Rewards.
+        c_b, c_r: cost of a bit and of a real number. Each step's pull is billed ⌈log2 K⌉ bits down and one real up.
+        itemise: keep every message in the ledger.
+        render_mode: None, "human", "rgb_array" or "ansi".
+
+    ## Vectorized environment
+    `gym.make_vec("ClusteredBAI-Discrete-v0", num_envs=256)` is this game with the flat action, all sub-environments
+    stepped in NumPy. `gym.make_vec("ClusteredBAI-v0", ...)` gives Gymnasium's own vectorisation.
+
+    ## Version History
+    * v0: first version
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array", "ansi"], "render_fps": 20}
+
+    def __init__(
+        self,
+        instance: Instance | str | PathLike[str] | None = None,
+        generator: str | Callable[[np.random.Generator], Instance] | None = None,
+        n_agents: int | None = None,
+        n_clusters: int | None = None,
+        n_arms: int | None = None,
+        eta: float | None = None,
+        generator_kwargs: dict[str, Any] | None = None,
+        instance_seed: Seed | None = None,
+        delta: float = 0.05,
+        told: dict[str, Any] | None = None,
+        sigma: float | None = None,
+        check: bool = True,
+        max_pulls: int | None = None,
+        pull_cost: float = 0.001,
+        error_penalty: float = 1.0,
+        c_b: float = 1.0,
+        c_r: float = 32.0,
+        itemise: bool = False,
+        render_mode: str | None = None,
+        **settings: Any,
+    ) -> None:
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise ValueError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
+        for name, value in (("pull_cost", pull_cost), ("error_penalty", error_penalty)):
+            if not (np.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} must be a finite number >= 0, got {value}")
+        if unknown := set(told or {}) - set(_TOLD):
+            raise ValueError(
+                f"told takes {', '.join(_TOLD)}, got {', '.join(sorted(unknown))}; sigma has its own argument"
+            )
+        named = {"n_agents": n_agents, "n_clusters": n_clusters, "n_arms": n_arms, "eta": eta}
+        settings |= {key: value for key, value in named.items() if value is not None}
+        if twice := sorted(set(settings) & set(generator_kwargs or {})):
+            raise ValueError(f"{', '.join(twice)}: given both as a keyword and in generator_kwargs")
+        settings |= generator_kwargs or {}
+        self._generator, declared, fixed = _source(instance, generator, settings)
+        self._told = {**declared, **(told or {})}
+        self._sigma, self._check, self.delta = sigma, bool(check), delta
+        self.max_pulls, self.itemise = max_pulls, bool(itemise)
+        self.pull_cost, self.error_penalty = float(pull_cost), float(error_penalty)
+        self.c_b, self.c_r = float(c_b), float(c_r)
+        self.render_mode = render_mode
+        self._fixed: Instance | None = fixed
+        if instance_seed is not None:
+            self._fixed = self.draw_instance(instance_seed)
+        # The sizes of the spaces come from an instance: a generator of any kind has none but those it draws.
+        sample = self.draw_instance(0) if self._fixed is None else self._fixed
+        self.n_agents, self.n_arms = sample.n_agents, sample.n_arms
+        self._new_federation(
+            sample, 0
+        )  # refuses bad values of delta, told, max_pulls, c_b, c_r now rather than at reset
+        self._order_bits = bits_for(self.n_arms)
+        self._federation: Federation | None = None
+        self._over = True
+        self._local = False
+        self._viewer: Viewer | None = None
+
+    # Built when first asked for: with millions of agents a play needs no spaces, and theirs would take gigabytes.
+    @cached_property
+    def action_space(self) -> spaces.OneOf:  # type: ignore[override]
+        n, k = self.n_agents, self.n_arms
+        return spaces.OneOf((spaces.MultiDiscrete([n, k]), spaces.MultiDiscrete(np.full(n, k))))
+
+    @cached_property
+    def observation_space(self) -> spaces.Dict:  # type: ignore[override]
+        shape = (self.n_agents, self.n_arms)
+        return spaces.Dict(
+            pulls=spaces.Box(0, MAX_PULLS, shape, np.int64), means=spaces.Box(-np.inf, np.inf, shape, np.float64)
+        )
+
+    # --- plays without an episode --------------------------------------------------------------------------------------
+
+    def draw_instance(self, seed: Seed) -> Instance:
+        """The instance that `seed` draws; the fixed one, whatever the seed, where `instance` or `instance_seed` was given."""
+        if self._fixed is not None or self._generator is None:
+            assert self._fixed is not None
+            return self._fixed
+        drawn = self._generator(np.random.default_rng(seed))
+        if not isinstance(drawn, Instance):
+            raise TypeError(f"the generator must return an Instance, got {type(drawn).__name__}")
+        return drawn
+
+    def problem_of(self, instance: Instance) -> Problem:
+        """What a learner is told of `instance` in this environment."""
+        return Problem.of(instance, self.delta, sigma=self._sigma, check=self._check, **self._told)
+
+    def new_federation(self, instance_seed: Seed, play_seed: Seed) -> Federation:
+        """A play of its own; this environment's episode is left alone. The door for a `Policy`, for any N."""
+        return self._new_federation(self.draw_instance(instance_seed), play_seed)
+
+    def _new_federation(self, instance: Instance, play_seed: Seed) -> Federation:
+        return Federation(
+            instance,
+            self.problem_of(instance),
+            play_seed,
+            max_pulls=self.max_pulls,
+            c_b=self.c_b,
+            c_r=self.c_r,
+            itemise=self.itemise,
+        )
+
+    # --- the episode ---------------------------------------------------------------------------------------------------
+
+    @property
+    def federation(self) -> Federation:
+        """The play of the current episode."""
+        if self._federation is None:
+            raise ResetNeeded("There is no play yet: call env.reset() first")
+        return self._federation
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
+        super().reset(seed=seed)
+        options = options or {}
+        if unknown := set(options) - set(_OPTIONS):
+            raise ValueError(f"unknown reset options {sorted(unknown)}; known: {', '.join(_OPTIONS)}")
+        instance_seed, play_seed = episode_seeds(self.np_random)
+        instance = self.draw_instance(options.get("instance_seed", instance_seed))
+        if (instance.n_agents, instance.n_arms) != (self.n_agents, self.n_arms):
+            raise ValueError(
+                f"the generator drew {instance.n_agents} agents and {instance.n_arms} arms; an environment has fixed "
+                f"spaces, here {self.n_agents} and {self.n_arms}: let the generator draw instances of one size"
+            )
+        federation = self._new_federation(instance, options.get("play_seed", play_seed))
+        self._federation = federation
+        self._over, self._local = False, bool(options.get("local_pulls", False))
+        self._pulls = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
+        self._means = np.zeros((self.n_agents, self.n_arms))
+        self._billed_phase: str | None = None
+        # A policy played through `step` may pull exactly max_pulls times and then stop, as in a play without an env.
+        self._limit = MAX_PULLS + 1 if self._local else federation.max_pulls
+        if self.render_mode == "human":
+            self.render()
+        return {"pulls": self._pulls.copy(), "means": self._means.copy()}, federation.problem.to_dict()
+
+    def step(self, action: Action) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
+        federation = self._federation
+        if federation is None or self._over or federation.judgement is not None:
+            when = (
+                "before calling env.reset()" if federation is None else "after the end of an episode: call env.reset()"
+            )
+            raise ResetNeeded(f"Cannot call env.step() {when}")
+        terminated = truncated = False
+        kind, choice = self._parse(action)
+        if kind == PULL:
+            agent, arm = choice
+            sample = federation._draw_one(agent, arm)
+            info: dict[str, Any] = {"sample": sample}
+            if not self._local:
+                self._show(federation, agent, arm, sample)
+            reward = -self.pull_cost
+            if federation.pulls >= self._limit:
+                truncated = self._over = True
+                info |= self._outcome(None)
+        else:
+            judgement = federation.stop(choice)
+            terminated = self._over = True
+            reward = -self.error_penalty * judgement.wrong_agents
+            info = self._outcome(judgement.arms)
+            if judgement.clustering_errors is not None:
+                info |= {"clustering_errors": judgement.clustering_errors, "arm_errors": judgement.arm_errors}
+        if self.render_mode == "human":
+            self.render()
+        return {"pulls": self._pulls.copy(), "means": self._means.copy()}, reward, terminated, truncated, info
+
+    def _show(self, federation: Federation, agent: int, arm: int, sample: float) -> None:
+        """Enter one pull ordered by the centre into the observation and the ledger."""
+        count = self._pulls.item(agent, arm) + 1
+        self._pulls[agent, arm] = count
+        mean = self._means.item(agent, arm)
+        self._means[agent, arm] = mean + (sample - mean) / count
+        federation.rounds += 1
+        if self.itemise:
+            whom = np.array([agent])
+            federation.ledger.record(federation._phase, "down", "order", whom, self._order_bits, 0)
+            federation.ledger.record(federation._phase, "up", "real", whom, 0, 1)
+            return
+        if self._billed_phase != federation._phase:
+            self._billed_phase = federation._phase
+            totals = federation.ledger.totals
+            down = totals.setdefault((federation._phase, "down", "order"), Total())
+            self._bill = down, totals.setdefault((federation._phase, "up", "real"), Total())
+        down, up = self._bill  # at hand, since looking them up would cost as much as the draw
+        down.messages += 1
+        down.bits += self._order_bits
+        up.messages += 1
+        up.reals += 1
+
+    def _outcome(self, arms: Ints | None) -> dict[str, Any]:
+        federation = self.federation
+        per_agent = federation.pulls_per_agent.copy()
+        return outcome(federation._instance, arms, per_agent, federation.ledger.summary())
+
+    # --- reading actions -----------------------------------------------------------------------------------------------
+
+    def _parse(self, action: Any) -> tuple[int, Any]:
+        """(PULL, (agent, arm)) in plain ints or (STOP, arms (N,)); `ValueError` with the reason if the action is neither."""
+        if not isinstance(action, tuple | list) or len(action) != 2:
+            raise ValueError(f"an action is a pair, {self._expected}; got {_short(action)}")
+        kind, choice = action
+        if type(kind) is not int:
+            kind = _whole(kind, "the first element of an action")
+        if kind == PULL:
+            if type(choice) is not tuple:
+                choice = _entries(choice, "a pull names an agent and an arm", self._expected)
+            if len(choice) != 2:
+                raise ValueError(f"a pull names one agent and one arm, {self._expected}; got {_short(choice)}")
+            agent, arm = choice
+            if type(agent) is not int:
+                agent = _whole(agent, "the agent")
+            if type(arm) is not int:
+                arm = _whole(arm, "the arm")
+            if not 0 <= agent < self.n_agents:
+                raise ValueError(f"agent {agent} is out of range: agents run from 0 to {self.n_agents - 1}")
+            if not 0 <= arm < self.n_arms:
+                raise ValueError(f"arm {arm} is out of range: arms run from 0 to {self.n_arms - 1}")
+            return PULL, (agent, arm)
+        if kind == STOP:
+            arms = [_whole(arm, "an arm") for arm in _entries(choice, "a stop names arms", self._expected)]
+            if len(arms) != self.n_agents:
+                raise ValueError(f"a stop names an arm for each of the {self.n_agents} agents, got {len(arms)}")
+            for arm in (min(arms), max(arms)):
+                if not 0 <= arm < self.n_arms:
+                    raise ValueError(f"arm {arm} is out of range: arms run from 0 to {self.n_arms - 1}")
+            return STOP, np.array(arms, dtype=np.int64)
+        raise ValueError(f"an action starts with {PULL} (pull) or {STOP} (stop), got {kind}; expected {self._expected}")
+
+    @property
+    def _expected(self) -> str:
+        return f"(PULL, (agent, arm)) or (STOP, {self.n_agents} arms), with PULL = {PULL} and STOP = {STOP}"
+
+    # --- pictures ------------------------------------------------------------------------------------------------------
+
+    def render(self) -> Any:
+        """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"; None in mode "human", which shows a window."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        if self._viewer is not None:
+            self._viewer.close()
+            self._viewer = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A picture can be drawn again; a canvas or a window cannot travel.
+        return {**self.__dict__, "_viewer": None}
+
+
+def episode_seeds(rng: np.random.Generator) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
+    """Seeds of the next episode's instance and rewards, from the environment's own generator: 128 fresh bits each."""
+    words = rng.integers(2**32, size=8, dtype=np.uint32).tolist()
+    return np.random.SeedSequence(words[:4]), np.random.SeedSequence(words[4:])
+
+
+def outcome(
+    instance: Instance, arms: Ints | None, pulls_per_agent: Ints, communication: dict[str, Any]
+) -> dict[str, Any]:
+    """`info` at the end of an episode; `arms` (N,) is what was recommended, None for a truncated one."""
+    if arms is None:
+        right = np.zeros(instance.n_agents, dtype=np.bool_)
+    else:
+        right = instance.is_best[instance.clusters, arms]
+    return {
+        "stopped": arms is not None,
+        "correct": bool(right.all()),
+        "agent_correct": right,
+        "wrong_agents": 0 if arms is None else int(right.size - right.sum()),
+        "pulls": int(pulls_per_agent.sum()),
+        "pulls_per_agent": pulls_per_agent,
+        "communication": communication,
+        "best_arms": instance.agent_best_arms.copy(),
+    }
+
+
+def play_stepwise(
+    policy: Policy,
+    env: gym.Env[Any, Any],
+    seed: int | None = None,
+    *,
+    instance_seed: Seed | None = None,
+    play_seed: Seed | None = None,
+) -> dict[str, Any]:
+    """Play a `Policy` through `env.step`, one pull at a time and through all wrappers; returns the last `info`.
+
+    Pulls are the agents' own (`local_pulls`), so the bill is the policy's: results have the law of a play without an
+    environment. Flat actions cannot name recommendations: wrappers from `DiscreteActions` outwards are left aside.
+    Raises `BudgetExceeded` where `max_pulls`, or a wrapper's time limit, ends the episode first.
+    """
+    while not isinstance(env.action_space, spaces.OneOf):
+        if not isinstance(env, gym.Wrapper):
+            raise TypeError(f"{env} is no environment of this kind: its action space is {env.action_space}")
+        env = env.env
+    options: dict[str, Any] = {"local_pulls": True}
+    if instance_seed is not None:
+        options["instance_seed"] = instance_seed
+    if play_seed is not None:
+        options["play_seed"] = play_seed
+    env.reset(seed=seed, options=options)
+    federation: Federation = env.unwrapped.federation  # type: ignore[attr-defined]
+    over = False
+
+    def step(agent: int, arm: int) -> float:
+        nonlocal over
+        if over:
+            raise BudgetExceeded(f"the environment ended the episode after {federation.pulls:,} pulls")
+        _, _, terminated, truncated, info = env.step((PULL, (agent, arm)))
+        over = bool(terminated or truncated)
+        return float(info["sample"])
+
+    federation._step = step
+    try:
+        arms = policy.solve(federation)
+    finally:
+        federation._step = None
+    if over:
+        raise BudgetExceeded(f"the environment ended the episode after {federation.pulls:,} pulls")
+    return env.step((STOP, arms))[4]
+
+
+def _source(
+    instance: Instance | str | PathLike[str] | None, generator: Any, settings: dict[str, Any]
+) -> tuple[Callable[[np.random.Generator], Instance] | None, dict[str, Any], Instance | None]:
+    """Where instances come from: the generator, what it declares, and the fixed instance if there is one."""
+    if instance is not None:
+        if generator is not None:
+            raise ValueError("give an instance or a generator, not both (ClusteredBAI-v0 takes an instance)")
+        if settings:
+            raise ValueError(
+                f"{', '.join(sorted(settings))}: settings of a generator, but an instance is given; "
+                "use told={...} to change what the learner is told of it"
+            )
+        if not isinstance(instance, Instance):
+            instance = Instance.load(instance)
+        return None, {}, instance
+    from clustered_bandit_gym.generators import make_generator
+
+    made = make_generator("paper-small" if generator is None else generator, **settings)
+    return made, dict(getattr(made, "declared", {})), None
+
+
+def _entries(values: Any, what: str, expected: str) -> Any:
+    """The elements of a tuple, list or integer vector."""
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu":
+        return values.tolist()
+    if isinstance(values, tuple | list):
+        return values
+    found = f"an array of {values.dtype} {values.shape}" if isinstance(values, np.ndarray) else _short(values)
+    raise ValueError(f"{what}, {expected}; got {found}")
+
+
+def _whole(value: Any, what: str) -> int:
+    if not isinstance(value, bool | np.bool_):
+        try:
+            return index(value)
+        except TypeError:
+            pass
+    raise ValueError(f"{what} must be a whole number, got {_short(value)} ({type(value).__name__})")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
