@@ -14,7 +14,7 @@ from clustered_bandit_gym.policy import PULL, STOP
 
 
 def read_action(action: Any, n_agents: int, n_arms: int) -> tuple[int, Any]:
-    """(PULL, (agent, arm)) in plain ints, or (STOP, arms (N,)); `ValueError` with the reason if the action is neither."""
+    """(PULL, (agent, arm)) in plain ints, or (STOP, arms (N,)); `ValueError` with the reason if it is neither."""
     if not isinstance(action, tuple | list) or len(action) != 2:
         raise ValueError(f"an action is a pair; expected {_expected(n_agents)}, got {_short(action)}")
     kind, choice = action

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from operator import index
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from clustered_bandit_gym.actions import read_action
 from clustered_bandit_gym.federation import MAX_PULLS, BudgetExceeded, Federation
 from clustered_bandit_gym.instance import Instance, Problem
 from clustered_bandit_gym.ledger import Total, bits_for
@@ -52,25 +52,24 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
     most learning libraries ask for.
 
     ## Observation Space
-    `Dict(pulls=Box (N, K) int64, means=Box (N, K) float64)`: how often each arm was pulled at each agent, and the average
-    of its rewards, 0 where there is none. This is what the *learner* has seen. Both are fresh copies at every step.
+    `Dict(pulls=Box (N, K) int64, means=Box (N, K) float64)`: how often each arm was pulled at each agent, and the
+    average of its rewards, 0 where there is none: what the *learner* has seen. Both are fresh copies at every step.
 
     ## Rewards
-    `-pull_cost` for a pull, `-error_penalty` times the number of wrong agents at the stop. The defaults 0.001 and 1 make a
-    wrong agent as dear as a thousand pulls: on the default instance guessing costs 6 to 8 and a good play 1 to 3, so that
-    playing pays, and returns stay in a range that suits value functions. δ-PC itself is a constraint, not a reward: the
-    harness judges it over many episodes.
+    `-pull_cost` for a pull, `-error_penalty` times the number of wrong agents at the stop. The defaults 0.001 and 1
+    make a wrong agent as dear as a thousand pulls. δ-PC itself is a constraint, not a reward: the harness judges it
+    over many episodes.
 
     ## Starting State
     No pulls. Every `reset` draws a fresh instance from the generator, unless `instance` or `instance_seed` fixes one.
-    `info` holds the problem as plain numbers: `n_agents, n_arms, n_clusters, delta, eta, eta1, sigma`, with None for what
-    the learner is not told. `reset(options=...)` takes `instance_seed` and `play_seed` (ints or `SeedSequence`s): the
-    same two seeds give the same instance and the same rewards for the same pulls; and `local_pulls=True`: pulls
-    are the agents' own, hence neither billed nor shown in the observation; the reward is in `info["sample"]` alone.
+    `info` holds the problem as plain numbers: `n_agents, n_arms, n_clusters, delta, eta, eta1, sigma`, with None for
+    what the learner is not told. `reset(options=...)` takes `instance_seed` and `play_seed` (ints or `SeedSequence`s):
+    the same two seeds give the same instance and the same rewards for the same pulls; and `local_pulls=True`: pulls are
+    the agents' own, hence neither billed nor shown in the observation; the reward is in `info["sample"]` alone.
 
     ## Episode End
-    *Termination* at the stop. *Truncation* at the step that makes pull number `max_pulls`. `info["sample"]` is the reward
-    drawn by each pull; at the end `info` holds
+    *Termination* at the stop. *Truncation* at the step that makes pull number `max_pulls`. `info["sample"]` is the
+    reward drawn by each pull; at the end `info` holds
 
     | key | meaning |
     |---|---|
@@ -191,10 +190,10 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
             pulls=spaces.Box(0, MAX_PULLS, shape, np.int64), means=spaces.Box(-np.inf, np.inf, shape, np.float64)
         )
 
-    # --- plays without an episode --------------------------------------------------------------------------------------
+    # --- plays without an episode ------------------------------------------------------------------------------------
 
     def draw_instance(self, seed: Seed) -> Instance:
-        """The instance that `seed` draws; the fixed one, whatever the seed, where `instance` or `instance_seed` was given."""
+        """The instance that `seed` draws; where `instance` or `instance_seed` fixes one, that one whatever the seed."""
         if self._fixed is not None or self._generator is None:
             assert self._fixed is not None
             return self._fixed
@@ -222,7 +221,7 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
             itemise=self.itemise,
         )
 
-    # --- the episode ---------------------------------------------------------------------------------------------------
+    # --- the episode -------------------------------------------------------------------------------------------------
 
     @property
     def federation(self) -> Federation:
@@ -263,7 +262,7 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
             )
             raise ResetNeeded(f"Cannot call env.step() {when}")
         terminated = truncated = False
-        kind, choice = self._parse(action)
+        kind, choice = read_action(action, self.n_agents, self.n_arms)
         if kind == PULL:
             agent, arm = choice
             sample = federation._draw_one(agent, arm)
@@ -313,48 +312,10 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         per_agent = federation.pulls_per_agent.copy()
         return outcome(federation._instance, arms, per_agent, federation.ledger.summary())
 
-    # --- reading actions -----------------------------------------------------------------------------------------------
-
-    def _parse(self, action: Any) -> tuple[int, Any]:
-        """(PULL, (agent, arm)) in plain ints or (STOP, arms (N,)); `ValueError` with the reason if the action is neither."""
-        if not isinstance(action, tuple | list) or len(action) != 2:
-            raise ValueError(f"an action is a pair, {self._expected}; got {_short(action)}")
-        kind, choice = action
-        if type(kind) is not int:
-            kind = _whole(kind, "the first element of an action")
-        if kind == PULL:
-            if type(choice) is not tuple:
-                choice = _entries(choice, "a pull names an agent and an arm", self._expected)
-            if len(choice) != 2:
-                raise ValueError(f"a pull names one agent and one arm, {self._expected}; got {_short(choice)}")
-            agent, arm = choice
-            if type(agent) is not int:
-                agent = _whole(agent, "the agent")
-            if type(arm) is not int:
-                arm = _whole(arm, "the arm")
-            if not 0 <= agent < self.n_agents:
-                raise ValueError(f"agent {agent} is out of range: agents run from 0 to {self.n_agents - 1}")
-            if not 0 <= arm < self.n_arms:
-                raise ValueError(f"arm {arm} is out of range: arms run from 0 to {self.n_arms - 1}")
-            return PULL, (agent, arm)
-        if kind == STOP:
-            arms = [_whole(arm, "an arm") for arm in _entries(choice, "a stop names arms", self._expected)]
-            if len(arms) != self.n_agents:
-                raise ValueError(f"a stop names an arm for each of the {self.n_agents} agents, got {len(arms)}")
-            for arm in (min(arms), max(arms)):
-                if not 0 <= arm < self.n_arms:
-                    raise ValueError(f"arm {arm} is out of range: arms run from 0 to {self.n_arms - 1}")
-            return STOP, np.array(arms, dtype=np.int64)
-        raise ValueError(f"an action starts with {PULL} (pull) or {STOP} (stop), got {kind}; expected {self._expected}")
-
-    @property
-    def _expected(self) -> str:
-        return f"(PULL, (agent, arm)) or (STOP, {self.n_agents} arms), with PULL = {PULL} and STOP = {STOP}"
-
-    # --- pictures ------------------------------------------------------------------------------------------------------
+    # --- pictures ----------------------------------------------------------------------------------------------------
 
     def render(self) -> Any:
-        """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"; None in mode "human", which shows a window."""
+        """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"; mode "human" shows a window: None."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -457,27 +418,3 @@ def _source(
 
     made = make_generator("paper-small" if generator is None else generator, **settings)
     return made, dict(getattr(made, "declared", {})), None
-
-
-def _entries(values: Any, what: str, expected: str) -> Any:
-    """The elements of a tuple, list or integer vector."""
-    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu":
-        return values.tolist()
-    if isinstance(values, tuple | list):
-        return values
-    found = f"an array of {values.dtype} {values.shape}" if isinstance(values, np.ndarray) else _short(values)
-    raise ValueError(f"{what}, {expected}; got {found}")
-
-
-def _whole(value: Any, what: str) -> int:
-    if not isinstance(value, bool | np.bool_):
-        try:
-            return index(value)
-        except TypeError:
-            pass
-    raise ValueError(f"{what} must be a whole number, got {_short(value)} ({type(value).__name__})")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -8,13 +8,14 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from clustered_bandit_gym.env import Action, ClusteredBAIEnv, Obs, _whole
+from clustered_bandit_gym.actions import whole
+from clustered_bandit_gym.env import Action, ClusteredBAIEnv, Obs
 from clustered_bandit_gym.policy import PULL, STOP
 from clustered_bandit_gym.rewards import Floats, Ints
 
 
 class DiscreteActions(gym.Wrapper[Obs, int, Obs, Action], gym.utils.RecordConstructorArgs):
-    """`Discrete(N*K + 1)`: action `agent * K + arm` pulls; the last stops and recommends each agent's empirical best arm.
+    """`Discrete(N*K + 1)`: action `agent * K + arm` pulls, the last stops and recommends each agent's empirical best.
 
     The recommendation comes from the observation. Ties, and agents without a pull, are decided by a fair draw: an arm's
     index must not tell anything. `action_masks` forbids to stop before every agent has a pull, which libraries with
@@ -32,7 +33,7 @@ class DiscreteActions(gym.Wrapper[Obs, int, Obs, Action], gym.utils.RecordConstr
         self.action_space = spaces.Discrete(self._stop + 1)
 
     def step(self, action: int) -> tuple[Obs, Any, bool, bool, dict[str, Any]]:
-        number = action if type(action) is int else _whole(action, "a flat action")
+        number = action if type(action) is int else whole(action, "a flat action")
         if 0 <= number < self._stop:
             return self.env.step((PULL, divmod(number, self._n_arms)))
         if number != self._stop:

@@ -1,8 +1,8 @@
 """The catalogue of named environments.
 
-`import clustered_bandit_gym` registers them all. In a fresh process `gym.make("clustered_bandit_gym:ClusteredBAI-v0")` imports
-the package first. Entry points are strings and settings are plain values: nothing heavy is loaded, no data is needed,
-and a specification survives JSON.
+`import clustered_bandit_gym` registers them all; `gym.make("clustered_bandit_gym:ClusteredBAI-v0")` imports the package
+first, which is what a fresh worker process needs. Entry points are strings and settings are plain values: nothing heavy
+is loaded, no data is needed, and a specification survives JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VECTOR = "clustered_bandit_gym.vector_env:ClusteredBAIVectorEnv"
 
 
 class Entry(NamedTuple):
-    """One named environment: keywords that `gym.make` may override, what it is, and whether it needs the user's data."""
+    """One named environment: what it is, keywords that `gym.make` may override, whether it needs the user's data."""
 
     about: str
     kwargs: dict[str, Any] = {}
