@@ -236,7 +236,7 @@ class _Separated(InstanceGenerator):
                 raise ValueError(f"{setting} must be at least {low} and below 1, got {getattr(self, setting)}")
         if self.rewards not in REWARDS:
             raise ValueError(f"rewards must be one of {', '.join(REWARDS)}, got {self.rewards!r}")
-        if self.rewards != "gaussian" and self.sigma != 1.0:
+        if self.rewards != "gaussian" and self.sigma != type(self).sigma:
             raise ValueError(f"sigma is a setting of Gaussian rewards; {self.rewards} rewards bring their own")
         Gaussian(self.sigma)
 
@@ -279,7 +279,8 @@ class RandomFamily(_Separated):
 class Tiny(_Separated):
     """Training: so small that a learner sees many episodes, with few agents to a cluster so that sharing pays.
 
-    As `RandomFamily`, with larger separations. Declares its `eta` and `eta1`, the same in every episode.
+    As `RandomFamily`, with larger separations. Declares its `eta` and `eta1`, the same in every episode. Its Gaussian
+    rewards have σ = 0.4 and so η/σ = 1.25: an episode takes tens of pulls, not hundreds.
     """
 
     n_agents: int = 4
@@ -288,6 +289,7 @@ class Tiny(_Separated):
     eta: float = 0.5
     eta1: float = 0.25
     gap: float = 0.25
+    sigma: float = 0.4
     sizes: str = "equal"
     name: ClassVar[str] = "tiny"
 
