@@ -298,6 +298,10 @@ class Block:
     def __len__(self) -> int:
         return int(self.agents.size)
 
+    def part(self, rows: ArrayLike) -> Block:
+        """The agents of `rows` as a block of their own."""
+        return Block(self._federation, self.agents[_indices(rows, len(self), "row")])
+
     def pull(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """Average of `times` fresh pulls of `arms` at the agents of `rows` (integer arrays that broadcast).
 

@@ -1,1 +1,42 @@
-"""The players: the paper's four schemes, baselines, and what goes past them."""
+"""The players: the paper's four schemes, baselines, and what goes past them.
+
+`make("bai-cl++:confidence=certified")` builds one by name; `POLICIES` lists the names.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from clustered_bandit_gym.policies.registry import POLICIES, make
+
+if TYPE_CHECKING:
+    from clustered_bandit_gym.policies.bai_cl import BAICl
+    from clustered_bandit_gym.policies.bai_cl_pp import BAIClPlusPlus
+    from clustered_bandit_gym.policies.baselines import RandomPolicy, UniformPolicy
+    from clustered_bandit_gym.policies.cl_bai import ClBAI
+    from clustered_bandit_gym.policies.naive import NaiveSE
+
+__all__ = [
+    "POLICIES",
+    "BAICl",
+    "BAIClPlusPlus",
+    "ClBAI",
+    "NaiveSE",
+    "RandomPolicy",
+    "UniformPolicy",
+    "make",
+]
+
+_CLASSES = {target.partition(":")[2]: target for target in POLICIES.values()}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _CLASSES:
+        module, _, attribute = _CLASSES[name].partition(":")
+        return getattr(import_module(module), attribute)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_CLASSES})

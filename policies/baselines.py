@@ -1,0 +1,40 @@
+"""Baselines without a guarantee, for comparison."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustered_bandit_gym.federation import Block, Federation
+from clustered_bandit_gym.ledger import ArmIndex
+from clustered_bandit_gym.policy import Policy
+
+
+class UniformPolicy(Policy):
+    """Each agent pulls each arm `pulls_per_arm` times and sends the best average, ties broken at random."""
+
+    name = "uniform"
+    guarantee = "none"
+
+    def __init__(self, pulls_per_arm: int = 100) -> None:
+        if pulls_per_arm != int(pulls_per_arm) or pulls_per_arm < 1:
+            raise ValueError(f"pulls_per_arm must be a whole number >= 1, got {pulls_per_arm}")
+        self.pulls_per_arm = int(pulls_per_arm)
+
+    def solve(self, federation: Federation) -> np.ndarray:
+        def best_average(block: Block) -> ArmIndex:
+            averages = block.pull_grid(self.pulls_per_arm)
+            tied = averages == averages.max(axis=1, keepdims=True)
+            return ArmIndex(np.where(tied, federation.rng.random(tied.shape), -1.0).argmax(axis=1), among=tied.shape[1])
+
+        with federation.phase("identify"):
+            return federation.local(federation.agents, best_average)
+
+
+class RandomPolicy(Policy):
+    """An arm at random for every agent, without a pull: what any policy must beat."""
+
+    name = "random"
+    guarantee = "none"
+
+    def solve(self, federation: Federation) -> np.ndarray:
+        return federation.rng.integers(federation.problem.n_arms, size=federation.problem.n_agents)

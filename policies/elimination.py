@@ -1,0 +1,201 @@
+"""Successive elimination, many agents in lock-step: the one engine of all four schemes (Algorithm 2 of the paper)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym.federation import MAX_TIMES, Block, BudgetExceeded
+from clustered_bandit_gym.rewards import Floats, Ints
+
+#: ε_r = 2^-r and n_r ∝ 4^r leave the range of float64 beyond about this round; only a minute σ gets anywhere near.
+MAX_ROUND = 500
+
+
+def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
+    """n_r = ⌈8σ² ln(4|A|r²/γ)/ε_r²⌉ with ε_r = 2^-r, at least 1 (Algorithm 2, line 4).
+
+    Args:
+        n_arms: |A|, the size of the *initial* set; a number or (n,) one per agent.
+        gamma: the error budget of the call; a number or (n,).
+
+    Returns:
+        An int, or int64 (n,) if either argument is an array. `BudgetExceeded` where it cannot be counted exactly.
+    """
+    if r > MAX_ROUND:
+        raise BudgetExceeded(f"round {r} of an elimination: the arms that are left cannot be told apart")
+    scale = 8.0 * sigma**2 * 4.0**r
+    if np.ndim(n_arms) == 0 and np.ndim(gamma) == 0:
+        largest = size = max(1.0, math.ceil(scale * math.log(4.0 * n_arms * r * r / gamma)))
+    else:
+        size = np.maximum(1.0, np.ceil(scale * np.log(4.0 * np.asarray(n_arms) * r * r / gamma)))
+        largest = size.max(initial=1.0)
+    if largest > MAX_TIMES:
+        raise BudgetExceeded(
+            f"round {r} of an elimination takes {largest:.3g} pulls of one arm, more than the {MAX_TIMES:,} that can be "
+            "counted exactly: the arms that are left tie, or nearly so"
+        )
+    return int(size) if np.ndim(size) == 0 else size.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One lock-step round, as seen by `watch`.
+
+    Attributes:
+        agents: (n,) ids of the agents that took part.
+        sizes: (n,) |A|, the size of each agent's initial set.
+        gamma: (n,) each agent's error budget for the call.
+        r: the round, from 1.
+        times: (n,) n_r, the fresh pulls of each arm still active.
+        arms: (n,) how many arms each agent pulled.
+    """
+
+    agents: Ints
+    sizes: Ints
+    gamma: Floats
+    r: int
+    times: Ints
+    arms: Ints
+
+
+_watchers: list[list[Round]] = []
+
+
+@contextmanager
+def watch() -> Iterator[list[Round]]:
+    """Every round of every elimination run inside is appended to the list: for tests and for teaching."""
+    rounds: list[Round] = []
+    _watchers.append(rounds)
+    try:
+        yield rounds
+    finally:
+        _watchers.remove(rounds)
+
+
+def eliminate(
+    block: Block, arms: Ints, gamma: Any, rounds: int | None = None, within: np.ndarray | None = None
+) -> tuple[np.ndarray, Floats]:
+    """SE(A, γ, R) at every agent of `block`: pull, compare, drop, until one arm is left or R rounds are over.
+
+    Round r pulls each arm that an agent still holds n_r fresh times (`round_size`) and keeps those whose average is at
+    least the agent's best average minus ε_r = 2^-r. An agent with one arm left pulls no more. With probability 1 − γ
+    all averages of an agent are within ε_r/2 of the truth; then the best arm stays, and every arm 2ε_r or more below it
+    is gone after round r.
+
+    Args:
+        arms: (k,) the arms that matter, the columns of all that follows.
+        gamma: error budget of the call, a number or (n,).
+        rounds: R; None runs until one arm is left, which never comes if two tie: `BudgetExceeded` ends it.
+        within: (n, k) booleans, each agent's initial set if it is not all of `arms`.
+
+    Returns:
+        active: (n, k) booleans, what is left.
+        estimates: (n, k) each arm's average in the last round that pulled it; 0 for an arm never pulled.
+    """
+    n, k = len(block), arms.size
+    sigma = block.problem.sigma
+    if not np.all(np.asarray(gamma) > 0):
+        raise ValueError(
+            f"an elimination needs a positive error budget, got {gamma}: delta is too small to divide further"
+        )
+    # Agents that still hold all k arms are drawn as a grid, which is fast; the others as a list of cells (agent, arm)
+    # in which an agent's cells stand together.
+    sizes: Any = k
+    active = np.ones((n, k), dtype=np.bool_)
+    estimates = np.zeros((n, k))
+    whole = np.arange(n if k > 1 else 0)
+    cells = _Cells.none()
+    if within is not None:
+        active = within.copy()
+        sizes = active.sum(axis=1)
+        whole = np.flatnonzero((sizes == k) & (k > 1))
+        cells = _Cells.of(active, np.flatnonzero((sizes > 1) & (sizes < k)))
+    r = 0
+    while (whole.size or cells.rows.size) and (rounds is None or r < rounds):
+        r += 1
+        epsilon = 2.0**-r
+        times = round_size(sizes, gamma, r, sigma)
+        if _watchers:
+            _report(block, sizes, gamma, r, times, whole, k, cells)
+        if cells.rows.size:
+            averages = block.pull(
+                cells.rows, arms[cells.columns], times if isinstance(times, int) else times[cells.rows]
+            )
+            keep = averages >= np.repeat(np.maximum.reduceat(averages, cells.starts) - epsilon, cells.counts)
+            estimates[cells.rows, cells.columns] = averages
+            active[cells.rows, cells.columns] = keep
+            cells = cells.only(keep)
+        if whole.size:
+            averages = _pull_all(block, whole, arms, times)
+            keep = averages >= (averages.max(axis=1) - epsilon)[:, None]
+            if whole.size == n:
+                estimates, active = averages, keep
+            else:
+                estimates[whole], active[whole] = averages, keep
+            left = keep.sum(axis=1)
+            cells = cells.joined(_Cells.of(active, whole[(left > 1) & (left < k)]))
+            whole = whole[left == k]
+    return active, estimates
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Cells (row, column) with the cells of a row next to each other; `counts` of them for each row in turn."""
+
+    rows: Ints
+    columns: Ints
+    counts: Ints
+
+    @classmethod
+    def none(cls) -> _Cells:
+        nothing = np.empty(0, dtype=np.int64)
+        return cls(nothing, nothing, nothing)
+
+    @classmethod
+    def of(cls, active: np.ndarray, rows: Ints) -> _Cells:
+        """The true cells of `active` (n, k) in `rows`."""
+        if not rows.size:
+            return cls.none()
+        chosen = active if rows.size == active.shape[0] else active[rows]
+        counts = chosen.sum(axis=1)
+        columns = np.broadcast_to(np.arange(active.shape[1]), chosen.shape)[chosen]
+        return cls(np.repeat(rows, counts), columns, counts)
+
+    @property
+    def starts(self) -> Ints:
+        return np.cumsum(self.counts) - self.counts
+
+    def only(self, keep: np.ndarray) -> _Cells:
+        """Without the cells that are not kept, and without rows that then have a single cell."""
+        left = np.add.reduceat(keep, self.starts, dtype=np.int64)
+        on = left > 1
+        keep = keep & np.repeat(on, self.counts)
+        return _Cells(self.rows[keep], self.columns[keep], left[on])
+
+    def joined(self, other: _Cells) -> _Cells:
+        if not other.rows.size or not self.rows.size:
+            return self if self.rows.size else other
+        pairs = ((self.rows, other.rows), (self.columns, other.columns), (self.counts, other.counts))
+        return _Cells(*(np.concatenate(pair) for pair in pairs))
+
+
+def _pull_all(block: Block, rows: Ints, arms: Ints, times: Any) -> Floats:
+    """Averages of all `arms` at `rows`: (rows, arms)."""
+    if isinstance(times, int) and rows.size == len(block) and arms.size == block.problem.n_arms:
+        return block.pull_grid(times)
+    return block.pull(rows[:, None], arms[None, :], times if isinstance(times, int) else times[rows][:, None])
+
+
+def _report(block: Block, sizes: Any, gamma: Any, r: int, times: Any, whole: Ints, k: int, cells: _Cells) -> None:
+    partial = cells.rows[cells.starts] if cells.rows.size else cells.rows
+    rows = np.concatenate([whole, partial])
+    pulled = np.concatenate([np.full(whole.size, k), cells.counts])
+    size, budget, count = (np.broadcast_to(x, (len(block),))[rows] for x in (sizes, gamma, times))
+    for rounds in _watchers:
+        rounds.append(Round(block.agents[rows], size, budget, r, count, pulled))

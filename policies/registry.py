@@ -1,0 +1,98 @@
+"""Policies by name, for the command line and for settings files."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any
+
+from clustered_bandit_gym.policy import Policy, StepPolicy
+
+_PACKAGE = "clustered_bandit_gym.policies"
+
+#: Command-line name -> "module:Class".
+POLICIES: dict[str, str] = {
+    "naive": f"{_PACKAGE}.naive:NaiveSE",
+    "cl-bai": f"{_PACKAGE}.cl_bai:ClBAI",
+    "bai-cl": f"{_PACKAGE}.bai_cl:BAICl",
+    "bai-cl++": f"{_PACKAGE}.bai_cl_pp:BAIClPlusPlus",
+    "uniform": f"{_PACKAGE}.baselines:UniformPolicy",
+    "random": f"{_PACKAGE}.baselines:RandomPolicy",
+}
+
+
+def make(spec: str) -> Policy | StepPolicy:
+    """The policy that `spec` names, with its settings.
+
+    A name of `POLICIES`, or `module:Class` for one of your own (the current folder is searched, too), then, after a
+    colon, settings: ``bai-cl``, ``bai-cl++:confidence=certified,verify=agent``, ``my_module:Mine:c=3,flag=true``.
+    Values are read as int, float, true/false, none or text. A setting without ``=`` is the first argument:
+    ``learned:model.zip``.
+    """
+    name, _, rest = spec.partition(":")
+    if name in POLICIES:
+        target = POLICIES[name]
+    elif rest:
+        attribute, _, rest = rest.partition(":")
+        target = f"{name}:{attribute}"
+    else:
+        raise ValueError(f"unknown policy {spec!r}; known: {', '.join(POLICIES)}, or module:Class for your own")
+    return _build(spec, _load(spec, target), rest)
+
+
+def _load(spec: str, target: str) -> Any:
+    module_name, _, attribute = target.partition(":")
+    if (folder := str(Path.cwd())) not in sys.path:
+        # A console script does not search the current folder, where people keep their own policies. Last, so that
+        # nothing there can stand in for an installed package.
+        sys.path.append(folder)
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module_name == error.name or module_name.startswith(error.name + ".")):
+            raise
+        raise ValueError(
+            f"policy {spec!r}: there is no module {module_name!r}; known names: {', '.join(POLICIES)}"
+        ) from None
+    cls = getattr(module, attribute, None)
+    if not (isinstance(cls, type) and issubclass(cls, Policy | StepPolicy)):
+        what = "no such class" if cls is None else "no subclass of Policy or StepPolicy"
+        raise ValueError(f"policy {spec!r}: {attribute!r} in module {module_name!r} is {what}")
+    return cls
+
+
+def _build(spec: str, cls: Any, text: str) -> Policy | StepPolicy:
+    positional: list[Any] = []
+    settings: dict[str, Any] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = item.partition("=")
+        if equals:
+            settings[key.strip()] = _value(value.strip())
+        else:
+            positional.append(_value(item))
+    known = signature(cls).parameters
+    free = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values())
+    unknown = [key for key in settings if key not in known]
+    if unknown and not free:
+        raise ValueError(
+            f"policy {spec!r} has no setting {', '.join(unknown)}; it has: {', '.join(known) if known else 'none'}"
+        )
+    try:
+        signature(cls).bind(*positional, **settings)
+    except TypeError as error:
+        raise ValueError(f"policy {spec!r}: {error}") from None
+    return cls(*positional, **settings)
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
