@@ -47,8 +47,9 @@ class Yelp(InstanceGenerator):
     name: ClassVar[str] = "yelp"
 
     def __post_init__(self) -> None:
-        # JSON has lists only.
-        object.__setattr__(self, "states", tuple(self.states))
+        if isinstance(self.states, list):  # JSON knows no tuples
+            object.__setattr__(self, "states", tuple(self.states))
+        yelp_open.check_states(self.states)
         super().__post_init__()
 
     @property

@@ -27,7 +27,7 @@ STATES = ("LA", "TN", "MO", "IN")
 def yelp(
     path: str | os.PathLike[str] | None = None,
     n_agents: int = 100,
-    states: Sequence[str] = STATES,
+    states: tuple[str, ...] = STATES,
     weights: str = "branches",
     sizes: str = "equal",
     alpha: float = 0.0,
@@ -50,7 +50,7 @@ def yelp(
     """
     from clustered_bandit_gym.datasets.generators import Yelp
 
-    generator = Yelp(n_agents, tuple(states), weights, None if path is None else os.fspath(path), sizes, alpha)
+    generator = Yelp(n_agents, states, weights, None if path is None else os.fspath(path), sizes, alpha)
     return generator(np.random.default_rng(seed))
 
 
@@ -65,12 +65,16 @@ class Bandits:
 
 def load(path: str | os.PathLike[str] | None, states: Sequence[str] = STATES, weights: str = "branches") -> Bandits:
     """Read (once per process and file) and select the arms."""
-    wanted = tuple(states)
-    if isinstance(states, str) or len(wanted) < 1 or len(set(wanted)) < len(wanted):
-        raise ValueError(f"states must be different state codes such as ('LA', 'TN'), got {states!r}")
+    check_states(states)
     if weights not in ("branches", "reviews"):
         raise ValueError(f'weights must be "branches" or "reviews", got {weights!r}')
-    return _select(find(path, FILE, ORIGIN), wanted, weights)
+    return _select(find(path, FILE, ORIGIN), tuple(states), weights)
+
+
+def check_states(states: Sequence[str]) -> None:
+    """`ValueError` unless these are one or more different state codes."""
+    if isinstance(states, str) or len(states) < 1 or len(set(states)) < len(states):
+        raise ValueError(f"states must be different state codes such as ('LA', 'TN'), got {states!r}")
 
 
 @lru_cache(maxsize=8)
