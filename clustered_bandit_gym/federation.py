@@ -56,6 +56,16 @@ class Judgement:
         return int(self.agent_correct.size - self.agent_correct.sum())
 
 
+def play_streams(
+    seed: int | np.random.SeedSequence | None,
+) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
+    """The two streams of a play: rewards, and the policy's own randomness."""
+    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    # Children by key, not by spawn(): spawn() counts, and a seed sequence used twice would give other streams.
+    noise, policy = (np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, key)) for key in (0, 1))
+    return noise, policy
+
+
 class Federation:
     """A centre and N agents playing one instance.
 
@@ -88,9 +98,7 @@ class Federation:
             )
         if max_pulls is not None and max_pulls < 1:
             raise ValueError(f"max_pulls must be at least 1 (or None), got {max_pulls}")
-        root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-        # Children by key, not by spawn(): spawn() counts, and a seed sequence used twice would give other streams.
-        noise, policy = (np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, key)) for key in (0, 1))
+        noise, policy = play_streams(seed)
         self._instance = instance
         self._noise = np.random.default_rng(noise)
         self.rng = np.random.default_rng(policy)
