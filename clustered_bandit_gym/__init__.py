@@ -19,6 +19,14 @@ from clustered_bandit_gym.rewards import Bernoulli, Categorical, Gaussian, Rewar
 __version__ = "0.1.0"
 
 _LAZY = {
+    "Board": "clustered_bandit_gym.harness.board:Board",
+    "Store": "clustered_bandit_gym.harness.store:Store",
+    "audit": "clustered_bandit_gym.harness.audit:audit",
+    "evaluate": "clustered_bandit_gym.harness.evaluate:evaluate",
+    "harness": "clustered_bandit_gym.harness",
+    "play": "clustered_bandit_gym.harness.play:play",
+    "replay": "clustered_bandit_gym.harness.evaluate:replay",
+    "sweep": "clustered_bandit_gym.harness.evaluate:sweep",
     "ClusteredBAIEnv": "clustered_bandit_gym.env:ClusteredBAIEnv",
     "ClusteredBAIVectorEnv": "clustered_bandit_gym.vector_env:ClusteredBAIVectorEnv",
     "DiscreteActions": "clustered_bandit_gym.wrappers:DiscreteActions",
@@ -30,8 +38,13 @@ _LAZY = {
 }
 
 if TYPE_CHECKING:
-    from clustered_bandit_gym import datasets, generators, policies, testing, theory
+    from clustered_bandit_gym import datasets, generators, harness, policies, testing, theory
     from clustered_bandit_gym.env import ClusteredBAIEnv
+    from clustered_bandit_gym.harness.audit import audit
+    from clustered_bandit_gym.harness.board import Board
+    from clustered_bandit_gym.harness.evaluate import evaluate, replay, sweep
+    from clustered_bandit_gym.harness.play import play
+    from clustered_bandit_gym.harness.store import Store
     from clustered_bandit_gym.vector_env import ClusteredBAIVectorEnv
     from clustered_bandit_gym.wrappers import DiscreteActions
 
@@ -44,6 +57,7 @@ __all__ = [
     "ArmSet",
     "Bernoulli",
     "Block",
+    "Board",
     "BudgetExceeded",
     "Categorical",
     "ClusteredBAIEnv",
@@ -62,9 +76,16 @@ __all__ = [
     "Reals",
     "RewardModel",
     "StepPolicy",
+    "Store",
+    "audit",
     "datasets",
+    "evaluate",
     "generators",
+    "harness",
+    "play",
     "policies",
+    "replay",
+    "sweep",
     "testing",
     "theory",
 ]

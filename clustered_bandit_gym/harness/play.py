@@ -1,0 +1,260 @@
+"""One trial: one player, one seed, one row.
+
+Two doors lead into a game. A `Policy` gets a `Federation` of the environment, without its observations and loop; anything
+with `act(obs, info)` plays the plain Gymnasium loop. Both end in the same row of plain values.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from clustered_bandit_gym.federation import BudgetExceeded, Federation
+from clustered_bandit_gym.harness.seeds import TrialSeeds, trial_seeds
+from clustered_bandit_gym.harness.specs import label_of, path_of, plain, settings_of, versions
+from clustered_bandit_gym.instance import Instance, Problem
+
+Row = dict[str, Any]
+
+#: The most information a real number can carry: a float64.
+BITS_OF_A_REAL = 64
+#: Uplinks below this share of what the answers need are flagged.
+FAR_BELOW = 0.5
+
+
+def play(
+    policy: Any,
+    env: gym.Env[Any, Any] | str,
+    seed: int = 0,
+    stepwise: bool = False,
+    *,
+    trial: int = 0,
+    bound: bool = True,
+    label: str | None = None,
+    env_kwargs: dict[str, Any] | None = None,
+) -> Row:
+    """One episode of any player on any environment of this kind.
+
+    A player that raises, or runs out of budget, gives a row too: its outcome says so. The player itself is copied first, so
+    that nothing it remembers reaches another trial; global random states (`random`, NumPy, torch) are seeded for the play
+    and put back after it.
+
+    Args:
+        policy: a `Policy`, a `StepPolicy`, or anything with `act(obs, info)`; or a name such as "bai-cl++".
+        env: an environment of this package, wrapped or not, or its id.
+        seed, trial: the row equals that of trial `trial` in `evaluate(..., seed=seed)`.
+        stepwise: play `Policy.solve` through `env.step`, pull by pull and through all wrappers. Slow; same law.
+        bound: compute the instance's lower bound on the pulls.
+        label, env_kwargs: what the row says of the player and the environment; by default what they say themselves.
+
+    Returns:
+        A flat dict of plain values. `outcome` is "solved", "wrong", "budget" or "error"; `correct` is None unless the
+        player stopped. `message` says what went wrong. `rounds` counts exchanges between centre and agents.
+        `suspicious_communication`: all answers are right, but the bits sent up cannot carry half of the
+        information in them.
+    """
+    if isinstance(policy, str):
+        from clustered_bandit_gym.policies import make
+
+        policy = make(policy)
+    if isinstance(env, str):
+        env = gym.make(env, disable_env_checker=True, **(env_kwargs or {}))
+    seeds = trial_seeds(seed, trial)
+    row = _identity(policy, env, label, env_kwargs) | {
+        "trial": int(trial),
+        "seed": int(seed),
+        "stepwise": bool(stepwise),
+    }
+    player = copy.deepcopy(policy)
+    door = _Stepwise if stepwise else _Direct if hasattr(player, "solve") else _Loop
+    if door is not _Loop and not hasattr(player, "solve"):
+        raise TypeError(f"stepwise=True plays solve(federation), which {type(player).__name__} lacks")
+    if door is _Loop and not hasattr(player, "act"):
+        raise TypeError(f"a player needs solve(federation) or act(obs, info); {type(player).__name__} has neither")
+    game = door(env, seeds)  # outside of the try: an environment that cannot be set up is no failure of the policy
+    message, unfinished = "", ""
+    start = perf_counter()
+    with _seeded_globals(seeds.policy):
+        try:
+            game.run(player)
+        except BudgetExceeded as error:
+            unfinished, message = "budget", str(error)
+        except (Exception, SystemExit) as error:
+            unfinished, message = "error", _describe(error)
+    seconds = perf_counter() - start
+    return row | _judge(game.federation, unfinished, message, bound) | {"seconds": seconds, "version": versions()}
+
+
+class _Direct:
+    """`solve` on a federation of its own."""
+
+    def __init__(self, env: gym.Env[Any, Any], seeds: TrialSeeds) -> None:
+        unwrapped: Any = env.unwrapped
+        self.federation: Federation = unwrapped.new_federation(seeds.instance, seeds.play)
+
+    def run(self, player: Any) -> None:
+        arms = player.solve(self.federation)
+        if self.federation.judgement is None:
+            self.federation.stop(arms)
+
+
+class _Stepwise:
+    """`solve` through `env.step`."""
+
+    def __init__(self, env: gym.Env[Any, Any], seeds: TrialSeeds) -> None:
+        self.env, self.seeds = env, seeds
+        env.reset(seed=seeds.policy)
+
+    @property
+    def federation(self) -> Federation:
+        unwrapped: Any = self.env.unwrapped
+        federation: Federation = unwrapped.federation
+        return federation
+
+    def run(self, player: Any) -> None:
+        from clustered_bandit_gym.env import play_stepwise
+
+        play_stepwise(player, self.env, self.seeds.policy, instance_seed=self.seeds.instance, play_seed=self.seeds.play)
+
+
+class _Loop:
+    """`act` in the plain Gymnasium loop."""
+
+    def __init__(self, env: gym.Env[Any, Any], seeds: TrialSeeds) -> None:
+        self.env, self.seed = env, seeds.policy
+        options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
+        self.obs, self.info = env.reset(seed=self.seed, options=options)
+        unwrapped: Any = env.unwrapped
+        self.federation: Federation = unwrapped.federation
+
+    def run(self, player: Any) -> None:
+        obs, info = self.obs, self.info
+        if hasattr(player, "reset"):
+            player.reset(info, seed=self.seed)
+        while True:
+            obs, _, terminated, truncated, info = self.env.step(player.act(obs, info))
+            if terminated:
+                return
+            if truncated:
+                raise BudgetExceeded(f"the environment ended the play after {self.federation.pulls:,} pulls")
+
+
+def _identity(policy: Any, env: gym.Env[Any, Any], label: str | None, env_kwargs: dict[str, Any] | None) -> Row:
+    spec = env.spec
+    if env_kwargs is None:
+        env_kwargs = dict(spec.kwargs) if spec is not None else {}
+        env_kwargs.pop("disable_env_checker", None)
+    return {
+        "env": spec.id if spec is not None else type(env.unwrapped).__name__,
+        "env_kwargs": plain(env_kwargs),
+        "policy": label or label_of(policy),
+        "policy_class": path_of(type(policy)),
+        "settings": settings_of(policy),
+    }
+
+
+def _judge(federation: Federation, unfinished: str, message: str, bound: bool) -> Row:
+    """The row's figures, from the play as it stands."""
+    judgement, problem, ledger = federation.judgement, federation.problem, federation.ledger
+    outcome = unfinished or ("solved" if judgement and judgement.correct else "wrong")
+    if judgement is None and not unfinished:
+        outcome, message = "error", "the player ended without an answer"
+    if outcome in ("budget", "error"):
+        judgement = None
+    elif judgement is not None and not judgement.correct:
+        message = f"{judgement.wrong_agents} of {problem.n_agents} agents got a wrong arm"
+    return {
+        "outcome": outcome,
+        "message": message,
+        "correct": None if judgement is None else judgement.correct,
+        "wrong_agents": None if judgement is None else judgement.wrong_agents,
+        "clustering_errors": None if judgement is None else judgement.clustering_errors,
+        "arm_errors": None if judgement is None else judgement.arm_errors,
+        "pulls": int(federation.pulls),
+        "pulls_max_agent": int(federation.pulls_per_agent.max()),
+        "pulls_by_phase": {phase: int(count) for phase, count in federation.pulls_by_phase.items()},
+        **ledger.summary(),
+        "cost_by_phase": ledger.by_phase(),
+        "rounds": int(federation.rounds),
+        "suspicious_communication": bool(judgement and judgement.correct and _too_quiet(judgement.arms, ledger)),
+        **problem.to_dict(),
+        "bound": _bound(federation._instance, problem) if bound else None,
+    }
+
+
+def _too_quiet(arms: np.ndarray, ledger: Any) -> bool:
+    """The centre learnt N answers with empirical entropy H from the agents: about N·H bits must have come up."""
+    _, counts = np.unique(arms, return_counts=True)
+    needed = float(-(counts * np.log2(counts / arms.size)).sum())
+    sent = ledger.bits("up") + BITS_OF_A_REAL * ledger.reals("up")
+    return bool(sent < FAR_BELOW * needed)
+
+
+def _bound(instance: Instance, problem: Problem) -> float | None:
+    """The lower bound for learners that are δ-PC under the η they were told; None where there is none."""
+    if instance.eta <= 0:
+        return None
+    eta = instance.eta if problem.eta is None else min(problem.eta, instance.eta)
+    sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
+    return _cached_bound(_ByContent(instance, sizes), problem.delta, eta)
+
+
+class _ByContent:
+    """An instance as a key: the bound depends on the means, the rewards and how many agents each cluster has."""
+
+    def __init__(self, instance: Instance, sizes: np.ndarray) -> None:
+        model = instance.rewards.to_dict()
+        parts = [instance.means.tobytes(), sizes.tobytes()]
+        parts += [key.encode() + np.asarray(model[key]).tobytes() for key in sorted(model)]
+        self.instance, self.content = instance, b"|".join(parts)
+
+    def __hash__(self) -> int:
+        return hash(self.content)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ByContent) and self.content == other.content
+
+
+@lru_cache(maxsize=64)
+def _cached_bound(key: _ByContent, delta: float, eta: float) -> float | None:
+    from clustered_bandit_gym.theory import instance_lower_bound
+
+    value = float(instance_lower_bound(key.instance, delta, eta))
+    return value if np.isfinite(value) else None
+
+
+def _describe(error: BaseException) -> str:
+    """Kind, text and place of an error, on one line; the file by its name alone."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}".replace("\n", " ")
+
+
+@contextmanager
+def _seeded_globals(seed: int) -> Iterator[None]:
+    """Global random states fixed during a play: a policy that uses them must give the same row in any process."""
+    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002 (the legacy state is the point)
+    torch = sys.modules.get("torch")
+    torch_before = torch.get_rng_state() if torch is not None else None
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    if torch is not None:
+        torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+        np.random.set_state(numpy_before)  # noqa: NPY002
+        if torch is not None:
+            torch.set_rng_state(torch_before)

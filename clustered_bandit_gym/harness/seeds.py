@@ -1,0 +1,39 @@
+"""Seeds of a trial: a pure function of the root seed and the trial's number.
+
+Neither the policy nor the environment's settings nor the order of work enters. So trial t meets the same instance and
+the same stream of noise under every policy (common random numbers: what policies share cancels in paired ratios), a
+trial can be played again alone, and processes cannot change a result.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+# The kinds of stream; the first number of a spawn key.
+_INSTANCE, _PLAY = 0, 1
+
+
+class TrialSeeds(NamedTuple):
+    """Streams of one trial: the instance it draws, and the play on it (rewards, the policy's own randomness)."""
+
+    instance: np.random.SeedSequence
+    play: np.random.SeedSequence
+
+    @property
+    def policy(self) -> int:
+        """A 63-bit seed for a player that keeps its own generator; apart from the stream of rewards."""
+        child = np.random.SeedSequence(self.play.entropy, spawn_key=(*self.play.spawn_key, 1))
+        return int(child.generate_state(1, np.uint64)[0] >> 1)
+
+
+def trial_seeds(seed: int, trial: int) -> TrialSeeds:
+    """Seeds of trial `trial` of a run with root seed `seed` (whole numbers ≥ 0)."""
+    for name, value in (("seed", seed), ("trial", trial)):
+        if isinstance(value, bool) or int(value) != value or value < 0:
+            raise ValueError(f"{name} must be a whole number >= 0, got {value!r}")
+    return TrialSeeds(
+        np.random.SeedSequence(int(seed), spawn_key=(_INSTANCE, int(trial))),
+        np.random.SeedSequence(int(seed), spawn_key=(_PLAY, int(trial))),
+    )

@@ -1,0 +1,212 @@
+"""Tables of a board: one layout of texts, written for a terminal, a notebook, Markdown or LaTeX."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+
+class Table(NamedTuple):
+    """A title, column heads and rows of texts."""
+
+    title: str
+    heads: list[str]
+    rows: list[list[str]]
+
+
+#: Columns that hold text and stand to the left.
+_TEXT = {"policy", "verdict", "env"}
+_DASH = "–"
+
+
+def number(value: Any, mark: str = "") -> str:
+    """A figure for people: 3 significant digits, powers of ten from a million on."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return _DASH
+    value = float(value)
+    if value == 0 or (value == round(value) and abs(value) < 100_000) or 1000 <= abs(value) < 100_000:
+        text = f"{value:,.0f}"
+    elif 0.001 <= abs(value) < 1000:
+        text = f"{value:.3g}"
+    else:
+        digits, _, power = f"{value:.2e}".partition("e")
+        text = f"{digits}e{int(power)}"
+    return mark + text
+
+
+def interval(low: float, high: float) -> str:
+    return _DASH if math.isnan(low) or math.isnan(high) else f"[{number(low)}, {number(high)}]"
+
+
+def with_spread(mean: float, high: float, mark: str) -> str:
+    """A mean and the half-width of its interval in per cent of it."""
+    if math.isnan(high) or not mean > 0:
+        return number(mean, mark)
+    return f"{number(mean, mark)} ±{100 * (high - mean) / mean:.2g}%"
+
+
+def ratio(value: float, low: float, high: float, mark: str) -> str:
+    return number(value, mark) if math.isnan(low) else f"{number(value, mark)} {interval(low, high)}"
+
+
+def layout(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
+    """The two tables of a board: correctness and pulls, then communication."""
+    scores, channel = [], []
+    for row in summary.to_dict("records"):
+        mark = "≥" if row["unfinished"] else ""
+        place = [_setting(row[name]) for name in varied] + [str(row["policy"])]
+        scores.append(
+            [
+                *place,
+                f"{row['errors']}/{row['trials']}",
+                str(row["unfinished"]),
+                interval(row["error_low"], row["error_high"]),
+                str(row["verdict"]),
+                with_spread(row["pulls_mean"], row["pulls_high"], mark),
+                number(row["pulls_median"], mark),
+                ratio(row["vs_naive"], row["vs_naive_low"], row["vs_naive_high"], row["vs_naive_mark"]),
+                number(row["vs_bound"], mark),
+            ]
+        )
+        channel.append(
+            [
+                *place,
+                number(row["cost_mean"], mark),
+                *(number(row[name], mark) for name in ("bits_up", "bits_down", "reals_up", "reals_down", "rounds")),
+                f"{row['suspicious_communication']}" if row["suspicious_communication"] else "",
+                number(row["seconds"]),
+            ]
+        )
+    return [
+        Table(
+            "Correctness and pulls",
+            [
+                *varied,
+                "policy",
+                "wrong",
+                "unfin.",
+                "error rate",
+                "verdict",
+                "mean pulls",
+                "median",
+                "vs naive",
+                "vs bound",
+            ],
+            scores,
+        ),
+        Table(
+            "Communication and time, means per trial",
+            [
+                *varied,
+                "policy",
+                "cost",
+                "bits up",
+                "bits down",
+                "reals up",
+                "reals down",
+                "rounds",
+                "too quiet",
+                "seconds",
+            ],
+            channel,
+        ),
+    ]
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={_setting(item)}" for key, item in value.items())
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _is_text(head: str, varied: bool = False) -> bool:
+    return varied or head in _TEXT
+
+
+def to_markdown(table: Table) -> str:
+    def line(cells: list[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    rule = ["---" if _is_text(head) else "---:" for head in table.heads]
+    return "\n".join([line(table.heads), line(rule), *(line(row) for row in table.rows)])
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "–": "--",
+    "±": r"$\pm$",
+    "δ": r"$\delta$",
+    "η": r"$\eta$",
+    "σ": r"$\sigma$",
+}
+
+
+def escape_latex(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in text)
+
+
+def to_latex(table: Table) -> str:
+    r"""A `tabular` for ``\usepackage{booktabs}``."""
+    columns = "".join("l" if _is_text(head) else "r" for head in table.heads)
+
+    def line(cells: list[str]) -> str:
+        # A leading bracket after \\ would be read as its optional argument.
+        return (
+            "  "
+            + " & ".join("{}" + text if text.startswith("[") else text for text in map(escape_latex, cells))
+            + r" \\"
+        )
+
+    body = "\n".join(line(row) for row in table.rows)
+    head = line(table.heads)
+    return (
+        f"\\begin{{tabular}}{{{columns}}}\n  \\toprule\n{head}\n  \\midrule\n{body}\n  \\bottomrule\n\\end{{tabular}}"
+    )
+
+
+def to_html(table: Table) -> str:
+    def cells(kind: str, values: list[str]) -> str:
+        return "".join(
+            f'<{kind} style="text-align:{"left" if _is_text(head) else "right"}">{html.escape(value)}</{kind}>'
+            for head, value in zip(table.heads, values, strict=True)
+        )
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
+    caption = f'<caption style="text-align:left;font-weight:bold">{html.escape(table.title)}</caption>'
+    return f"<table>{caption}<thead><tr>{cells('th', table.heads)}</tr></thead><tbody>{body}</tbody></table>"
+
+
+_COLOURS = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
+
+
+def to_rich(table: Table) -> Any:
+    """A `rich.table.Table`."""
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    view = RichTable(title=table.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    view.padding = (0, 1, 0, 0)
+    for head in table.heads:
+        view.add_column(
+            Text(head), justify="left" if _is_text(head) else "right", overflow="fold", no_wrap=head != "policy"
+        )
+    for row in table.rows:
+        view.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
+    return view
