@@ -56,14 +56,15 @@ class Judgement:
         return int(self.agent_correct.size - self.agent_correct.sum())
 
 
-def play_streams(
-    seed: int | np.random.SeedSequence | None,
-) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
-    """The two streams of a play: rewards, and the policy's own randomness."""
+#: Keys of the two streams of a play: the rewards, and the policy's own randomness.
+REWARDS, POLICY = 0, 1
+
+
+def play_stream(seed: int | np.random.SeedSequence, key: int) -> np.random.SeedSequence:
+    """The seed of one stream of the play that has `seed`."""
     root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
     # Children by key, not by spawn(): spawn() counts, and a seed sequence used twice would give other streams.
-    noise, policy = (np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, key)) for key in (0, 1))
-    return noise, policy
+    return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, key))
 
 
 class Federation:
@@ -98,16 +99,18 @@ class Federation:
             )
         if max_pulls is not None and max_pulls < 1:
             raise ValueError(f"max_pulls must be at least 1 (or None), got {max_pulls}")
-        noise, policy = play_streams(seed)
+        # One root for both: without a seed it is drawn from the system.
+        root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._instance = instance
-        self._noise = np.random.default_rng(noise)
-        self.rng = np.random.default_rng(policy)
+        self._noise = np.random.default_rng(play_stream(root, REWARDS))
+        self.rng = np.random.default_rng(play_stream(root, POLICY))
         self.problem = problem
         self.agents: Ints = np.arange(instance.n_agents)
+        self.agents.setflags(write=False)
         self.ledger = Ledger(c_b, c_r, itemise)
         self.max_pulls = MAX_PULLS if max_pulls is None else min(int(max_pulls), MAX_PULLS)
         self.pulls = 0
-        self.pulls_per_agent: Ints = np.zeros(instance.n_agents, dtype=np.int64)
+        self._pulls_per_agent: Ints = np.zeros(instance.n_agents, dtype=np.int64)
         self.pulls_by_phase: dict[str, int] = {}
         self.rounds = 0
         self.judgement: Judgement | None = None
@@ -115,6 +118,13 @@ class Federation:
         self._memory: dict[str, np.ndarray] = {}
         self._labels: Ints | None = None
         self._step: Callable[[int, int], float] | None = None  # set for stepwise plays: one pull through an env
+
+    @property
+    def pulls_per_agent(self) -> Ints:
+        """(N,) pulls made at each agent so far: a read-only view that goes on counting; copy it to keep it."""
+        view = self._pulls_per_agent.view()
+        view.setflags(write=False)
+        return view
 
     # --- centre ------------------------------------------------------------------------------------------------------
 
@@ -133,7 +143,7 @@ class Federation:
         program: Callable[..., Payload | Sequence[Payload] | None],
         down: Payload | Sequence[Payload] = (),
     ) -> Any:
-        """Run `program` at `agents` and hand what it returns to the centre.
+        """Run `program` at `agents` (ids, each at most once) and hand what it returns to the centre.
 
         `down` is sent to each agent first. `program(block, *values)` gets a `Block` of the agents and, for each payload
         of `down`, its values with one row per agent; it must treat rows independently, since large sets of agents run
@@ -141,10 +151,12 @@ class Federation:
 
         Returns:
             The values of the returned payload, one row per agent in the order of `agents`; a tuple of such arrays if
-            the program returns several; None if it returns none.
+            the program returns several; None if it returns none, or if there are no agents.
         """
         self._check_open()
         agents = self._agent_ids(agents)
+        if np.any(agents[1:] <= agents[:-1]) and np.unique(agents).size < agents.size:
+            raise ValueError("an agent is listed twice; a local program runs once at each of its agents")
         sent = (down,) if isinstance(down, Payload) else tuple(down)
         tables = [payload.rows(agents.size) for payload in sent]
         for payload in sent:
@@ -155,7 +167,10 @@ class Federation:
         for start in range(0, agents.size, size):
             part = slice(start, start + size)
             block = Block(self, agents[part])
-            answer = program(block, *(table[part] for table in tables))
+            try:
+                answer = program(block, *(table[part] for table in tables))
+            finally:
+                block._over = True
             single = isinstance(answer, Payload)
             payloads = (answer,) if isinstance(answer, Payload) else tuple(answer or ())
             for payload in payloads:
@@ -163,9 +178,10 @@ class Federation:
                     raise TypeError(
                         f"a local program returns payloads (ArmIndex, ArmSet, Reals, Flag), got {payload!r}"
                     )
+            received.append(tuple(payload.rows(len(block)) for payload in payloads))
+            for payload in payloads:
                 self.ledger.bill(self._phase, "up", payload, block.agents)
             spoke = spoke or bool(payloads)
-            received.append(tuple(payload.rows(len(block)) for payload in payloads))
         if sent or spoke:
             self.rounds += 1
         if not received or not received[0]:
@@ -253,7 +269,7 @@ class Federation:
         rewards = instance.rewards
         sample = rewards.single(instance.means, instance.clusters[agent], arm, rewards.noise(self._noise))
         self.pulls += 1
-        self.pulls_per_agent[agent] += 1
+        self._pulls_per_agent[agent] += 1
         self.pulls_by_phase[self._phase] = self.pulls_by_phase.get(self._phase, 0) + 1
         return float(sample)
 
@@ -267,8 +283,8 @@ class Federation:
     def _count(self, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int) -> None:
         self.pulls += total
         self.pulls_by_phase[self._phase] = self.pulls_by_phase.get(self._phase, 0) + total
-        per_agent = self.pulls_per_agent
-        if isinstance(times, int) and agents.ndim == 2 and agents.shape[1] == 1 and len(shape) == 2:
+        per_agent = self._pulls_per_agent
+        if isinstance(times, int) and len(shape) == 2 and agents.shape == (shape[0], 1):
             np.add.at(per_agent, agents[:, 0], times * shape[1])
         elif isinstance(times, int):
             flat = agents.ravel() if agents.shape == shape else np.broadcast_to(agents, shape).ravel()
@@ -296,19 +312,28 @@ class Federation:
 
 
 class Block:
-    """Agents that run a local program side by side; rows 0..n−1 are `agents`. Lives as long as the program runs."""
+    """Agents that run a local program side by side; rows 0..n−1 are `agents`. Lives as long as the program runs:
+    the centre cannot keep it to pull arms without sending anything."""
 
-    def __init__(self, federation: Federation, agents: Ints) -> None:
-        self._federation = federation
+    def __init__(self, federation: Federation, agents: Ints, whole: Block | None = None) -> None:
+        self._play = federation
+        self._whole = whole or self
+        self._over = False
         self.agents = agents
         self.problem = federation.problem
 
     def __len__(self) -> int:
         return int(self.agents.size)
 
+    @property
+    def _federation(self) -> Federation:
+        if self._whole._over:
+            raise PlayOver("this block's program has returned; start another one with federation.local(...)")
+        return self._play
+
     def part(self, rows: ArrayLike) -> Block:
         """The agents of `rows` as a block of their own."""
-        return Block(self._federation, self.agents[_indices(rows, len(self), "row")])
+        return Block(self._federation, self.agents[_indices(rows, len(self), "row")], whole=self._whole)
 
     def pull(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """Average of `times` fresh pulls of `arms` at the agents of `rows` (integer arrays that broadcast).
@@ -326,10 +351,18 @@ class Block:
 
     def save(self, name: str, values: np.ndarray) -> None:
         """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not sent."""
-        memory = self._federation._memory
-        if name not in memory or memory[name].shape[1:] != values.shape[1:] or memory[name].dtype != values.dtype:
+        memory, values = self._federation._memory, np.asarray(values)
+        if values.ndim == 0 or values.shape[0] != len(self):
+            raise ValueError(f"save {name!r}: one row for each of {len(self)} agents, got shape {values.shape}")
+        if name not in memory:
             memory[name] = np.zeros((self.problem.n_agents, *values.shape[1:]), dtype=values.dtype)
-        memory[name][self.agents] = values
+        kept = memory[name]
+        if kept.shape[1:] != values.shape[1:] or kept.dtype != values.dtype:
+            raise ValueError(
+                f"save {name!r}: agents already keep {kept.dtype} rows of shape {kept.shape[1:]} under that name, "
+                f"not {values.dtype} {values.shape[1:]}; take another name"
+            )
+        kept[self.agents] = values
 
     def load(self, name: str) -> np.ndarray:
         """What these agents saved under `name`: (n, ...), zeros where an agent saved nothing."""
@@ -371,14 +404,12 @@ def _whole_times(times: ArrayLike) -> Ints | int:
 
 
 def _misplaced(labels: Ints, clusters: Ints) -> np.ndarray:
-    """(N,) booleans: the agent's true cluster is not the most frequent one of its label."""
+    """(N,) booleans: the agent's true cluster is not the most frequent one of its label (of equals, the first)."""
     _, label = np.unique(labels, return_inverse=True)
     # Distinct (label, cluster) pairs rather than a table of all of them: labels may be as many as agents.
-    pairs, index, counts = np.unique(
-        np.stack([label, clusters], axis=1), axis=0, return_inverse=True, return_counts=True
-    )
-    order = np.lexsort((pairs[:, 1], -counts, pairs[:, 0]))
-    first = np.unique(pairs[order, 0], return_index=True)[1]
-    majority = pairs[order][first, 1]
-    del index
+    width = int(clusters.max()) + 1
+    pairs, counts = np.unique(label * width + clusters, return_counts=True)
+    order = np.lexsort((pairs, -counts, pairs // width))
+    _, first = np.unique(pairs[order] // width, return_index=True)
+    majority = pairs[order][first] % width
     return majority[label] != clusters

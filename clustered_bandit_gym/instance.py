@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -68,9 +69,22 @@ class Instance:
         if not allow_overlap and self.eta <= 0:
             a, b = self.closest_pair()
             raise ValueError(
-                f"Assumption 1 fails: the best arm {self.best_arms[a]} of cluster {a} is only {self.eta:.6g} worse than "
-                f"the best arm of cluster {b} there; it must be worse. Pass allow_overlap=True to build it all the same"
+                f"Assumption 1 fails: in cluster {b} the best arm {self.best_arms[a]} of cluster {a} is worse than the "
+                f"best one by {self.eta:.6g}, which must be positive. Pass allow_overlap=True to build it all the same"
             )
+        self._complete = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_complete" in self.__dict__:
+            raise AttributeError(f"an Instance does not change; build a new one to set {name}")
+        super().__setattr__(name, value)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Pickling to a worker process forgets that arrays are read-only.
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        self.__dict__.update(state)
 
     @cached_property
     def best_arms(self) -> Ints:
@@ -99,16 +113,17 @@ class Instance:
 
     @cached_property
     def _separation(self) -> Floats:
-        """(M, M) entry (a, b): how much worse a's best arm is than b's own best, in bandit b. Diagonal inf."""
+        """(M, M) entry (a, b): by how much a's best arm (any of them) is worse than b's, in bandit b. Diagonal inf."""
         best = self.means.max(axis=1)
-        table = best[None, :] - self.means[:, self.best_arms].T
+        table = np.array([best - self.means[:, arms].max(axis=1) for arms in self.is_best])
         np.fill_diagonal(table, np.inf)
         return table
 
     @cached_property
     def _separation1(self) -> Floats:
-        """(M, M) entry (i, j): |μ_i,k*_i − μ_j,k*_i|. Diagonal inf."""
-        table = np.abs(self.means.max(axis=1)[:, None] - self.means[:, self.best_arms].T)
+        """(M, M) entry (i, j): |μ_i,k − μ_j,k| for i's best arm k (any of them). Diagonal inf."""
+        best = self.means.max(axis=1)
+        table = np.array([np.abs(best[i] - self.means[:, arms]).min(axis=1) for i, arms in enumerate(self.is_best)])
         np.fill_diagonal(table, np.inf)
         return table
 
@@ -157,22 +172,26 @@ class Instance:
             "allow_ties": self.allow_ties,
             "allow_overlap": self.allow_overlap,
         }
-        with open(path, "wb") if isinstance(path, str | Path) else path as file:
-            np.savez_compressed(
-                file, means=self.means, clusters=self.clusters, notes=np.array(json.dumps(notes)), **model
-            )
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer, means=self.means, clusters=self.clusters, notes=np.array(json.dumps(notes)), **model
+        )
+        if isinstance(path, str | Path):
+            Path(path).write_bytes(buffer.getvalue())
+        else:
+            path.write(buffer.getvalue())
 
     @classmethod
-    def load(cls, path: str | Path) -> Instance:
+    def load(cls, path: str | Path | io.BytesIO) -> Instance:
         """Read what `save` wrote. Never unpickles."""
-        with np.load(path, allow_pickle=False) as archive:
-            try:
+        try:
+            with np.load(path, allow_pickle=False) as archive:
                 notes = json.loads(str(archive["notes"]))
                 model = {key[8:]: archive[key] for key in archive.files if key.startswith("rewards.")}
                 model["kind"] = str(model["kind"])
                 means, clusters = archive["means"], archive["clusters"]
-            except KeyError as error:
-                raise ValueError(f"{path} is no saved Instance: it lacks {error}") from None
+        except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} is no saved Instance ({error})") from error
         return cls(means, clusters, RewardModel.from_dict(model), **notes)
 
 
@@ -198,8 +217,11 @@ class Problem:
     def __post_init__(self) -> None:
         for name in ("n_agents", "n_arms", "n_clusters"):
             value = getattr(self, name)
-            if value is not None and (value != int(value) or value < 1):
-                raise ValueError(f"{name} must be a whole number >= 1, got {value}")
+            if value is None and name == "n_clusters":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+            object.__setattr__(self, name, int(value))
         if not 0 < self.delta < 1:
             raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
         for name in ("eta", "eta1"):
@@ -215,13 +237,13 @@ class Problem:
         instance: Instance,
         delta: float,
         *,
-        n_clusters: int | None | str = TRUTH,
-        eta: float | None | str = TRUTH,
-        eta1: float | None | str = TRUTH,
+        n_clusters: int | str | None = TRUTH,
+        eta: float | str | None = TRUTH,
+        eta1: float | str | None = TRUTH,
         sigma: float | None = None,
         check: bool = True,
     ) -> Problem:
-        """The problem that `instance` poses. "truth" tells the true value, None tells nothing, a number is told as it is.
+        """The problem that `instance` poses. "truth" tells the true value, None tells nothing, a number is told as is.
 
         With `check` (default) a number that the instance does not satisfy is refused; `check=False` is for studying
         misspecified problems, where no guarantee holds. `sigma` defaults to the model's own.
@@ -232,7 +254,7 @@ class Problem:
                 if value != TRUTH:
                     raise ValueError(f"{name} must be a number, None or {TRUTH!r}, got {value!r}")
                 value = getattr(instance, name)
-                # Assumption 2 may hold with η1 = 0 only, and an overlapping instance has no η: there is nothing to tell.
+                # Assumption 2 may hold with η1 = 0 only, an overlapping instance has no η: there is nothing to tell.
                 value = value if value > 0 else None
             told[name] = value
         own_sigma = instance.rewards.sigma
@@ -269,7 +291,10 @@ def _frozen(array: Any) -> Any:
 
 
 def _matrix(means: ArrayLike) -> Floats:
-    matrix = np.array(means, dtype=np.float64)
+    try:
+        matrix = np.array(means, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"means must be numbers in an array (clusters, arms): {error}") from None
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"means must have shape (clusters, arms), got {matrix.shape}")
     if not np.all(np.isfinite(matrix)):

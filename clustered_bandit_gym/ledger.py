@@ -34,7 +34,7 @@ def _subset_bits(n_arms: int, at_most: int) -> int:
 class Payload:
     """Something to send: the same kind to or from every agent of a message, hence one price per agent.
 
-    `values` is what arrives: an array with one row per agent, or for a message down without that axis, the same for all.
+    `values` is what arrives: an array with one row per agent, or without that axis where all agents get the same.
     """
 
     kind: str

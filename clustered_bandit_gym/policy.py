@@ -13,7 +13,7 @@ from clustered_bandit_gym.federation import Federation
 PULL, STOP = 0, 1
 
 
-class _Player(ABC):
+class _Player:
     """What both kinds share: a name for the scoreboard, and settings that can be printed and hashed."""
 
     #: Short name for tables and the command line; the class name if not set.
@@ -42,7 +42,7 @@ class _Player(ABC):
         return f"{type(self).__name__}({inside})"
 
 
-class Policy(_Player):
+class Policy(_Player, ABC):
     """A learner that runs at the centre of a `Federation`.
 
     Configured by how it works, never by the instance: N, K, M, δ, η, η1 and σ come with `federation.problem`.
@@ -53,10 +53,10 @@ class Policy(_Player):
         """Play until done and return an arm for every agent: integers (N,)."""
 
 
-class StepPolicy(_Player):
+class StepPolicy(_Player, ABC):
     """A learner that plays the plain Gymnasium loop, one action at a time."""
 
-    def reset(self, info: dict[str, Any], seed: int | None = None) -> None:  # noqa: B027 (optional hook)
+    def reset(self, info: dict[str, Any], seed: int | None = None) -> None:
         """Called after `env.reset` with its `info`: the problem as plain numbers. `seed` is for own randomness."""
 
     @abstractmethod

@@ -134,7 +134,7 @@ class Bernoulli(RewardModel):
         return means
 
     def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
-        return rng.binomial(times, _gather(means, clusters, arms)) / times
+        return _binomial(rng, times, _gather(means, clusters, arms)) / times
 
     def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
         return rng.random(size)
@@ -171,6 +171,7 @@ class Categorical(RewardModel):
     probabilities: Floats
     sigma: float = field(init=False)
     _cumulative: Floats = field(init=False, repr=False)
+    _conditional: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         support = np.array(self.support, dtype=np.float64)
@@ -187,16 +188,21 @@ class Categorical(RewardModel):
         if np.any(off > 1e-9):
             m, k = np.unravel_index(int(off.argmax()), off.shape)
             raise ValueError(f"probabilities of cluster {m}, arm {k} sum to {p[m, k].sum():.6g}, not to 1")
-        p /= p.sum(axis=2, keepdims=True)
-        cumulative = np.cumsum(p, axis=2)
-        cumulative[:, :, -1] = 1.0
-        for array in (support, p, cumulative):
+        # Sums that are 1 up to rounding stay as they are, so that a saved model reads back bit by bit.
+        p[off > 1e-12] /= p[off > 1e-12].sum(axis=1, keepdims=True)
+        # P(X ≥ x_s), summed from the top: the probability of x_s given at least x_s is exact even in the tail.
+        tail = np.cumsum(p[:, :, ::-1], axis=2)[:, :, ::-1]
+        conditional = np.divide(p, tail, out=np.zeros_like(p), where=tail > 0).clip(0, 1)
+        # From the last value with any mass on the sum is 1, rounding or not: no draw may land on a value without mass.
+        cumulative = np.where(tail > p, np.cumsum(p, axis=2), 1.0)
+        for array in (support, p, cumulative, conditional):
             array.setflags(write=False)
         object.__setattr__(self, "support", support)
         object.__setattr__(self, "probabilities", p)
         # Hoeffding's lemma: a variable on an interval of length L is L/2-sub-Gaussian.
         object.__setattr__(self, "sigma", float(support[-1] - support[0]) / 2)
         object.__setattr__(self, "_cumulative", cumulative)
+        object.__setattr__(self, "_conditional", conditional)
 
     def check_means(self, means: Floats | None) -> Floats:
         own = self.probabilities @ self.support
@@ -206,9 +212,15 @@ class Categorical(RewardModel):
 
     def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
         shape = np.broadcast_shapes(clusters.shape, arms.shape, np.shape(times))
-        clusters, arms = np.broadcast_to(clusters, shape), np.broadcast_to(arms, shape)
-        counts = rng.multinomial(np.broadcast_to(times, shape), self.probabilities[clusters, arms])
-        return (counts @ self.support) / times
+        # Multinomial counts value by value: each is binomial among the pulls that are left, given what came before.
+        conditional = self._conditional[clusters, arms]
+        left = np.broadcast_to(np.asarray(times, dtype=np.int64), shape)
+        total = np.zeros(shape)
+        for s, value in enumerate(self.support[:-1]):
+            count = _binomial(rng, left, conditional[..., s])
+            left = left - count
+            total += count * value
+        return (total + left * self.support[-1]) / times
 
     def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
         return rng.random(size)
@@ -245,6 +257,27 @@ class Categorical(RewardModel):
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "categorical", "support": self.support, "probabilities": self.probabilities}
+
+
+#: NumPy's binomial is accurate for n up to here whatever p is, and for any n if p is not below the second number.
+#: Beyond both its acceptance test loses digits: at n = 1e15, p = 1e-12 the mean is off by 0.4 % of a standard
+#: deviation.
+_SAFE_N, _SAFE_P = 10**9, 1e-3
+
+
+def _binomial(rng: np.random.Generator, n: Ints | int, p: Floats) -> Ints:
+    """Binomial counts, for n up to 2**53. Huge n with tiny p are thinned: Bin(n, p) = Bin(Bin(n, r), p/r) in law."""
+    if np.max(n) <= _SAFE_N:
+        return rng.binomial(n, p)
+    trials, p = np.broadcast_arrays(n, p)
+    flip = p > 0.5
+    rare = np.where(flip, 1 - p, p)
+    left = trials.copy()
+    while np.any(thin := (left > _SAFE_N) & (rare < _SAFE_P)):
+        left[thin] = rng.binomial(left[thin], _SAFE_P)
+        rare[thin] /= _SAFE_P
+    counts = rng.binomial(left, rare)
+    return np.where(flip, trials - counts, counts)
 
 
 def _gather(means: Floats, clusters: Ints, arms: Ints) -> Floats:
