@@ -202,6 +202,14 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
             raise TypeError(f"the generator must return an Instance, got {type(drawn).__name__}")
         return drawn
 
+    def check_size(self, instance: Instance) -> None:
+        """`ValueError` if `instance` does not fit the spaces."""
+        if (instance.n_agents, instance.n_arms) != (self.n_agents, self.n_arms):
+            raise ValueError(
+                f"the generator drew {instance.n_agents} agents and {instance.n_arms} arms; an environment has fixed "
+                f"spaces, here {self.n_agents} and {self.n_arms}: let the generator draw instances of one size"
+            )
+
     def problem_of(self, instance: Instance) -> Problem:
         """What a learner is told of `instance` in this environment."""
         return Problem.of(instance, self.delta, sigma=self._sigma, check=self._check, **self._told)
@@ -237,11 +245,7 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
             raise ValueError(f"unknown reset options {sorted(unknown)}; known: {', '.join(_OPTIONS)}")
         instance_seed, play_seed = episode_seeds(self.np_random)
         instance = self.draw_instance(options.get("instance_seed", instance_seed))
-        if (instance.n_agents, instance.n_arms) != (self.n_agents, self.n_arms):
-            raise ValueError(
-                f"the generator drew {instance.n_agents} agents and {instance.n_arms} arms; an environment has fixed "
-                f"spaces, here {self.n_agents} and {self.n_arms}: let the generator draw instances of one size"
-            )
+        self.check_size(instance)
         federation = self._new_federation(instance, options.get("play_seed", play_seed))
         self._federation = federation
         self._over, self._local = False, bool(options.get("local_pulls", False))
@@ -252,7 +256,7 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         self._limit = MAX_PULLS + 1 if self._local else federation.max_pulls
         if self.render_mode == "human":
             self.render()
-        return {"pulls": self._pulls.copy(), "means": self._means.copy()}, federation.problem.to_dict()
+        return {"pulls": self._pulls.copy(), "means": self._means.copy()}, dict(vars(federation.problem))
 
     def step(self, action: Action) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
         federation = self._federation

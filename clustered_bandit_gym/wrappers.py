@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -39,8 +40,7 @@ class DiscreteActions(gym.Wrapper[Obs, int, Obs, Action], gym.utils.RecordConstr
         if number != self._stop:
             raise ValueError(f"action {number} is out of range: agent * {self._n_arms} + arm pulls, {self._stop} stops")
         core = self._core
-        rng = core.federation.rng
-        return self.env.step((STOP, empirical_best(core._pulls, core._means, rng)))
+        return self.env.step((STOP, empirical_best(core._pulls, core._means, lambda: core.federation.rng)))
 
     def action_masks(self) -> np.ndarray:
         """(N*K + 1,) booleans: which actions make sense now."""
@@ -49,13 +49,15 @@ class DiscreteActions(gym.Wrapper[Obs, int, Obs, Action], gym.utils.RecordConstr
         return mask
 
 
-def empirical_best(pulls: Ints, means: Floats, rng: np.random.Generator) -> Ints:
-    """(N,) the arm with the largest average among those pulled, from `pulls` and `means` (N, K); ties at random."""
+def empirical_best(pulls: Ints, means: Floats, rng: Callable[[], np.random.Generator]) -> Ints:
+    """(N,) the arm with the largest average among those pulled, from `pulls` and `means` (N, K).
+
+    Ties are broken by `rng()`, which is called only where there are any.
+    """
     seen = np.where(pulls > 0, means, -np.inf)
     tied = seen == seen.max(axis=1, keepdims=True)
-    if tied.sum() > len(tied):
-        # Only when needed: most stops then draw nothing.
-        return (tied * (1 - rng.random(tied.shape))).argmax(axis=1)
+    if np.count_nonzero(tied) > len(tied):
+        return (tied * (1 - rng().random(tied.shape))).argmax(axis=1)
     return tied.argmax(axis=1)
 
 
