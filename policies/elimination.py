@@ -30,17 +30,31 @@ def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
     if r > MAX_ROUND:
         raise BudgetExceeded(f"round {r} of an elimination: the arms that are left cannot be told apart")
     scale = 8.0 * sigma**2 * 4.0**r
-    if np.ndim(n_arms) == 0 and np.ndim(gamma) == 0:
-        largest = size = max(1.0, math.ceil(scale * math.log(4.0 * n_arms * r * r / gamma)))
-    else:
-        size = np.maximum(1.0, np.ceil(scale * np.log(4.0 * np.asarray(n_arms) * r * r / gamma)))
-        largest = size.max(initial=1.0)
-    if largest > MAX_TIMES:
-        raise BudgetExceeded(
-            f"round {r} of an elimination takes {largest:.3g} pulls of one arm, more than the {MAX_TIMES:,} that can be "
-            "counted exactly: the arms that are left tie, or nearly so"
-        )
-    return int(size) if np.ndim(size) == 0 else size.astype(np.int64)
+    if isinstance(n_arms, int) and isinstance(gamma, float):
+        # The scalar path: an agent on its own runs rounds of microseconds.
+        if not gamma > 0:
+            raise _no_budget(gamma)
+        size = max(1, math.ceil(min(scale * math.log(4 * n_arms * r * r / gamma), 2.0 * MAX_TIMES)))
+        if size > MAX_TIMES:
+            raise _no_end(r)
+        return size
+    if not np.all(np.asarray(gamma) > 0):
+        raise _no_budget(gamma)
+    sizes = np.maximum(1.0, np.ceil(scale * np.log(4 * np.asarray(n_arms) * (r * r) / gamma)))
+    if np.any(sizes > MAX_TIMES):
+        raise _no_end(r)
+    return sizes.astype(np.int64)
+
+
+def _no_budget(gamma: Any) -> ValueError:
+    return ValueError(f"an elimination needs a positive error budget, got {gamma}: delta is too small to divide")
+
+
+def _no_end(r: int) -> BudgetExceeded:
+    return BudgetExceeded(
+        f"round {r} of an elimination takes more than {MAX_TIMES:,} pulls of one arm, more than can be counted exactly: "
+        "the arms that are left tie, or nearly so"
+    )
 
 
 @dataclass(frozen=True)
@@ -100,22 +114,18 @@ def eliminate(
     """
     n, k = len(block), arms.size
     sigma = block.problem.sigma
-    if not np.all(np.asarray(gamma) > 0):
-        raise ValueError(
-            f"an elimination needs a positive error budget, got {gamma}: delta is too small to divide further"
-        )
     # Agents that still hold all k arms are drawn as a grid, which is fast; the others as a list of cells (agent, arm)
     # in which an agent's cells stand together.
-    sizes: Any = k
-    active = np.ones((n, k), dtype=np.bool_)
-    estimates = np.zeros((n, k))
-    whole = np.arange(n if k > 1 else 0)
-    cells = _Cells.none()
-    if within is not None:
+    if within is None:
+        sizes: Any = k
+        active = np.ones((n, k), dtype=np.bool_)
+        whole, cells = np.arange(n if k > 1 else 0), _NO_CELLS
+    else:
         active = within.copy()
         sizes = active.sum(axis=1)
         whole = np.flatnonzero((sizes == k) & (k > 1))
-        cells = _Cells.of(active, np.flatnonzero((sizes > 1) & (sizes < k)))
+        cells = _Cells.of(active, np.flatnonzero((sizes > 1) & (sizes < k)), arms)
+    estimates = np.zeros((n, k))
     r = 0
     while (whole.size or cells.rows.size) and (rounds is None or r < rounds):
         r += 1
@@ -124,65 +134,71 @@ def eliminate(
         if _watchers:
             _report(block, sizes, gamma, r, times, whole, k, cells)
         if cells.rows.size:
-            averages = block.pull(
-                cells.rows, arms[cells.columns], times if isinstance(times, int) else times[cells.rows]
-            )
-            keep = averages >= np.repeat(np.maximum.reduceat(averages, cells.starts) - epsilon, cells.counts)
-            estimates[cells.rows, cells.columns] = averages
-            active[cells.rows, cells.columns] = keep
-            cells = cells.only(keep)
+            averages = block.pull(cells.rows, cells.arms, times if isinstance(times, int) else times[cells.rows])
+            starts = np.cumsum(cells.counts) - cells.counts
+            keep = averages >= np.repeat(np.maximum.reduceat(averages, starts) - epsilon, cells.counts)
+            estimates.reshape(-1)[cells.places] = averages
+            active.reshape(-1)[cells.places] = keep
+            cells = cells.only(keep, starts)
         if whole.size:
             averages = _pull_all(block, whole, arms, times)
-            keep = averages >= (averages.max(axis=1) - epsilon)[:, None]
+            # `reduceat` over the rows laid end to end: much faster than a reduction along short rows.
+            starts = np.arange(0, averages.size, k)
+            keep = averages >= (np.maximum.reduceat(averages.reshape(-1), starts) - epsilon)[:, None]
             if whole.size == n:
                 estimates, active = averages, keep
             else:
                 estimates[whole], active[whole] = averages, keep
-            left = keep.sum(axis=1)
-            cells = cells.joined(_Cells.of(active, whole[(left > 1) & (left < k)]))
-            whole = whole[left == k]
+            if np.count_nonzero(keep) < keep.size:
+                left = np.add.reduceat(keep.reshape(-1), starts, dtype=np.int64)
+                cells = cells.joined(_Cells.of(active, whole[(left > 1) & (left < k)], arms))
+                whole = whole[left == k]
     return active, estimates
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """Cells (row, column) with the cells of a row next to each other; `counts` of them for each row in turn."""
+    """Cells (row, arm) of a table (n, k), the cells of a row next to each other.
+
+    Attributes:
+        rows, arms: (c,) of each cell.
+        places: (c,) index of each cell in the flattened table.
+        counts: how many cells each row has, row after row.
+    """
 
     rows: Ints
-    columns: Ints
+    arms: Ints
+    places: Ints
     counts: Ints
 
     @classmethod
-    def none(cls) -> _Cells:
-        nothing = np.empty(0, dtype=np.int64)
-        return cls(nothing, nothing, nothing)
-
-    @classmethod
-    def of(cls, active: np.ndarray, rows: Ints) -> _Cells:
-        """The true cells of `active` (n, k) in `rows`."""
+    def of(cls, active: np.ndarray, rows: Ints, arms: Ints) -> _Cells:
+        """The true cells of `active` (n, k) in `rows` (increasing)."""
         if not rows.size:
-            return cls.none()
+            return _NO_CELLS
+        k = arms.size
         chosen = active if rows.size == active.shape[0] else active[rows]
-        counts = chosen.sum(axis=1)
-        columns = np.broadcast_to(np.arange(active.shape[1]), chosen.shape)[chosen]
-        return cls(np.repeat(rows, counts), columns, counts)
+        inside = np.flatnonzero(chosen)
+        counts = np.add.reduceat(chosen.reshape(-1), np.arange(0, chosen.size, k), dtype=np.int64)
+        columns = inside - np.repeat(np.arange(0, chosen.size, k), counts)
+        its_rows = np.repeat(rows, counts)
+        return cls(its_rows, arms[columns], its_rows * k + columns, counts)
 
-    @property
-    def starts(self) -> Ints:
-        return np.cumsum(self.counts) - self.counts
-
-    def only(self, keep: np.ndarray) -> _Cells:
+    def only(self, keep: np.ndarray, starts: Ints) -> _Cells:
         """Without the cells that are not kept, and without rows that then have a single cell."""
-        left = np.add.reduceat(keep, self.starts, dtype=np.int64)
+        left = np.add.reduceat(keep, starts, dtype=np.int64)
         on = left > 1
-        keep = keep & np.repeat(on, self.counts)
-        return _Cells(self.rows[keep], self.columns[keep], left[on])
+        index = np.flatnonzero(keep & np.repeat(on, self.counts))
+        return _Cells(self.rows[index], self.arms[index], self.places[index], left[on])
 
     def joined(self, other: _Cells) -> _Cells:
         if not other.rows.size or not self.rows.size:
             return self if self.rows.size else other
-        pairs = ((self.rows, other.rows), (self.columns, other.columns), (self.counts, other.counts))
-        return _Cells(*(np.concatenate(pair) for pair in pairs))
+        mine, theirs = ((c.rows, c.arms, c.places, c.counts) for c in (self, other))
+        return _Cells(*(np.concatenate(pair) for pair in zip(mine, theirs, strict=True)))
+
+
+_NO_CELLS = _Cells(*(np.empty(0, dtype=np.int64) for _ in range(4)))
 
 
 def _pull_all(block: Block, rows: Ints, arms: Ints, times: Any) -> Floats:
@@ -193,7 +209,7 @@ def _pull_all(block: Block, rows: Ints, arms: Ints, times: Any) -> Floats:
 
 
 def _report(block: Block, sizes: Any, gamma: Any, r: int, times: Any, whole: Ints, k: int, cells: _Cells) -> None:
-    partial = cells.rows[cells.starts] if cells.rows.size else cells.rows
+    partial = cells.rows[np.cumsum(cells.counts) - cells.counts]
     rows = np.concatenate([whole, partial])
     pulled = np.concatenate([np.full(whole.size, k), cells.counts])
     size, budget, count = (np.broadcast_to(x, (len(block),))[rows] for x in (sizes, gamma, times))
