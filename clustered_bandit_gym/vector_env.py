@@ -77,6 +77,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.single_observation_space = game.observation_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
+        #: (num_envs, N) arms that a stop in the next `step` recommends; None recommends each agent's empirical best.
+        self.recommendations: Ints | None = None
         self._pulls: Ints = np.zeros((num_envs, n, k), dtype=np.int64)
         self._means: Floats = np.zeros((num_envs, n, k))
         self._count: Ints = np.zeros(num_envs, dtype=np.int64)
@@ -214,7 +216,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             instance = self._instances[i]
             assert instance is not None
             arms = None
-            if terminated[i]:
+            if terminated[i] and self.recommendations is not None:
+                arms = np.asarray(self.recommendations[i], dtype=np.int64)
+            elif terminated[i]:
                 arms = empirical_best(self._pulls[i], self._means[i], partial(self._policy_rng, i))
             info = outcome(instance, arms, self._pulls[i].sum(axis=1), self._communication(i))
             if terminated[i]:
