@@ -15,15 +15,19 @@ if TYPE_CHECKING:
     from clustered_bandit_gym.policies.bai_cl_pp import BAIClPlusPlus
     from clustered_bandit_gym.policies.baselines import RandomPolicy, UniformPolicy
     from clustered_bandit_gym.policies.cl_bai import ClBAI
+    from clustered_bandit_gym.policies.learned import LearnedPolicy
     from clustered_bandit_gym.policies.naive import NaiveSE
+    from clustered_bandit_gym.policies.uniform_glr import UniformGLR
 
 __all__ = [
     "POLICIES",
     "BAICl",
     "BAIClPlusPlus",
     "ClBAI",
+    "LearnedPolicy",
     "NaiveSE",
     "RandomPolicy",
+    "UniformGLR",
     "UniformPolicy",
     "make",
 ]

@@ -76,8 +76,8 @@ class Features:
         count = sum(_stirling2(n_agents, g) * math.perm(n_arms, g) for g in range(1, most + 1))
         if count > MAX_HYPOTHESES:
             raise ValueError(
-                f"{n_agents} agents, {n_arms} arms and up to {most} clusters make {count:,} hypotheses; learned players "
-                f"weigh every one and take at most {MAX_HYPOTHESES:,}: use fewer agents, arms or clusters"
+                f"{n_agents} agents, {n_arms} arms and up to {most} clusters make {count:,} hypotheses; learned "
+                f"players weigh every one and take at most {MAX_HYPOTHESES:,}: use fewer agents, arms or clusters"
             )
         self.n_hypotheses = count
         self._enumerate(most)
@@ -173,7 +173,7 @@ class Features:
 
         doubt = without.clip(min=0).sum(axis=0)
         sure = as_best.max(axis=0)  # (N, E)
-        recommended = arms.T == np.arange(self.n_arms)[:, None, None]  # (K, N, E)
+        recommended = np.arange(self.n_arms)[:, None, None] == arms.T  # (K, N, E)
         cells = np.empty((len(CELL_FEATURES), *count.shape), dtype=np.float32)
         cells[0] = np.log1p(count) / 3
         cells[1] = none

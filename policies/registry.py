@@ -20,6 +20,8 @@ POLICIES: dict[str, str] = {
     "bai-cl++": f"{_PACKAGE}.bai_cl_pp:BAIClPlusPlus",
     "uniform": f"{_PACKAGE}.baselines:UniformPolicy",
     "random": f"{_PACKAGE}.baselines:RandomPolicy",
+    "uniform-glr": f"{_PACKAGE}.uniform_glr:UniformGLR",
+    "learned": f"{_PACKAGE}.learned:LearnedPolicy",
 }
 
 
