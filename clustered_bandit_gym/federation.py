@@ -206,8 +206,7 @@ class Federation:
             if isinstance(counts, int):
                 bits = arm_bits + bits_for(counts)
             else:
-                # ⌈log2 n⌉ is the bit length of n − 1, which frexp gives exactly below 2**53.
-                bits = np.broadcast_to(arm_bits + np.frexp(counts - 1.0)[1], averages.shape).ravel()
+                bits = np.broadcast_to(_bit_lengths(counts - 1.0) + arm_bits, averages.shape).ravel()
             self.ledger.record(self._phase, "down", "order", to_whom, bits, 0)
             self.ledger.record(self._phase, "up", "real", to_whom, 0, 1)
             self.rounds += 1
@@ -257,7 +256,8 @@ class Federation:
         if self._step is not None:
             return self._draw_stepwise(agents, arms, times, shape)
         instance = self._instance
-        averages = instance.rewards.average(self._noise, instance.means, instance.clusters[agents], arms, times)
+        clusters = np.asarray(instance.clusters.take(agents))
+        averages = np.asarray(instance.rewards.average(self._noise, instance.means, clusters, arms, times))
         self._count(agents, times, shape, total)
         return averages
 
@@ -401,6 +401,17 @@ def _whole_times(times: ArrayLike) -> Ints | int:
     if high > MAX_TIMES:
         raise BudgetExceeded(f"{high:,} pulls of one arm in one go; at most {MAX_TIMES:,} can be counted exactly")
     return counts
+
+
+def _bit_lengths(numbers: Floats) -> Ints:
+    """Bit lengths of whole numbers 0..2**53, given as floats of their own: their exponents, in place.
+
+    ⌈log2 n⌉ is the bit length of n − 1. (`np.frexp` gives the same at three times the cost.)
+    """
+    exponents = numbers.view(np.int64)
+    exponents >>= 52
+    exponents -= 1022
+    return np.maximum(exponents, 0, out=exponents)
 
 
 def _misplaced(labels: Ints, clusters: Ints) -> np.ndarray:

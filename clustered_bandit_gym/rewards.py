@@ -97,7 +97,9 @@ class Gaussian(RewardModel):
         # In place from here on: on a grid of agents and arms the draw itself is most of the time.
         shape = np.broadcast_shapes(clusters.shape, arms.shape, np.shape(times))
         out = rng.standard_normal(shape)
-        out *= self.sigma / np.sqrt(times)
+        out /= np.sqrt(times)
+        if self.sigma != 1:
+            out *= self.sigma
         out += _gather(means, clusters, arms)
         return out
 
@@ -287,4 +289,9 @@ def _gather(means: Floats, clusters: Ints, arms: Ints) -> Floats:
         all_arms = row.size == means.shape[1] and bool((row == np.arange(row.size)).all())
         columns = means if all_arms else means[:, row]
         return columns.take(clusters[:, 0], axis=0)
-    return means.ravel().take(clusters * means.shape[1] + arms)
+    index = np.asarray(clusters * means.shape[1])
+    if index.shape == arms.shape:
+        index += arms
+    else:
+        index = index + arms
+    return means.ravel().take(index)
