@@ -1,6 +1,421 @@
 """The command line `clustered-bai`."""
 
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
+DEFAULT_ENV = "ClusteredBAI-PaperSmall-v0"
+#: Exit codes: an audit that fails; a mistake of the user's (as for any wrong option); Ctrl-C.
+FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
+
+
+class SpreadCommand(TyperCommand):
+    """Lets an option that may be repeated take several values at once: ``--policies naive cl-bai --n-agents 10 30``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        spread = {name for option in self.params if getattr(option, "multiple", False) for name in option.opts}
+        result: list[str] = []
+        flag = None
+        for position, word in enumerate(args):
+            if word == "--":
+                result += args[position:]
+                break
+            if word.startswith("-") and not _is_number(word):
+                flag = word if word in spread else None
+                result.append(word)
+            elif flag is not None and result[-1] != flag:
+                result += [flag, word]
+            else:
+                result.append(word)
+        return super().parse_args(ctx, result)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Best-arm identification for clustered bandits: play policies, judge them, keep and show the results.",
+    rich_markup_mode="rich",
+)
+
+
+def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command of the app; what a user got wrong ends in one line and exit code 2 instead of a traceback."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> None:
+            try:
+                function(*args, **kwargs)
+            except (ValueError, ImportError, FileNotFoundError, PermissionError, NotADirectoryError) as error:
+                if "--traceback" in sys.argv:
+                    raise
+                text = str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
+                typer.secho(f"clustered-bai {name}: {text}", err=True, fg="red")
+                raise typer.Exit(MISTAKE) from None
+            except KeyboardInterrupt:
+                typer.secho("interrupted", err=True)
+                raise typer.Exit(INTERRUPTED) from None
+
+        return app.command(name, cls=SpreadCommand)(guarded)
+
+    return register
+
+
+Envs = Annotated[list[str] | None, typer.Argument(metavar="ENV...", help=f"Environments; default {DEFAULT_ENV}.")]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policies", "-p", help="Names, or module:Class of your own, with settings: bai-cl:confidence=certified."
+    ),
+]
+Agents = Annotated[list[int] | None, typer.Option("--n-agents", "-n", help="N; several values are swept.")]
+Delta = Annotated[list[float] | None, typer.Option("--delta", "-d", help="δ; several values are swept.")]
+Eta = Annotated[list[float] | None, typer.Option("--eta", help="η of the generator; several values are swept.")]
+MaxPulls = Annotated[int | None, typer.Option("--max-pulls", help="Budget of a trial; beyond it is unfinished.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any other keyword of the environment, KEY=VALUE; JSON for lists and dicts."),
+]
+Seed = Annotated[int, typer.Option("--seed", "-s", help="Root seed.", min=0)]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Folder that keeps every finished trial; resumes from it.")
+]
+Backend = Annotated[str | None, typer.Option("--backend", help="loky (default), dask or ray.")]
+Address = Annotated[str | None, typer.Option("--address", help="Of a running dask scheduler or ray cluster.")]
+Format = Annotated[str, typer.Option("--format", "-f", help="text, markdown, latex, csv or json.")]
+Plot = Annotated[Path | None, typer.Option("--plot", help="Write a picture here (.png, .pdf, .svg).")]
+Export = Annotated[Path | None, typer.Option("--export", help="Write all trials here (.csv or .parquet).")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error comes from.")]
+
+
+@command("list")
+def list_all() -> None:
+    """Environments and policies."""
+    from rich.table import Table
+
+    from clustered_bandit_gym.envs_registry import CATALOGUE
+    from clustered_bandit_gym.policies import POLICIES
+
+    console = _console()
+    table = Table("environment", "what it is", title="Environments", title_justify="left", box=None)
+    for name, entry in CATALOGUE.items():
+        table.add_row(name, entry.about + (" (needs your copy of the data)" if entry.needs_data else ""))
+    console.print(table)
+    console.print()
+    table = Table("policy", "class", "promise", title="Policies", title_justify="left", box=None)
+    for name, target in POLICIES.items():
+        module, _, cls = target.partition(":")
+        table.add_row(name, cls, getattr(import_module(module), cls).guarantee)
+    console.print(table)
+    console.print("\nYour own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py of this folder.")
+
+
+@command("compare")
+def compare(
+    envs: Envs = None,
+    policies: Policies = None,
+    n_agents: Agents = None,
+    delta: Delta = None,
+    eta: Eta = None,
+    max_pulls: MaxPulls = None,
+    set_: Set = None,
+    trials: Annotated[int, typer.Option("--trials", "-t", help="Trials of each policy.", min=1)] = 50,
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    out: Out = None,
+    backend: Backend = None,
+    address: Address = None,
+    output: Format = "text",
+    plot: Plot = None,
+    export: Export = None,
+    bound: Annotated[bool, typer.Option(help="Compute the instances' lower bounds.")] = True,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Score policies on environments: correctness, pulls, communication.
+
+    Several values of --n-agents, --delta or --eta are swept in all combinations. With --out finished trials are kept as
+    they end: the same command again plays only what is missing, and --trials may be raised.
+
+    Example: clustered-bai compare ClusteredBAI-PaperSmall-v0 --n-agents 10 30 100 --delta 1e-10 --jobs 2 --out out
+    """
+    from clustered_bandit_gym.harness.evaluate import sweep
+
+    _check_format(output)
+    grid = _grid(n_agents, delta, eta, max_pulls, set_)
+    board = sweep(
+        policies or FOUR,
+        envs or [DEFAULT_ENV],
+        trials=trials,
+        seed=seed,
+        n_jobs=jobs,
+        out=out,
+        backend=backend,
+        address=address,
+        progress=not quiet and sys.stderr.isatty(),
+        bound=bound,
+        **grid,
+    )
+    _show(board, output, plot, export)
+    if out is not None:
+        typer.echo(f"Trials are in {out}: `clustered-bai show {out}`, `clustered-bai report {out}`.", err=True)
+    if board.missing:
+        raise typer.Exit(INTERRUPTED)
+
+
+@command("show")
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` has filled.")],
+    output: Format = "text",
+    plot: Plot = None,
+    export: Export = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also trials of policies whose code has changed since.")
+    ] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Scoreboard and plots of kept trials. Without --plot the picture goes to DIR/board.png."""
+    from clustered_bandit_gym.harness.board import Board
+    from clustered_bandit_gym.harness.store import Store
+
+    _check_format(output)
+    board = Board.load(folder, everything)
+    if not len(board.trials):
+        raise ValueError(f"{folder} holds no trials yet")
+    _show(board, output, plot or (folder / "board.png" if output == "text" else None), export)
+    with Store(folder, create=False) as store:
+        outdated = store.outdated()
+    if outdated and not everything:
+        typer.echo(f"{outdated:,} trials of code that has changed since are left out (--all shows them).", err=True)
+
+
+@command("audit")
+def audit(
+    policy: Annotated[str, typer.Argument(help="A name, or module:Class, with settings after a colon.")],
+    delta: Annotated[float, typer.Option("--delta", "-d", help="δ at which the policy is tested.")] = 0.1,
+    trials: Annotated[int | None, typer.Option("--trials", "-t", help="Trials per cell.", min=1)] = None,
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="A shorter suite.")] = False,
+    max_pulls: MaxPulls = None,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Hunt for errors on instances built to provoke them. Exit code 1 if the policy fails."""
+    from clustered_bandit_gym.harness.audit import audit as run_audit
+
+    progress = not quiet and sys.stderr.isatty()
+    report = run_audit(policy, delta, trials, seed, jobs, quick=quick, max_pulls=max_pulls, progress=progress)
+    typer.echo(str(report))
+    if not report.passed:
+        raise typer.Exit(FAILED)
+
+
+@command("bounds")
+def bounds(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="An environment.")] = DEFAULT_ENV,
+    n_agents: Annotated[int | None, typer.Option("--n-agents", "-n", help="N.")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", "-d", help="δ.")] = None,
+    eta: Annotated[float | None, typer.Option("--eta", help="η of the generator.")] = None,
+    set_: Set = None,
+    seed: Seed = 0,
+    traceback: Traceback = False,
+) -> None:
+    """Lower bounds and the order of each scheme's pulls on an instance of ENV (trial 0 of the seed)."""
+    from clustered_bandit_gym.harness.bounds import bounds_tables
+    from clustered_bandit_gym.harness.tables import to_rich
+
+    given = {"n_agents": n_agents, "delta": delta, "eta": eta}
+    head, found = bounds_tables(env, {k: v for k, v in given.items() if v is not None} | _pairs(set_), seed)
+    console = _console()
+    console.print(head, highlight=False)
+    for table in found:
+        console.print(to_rich(table))
+
+
+@command("reproduce")
+def reproduce(
+    figures: Annotated[
+        list[str] | None, typer.Argument(metavar="FIGURE...", help="Figures of the paper, or all.")
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option("--trials", "-t", help="Trials per point; default as the paper.", min=1)
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for trials, tables and pictures.")] = Path(
+        "out/reproduce"
+    ),
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """The paper's experiments again: its figures, and what it claims beside what was measured."""
+    from clustered_bandit_gym.harness.reproduce import reproduce as run_reproduce
+
+    given = {} if trials is None else {"trials": trials}
+    result = run_reproduce(
+        figures or ["all"], out=out, seed=seed, n_jobs=jobs, progress=not quiet and sys.stderr.isatty(), **given
+    )
+    if result is not None:
+        typer.echo(str(result))
+
+
+@command("train")
+def train(
+    env: Annotated[
+        str, typer.Argument(metavar="ENV", help="An environment with flat actions.")
+    ] = "ClusteredBAI-Tiny-v0",
+    algo: Annotated[str, typer.Option("--algo", help="ppo, dqn, ...")] = "ppo",
+    steps: Annotated[int, typer.Option("--steps", help="Environment steps.", min=1)] = 200_000,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path("model.zip"),
+    seed: Seed = 0,
+    set_: Set = None,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Train a player with reinforcement learning; play it as `learned:model.zip`."""
+    from clustered_bandit_gym.policies.training import train as run_train
+
+    result = run_train(env, algo=algo, steps=steps, out=out, seed=seed, progress=not quiet, **_pairs(set_))
+    if result is not None:
+        typer.echo(str(result))
+
+
+@command("report")
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` has filled.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    traceback: Traceback = False,
+) -> None:
+    """One self-contained HTML page of kept trials."""
+    from clustered_bandit_gym.harness.report import write_report
+
+    write_report(folder, out)
+    typer.echo(f"Wrote {out}")
+
+
+@command("demo")
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for trials, picture and report.")] = Path("out/demo"),
+    jobs: Jobs = -1,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """The four schemes on the paper's small instance, in under a minute: as in the paper, then with a verdict."""
+    from clustered_bandit_gym.harness.demo import run_demo
+
+    run_demo(out, jobs, not quiet and sys.stderr.isatty(), _console())
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
+    if version:
+        from clustered_bandit_gym import __version__
+
+        typer.echo(f"clustered-bandit-gym {__version__}")
+        raise typer.Exit()
+
 
 def main() -> None:
     """Entry point."""
-    raise SystemExit("clustered-bai: nothing here yet")
+    warnings.showwarning = lambda message, *_, **__: print(f"note: {message}", file=sys.stderr)  # type: ignore[assignment]
+    app()
+
+
+# --- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def _grid(
+    n_agents: list[int] | None,
+    delta: list[float] | None,
+    eta: list[float] | None,
+    max_pulls: int | None,
+    pairs: list[str] | None,
+) -> dict[str, Any]:
+    """Keywords of the environment; several values of one as a list, which a sweep varies."""
+    grid: dict[str, Any] = {}
+    for key, values in (("n_agents", n_agents), ("delta", delta), ("eta", eta)):
+        if values:
+            grid[key] = values[0] if len(values) == 1 else list(dict.fromkeys(values))
+    if max_pulls is not None:
+        grid["max_pulls"] = max_pulls
+    extra = _pairs(pairs)
+    if twice := sorted(set(grid) & set(extra)):
+        raise ValueError(f"{', '.join(twice)} is given twice")
+    return grid | extra
+
+
+def _pairs(pairs: list[str] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise ValueError(f"--set takes KEY=VALUE, got {pair!r}")
+        if key in found:
+            raise ValueError(f"{key} is set twice")
+        found[key] = _value(text)
+    return found
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _console() -> Any:
+    """The terminal, or 120 columns where there is none or it is too narrow for a board."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal and console.width >= 100 else Console(width=120)
+
+
+def _check_format(output: str) -> None:
+    if output not in ("text", "markdown", "latex", "csv", "json"):
+        raise ValueError(f"--format is text, markdown, latex, csv or json, not {output!r}")
+
+
+def _show(board: Any, output: str, plot: Path | None, export: Path | None) -> None:
+    if output == "text":
+        board.print(_console())
+    elif output == "json":
+        typer.echo(board.summary.to_json(orient="records", indent=1))
+    else:
+        typer.echo({"markdown": board.to_markdown, "latex": board.to_latex, "csv": board.to_csv}[output]())
+    if plot is not None:
+        board.plot(plot)
+        typer.echo(f"Wrote {plot}", err=True)
+    if export is not None:
+        board.export(export)
+        typer.echo(f"Wrote {export}", err=True)
+
+
+if __name__ == "__main__":
+    main()

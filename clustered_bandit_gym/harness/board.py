@@ -20,6 +20,8 @@ from clustered_bandit_gym.harness.summary import cell_labels, frame, summarise
 WIDTH = 120
 #: No run of trials reaches a PASS that needs more than this.
 _OUT_OF_REACH = 1_000_000
+#: Up to this many are named one by one in a note.
+_FEW = 6
 
 
 class Board:
@@ -30,17 +32,17 @@ class Board:
         baseline: the policy that `vs_naive` compares with.
         missing: trials that were asked for and not played (the run was interrupted).
 
-    `trials` is a data frame with a row a trial; `correct` is missing where a trial is unfinished. `summary` has a row per
-    environment and policy:
+    `trials` is a data frame with a row a trial; `correct` is missing where a trial is unfinished. `summary` has a row
+    per environment and policy:
 
     * `trials`, `errors` (stopped and wrong), `unfinished` (out of budget, or raised: `crashed`);
     * `error_low`, `error_high`: 95% confidence sequence for the error rate, valid at any number of trials; `verdict`;
       `more_for_pass`: further error-free trials that a PASS would need. With unfinished trials the upper end counts the
       finished ones alone, so that no PASS rests on trials without an answer;
-    * `pulls_mean` with its Student t interval `pulls_low`, `pulls_high`; `pulls_median`. With unfinished trials these are
-      lower bounds, printed with "≥". `largest_share`: the share of the largest trial in the sum;
-    * `vs_naive` with `vs_naive_low`, `vs_naive_high`: geometric mean of the ratio of pulls to the baseline's in the same
-      trial, t interval of the logs; `vs_bound`: geometric mean of pulls over the lower bound of the trial's instance;
+    * `pulls_mean` with its Student t interval `pulls_low`, `pulls_high`; `pulls_median`. With unfinished trials these
+      are lower bounds, printed with "≥". `largest_share`: the share of the largest trial in the sum;
+    * `vs_naive` with `vs_naive_low`, `vs_naive_high`: geometric mean of the ratio of pulls to the baseline's in the
+      same trial, t interval of the logs; `vs_bound`: geometric mean of pulls over the lower bound of the trial's instance;
     * `cost_mean`, `bits_up`, `bits_down`, `reals_up`, `reals_down`, `rounds`, `seconds`: means per trial;
     * `clustering_errors`, `arm_errors`: agents in all trials, where the policy reports its clusters;
     * `suspicious_communication`: trials whose right answers cannot have come through what was sent up.
@@ -79,7 +81,7 @@ class Board:
         first = self.trials.iloc[0]
         envs = list(dict.fromkeys(self.trials["env"]))
         given = {} if isinstance(first["env_kwargs"], str) else first["env_kwargs"]
-        same = [f"{key}={tables._setting(value)}" for key, value in given.items() if key not in self.varied]
+        same = [f"{key}={tables.setting(value)}" for key, value in given.items() if key not in self.varied]
         seeds = ", ".join(map(str, dict.fromkeys(self.trials["seed"])))
         return f"{', '.join(envs)}  {' '.join(same)}  seed {seeds}".replace("    ", "  ")
 
@@ -150,7 +152,7 @@ class Board:
         return export(self.trials.astype(object).where(self.trials.notna(), None).to_dict("records"), path)
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """The board as a picture: pulls against what was swept, or pulls against communication. Returns the `Figure`."""
+        """The board as a picture: pulls, and pulls against communication; returns the `Figure`."""
         from clustered_bandit_gym.harness.plots import plot_board
 
         return plot_board(self, path)
@@ -170,23 +172,27 @@ def _notes(board: Board) -> list[str]:
     for delta in dict.fromkeys(far["delta"]):
         here = far[far["delta"] == delta]
         notes.append(
-            f"At δ = {delta:g} no simulation can give a PASS (it would take {tables.number(here['more_for_pass'].min())} "
-            "error-free trials): the verdict can expose a policy that errs far too often, not confirm δ. What the trials "
-            f"show is an error rate below {here['error_high'].max():.2g}; for a verdict, play at a larger δ or run the audit."
+            f"At δ = {delta:g} no simulation can give a PASS (it would take {tables.number(here['more_for_pass'].min())}"
+            " error-free trials): the verdict can expose a policy that errs far too often, not confirm δ. What the"
+            f" trials show is an error rate below {here['error_high'].max():.2g}; for a verdict, play at a larger δ or"
+            " run the audit."
         )
-    for delta, here in open_rows.drop(far.index).groupby("delta", sort=False):
-        needs = ", ".join(
-            f"{row.policy} {int(row.more_for_pass):,}" for row in here.itertuples() if pd.notna(row.more_for_pass)
-        )
-        if needs and len(here) <= 8:
-            notes.append(f"Further error-free trials for a PASS at δ = {delta:g}: {needs}.")
+    near = open_rows.drop(far.index)
+    if len(near):
+        needs = sorted({int(more) for more in near["more_for_pass"].dropna()})
+        if len(near) <= _FEW:
+            text = ", ".join(f"{row.policy} {int(row.more_for_pass):,}" for row in near.itertuples())
+        else:
+            text = f"{needs[0]:,} to {needs[-1]:,}"
+        notes.append(f"Further error-free trials that a PASS would need: {text}.")
     if _draws_instances(trials):
         notes.append(
-            "Each trial draws its own instance: a verdict is an average over the generator, not a statement on every instance."
+            "Each trial draws its own instance: a verdict is an average over the generator, not a statement on every"
+            " instance."
         )
     notes.append(
-        "pulls: mean with Student's t interval. vs naive, vs bound: geometric means of ratios within a trial; the bound is "
-        "the least expected number of pulls of any δ-PC policy on that instance."
+        "pulls: mean with Student's t interval. vs naive, vs bound: geometric means of ratios within a trial; the bound"
+        " is the least expected number of pulls of any δ-PC policy on that instance."
     )
     if summary["unfinished"].any():
         kinds = trials["outcome"].value_counts()
@@ -210,8 +216,8 @@ def _notes(board: Board) -> list[str]:
         )
     told = summary[summary["wrong_agents"].gt(0) & summary["clustering_errors"].notna()]
     notes += [
-        f"{row.policy}: {row.wrong_agents} wrong agents in all; {int(row.clustering_errors)} agents were clustered wrongly, "
-        f"{int(row.arm_errors)} were clustered rightly and got a wrong arm."
+        f"{row.policy}: {row.wrong_agents} wrong agents in all; {int(row.clustering_errors)} agents were clustered"
+        f" wrongly, {int(row.arm_errors)} were clustered rightly and got a wrong arm."
         for row in told.itertuples()
     ]
     return notes

@@ -87,8 +87,8 @@ def sweep(
     """`evaluate` over several environments, on one board and in one store.
 
     Every keyword of `grid` that is a list, tuple or range is varied, in all combinations; other values are the same
-    everywhere: ``sweep(policies, "ClusteredBAI-PaperFlat-v0", n_agents=(20, 40, 200), delta=1e-10)``. Instead, or besides,
-    `cells` lists settings one by one: ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "n_agents": 40})``.
+    everywhere: ``sweep(policies, "ClusteredBAI-PaperFlat-v0", n_agents=(20, 40, 200), delta=1e-10)``. Instead, or
+    besides, `cells` lists settings one by one: ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "n_agents": 40})``.
     """
     ids = [env_id] if isinstance(env_id, str) else list(env_id)
     varied = {key: list(value) for key, value in grid.items() if isinstance(value, list | tuple | range)}
@@ -120,7 +120,7 @@ def replay(row: Mapping[str, Any], policy: Any = None, **env_kwargs: Any) -> Row
     kwargs = {
         key: env_kwargs[key] if key in env_kwargs else _revive(key, value) for key, value in data["env_kwargs"].items()
     }
-    env = _make(data["env"], kwargs | env_kwargs)
+    env = make_env(data["env"], kwargs | env_kwargs)
     return play(
         policy,
         env,
@@ -187,7 +187,7 @@ def _run(
     seeds = trial_seeds(seed, 0)
     for env_id, kwargs in cells:
         # Whatever is wrong with the settings shows here, before anything is played.
-        unwrapped: Any = _make(env_id, kwargs).unwrapped
+        unwrapped: Any = make_env(env_id, kwargs).unwrapped
         if not hasattr(unwrapped, "new_federation"):
             raise ValueError(f"{env_id} is not an environment of clustered bandits")
         unwrapped.new_federation(seeds.instance, seeds.play)
@@ -253,7 +253,7 @@ def _play_all(
     return False
 
 
-def _make(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
+def make_env(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
     """`gym.make`, with errors that say what to do."""
     try:
         return gym.make(env_id, disable_env_checker=True, **kwargs)

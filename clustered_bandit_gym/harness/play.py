@@ -1,7 +1,7 @@
 """One trial: one player, one seed, one row.
 
-Two doors lead into a game. A `Policy` gets a `Federation` of the environment, without its observations and loop; anything
-with `act(obs, info)` plays the plain Gymnasium loop. Both end in the same row of plain values.
+Two doors lead into a game. A `Policy` gets a `Federation` of the environment, without its observations and loop;
+anything with `act(obs, info)` plays the plain Gymnasium loop. Both end in the same row of plain values.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def play(
 ) -> Row:
     """One episode of any player on any environment of this kind.
 
-    A player that raises, or runs out of budget, gives a row too: its outcome says so. The player itself is copied first, so
-    that nothing it remembers reaches another trial; global random states (`random`, NumPy, torch) are seeded for the play
-    and put back after it.
+    A player that raises, or runs out of budget, gives a row too: its outcome says so. The player itself is copied
+    first, so that nothing it remembers reaches another trial; global random states (`random`, NumPy, torch) are seeded
+    for the play and put back after it.
 
     Args:
         policy: a `Policy`, a `StepPolicy`, or anything with `act(obs, info)`; or a name such as "bai-cl++".

@@ -136,7 +136,8 @@ def rebuild_policy(path: str, settings: dict[str, Any]) -> Any:
         return target(**settings)
     except (ImportError, AttributeError, TypeError) as error:
         raise ValueError(
-            f"cannot make the policy {path} with settings {settings} again ({error}); hand it over: replay(row, policy=...)"
+            f"cannot make the policy {path} with settings {settings} again ({error}); "
+            "hand it over: replay(row, policy=...)"
         ) from error
 
 
@@ -161,8 +162,8 @@ def versions() -> str:
 def source_hash(target: Any) -> str:
     """A hash of the code behind a class or function.
 
-    For a class of an importable module: the text of that module and of every user's module it draws on (not of installed
-    packages). For one defined in a script or a notebook (`__main__`): its compiled code and, through the names it uses,
+    For a class of an importable module: the text of that module and of every user's module it draws on (not of
+    installed packages). For one defined in a script or a notebook (`__main__`): its compiled code and, through the names it uses,
     the functions, classes and constants of the script behind it, so that other edits of the script do no harm.
     """
     digest = hashlib.sha256()

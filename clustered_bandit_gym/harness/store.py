@@ -50,7 +50,7 @@ class Store:
             # autocommit: every insert is its own transaction.
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")
-            # In WAL mode NORMAL survives a killed process row by row; a power cut may cost the last rows, never the file.
+            # In WAL mode NORMAL survives a killed process row by row; a power cut may cost the last rows, not the file.
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._migrate()
         except sqlite3.DatabaseError as error:

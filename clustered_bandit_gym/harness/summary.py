@@ -45,7 +45,7 @@ def cell_labels(trials: pd.DataFrame) -> tuple[pd.Series, list[str]]:
         index=trials.index,
     )
     distinct = [json.loads(text) for text in dict.fromkeys(cells)]
-    names = [name for name in dict.fromkeys(key for _, own in distinct for key in own)]
+    names = list(dict.fromkeys(key for _, own in distinct for key in own))
     varied = [name for name in names if len({json.dumps(own.get(name), sort_keys=True) for _, own in distinct}) > 1]
     return cells, (["env"] if len({env for env, _ in distinct}) > 1 else []) + varied
 
@@ -71,7 +71,7 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
     trials, delta = len(own), float(own["delta"].iloc[0])
     judged = verdict(errors, trials, delta)
     if unfinished and judged.word != "FAIL":
-        # A PASS must not rest on trials that gave no answer: P(wrong | finished) bounds P(finished and wrong) from above.
+        # A PASS must not rest on trials without an answer: P(wrong | finished) bounds P(finished and wrong) from above.
         judged = verdict(errors, trials - unfinished, delta)
         low = verdict(errors, trials, delta).low
         word = "INCONCLUSIVE" if judged.word == "FAIL" else judged.word
@@ -127,8 +127,9 @@ def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> tuple[flo
     """Geometric mean over trials of own pulls / reference pulls, with a t interval of the logs.
 
     Returns:
-        Ratio, its ends, and a mark: "≥" if own trials are unfinished (their pulls are a lower bound), "≤" if trials of the
-        reference are, "?" if both, "" if neither. Pairs in which a side made no pull at all have no ratio.
+        Ratio, its ends, and a mark: "≥" if own trials are unfinished (their pulls are a lower bound), "≤" if trials of
+        the reference are, "" if neither. If both are, there is no telling: NaN. Pairs in which a side made no pull at
+        all have no ratio.
     """
     nothing = (float("nan"), float("nan"), float("nan"), "")
     if reference is None:
@@ -141,7 +142,9 @@ def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> tuple[flo
     if pairs.empty:
         return nothing
     cut, cut_ref = (bool(pairs[column].isin(UNFINISHED).any()) for column in ("outcome", "outcome_ref"))
-    mark = "?" if cut and cut_ref else "≥" if cut else "≤" if cut_ref else ""
+    if cut and cut_ref:
+        return nothing
+    mark = "≥" if cut else "≤" if cut_ref else ""
     logs = np.log(pairs["pulls"].to_numpy(dtype=float)) - np.log(pairs["pulls_ref"].to_numpy(dtype=float))
     centre = float(logs.mean())
     if logs.size < MIN_FOR_INTERVAL:

@@ -10,15 +10,16 @@ import pandas as pd
 
 
 class Table(NamedTuple):
-    """A title, column heads and rows of texts."""
+    """A title, column heads and rows of texts; the first `places` columns say where: settings that were varied."""
 
     title: str
     heads: list[str]
     rows: list[list[str]]
+    places: int = 0
 
 
 #: Columns that hold text and stand to the left.
-_TEXT = {"policy", "verdict", "env"}
+_TEXT = {"policy", "verdict", "env", "what"}
 _DASH = "–"
 
 
@@ -30,7 +31,7 @@ def number(value: Any, mark: str = "") -> str:
     if value == 0 or (value == round(value) and abs(value) < 100_000) or 1000 <= abs(value) < 100_000:
         text = f"{value:,.0f}"
     elif 0.001 <= abs(value) < 1000:
-        text = f"{value:.3g}"
+        text = f"{value:#.3g}".rstrip(".")
     else:
         digits, _, power = f"{value:.2e}".partition("e")
         text = f"{digits}e{int(power)}"
@@ -42,14 +43,16 @@ def interval(low: float, high: float) -> str:
 
 
 def with_spread(mean: float, high: float, mark: str) -> str:
-    """A mean and the half-width of its interval in per cent of it."""
-    if math.isnan(high) or not mean > 0:
+    """A mean and the half-width of its interval in per cent of it; no interval where the mean is but a lower bound."""
+    if mark or math.isnan(high) or not mean > 0:
         return number(mean, mark)
     return f"{number(mean, mark)} ±{100 * (high - mean) / mean:.2g}%"
 
 
 def ratio(value: float, low: float, high: float, mark: str) -> str:
-    return number(value, mark) if math.isnan(low) else f"{number(value, mark)} {interval(low, high)}"
+    if mark or math.isnan(low) or low == high:
+        return number(value, mark)
+    return f"{number(value)} {interval(low, high)}"
 
 
 def layout(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
@@ -57,7 +60,7 @@ def layout(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
     scores, channel = [], []
     for row in summary.to_dict("records"):
         mark = "≥" if row["unfinished"] else ""
-        place = [_setting(row[name]) for name in varied] + [str(row["policy"])]
+        place = [setting(row[name]) for name in varied] + [str(row["policy"])]
         scores.append(
             [
                 *place,
@@ -96,6 +99,7 @@ def layout(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
                 "vs bound",
             ],
             scores,
+            len(varied),
         ),
         Table(
             "Communication and time, means per trial",
@@ -112,13 +116,14 @@ def layout(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
                 "seconds",
             ],
             channel,
+            len(varied),
         ),
     ]
 
 
-def _setting(value: Any) -> str:
+def setting(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key}={_setting(item)}" for key, item in value.items())
+        return ", ".join(f"{key}={setting(item)}" for key, item in value.items())
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return str(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -196,17 +201,37 @@ _COLOURS = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
 
 
 def to_rich(table: Table) -> Any:
-    """A `rich.table.Table`."""
+    """Something for `rich.console.Console.print`. Varied settings become headings between the rows, since they
+    would not fit beside them."""
     from rich import box
+    from rich.console import Group
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    view = RichTable(title=table.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    view.padding = (0, 1, 0, 0)
-    for head in table.heads:
-        view.add_column(
-            Text(head), justify="left" if _is_text(head) else "right", overflow="fold", no_wrap=head != "policy"
-        )
+    heads = table.heads[table.places :]
+    widths = [max(map(len, column)) for column in zip(heads, *(row[table.places :] for row in table.rows), strict=True)]
+    parts: list[Any] = []
+    before: list[str] | None = None
     for row in table.rows:
-        view.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
-    return view
+        place, cells = row[: table.places], row[table.places :]
+        if place != before:
+            view = RichTable(box=box.SIMPLE_HEAD, show_header=before is None, pad_edge=False, padding=(0, 1, 0, 0))
+            for head, width in zip(heads, widths, strict=True):
+                # Only names may be broken over lines: a figure without its last digits is a wrong figure.
+                side: Any = "left" if _is_text(head) else "right"
+                if head == "policy":
+                    view.add_column(Text(head), justify=side, min_width=min(width, 24), overflow="fold")
+                else:
+                    view.add_column(Text(head), justify=side, min_width=width, no_wrap=True)
+            names = table.heads[: table.places]
+            where = ", ".join(f"{name} = {value}" for name, value in zip(names, place, strict=True))
+            if where and before is not None:
+                parts.append(Text(where, style="italic"))
+            elif where:
+                parts.append(Text(f"{table.title}: {where}", style="bold"))
+            else:
+                parts.append(Text(table.title, style="bold"))
+            parts.append(view)
+            before = place
+        view.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in cells))
+    return Group(*parts)
