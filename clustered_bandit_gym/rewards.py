@@ -246,7 +246,7 @@ class Categorical(RewardModel):
             low, high = np.zeros(len(p)), np.ones(len(p))
             for _ in range(60):
                 middle = (low + high) / 2
-                rising = -(p * x / (1 - middle[:, None] * x)).sum(axis=1) > 0
+                rising = (p * x / np.where(p > 0, 1 - middle[:, None] * x, 1.0)).sum(axis=1) < 0
                 low, high = np.where(rising, middle, low), np.where(rising, high, middle)
             # Where the top has no mass the maximum may be at λ = 1/(b − m), where its term is 0·ln 0 = 0.
             inside = np.where(p > 0, 1 - low[:, None] * x, 1.0)
