@@ -10,7 +10,7 @@ import numpy as np
 from clustered_bandit_gym.federation import Block, Federation
 from clustered_bandit_gym.instance import Problem
 from clustered_bandit_gym.ledger import ArmIndex, ArmSet, Payload
-from clustered_bandit_gym.policies.elimination import eliminate
+from clustered_bandit_gym.policies.engines import get_engine
 from clustered_bandit_gym.policies.told import CONFIDENCES, check_choice, require
 from clustered_bandit_gym.policy import Policy
 from clustered_bandit_gym.rewards import Floats, Ints
@@ -47,8 +47,10 @@ class BAICl(Policy):
     guarantee = "delta-PC under Assumption 1 if certified; as printed the proof has a gap"
     _needs: tuple[str, ...] = ("n_clusters", "eta")
 
-    def __init__(self, confidence: str = "paper") -> None:
+    def __init__(self, confidence: str = "paper", engine: str = "elimination") -> None:
         self.confidence = check_choice("confidence", confidence, CONFIDENCES)
+        get_engine(engine)
+        self.engine = engine
 
     def solve(self, federation: Federation) -> np.ndarray:
         p = federation.problem
@@ -72,7 +74,7 @@ class BAICl(Policy):
         """
         p = federation.problem
         all_arms = np.arange(p.n_arms)
-        rounds = separating_rounds(p.eta)
+        engine = get_engine(self.engine)
         best = np.full(p.n_agents, -1)
         means = np.full(p.n_arms, np.nan)
         known = np.zeros(p.n_arms, dtype=np.bool_)
@@ -81,12 +83,12 @@ class BAICl(Policy):
         gamma = 0.0
 
         def find(block: Block, known_there: np.ndarray) -> Sequence[Payload]:
-            active, estimates = eliminate(block, all_arms, gamma, rounds)
+            active, estimates = engine(block, all_arms, gamma, precision=p.eta)
             shared = active[0] & known_there[0]
             if shared.any():
                 return (ArmIndex([np.where(shared, estimates[0], -np.inf).argmax()], among=p.n_arms),)
             own = np.flatnonzero(active[0])
-            last, _ = eliminate(block, own, gamma)
+            last, _ = engine(block, own, gamma)
             arm = own[last[0].argmax()]
             return (ArmIndex([arm], among=p.n_arms), *self._describe(block, arm))
 
@@ -122,17 +124,13 @@ class BAICl(Policy):
     def _assign(self, federation: Federation, rest: Ints, known: Ints, means: Floats) -> Ints:
         """Phase 2: the arms of `rest`, each one of `known`, the set S (`means`: what is known of its arms)."""
         p = federation.problem
+        engine = get_engine(self.engine)
 
         def choose(block: Block, _: np.ndarray) -> ArmIndex:
-            active, _ = eliminate(block, known, gamma=p.delta / (3 * p.n_agents))
+            active, _ = engine(block, known, gamma=p.delta / (3 * p.n_agents))
             return ArmIndex(known[active.argmax(axis=1)], among=known)
 
         return federation.local(rest, choose, down=ArmSet(members(known, p.n_arms), at_most=p.n_clusters))
-
-
-def separating_rounds(eta: float) -> int:
-    """R = ⌈log2(1/η) + 1⌉, after which arms η below the best are gone; at least 1, and 0 if η is infinite."""
-    return max(1, math.ceil(math.log2(1 / eta) + 1)) if math.isfinite(eta) else 0
 
 
 def members(arms: Ints, n_arms: int) -> np.ndarray:

@@ -8,8 +8,8 @@ import numpy as np
 
 from clustered_bandit_gym.federation import MAX_TIMES, Block, BudgetExceeded, Federation
 from clustered_bandit_gym.ledger import ArmIndex, ArmSet, Flag, Payload, Reals
-from clustered_bandit_gym.policies.bai_cl import BAICl, members, separating_rounds
-from clustered_bandit_gym.policies.elimination import eliminate
+from clustered_bandit_gym.policies.bai_cl import BAICl, members
+from clustered_bandit_gym.policies.elimination import eliminate, separating_rounds
 from clustered_bandit_gym.policies.told import check_choice
 from clustered_bandit_gym.rewards import Floats, Ints
 

@@ -1,4 +1,4 @@
-"""Time-uniform boundaries from normal mixtures: valid at all numbers of pulls at once, for any adaptive choice of pulls.
+"""Time-uniform boundaries from normal mixtures: valid at all numbers of pulls at once, however these are chosen.
 
 All functions are for 1-sub-Gaussian rewards in the moment-generating sense; divide means by σ first. Each mixture has
 a constant ρ > 0 that must be fixed before the data. The mechanism is always the same: for a sub-Gaussian random walk S

@@ -57,6 +57,11 @@ def _no_end(r: int) -> BudgetExceeded:
     )
 
 
+def separating_rounds(eta: float) -> int:
+    """R = ⌈log2(1/η) + 1⌉, after which arms η below the best are gone; at least 1, and 0 if η is infinite."""
+    return max(1, math.ceil(math.log2(1 / eta) + 1)) if math.isfinite(eta) else 0
+
+
 @dataclass(frozen=True)
 class Round:
     """One lock-step round, as seen by `watch`.

@@ -6,7 +6,7 @@ import numpy as np
 
 from clustered_bandit_gym.federation import Block, Federation
 from clustered_bandit_gym.ledger import ArmIndex
-from clustered_bandit_gym.policies.elimination import eliminate
+from clustered_bandit_gym.policies.engines import get_engine
 from clustered_bandit_gym.policies.told import CONFIDENCES, check_choice
 from clustered_bandit_gym.policy import Policy
 
@@ -23,15 +23,18 @@ class NaiveSE(Policy):
     name = "naive"
     guarantee = "delta-PC"
 
-    def __init__(self, confidence: str = "paper") -> None:
+    def __init__(self, confidence: str = "paper", engine: str = "elimination") -> None:
         self.confidence = check_choice("confidence", confidence, CONFIDENCES)
+        get_engine(engine)
+        self.engine = engine
 
     def solve(self, federation: Federation) -> np.ndarray:
         p = federation.problem
         all_arms = np.arange(p.n_arms)
+        engine = get_engine(self.engine)
 
         def find_best(block: Block) -> ArmIndex:
-            active, _ = eliminate(block, all_arms, gamma=p.delta / p.n_agents)
+            active, _ = engine(block, all_arms, gamma=p.delta / p.n_agents)
             return ArmIndex(active.argmax(axis=1), among=p.n_arms)
 
         with federation.phase("identify"):
