@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -13,16 +14,18 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from clustered_bandit_gym.actions import read_action
-from clustered_bandit_gym.federation import MAX_PULLS, BudgetExceeded, Federation
+from clustered_bandit_gym.federation import MAX_PULLS, Federation
 from clustered_bandit_gym.instance import Instance, Problem
 from clustered_bandit_gym.ledger import Total, bits_for
-from clustered_bandit_gym.policy import PULL, STOP, Policy
+from clustered_bandit_gym.policy import PULL
 from clustered_bandit_gym.rewards import Ints
+from clustered_bandit_gym.stepwise import Seed, play_stepwise
 
 if TYPE_CHECKING:
-    from clustered_bandit_gym.rendering import Viewer
+    from clustered_bandit_gym.rendering import View, Viewer
 
-Seed = int | np.random.SeedSequence
+__all__ = ["ClusteredBAIEnv", "play_stepwise"]
+
 Obs = dict[str, np.ndarray]
 Action = tuple[int, Any]
 
@@ -252,6 +255,7 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         self._pulls = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
         self._means = np.zeros((self.n_agents, self.n_arms))
         self._billed_phase: str | None = None
+        self._last: tuple[int, int] | None = None
         # A policy played through `step` may pull exactly max_pulls times and then stop, as in a play without an env.
         self._limit = MAX_PULLS + 1 if self._local else federation.max_pulls
         if self.render_mode == "human":
@@ -292,6 +296,7 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         """Enter one pull ordered by the centre into the observation and the ledger."""
         count = self._pulls.item(agent, arm) + 1
         self._pulls[agent, arm] = count
+        self._last = agent, arm
         mean = self._means.item(agent, arm)
         self._means[agent, arm] = mean + (sample - mean) / count
         federation.rounds += 1
@@ -320,7 +325,41 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
 
     def render(self) -> Any:
         """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"; mode "human" shows a window: None."""
-        raise NotImplementedError
+        if self.render_mode is None:
+            gym.logger.warn("env.render() needs a render_mode, e.g. gym.make(..., render_mode='rgb_array')")
+            return None
+        return self.picture(self._view(), self.render_mode)
+
+    def picture(self, view: View, mode: str) -> Any:
+        """What `render` returns for `view` in that mode."""
+        if mode == "ansi":
+            from clustered_bandit_gym.rendering_text import table
+
+            return table(view)
+        if self._viewer is None:
+            from clustered_bandit_gym.rendering import Viewer
+
+            self._viewer = Viewer(view.problem, self.metadata["render_fps"])
+        return self._viewer.show(view) if mode == "human" else self._viewer.frame(view)
+
+    def _view(self) -> View:
+        from clustered_bandit_gym.rendering import View
+
+        federation = self.federation
+        view = View(
+            federation.problem,
+            self._pulls,
+            self._means,
+            federation.pulls_per_agent,
+            federation.ledger.cost,
+            last=self._last,
+        )
+        if not self._over:
+            return view
+        judgement, best = federation.judgement, federation._instance.agent_best_arms
+        if judgement is None:
+            return replace(view, over=True, best=best)
+        return replace(view, over=True, arms=judgement.arms, right=judgement.agent_correct, best=best)
 
     def close(self) -> None:
         if self._viewer is not None:
@@ -356,51 +395,6 @@ def outcome(
         "communication": communication,
         "best_arms": instance.agent_best_arms.copy(),
     }
-
-
-def play_stepwise(
-    policy: Policy,
-    env: gym.Env[Any, Any],
-    seed: int | None = None,
-    *,
-    instance_seed: Seed | None = None,
-    play_seed: Seed | None = None,
-) -> dict[str, Any]:
-    """Play a `Policy` through `env.step`, one pull at a time and through all wrappers; returns the last `info`.
-
-    Pulls are the agents' own (`local_pulls`), so the bill is the policy's: results have the law of a play without an
-    environment. Flat actions cannot name recommendations: wrappers from `DiscreteActions` outwards are left aside.
-    Raises `BudgetExceeded` where `max_pulls`, or a wrapper's time limit, ends the episode first.
-    """
-    while not isinstance(env.action_space, spaces.OneOf):
-        if not isinstance(env, gym.Wrapper):
-            raise TypeError(f"{env} is no environment of this kind: its action space is {env.action_space}")
-        env = env.env
-    options: dict[str, Any] = {"local_pulls": True}
-    if instance_seed is not None:
-        options["instance_seed"] = instance_seed
-    if play_seed is not None:
-        options["play_seed"] = play_seed
-    env.reset(seed=seed, options=options)
-    federation: Federation = env.unwrapped.federation  # type: ignore[attr-defined]
-    over = False
-
-    def step(agent: int, arm: int) -> float:
-        nonlocal over
-        if over:
-            raise BudgetExceeded(f"the environment ended the episode after {federation.pulls:,} pulls")
-        _, _, terminated, truncated, info = env.step((PULL, (agent, arm)))
-        over = bool(terminated or truncated)
-        return float(info["sample"])
-
-    federation._step = step
-    try:
-        arms = policy.solve(federation)
-    finally:
-        federation._step = None
-    if over:
-        raise BudgetExceeded(f"the environment ended the episode after {federation.pulls:,} pulls")
-    return env.step((STOP, arms))[4]
 
 
 def _source(

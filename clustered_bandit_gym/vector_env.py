@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from clustered_bandit_gym.env import ClusteredBAIEnv, Obs, Seed, episode_seeds, 
 from clustered_bandit_gym.federation import POLICY, REWARDS, play_stream
 from clustered_bandit_gym.instance import Instance
 from clustered_bandit_gym.ledger import bits_for
+from clustered_bandit_gym.rendering import View
 from clustered_bandit_gym.rewards import Floats, Ints
 from clustered_bandit_gym.vector_rewards import VectorRewards
 from clustered_bandit_gym.wrappers import empirical_best
@@ -28,8 +30,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
     """`ClusteredBAI-Discrete-v0`, `num_envs` times: sub-environment i plays, draw for draw, what a single one would.
 
     Actions are (num_envs,) integers: `agent * K + arm` pulls, `N * K` stops and recommends each agent's empirical best.
-    Observations are `pulls` and `means`, (num_envs, N, K). `info["sample"]` (num_envs,) holds the rewards drawn; at the end
-    of an episode `info` has the keys of the single environment. All come with Gymnasium's masks (`_sample`, ...).
+    Observations are `pulls` and `means`, (num_envs, N, K). `info["sample"]` (num_envs,) holds the rewards drawn; at the
+    end of an episode `info` has the keys of the single environment. All come with Gymnasium's masks (`_sample`, ...).
 
     Each sub-environment has streams of its own: `reset(seed=s)` seeds number i with s + i, as `SyncVectorEnv` does. It
     draws its own instances.
@@ -89,6 +91,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         self._play_seeds: list[Seed] = [0] * num_envs
         self._rngs: list[np.random.Generator | None] = [None] * num_envs
         self._seeds: list[int] = [-1] * num_envs
+        self._recommended: list[Ints | None] = [None] * num_envs
         self._rewards = VectorRewards(num_envs, n, k)
 
     # --- reset -------------------------------------------------------------------------------------------------------
@@ -220,6 +223,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
                 arms = np.asarray(self.recommendations[i], dtype=np.int64)
             elif terminated[i]:
                 arms = empirical_best(self._pulls[i], self._means[i], partial(self._policy_rng, i))
+            self._recommended[i] = arms
             info = outcome(instance, arms, self._pulls[i].sum(axis=1), self._communication(i))
             if terminated[i]:
                 rewards[i] = -game.error_penalty * info["wrong_agents"]
@@ -233,6 +237,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             infos = self._add_info(infos, info, i)
         if same_step:
             self._waiting = 0
+            self._done = np.zeros(self.num_envs, dtype=np.bool_)
         return infos
 
     def _policy_rng(self, i: int) -> np.random.Generator:
@@ -277,6 +282,26 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
         return tuple(self._seeds)
+
+    def render(self) -> tuple[Any, ...] | None:
+        """A frame, or a table, of every sub-environment."""
+        if self._instances[0] is None:
+            raise ResetNeeded("Cannot call envs.render() before calling envs.reset()")
+        if self.render_mode is None:
+            return None
+        return tuple(self._game.picture(self._view(i), self.render_mode) for i in range(self.num_envs))
+
+    def _view(self, i: int) -> View:
+        instance = self._instances[i]
+        assert instance is not None
+        problem = self._game.problem_of(instance)
+        per_agent = self._pulls[i].sum(axis=1)
+        view = View(problem, self._pulls[i], self._means[i], per_agent, self._communication(i)["cost"])
+        if not self._done[i]:
+            return view
+        arms = self._recommended[i]
+        right = None if arms is None else instance.is_best[instance.clusters, arms]
+        return replace(view, over=True, arms=arms, right=right, best=instance.agent_best_arms)
 
     def close_extras(self, **kwargs: Any) -> None:
         self._game.close()
