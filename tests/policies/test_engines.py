@@ -10,6 +10,7 @@ from scipy.stats import binom
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.federation import Block
 from clustered_bandit_gym.policies import BAICl, NaiveSE
+from clustered_bandit_gym.policies.boundaries import one_sided, pair_evidence, radius, tuned_rho
 from clustered_bandit_gym.policies.engine_track import optimal_shares
 from clustered_bandit_gym.policies.engines import ENGINES, get_engine
 
@@ -129,3 +130,45 @@ def test_optimal_shares_solve_the_allocation_problem() -> None:
 def test_unknown_engine_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="track-and-stop"):
         NaiveSE(engine="ucb")
+
+
+@pytest.mark.parametrize("gamma", [0.2, 1e-3, 1e-12])
+@pytest.mark.parametrize("engine", [name for name in NAMES if name != "elimination"])
+def test_noiseless_arms_part_exactly_when_the_boundary_allows(engine: str, gamma: float) -> None:
+    """Three noiseless arms, two of them equal and far below: the last batch, and no earlier one, crosses the boundary.
+
+    Errors on random instances are too rare to show a wrong threshold; without noise the count gives it away."""
+    gap, size = 0.1, 3
+    instance = cbg.Instance([[gap, 0.0, 0.0]], [0], cbg.Gaussian(0.0), allow_ties=True)
+    federation = cbg.Federation(instance, cbg.Problem.of(instance, 0.1, sigma=1.0), 0)
+    seen: list[np.ndarray] = []
+
+    def program(block: Block) -> None:
+        pull = block.pull
+        counts = np.zeros(size)
+
+        def counted(rows: np.ndarray, arms: np.ndarray, times: np.ndarray | int = 1) -> np.ndarray:
+            np.add.at(counts, arms, times)
+            seen.append(counts.copy())
+            return pull(rows, arms, times)
+
+        block.pull = counted  # type: ignore[method-assign]
+        get_engine(engine)(block, np.arange(size), gamma)
+
+    federation.local(federation.agents, program)
+    pairs = gamma / (size - 1)
+    rho = tuned_rho(8 * np.log(1 / pairs) / 0.1**2, pairs)
+    each = gamma / size
+    rho_each = tuned_rho(8 * np.log(1 / each) / 0.1**2, each)
+
+    def parted(counts: np.ndarray) -> bool:
+        """Both lower arms are beaten by the leader."""
+        if engine == "mixture":
+            return bool(gap > one_sided(2 * counts[0], pairs, rho) / counts[0])
+        if engine == "lucb":
+            return all(gap > radius(counts[0], each, rho_each) + radius(n, each, rho_each) for n in counts[1:])
+        return all(pair_evidence(gap, 0.0, counts[0], n, rho) > np.log(1 / pairs) for n in counts[1:])
+
+    assert parted(seen[-1])
+    assert not parted(seen[-2])
+    assert len(seen) > 4
