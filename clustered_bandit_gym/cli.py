@@ -257,50 +257,58 @@ def bounds(
 
 @command("reproduce")
 def reproduce(
-    figures: Annotated[
-        list[str] | None, typer.Argument(metavar="FIGURE...", help="Figures of the paper, or all.")
-    ] = None,
-    trials: Annotated[
-        int | None, typer.Option("--trials", "-t", help="Trials per point; default as the paper.", min=1)
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for trials, tables and pictures.")] = Path(
+    figures: Annotated[list[str] | None, typer.Argument(metavar="FIGURE...", help="fig1a, ...; default all.")] = None,
+    trials: Annotated[int, typer.Option("--trials", "-t", help="Runs of each setting.", min=2)] = 50,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for trials, tables, figures.")] = Path(
         "out/reproduce"
     ),
+    data: Annotated[
+        str | None, typer.Option("--data", help="Your copy of MovieLens-1M or Yelp; else stand-ins.")
+    ] = None,
     seed: Seed = 0,
-    jobs: Jobs = 1,
+    jobs: Jobs = -1,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
     """The paper's experiments again: its figures, and what it claims beside what was measured."""
     from clustered_bandit_gym.harness.reproduce import reproduce as run_reproduce
 
-    given = {} if trials is None else {"trials": trials}
-    result = run_reproduce(
-        figures or ["all"], out=out, seed=seed, n_jobs=jobs, progress=not quiet and sys.stderr.isatty(), **given
+    progress = not quiet and sys.stderr.isatty()
+    run_reproduce(
+        figures or ["all"], trials, out, seed=seed, n_jobs=jobs, data=data, progress=progress, console=_console()
     )
-    if result is not None:
-        typer.echo(str(result))
 
 
 @command("train")
 def train(
-    env: Annotated[
-        str, typer.Argument(metavar="ENV", help="An environment with flat actions.")
-    ] = "ClusteredBAI-Tiny-v0",
-    algo: Annotated[str, typer.Option("--algo", help="ppo, dqn, ...")] = "ppo",
-    steps: Annotated[int, typer.Option("--steps", help="Environment steps.", min=1)] = 200_000,
+    env: Annotated[str, typer.Argument(metavar="ENV", help="The environment to train on.")] = "ClusteredBAI-Tiny-v0",
+    algo: Annotated[str, typer.Option("--algo", help="maskable-ppo, ppo, a2c or dqn.")] = "maskable-ppo",
+    steps: Annotated[int, typer.Option("--steps", help="Environment steps in all.", min=1)] = 1_500_000,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path("model.zip"),
     seed: Seed = 0,
-    set_: Set = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="KEY=VALUE: a setting of the training (n_envs, width, ...), else of the environment."
+        ),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew where OUT holds another run.")] = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Train a player with reinforcement learning; play it as `learned:model.zip`."""
+    """Train a player with reinforcement learning; play it as `learned:model.zip`. A run that was killed goes on."""
+    from dataclasses import fields
+
+    from clustered_bandit_gym.policies.training import TrainSettings
     from clustered_bandit_gym.policies.training import train as run_train
 
-    result = run_train(env, algo=algo, steps=steps, out=out, seed=seed, progress=not quiet, **_pairs(set_))
-    if result is not None:
-        typer.echo(str(result))
+    given = _pairs(set_)
+    own = {name: given.pop(name) for name in [field.name for field in fields(TrainSettings)] if name in given}
+    if twice := sorted(set(own) & {"env", "env_kwargs", "algo", "steps", "seed"}):
+        raise ValueError(f"{', '.join(twice)} has an option or argument of its own")
+    settings = TrainSettings(env=env, env_kwargs=given, algo=algo, steps=steps, seed=seed, **own)
+    run_train(settings, out, overwrite=overwrite, progress=not quiet)
+    typer.echo(f"Wrote {out}: `clustered-bai compare {env} --policies learned:{out} uniform-glr`")
 
 
 @command("report")

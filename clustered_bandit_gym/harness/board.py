@@ -42,7 +42,8 @@ class Board:
     * `pulls_mean` with its Student t interval `pulls_low`, `pulls_high`; `pulls_median`. With unfinished trials these
       are lower bounds, printed with "≥". `largest_share`: the share of the largest trial in the sum;
     * `vs_naive` with `vs_naive_low`, `vs_naive_high`: geometric mean of the ratio of pulls to the baseline's in the
-      same trial, t interval of the logs; `vs_bound`: geometric mean of pulls over the lower bound of the trial's instance;
+      same trial, t interval of the logs; `vs_bound`: geometric mean of pulls over the lower bound of the trial's
+      instance;
     * `cost_mean`, `bits_up`, `bits_down`, `reals_up`, `reals_down`, `rounds`, `seconds`: means per trial;
     * `clustering_errors`, `arm_errors`: agents in all trials, where the policy reports its clusters;
     * `suspicious_communication`: trials whose right answers cannot have come through what was sent up.
@@ -149,7 +150,8 @@ class Board:
 
     def export(self, path: str | Path) -> Path:
         """The trials as ``.csv`` or ``.parquet``."""
-        return export(self.trials.astype(object).where(self.trials.notna(), None).to_dict("records"), path)
+        rows: Any = self.trials.astype(object).where(self.trials.notna(), None).to_dict("records")
+        return export(rows, path)
 
     def plot(self, path: str | Path | None = None) -> Any:
         """The board as a picture: pulls, and pulls against communication; returns the `Figure`."""
@@ -161,6 +163,7 @@ class Board:
 def _notes(board: Board) -> list[str]:
     notes: list[str] = []
     summary, trials = board.summary, board.trials
+    records: list[Any] = list(summary.itertuples())
     if board.missing:
         notes.append(f"Interrupted: {board.missing:,} trials were not played.")
     notes.append(
@@ -171,8 +174,9 @@ def _notes(board: Board) -> list[str]:
     far = open_rows[open_rows["more_for_pass"].fillna(0) > _OUT_OF_REACH]
     for delta in dict.fromkeys(far["delta"]):
         here = far[far["delta"] == delta]
+        needed = tables.number(here["more_for_pass"].min())
         notes.append(
-            f"At δ = {delta:g} no simulation can give a PASS (it would take {tables.number(here['more_for_pass'].min())}"
+            f"At δ = {delta:g} no simulation can give a PASS (it would take {needed}"
             " error-free trials): the verdict can expose a policy that errs far too often, not confirm δ. What the"
             f" trials show is an error rate below {here['error_high'].max():.2g}; for a verdict, play at a larger δ or"
             " run the audit."
@@ -181,7 +185,7 @@ def _notes(board: Board) -> list[str]:
     if len(near):
         needs = sorted({int(more) for more in near["more_for_pass"].dropna()})
         if len(near) <= _FEW:
-            text = ", ".join(f"{row.policy} {int(row.more_for_pass):,}" for row in near.itertuples())
+            text = ", ".join(f"{row.policy} {int(row.more_for_pass):,}" for row in records if row.Index in near.index)
         else:
             text = f"{needs[0]:,} to {needs[-1]:,}"
         notes.append(f"Further error-free trials that a PASS would need: {text}.")
@@ -214,11 +218,11 @@ def _notes(board: Board) -> list[str]:
         notes.append(
             f"Too quiet ({names}): all answers right, yet the bits sent up cannot carry half of what is in them."
         )
-    told = summary[summary["wrong_agents"].gt(0) & summary["clustering_errors"].notna()]
     notes += [
         f"{row.policy}: {row.wrong_agents} wrong agents in all; {int(row.clustering_errors)} agents were clustered"
         f" wrongly, {int(row.arm_errors)} were clustered rightly and got a wrong arm."
-        for row in told.itertuples()
+        for row in records
+        if row.wrong_agents > 0 and pd.notna(row.clustering_errors)
     ]
     return notes
 

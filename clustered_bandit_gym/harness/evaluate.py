@@ -88,7 +88,7 @@ def sweep(
 
     Every keyword of `grid` that is a list, tuple or range is varied, in all combinations; other values are the same
     everywhere: ``sweep(policies, "ClusteredBAI-PaperFlat-v0", n_agents=(20, 40, 200), delta=1e-10)``. Instead, or
-    besides, `cells` lists settings one by one: ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "n_agents": 40})``.
+    besides, `cells` lists settings one by one: ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "eta": 0.2})``.
     """
     ids = [env_id] if isinstance(env_id, str) else list(env_id)
     varied = {key: list(value) for key, value in grid.items() if isinstance(value, list | tuple | range)}
@@ -236,7 +236,8 @@ def _play_all(
     """Plays `tasks` into `rows` and `store`; True if Ctrl-C ended it early."""
     from tqdm.auto import tqdm
 
-    bar = tqdm(total=len(rows) + len(tasks), initial=len(rows), unit="trial", disable=not progress, dynamic_ncols=True)
+    total = len(rows) + len(tasks)
+    bar = tqdm(total=total, initial=len(rows), unit="trial", disable=not progress, dynamic_ncols=True)
     results = run(work, tasks, n_jobs, backend, address)
     try:
         with bar:
@@ -246,7 +247,7 @@ def _play_all(
                 rows[task] = row
                 bar.update()
     except KeyboardInterrupt:
-        warnings.warn(f"interrupted: {len(rows):,} trials are done, {bar.total - len(rows):,} are not", stacklevel=4)
+        warnings.warn(f"interrupted: {len(rows):,} trials are done, {total - len(rows):,} are not", stacklevel=4)
         return True
     finally:
         results.close()

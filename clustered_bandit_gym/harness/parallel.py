@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -80,7 +80,7 @@ class Work:
 
 def run(
     work: Work, tasks: Sequence[Task], n_jobs: int = 1, backend: str | None = None, address: str | None = None
-) -> Iterator[tuple[Task, Row]]:
+) -> Generator[tuple[Task, Row]]:
     """Play the tasks; yields (task, row) as rows are ready, in any order.
 
     Args:

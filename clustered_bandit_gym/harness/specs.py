@@ -25,8 +25,8 @@ import clustered_bandit_gym as cbg
 from clustered_bandit_gym.instance import Instance
 
 PACKAGE = "clustered_bandit_gym"
-#: Modules of the package's top folder that change no result; an edit of any other makes older rows unusable.
-_NO_GAME = ("__init__", "cli", "rendering", "testing", "vector_env")
+#: Modules of the package's top folder, by how their names begin, that change no result; an edit of any other makes older rows unusable.
+_NO_GAME = ("__init__", "cli", "rendering", "testing", "vector")
 
 #: Instances met in this process, so that `replay` finds them again by their digest.
 _instances: WeakValueDictionary[str, Instance] = WeakValueDictionary()
@@ -153,7 +153,7 @@ def path_of(target: Any) -> str:
 def versions() -> str:
     """Versions of the package (with a hash of the files that make the game) and of NumPy."""
     root, harness = Path(cbg.__file__).parent, Path(__file__).parent
-    files = [file for file in sorted(root.glob("*.py")) if file.stem not in _NO_GAME]
+    files = [file for file in sorted(root.glob("*.py")) if not file.stem.startswith(_NO_GAME)]
     files += [Path(cbg.envs_registry.__file__), harness / "play.py", harness / "seeds.py"]
     digest = _sha(*(file.read_bytes() for file in files))
     return f"{PACKAGE} {cbg.__version__} ({digest[:12]}), numpy {np.__version__}"
@@ -163,8 +163,9 @@ def source_hash(target: Any) -> str:
     """A hash of the code behind a class or function.
 
     For a class of an importable module: the text of that module and of every user's module it draws on (not of
-    installed packages). For one defined in a script or a notebook (`__main__`): its compiled code and, through the names it uses,
-    the functions, classes and constants of the script behind it, so that other edits of the script do no harm.
+    installed packages). For one defined in a script or a notebook (`__main__`): its compiled code and, through the
+    names it uses, the functions, classes and constants of the script behind it, so that other edits of the script do no
+    harm.
     """
     digest = hashlib.sha256()
     modules: dict[str, ModuleType] = {}
