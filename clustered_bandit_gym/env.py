@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -412,7 +412,15 @@ def _source(
         if not isinstance(instance, Instance):
             instance = Instance.load(instance)
         return None, {}, instance
-    from clustered_bandit_gym.generators import make_generator
+    from clustered_bandit_gym.generators import generator_class, make_generator
 
-    made = make_generator("paper-small" if generator is None else generator, **settings)
+    name = "paper-small" if generator is None else generator
+    if isinstance(name, str):
+        known = [field.name for field in fields(generator_class(name)) if field.init]  # type: ignore[arg-type]
+        if unknown := sorted(set(settings) - set(known)):
+            raise ValueError(
+                f"neither the environment nor its generator {name!r} has a setting {', '.join(unknown)}; the generator "
+                f"has {', '.join(known)} (told={{...}} changes what the learner is told)"
+            )
+    made = make_generator(name, **settings)
     return made, dict(getattr(made, "declared", {})), None

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from clustered_bandit_gym.federation import BudgetExceeded, Federation
+from clustered_bandit_gym.federation import BudgetExceeded, Federation, PlayOver
 from clustered_bandit_gym.policy import PULL, STOP, Policy
 
 Seed = int | np.random.SeedSequence
@@ -56,4 +56,6 @@ def play_stepwise(
         federation._step = None
     if over:
         raise BudgetExceeded(f"the environment ended the episode after {federation.pulls:,} pulls")
+    if federation.judgement is not None:
+        raise PlayOver("the policy stopped the play itself; a policy that is played stepwise returns its arms")
     return env.step((STOP, arms))[4]

@@ -1,0 +1,243 @@
+"""A test kit for environments and policies of others: the contracts, executable.
+
+```python
+from clustered_bandit_gym.testing import check_clustered_env, check_policy
+
+def test_mine():
+    check_policy(MyPolicy())
+    check_clustered_env(MyWrapper(gym.make("ClusteredBAI-v0")))
+```
+Each check raises `AssertionError` with what is wrong. They say nothing about statistics: whether a policy keeps its
+promise of δ is what `cbg.audit` judges.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+
+from clustered_bandit_gym.env import ClusteredBAIEnv, play_stepwise
+from clustered_bandit_gym.federation import BudgetExceeded, Federation
+from clustered_bandit_gym.instance import Instance
+from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
+from clustered_bandit_gym.rewards import Bernoulli, Categorical, Gaussian
+
+#: What `info` holds after `reset`, and at the end of an episode.
+PROBLEM_KEYS = {"n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma"}
+OUTCOME_KEYS = {
+    "stopped",
+    "correct",
+    "agent_correct",
+    "wrong_agents",
+    "pulls",
+    "pulls_per_agent",
+    "communication",
+    "best_arms",
+}
+#: What only the judge knows.
+_TRUTH = OUTCOME_KEYS - {"pulls", "pulls_per_agent", "communication"}
+
+
+def same_data(one: Any, other: Any) -> bool:
+    """Whether nested dictionaries, lists and arrays are equal, types of arrays included."""
+    if isinstance(one, dict):
+        return isinstance(other, dict) and one.keys() == other.keys() and all(same_data(one[k], other[k]) for k in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(same_data(a, b) for a, b in zip(one, other, strict=True))
+    if isinstance(one, np.ndarray):
+        return isinstance(other, np.ndarray) and one.dtype == other.dtype and np.array_equal(one, other)
+    return bool(one == other)
+
+
+def scripted_play(env: gym.Env[Any, Any], seed: int, pulls: int = 25) -> list[Any]:
+    """Everything that `reset` and `step` return over a fixed script of pulls and a stop; ends early if the env does."""
+    obs, info = env.reset(seed=seed)
+    seen: list[Any] = [(obs, info)]
+    n, k = info["n_agents"], info["n_arms"]
+    flat = isinstance(env.action_space, spaces.Discrete)
+    script = np.random.default_rng(seed).integers([n, k], size=(pulls, 2)).tolist()
+    for agent, arm in script:
+        seen.append(env.step(agent * k + arm if flat else (PULL, (agent, arm))))
+        if seen[-1][2] or seen[-1][3]:
+            return seen
+    seen.append(env.step(n * k if flat else (STOP, np.arange(n) % k)))
+    return seen
+
+
+def check_clustered_env(env: gym.Env[Any, Any], seed: int = 0) -> None:
+    """Check an environment of this kind: a `ClusteredBAIEnv`, wrapped or not, with composite or flat actions.
+
+    It must allow 25 pulls before it truncates, and keep the `info` of the environment inside.
+    """
+    fresh = pickle.loads(pickle.dumps(env))  # our own object, made here
+    first = scripted_play(env, seed)
+    obs, problem = first[0]
+    assert problem.keys() >= PROBLEM_KEYS, f"info after reset lacks {sorted(PROBLEM_KEYS - problem.keys())}"
+    n, k = problem["n_agents"], problem["n_arms"]
+    for name in ("pulls", "means"):
+        assert obs[name].shape == (n, k), f"obs[{name!r}] has shape {obs[name].shape}, not {(n, k)}"
+        assert not obs[name].any(), f"obs[{name!r}] is not empty after reset"
+    for number, (obs, reward, terminated, truncated, info) in enumerate(first[1:], start=1):
+        assert obs in env.observation_space, f"step {number}: the observation is outside the observation space"
+        assert np.isfinite(reward), f"step {number}: the reward is {reward}"
+        over = bool(terminated or truncated)
+        leaked = _TRUTH & info.keys()
+        assert over or not leaked, f"step {number}: info shows {sorted(leaked)} before the end"
+        assert over or isinstance(info.get("sample"), float), f"step {number}: info lacks the sample of the pull"
+        if not over:
+            assert obs["pulls"].sum() == number, f"after {number} pulls the observation counts {obs['pulls'].sum()}"
+    obs, _, terminated, truncated, outcome = first[-1]
+    assert terminated, "the episode was truncated within 25 pulls: allow more"
+    assert outcome.keys() >= OUTCOME_KEYS, f"info at the end lacks {sorted(OUTCOME_KEYS - outcome.keys())}"
+    assert outcome["pulls"] == obs["pulls"].sum() == outcome["pulls_per_agent"].sum(), "pulls do not add up"
+    assert outcome["wrong_agents"] == n - outcome["agent_correct"].sum(), "wrong agents do not add up"
+    assert outcome["correct"] == (outcome["wrong_agents"] == 0), "`correct` contradicts the number of wrong agents"
+    assert outcome["communication"]["cost"] > 0, "ordered pulls were not billed"
+    _refused(lambda: env.step(_some_action(env, n, k)), ResetNeeded, "a step after the end")
+
+    assert same_data(first, scripted_play(env, seed)), "the same seed and actions gave another play"
+    assert same_data(first, scripted_play(fresh, seed)), "a copy gave another play with the same seed and actions"
+    assert not same_data(first, scripted_play(env, seed + 1)), "another seed gave the same play"
+
+    env.reset(seed=seed)
+    env.step(_some_action(env, n, k))
+    for action in _bad_actions(env, n, k):
+        before = pickle.dumps(env)
+        _refused(lambda action=action: env.step(action), ValueError, f"the action {action!r}")  # type: ignore[misc]
+        assert pickle.dumps(env) == before, f"the refused action {action!r} changed something"
+    twin = pickle.loads(pickle.dumps(env))
+    for _ in range(5):
+        action = _some_action(env, n, k)
+        assert same_data(env.step(action), twin.step(action)), "a copy made within an episode plays on differently"
+
+
+def check_policy(policy: Policy | StepPolicy, seed: int = 0, max_pulls: int = 2_000_000) -> None:
+    """Check a policy's contract on small instances of every reward model, among them odd ones.
+
+    Answers of the right form; the same seeds give the same play, on a second call and on a copy; settings are
+    plain values; a budget is respected; a `Policy` plays the same game pull by pull. `max_pulls` is the budget of each
+    of the small plays: raise it for a policy that needs more.
+    """
+    assert isinstance(policy, Policy | StepPolicy), f"a policy inherits cbg.Policy or cbg.StepPolicy, got {policy!r}"
+    json.dumps(policy.settings)
+    assert policy.label
+    copy = pickle.loads(pickle.dumps(policy))  # our own object, made here
+    for name, instance in odd_instances().items():
+        told = {"delta": 0.2, "max_pulls": max_pulls}
+        rows = [_play(player, ClusteredBAIEnv(instance, **told), seed) for player in (policy, policy, copy)]
+        assert rows[0] is not None, f"{name}: more than {max_pulls:,} pulls"
+        assert same_data(rows[0], rows[1]), f"{name}: the second play with the same seeds differs: state was kept"
+        assert same_data(rows[0], rows[2]), f"{name}: a copy plays differently with the same seeds"
+        budget = ClusteredBAIEnv(instance, delta=0.2, max_pulls=instance.n_agents)
+        row = _play(policy, budget, seed)
+        assert row is None or row["pulls"] <= instance.n_agents, f"{name}: the budget was exceeded"
+    if isinstance(policy, Policy):
+        check_stepwise(policy, seed)
+
+
+def check_stepwise(policy: Policy, seed: int = 0) -> None:
+    """Played pull by pull through `env.step` the policy must do what it does without an environment.
+
+    On noiseless rewards both plays see the same numbers, so that pulls, bill and answers must agree exactly.
+    """
+    instance = Instance([[1.0, 0.25, 0.5], [0.25, 1.0, 0.0]], [0, 1, 1, 0, 1], Gaussian(0.0))
+    env = ClusteredBAIEnv(instance, delta=0.2, sigma=0.1)
+    direct = env.new_federation(seed, seed)
+    direct.stop(policy.solve(direct))
+    info = play_stepwise(policy, env, seed, instance_seed=seed, play_seed=seed)
+    assert same_data(_row(direct), _row(env.federation)), "pull by pull the policy plays differently"
+    assert info["pulls"] == direct.pulls
+
+
+def odd_instances() -> dict[str, Instance]:
+    """Small instances that a policy should survive: every reward model, an empty cluster, a single agent or arm."""
+    two = [[0.9, 0.1, 0.2], [0.1, 0.8, 0.2]]
+    laws = np.array([[[0.1, 0.1, 0.8], [0.8, 0.1, 0.1]], [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]])
+    return {
+        "gaussian rewards": Instance(two, [0, 1, 1, 0, 1]),
+        "bernoulli rewards": Instance(two, [1, 0, 1], Bernoulli()),
+        "categorical rewards": Instance(None, [0, 1, 1, 0], Categorical([0.0, 0.5, 1.0], laws)),
+        "a cluster without agents": Instance(two, [1, 1, 1]),
+        "a single agent": Instance(two, [1]),
+        "a single cluster": Instance([[0.0, 1.0]], [0, 0, 0]),
+        "a single arm": Instance([[0.5]], [0, 0]),
+    }
+
+
+def _play(policy: Policy | StepPolicy, env: ClusteredBAIEnv, seed: int) -> dict[str, Any] | None:
+    """One play as a row; None where the budget ended it."""
+    if isinstance(policy, Policy):
+        federation = env.new_federation(seed, seed)
+        try:
+            federation.stop(policy.solve(federation))
+        except BudgetExceeded:
+            return None
+        return _row(federation)
+    obs, info = env.reset(seed=seed, options={"instance_seed": seed, "play_seed": seed})
+    policy.reset(info, seed=seed)
+    while True:
+        obs, _, terminated, truncated, info = env.step(policy.act(obs, info))
+        if terminated or truncated:
+            return _row(env.federation) if terminated else None
+
+
+def _row(federation: Federation) -> dict[str, Any]:
+    assert federation.judgement is not None
+    return {
+        "arms": federation.judgement.arms,
+        "pulls": federation.pulls,
+        "pulls_per_agent": federation.pulls_per_agent,
+        "pulls_by_phase": federation.pulls_by_phase,
+        "cost_by_phase": federation.ledger.by_phase(),
+        "communication": federation.ledger.summary(),
+    }
+
+
+def _some_action(env: gym.Env[Any, Any], n: int, k: int) -> Any:
+    return n * k - 1 if isinstance(env.action_space, spaces.Discrete) else (PULL, (n - 1, k - 1))
+
+
+def _bad_actions(env: gym.Env[Any, Any], n: int, k: int) -> list[Any]:
+    """Actions outside the space, by one thing each."""
+    if isinstance(env.action_space, spaces.Discrete):
+        return [-1, n * k + 1, 0.0, float("nan"), True, None, "0", [0], (PULL, (0, 0))]
+    return [
+        (PULL, (n, 0)),
+        (PULL, (0, k)),
+        (PULL, (-1, 0)),
+        (PULL, (0,)),
+        (PULL, (0, 0.0)),
+        (PULL, (0, float("nan"))),
+        (PULL, (True, 0)),
+        (PULL, np.zeros(2)),
+        (PULL, None),
+        (STOP, [0] * (n + 1)),
+        (STOP, [k] * n),
+        (STOP, [-1] * n),
+        (STOP, np.full(n, np.nan)),
+        (STOP, 0),
+        (2, (0, 0)),
+        (None, (0, 0)),
+        PULL,
+        None,
+        "stop",
+        {},
+        (PULL, (0, 0), 0),
+    ]
+
+
+def _refused(call: Callable[[], Any], error: type[Exception], what: str) -> None:
+    try:
+        call()
+    except error as refusal:
+        if str(refusal):
+            return
+        raise AssertionError(f"{what} was refused without a word") from refusal
+    raise AssertionError(f"{what} was not refused with {error.__name__}")
