@@ -39,6 +39,10 @@ PLAY_FEATURES = ("log doubt", "log expected wrong agents", "score lead", "log pu
 #: More hypotheses than this and the features cost more than the network.
 MAX_HYPOTHESES = 2_000
 
+#: Multiplications in one product of matrices (hypotheses × terms × plays). OpenBLAS starts threads above this, which
+#: cost more here than they save and wait for each other on a busy machine; smaller tables also stay in the cache.
+MAX_PRODUCT = 1 << 18
+
 # Weight, in pulls, of the overall average in the mean of a cell: stands in where nothing has been pulled yet.
 _PRIOR_PULLS = 0.01
 # Logarithms of weights are cut here: e^-12 is far below any error rate one can measure in training.
@@ -121,11 +125,22 @@ class Features:
         self._answer_of = np.zeros((len(self._answers), len(members)))  # (A, H)
         self._answer_of[index.ravel(), np.arange(len(members))] = 1
         self._answer_hypothesis = index.ravel()
+        # Plays looked at in one go.
+        self._block = max(1, MAX_PRODUCT // (len(members) * size))
         self._names = (self._answers[:, :, None] == np.arange(k)).astype(float)  # (A, N, K)
 
     def __call__(self, pulls: np.ndarray, means: np.ndarray) -> Seen:
         """Features of E plays from their counts (E, N, K) and means (E, N, K); means of cells without pulls are not
         read."""
+        parts = [
+            self._see(pulls[start : start + self._block], means[start : start + self._block])
+            for start in range(0, len(pulls), self._block)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return Seen(np.concatenate([one.features for one in parts]), np.concatenate([one.arms for one in parts]))
+
+    def _see(self, pulls: np.ndarray, means: np.ndarray) -> Seen:
         # The plays come last in all arrays inside: long contiguous rows, short sums over the leading axes.
         count = np.asarray(pulls, dtype=np.float64).transpose(2, 1, 0)  # (K, N, E)
         none = count == 0

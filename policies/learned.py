@@ -81,11 +81,8 @@ class LearnedPolicy(StepPolicy):
 
     def decide(self, features: Features, pulls: np.ndarray, means: np.ndarray) -> tuple[Ints, Ints]:
         """Flat actions (E,) and recommendations (E, N) for E plays at once, from counts and means (E, N, K)."""
-        import torch
-
         seen = features(pulls, means)
-        with torch.no_grad():
-            scores = self._network(torch.from_numpy(seen.features)).numpy()
+        scores = _scores(self._network, seen.features)
         scores[~pulls.any(axis=2).all(axis=1), -1] = -np.inf  # as in training: no stop before every agent has a pull
         scores[pulls.sum(axis=(1, 2)) >= self.max_pulls, -1] = np.inf
         return scores.argmax(axis=1).astype(np.int64), seen.arms
@@ -116,6 +113,19 @@ def require_rl() -> None:
         raise ImportError(
             f"learned policies need {error.name or 'torch'}: pip install 'clustered-bandit-gym[rl]'"
         ) from error
+
+
+def _scores(network: CellScores, features: np.ndarray) -> np.ndarray:
+    """On one thread: the network is too small for more, and the sums then do not depend on the machine."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.no_grad():
+            return network(torch.from_numpy(features)).numpy()
+    finally:
+        torch.set_num_threads(threads)
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,353 @@
+"""Training with Stable-Baselines3 on the native vector environment. Needs `pip install clustered-bandit-gym[rl]`.
+
+Reads from top to bottom: the settings, the loop, the algorithms, the files.
+
+Training goes in segments. Each starts fresh episodes with random streams of its own, and ends with an evaluation on
+held-out instances and a checkpoint. So everything a segment depends on is in the checkpoint (weights, optimizer, for
+DQN the replay buffer), and a run that was killed and resumed gives the same model as one that was not.
+
+On trust: a Stable-Baselines3 model file holds pickles, which can run any code when SB3 loads them. Nothing here
+unpickles: tensors are read with `weights_only=True`, all else is JSON; and only files that the user names are read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from tqdm import tqdm
+
+from clustered_bandit_gym.env import ClusteredBAIEnv
+from clustered_bandit_gym.policies.features import Features
+from clustered_bandit_gym.policies.learned import SETTINGS_FILE, LearnedPolicy, require_rl
+
+ALGOS = ("maskable-ppo", "ppo", "a2c", "dqn")
+
+_PPO_COUNTS = ("width", "n_steps", "batch_size", "n_epochs")
+
+#: Root seed of the instances on which the best model is chosen; the final test uses others.
+VALIDATION_SEED = 1_000_003
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Everything a training run depends on."""
+
+    env: str = field(default="ClusteredBAI-Tiny-v0", metadata={"help": "environment to train on"})
+    env_kwargs: dict[str, Any] = field(default_factory=dict, metadata={"help": "its settings"})
+    algo: str = field(default="maskable-ppo", metadata={"help": "maskable-ppo, ppo, a2c or dqn"})
+    steps: int = field(default=1_500_000, metadata={"help": "environment steps in all"})
+    n_envs: int = field(default=128, metadata={"help": "sub-environments stepped at once"})
+    seed: int = field(default=0, metadata={"help": "seed of weights and training episodes"})
+    evaluations: int = field(default=20, metadata={"help": "segments, each ends with an evaluation and a checkpoint"})
+    validation_trials: int = field(default=1000, metadata={"help": "held-out instances of each evaluation"})
+    threads: int = field(default=1, metadata={"help": "threads of torch"})
+    # A wrong agent is as dear as 150 pulls: on Tiny that leads to an error rate of about 3%.
+    pull_cost: float = field(default=0.01, metadata={"help": "reward lost with a pull"})
+    error_penalty: float = field(default=1.5, metadata={"help": "reward lost with each wrong agent"})
+    max_pulls: int = field(default=400, metadata={"help": "episodes are cut off here; the trained player stops"})
+    width: int = field(default=32, metadata={"help": "units in each layer of the network"})
+    learning_rate: float = field(default=1e-3, metadata={"help": "at the start; falls linearly to 5% of it"})
+    entropy: float = field(default=0.01, metadata={"help": "bonus at the start, falls linearly to 0 (not for dqn)"})
+    gamma: float = field(default=1.0, metadata={"help": "discount: 1 counts all pulls alike"})
+    gae_lambda: float = field(default=0.95, metadata={"help": "generalised advantage estimation (not for dqn)"})
+    n_steps: int = field(default=64, metadata={"help": "steps of each sub-environment between updates (PPO)"})
+    batch_size: int = field(default=2048, metadata={"help": "samples in a minibatch (PPO)"})
+    n_epochs: int = field(default=4, metadata={"help": "passes over each batch of experience (PPO)"})
+
+    def __post_init__(self) -> None:
+        if self.algo not in ALGOS:
+            raise ValueError(f"algo must be one of {', '.join(ALGOS)}, got {self.algo!r}")
+        for name in ("steps", "n_envs", "evaluations", "validation_trials", "threads", "max_pulls", *_PPO_COUNTS):
+            value = getattr(self, name)
+            if isinstance(value, bool) or value != int(value) or value < 1:
+                raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+        if isinstance(self.seed, bool) or self.seed != int(self.seed) or self.seed < 0:
+            raise ValueError(f"seed must be a whole number >= 0, got {self.seed!r}")
+        reserved = {"pull_cost", "error_penalty", "max_pulls"} & set(self.env_kwargs)
+        if reserved:
+            raise ValueError(f"{', '.join(sorted(reserved))}: settings of the training, not of the environment")
+
+    @property
+    def game(self) -> dict[str, Any]:
+        """Settings of the environment in training."""
+        own = {"pull_cost": self.pull_cost, "error_penalty": self.error_penalty, "max_pulls": self.max_pulls}
+        return {**self.env_kwargs, **own}
+
+
+@dataclass
+class Progress:
+    """How far a run is: segments done, one row of history for each, and the best row's number."""
+
+    segments: int = 0
+    steps: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+    best: int = -1
+
+
+def train(
+    settings: TrainSettings,
+    out: str | os.PathLike[str] = "model.zip",
+    *,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Progress:
+    """Train and write the best model to `out`, its settings and history to the same name with `.json`.
+
+    A run that was killed goes on where its last segment ended, when called with the same settings and `out`.
+
+    Args:
+        overwrite: start anew where `out` holds a model or a run with other settings, instead of raising `ValueError`.
+        progress: show a progress bar.
+    """
+    require_rl()
+    import torch
+
+    files = _Files(Path(out))
+    if overwrite:
+        files.clear()
+    state = files.resume(settings)
+    torch.set_num_threads(settings.threads)
+    env = make_vec_env(settings)
+    model = make_model(settings, env)
+    if state.segments:
+        files.restore(model, state)
+    steps_each = -(-settings.steps // settings.evaluations)
+    bar = tqdm(total=settings.steps, initial=min(state.steps, settings.steps), unit="step", disable=not progress)
+    if state.segments:
+        bar.write(f"goes on after segment {state.segments} of {settings.evaluations}")
+    with bar:
+        while state.segments < settings.evaluations:
+            _start_segment(model, env, settings, state)
+            model.learn(steps_each, callback=_Show.make(bar), reset_num_timesteps=False)
+            state.segments, state.steps = state.segments + 1, int(model.num_timesteps)
+            files.save_model(model, settings)
+            row = _validate(files.candidate, settings)
+            state.history.append({"steps": state.steps, **row})
+            if state.best < 0 or row["return"] > state.history[state.best]["return"]:
+                state.best = len(state.history) - 1
+                files.keep()
+            files.checkpoint(model, settings, state)
+            bar.write(
+                f"{state.steps:>10,} steps: return {row['return']:+.4f}, pulls {row['pulls']:.1f}, "
+                f"error rate {row['error_rate']:.4f} on {settings.validation_trials:,} held-out instances"
+                + (" (best so far)" if state.best == len(state.history) - 1 else "")
+            )
+    env.close()
+    files.finish(settings, state)
+    return state
+
+
+def make_vec_env(settings: TrainSettings) -> Any:
+    """The native vector environment of `settings.env` with features, as an SB3 `VecEnv`."""
+    from gymnasium.vector import AutoresetMode
+
+    from clustered_bandit_gym.policies.sb3_adapter import SB3VecEnv
+    from clustered_bandit_gym.vector_env import ClusteredBAIVectorEnv
+
+    game = gym.make(settings.env, disable_env_checker=True, **settings.game).unwrapped
+    if not isinstance(game, ClusteredBAIEnv):
+        raise ValueError(f"{settings.env} is no environment of this package; `clustered-bai list` shows them")
+    told = [game.problem_of(game.draw_instance(seed)) for seed in range(8)]
+    if len({(one.n_clusters, one.eta, one.sigma) for one in told}) > 1:
+        raise ValueError(
+            f"{settings.env} tells another eta, sigma or number of clusters with every instance, but training needs "
+            'fixed ones: set them, e.g. env_kwargs={"told": {"eta": 0.1}}, or None for not told'
+        )
+    features = Features(told[0].n_agents, told[0].n_arms, told[0].n_clusters, told[0].eta, told[0].sigma)
+    registered = dict(gym.spec(settings.env).kwargs)
+    envs = ClusteredBAIVectorEnv(
+        settings.n_envs, autoreset_mode=AutoresetMode.SAME_STEP, **{**registered, **settings.game}
+    )
+    return SB3VecEnv(envs, features)
+
+
+def make_model(settings: TrainSettings, env: Any) -> Any:
+    """An untrained model of `settings.algo`."""
+    import stable_baselines3 as sb3
+    from sb3_contrib import MaskablePPO
+
+    from clustered_bandit_gym.policies import cell_network as networks
+
+    common: dict[str, Any] = {
+        "env": env,
+        "seed": settings.seed,
+        "device": "cpu",
+        "gamma": settings.gamma,
+        "learning_rate": settings.learning_rate,
+        "policy_kwargs": {"net_arch": [settings.width]},
+    }
+    if settings.algo == "dqn":
+        return sb3.DQN(
+            networks.CellQPolicy,
+            buffer_size=100_000,
+            learning_starts=min(10_000, settings.steps // 10),
+            batch_size=256,
+            train_freq=4,
+            gradient_steps=16,
+            # Counted in steps of the vector environment.
+            target_update_interval=max(1, 10_000 // settings.n_envs) * settings.n_envs,
+            **common,
+        )
+    common |= {"ent_coef": settings.entropy, "gae_lambda": settings.gae_lambda}
+    if settings.algo == "a2c":
+        return sb3.A2C(networks.CellPolicy, n_steps=16, normalize_advantage=True, **common)
+    common |= {"n_steps": settings.n_steps, "n_epochs": settings.n_epochs}
+    common["batch_size"] = min(settings.batch_size, settings.n_steps * settings.n_envs)
+    if settings.algo == "ppo":
+        return sb3.PPO(networks.CellPolicy, **common)
+    return MaskablePPO(networks.MaskableCellPolicy, **common)
+
+
+def _start_segment(model: Any, env: Any, settings: TrainSettings, state: Progress) -> None:
+    """Streams of the segment's own, fresh episodes, and the segment's place in the schedules."""
+    from stable_baselines3.common.utils import set_random_seed
+
+    words = np.random.SeedSequence(settings.seed, spawn_key=(state.segments,)).generate_state(2, np.uint32)
+    set_random_seed(int(words[0]))  # of torch, numpy and random: SB3 draws from the global ones
+    model.action_space.seed(int(words[0]))
+    env.seed(int(words[1]) << 32)
+    model._last_obs = None
+    left = 1 - state.segments / settings.evaluations
+    model.learning_rate = settings.learning_rate * max(left, 0.05)
+    model._setup_lr_schedule()
+    if settings.algo == "dqn":
+        rate = max(0.02, 1 - 2.5 * (1 - left))
+        model.exploration_rate = rate
+        model.exploration_schedule = lambda _: rate
+    else:
+        model.ent_coef = settings.entropy * left
+
+
+class _Show:
+    """Moves the progress bar."""
+
+    @staticmethod
+    def make(bar: Any) -> Any:
+        from stable_baselines3.common.callbacks import BaseCallback
+
+        class Show(BaseCallback):
+            def _on_step(self) -> bool:
+                bar.update(self.training_env.num_envs)
+                return True
+
+        return Show()
+
+
+def _validate(path: Path, settings: TrainSettings) -> dict[str, float]:
+    from clustered_bandit_gym.policies.yardsticks import play_many
+
+    # One pull more than the player ever makes: it answers before the environment cuts it off.
+    game = {**settings.game, "max_pulls": settings.max_pulls + 1}
+    played = play_many(LearnedPolicy(str(path)), settings.env, settings.validation_trials, VALIDATION_SEED, **game)
+    return {
+        "return": float(played.returns.mean()),
+        "pulls": float(played.pulls.mean()),
+        "error_rate": float(played.wrong.mean()),
+    }
+
+
+class _Files:
+    """`model.zip` (the best model), `model.json` (settings, history), `model.checkpoint` while a run is under way."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out if out.suffix == ".zip" else out.with_name(out.name + ".zip")
+        self.about = self.out.with_suffix(".json")
+        self.last = self.out.with_suffix(".checkpoint")
+        self.candidate = self.out.with_suffix(".candidate")
+        if not self.out.parent.is_dir():
+            raise ValueError(f"there is no folder {self.out.parent} to write {self.out.name} to")
+
+    def clear(self) -> None:
+        for path in (self.out, self.about, self.last, self.candidate):
+            path.unlink(missing_ok=True)
+
+    def resume(self, settings: TrainSettings) -> Progress:
+        """Where a killed run with these settings stands; a fresh start if there is none."""
+        if self.last.exists():
+            with zipfile.ZipFile(self.last) as archive:
+                found = json.loads(archive.read(SETTINGS_FILE))
+            mine = json.loads(json.dumps(asdict(settings)))
+            changed = [one.name for one in fields(settings) if found["settings"].get(one.name) != mine[one.name]]
+            if changed:
+                raise ValueError(
+                    f"{self.last} is of a run with other settings ({', '.join(changed)}): "
+                    "use them, write elsewhere, or overwrite"
+                )
+            return Progress(**found["progress"])
+        if self.out.exists() or self.about.exists():
+            raise ValueError(f"{self.out} exists: write elsewhere, or overwrite")
+        return Progress()
+
+    def save_model(self, model: Any, settings: TrainSettings) -> None:
+        self._write(self.candidate, model, {"settings": asdict(settings)})
+
+    def keep(self) -> None:
+        """The candidate is the best model so far."""
+        os.replace(self.candidate, self.out)
+
+    def checkpoint(self, model: Any, settings: TrainSettings, state: Progress) -> None:
+        about = {"settings": asdict(settings), "progress": asdict(state), "updates": int(model._n_updates)}
+        buffer = getattr(model, "replay_buffer", None)
+        arrays: dict[str, np.ndarray] = {}
+        if buffer is not None:
+            about |= {"buffer_full": bool(buffer.full), "buffer_pos": int(buffer.pos), "calls": int(model._n_calls)}
+            filled = buffer.buffer_size if buffer.full else buffer.pos
+            arrays = {name: getattr(buffer, name)[:filled] for name in _BUFFER}
+        self._write(self.last, model, about, arrays)
+        self.candidate.unlink(missing_ok=True)
+
+    def restore(self, model: Any, state: Progress) -> None:
+        with zipfile.ZipFile(self.last) as archive:
+            about = json.loads(archive.read(SETTINGS_FILE))
+            if "buffer_pos" in about:
+                with np.load(io.BytesIO(archive.read("buffer.npz")), allow_pickle=False) as arrays:
+                    for name in _BUFFER:
+                        getattr(model.replay_buffer, name)[: len(arrays[name])] = arrays[name]
+                model.replay_buffer.full, model.replay_buffer.pos = about["buffer_full"], about["buffer_pos"]
+                model._n_calls = about["calls"]
+        model.set_parameters(self.last, exact_match=True, device="cpu")
+        model.num_timesteps, model._n_updates = state.steps, about["updates"]
+
+    def finish(self, settings: TrainSettings, state: Progress) -> None:
+        from importlib.metadata import version
+
+        packages = ("clustered-bandit-gym", "stable-baselines3", "sb3-contrib", "torch", "numpy")
+        about = {
+            "settings": asdict(settings),
+            "history": state.history,
+            "best": state.history[state.best],
+            "versions": {name: version(name) for name in packages},
+        }
+        _replace(self.about, json.dumps(about, indent=2).encode())
+        self.last.unlink(missing_ok=True)
+
+    def _write(
+        self, path: Path, model: Any, about: dict[str, Any], arrays: dict[str, np.ndarray] | None = None
+    ) -> None:
+        whole = io.BytesIO()
+        model.save(whole)
+        with zipfile.ZipFile(whole, "a") as archive:
+            archive.writestr(SETTINGS_FILE, json.dumps(about))
+            if arrays:
+                packed = io.BytesIO()
+                np.savez(packed, **arrays)  # type: ignore[arg-type]
+                archive.writestr("buffer.npz", packed.getvalue())
+        _replace(path, whole.getvalue())
+
+
+_BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    half = path.with_name(path.name + ".tmp")
+    half.write_bytes(content)
+    os.replace(half, path)
