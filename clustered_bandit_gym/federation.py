@@ -64,7 +64,9 @@ def play_stream(seed: int | np.random.SeedSequence, key: int) -> np.random.SeedS
     """The seed of one stream of the play that has `seed`."""
     root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
     # Children by key, not by spawn(): spawn() counts, and a seed sequence used twice would give other streams.
-    return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, key))
+    child = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, key))
+    # Hashed once more: a generator shows the seed it was made from, and the root would lead a policy to the rewards.
+    return np.random.SeedSequence(child.generate_state(8).tolist())
 
 
 class Federation:
@@ -97,8 +99,8 @@ class Federation:
                 f"the problem is for {problem.n_agents} agents and {problem.n_arms} arms, "
                 f"the instance has {instance.n_agents} and {instance.n_arms}"
             )
-        if max_pulls is not None and max_pulls < 1:
-            raise ValueError(f"max_pulls must be at least 1 (or None), got {max_pulls}")
+        if max_pulls is not None and not (max_pulls >= 1 and max_pulls % 1 == 0):
+            raise ValueError(f"max_pulls must be a whole number >= 1 (or None: no limit), got {max_pulls}")
         # One root for both: without a seed it is drawn from the system.
         root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._instance = instance
@@ -172,7 +174,7 @@ class Federation:
             finally:
                 block._over = True
             single = isinstance(answer, Payload)
-            payloads = (answer,) if isinstance(answer, Payload) else tuple(answer or ())
+            payloads = tuple(answer) if isinstance(answer, tuple | list) else () if answer is None else (answer,)
             for payload in payloads:
                 if not isinstance(payload, Payload):
                     raise TypeError(
