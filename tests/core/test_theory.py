@@ -87,8 +87,8 @@ def test_bound_solved_by_hand() -> None:
 
 
 def test_no_single_arm_separates_all_rivals() -> None:
-    """Cluster 0 differs from cluster 1 at arm 1 only and from cluster 2 at arm 2 only: the minimum over single arms that
-    the paper prints is infinite, and the two arms together cost L/2 each."""
+    """Cluster 0 differs from cluster 1 at arm 1 only and from cluster 2 at arm 2 only: the minimum over single arms
+    that the paper prints is infinite, and the two arms together cost L/2 each."""
     instance = Instance([[1.0, 0.0, 0.0], [1.0, 2.0, 0.0], [1.0, 0.0, 2.0]], [0, 1, 2])
     assert instance.eta == 1
     expected = np.array([[0, L / 2, L / 2], [0, L / 2, 0], [0, 0, L / 2]])
