@@ -236,9 +236,9 @@ def _play_all(
     """Plays `tasks` into `rows` and `store`; True if Ctrl-C ended it early."""
     from tqdm.auto import tqdm
 
+    results = run(work, tasks, n_jobs, backend, address)
     total = len(rows) + len(tasks)
     bar = tqdm(total=total, initial=len(rows), unit="trial", disable=not progress, dynamic_ncols=True)
-    results = run(work, tasks, n_jobs, backend, address)
     try:
         with bar:
             for task, row in results:

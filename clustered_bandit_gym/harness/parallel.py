@@ -13,8 +13,10 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -26,6 +28,7 @@ from clustered_bandit_gym.harness.play import Row, play
 from clustered_bandit_gym.harness.specs import PACKAGE
 
 BACKENDS = ("loky", "dask", "ray")
+_NEEDS = {"loky": "joblib", "dask": "distributed", "ray": "ray"}
 
 
 class Task(NamedTuple):
@@ -81,7 +84,7 @@ class Work:
 def run(
     work: Work, tasks: Sequence[Task], n_jobs: int = 1, backend: str | None = None, address: str | None = None
 ) -> Generator[tuple[Task, Row]]:
-    """Play the tasks; yields (task, row) as rows are ready, in any order.
+    """Play the tasks; yields (task, row) as rows are ready, in any order. Wrong arguments are told at once.
 
     Args:
         n_jobs: processes; -1 for all cores. 1 without a backend stays in this process.
@@ -92,19 +95,25 @@ def run(
         raise ValueError(f"unknown backend {backend!r}; there are {', '.join(BACKENDS)}")
     if address is not None and backend not in ("dask", "ray"):
         raise ValueError("an address needs backend='dask' or 'ray'")
+    if backend is not None and find_spec(_NEEDS[backend]) is None:
+        raise ValueError(f"backend {backend!r} is not installed: pip install 'clustered-bandit-gym[{backend}]'")
     n_jobs = count_jobs(n_jobs)
-    if not tasks:
-        return
     if n_jobs == 1 and backend is None:
-        for task in tasks:
-            yield task, work.do(task)
+        return ((task, work.do(task)) for task in tasks)
+    return _run_parallel(work, tasks, n_jobs, backend or "loky", address)
+
+
+def _run_parallel(
+    work: Work, tasks: Sequence[Task], n_jobs: int, backend: str, address: str | None
+) -> Generator[tuple[Task, Row]]:
+    if not tasks:
         return
     packed = np.frombuffer(_pack(work), dtype=np.uint8)
     token = hashlib.sha256(packed.tobytes()).hexdigest()
     paths = [path or os.getcwd() for path in sys.path]
     calls = (joblib.delayed(_do)(token, packed, paths, os.getpid(), task) for task in tasks)
-    with _backend(backend or "loky", n_jobs, address):
-        if backend == "ray":  # ray's pool hands back lists only: in waves, so that rows are kept as a wave ends
+    with _backend(backend, n_jobs, address):
+        if backend == "ray":  # its pool hands back whole lists only: in waves, so that rows are kept as a wave ends
             yield from _in_waves(calls, 8 * n_jobs)
             return
         results = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size="auto")(calls)
@@ -131,20 +140,16 @@ def _in_waves(calls: Iterator[Any], size: int) -> Iterator[tuple[Task, Row]]:
 def _backend(name: str, n_jobs: int, address: str | None) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if name == "dask":
-            try:
-                from distributed import Client, LocalCluster
-            except ImportError as error:
-                raise ValueError("backend 'dask' is not installed: pip install 'clustered-bandit-gym[dask]'") from error
+            from distributed import Client, LocalCluster
+
             if address is None:
                 cluster = LocalCluster(n_workers=n_jobs, threads_per_worker=1, dashboard_address=None)
                 address = stack.enter_context(cluster)
             stack.enter_context(Client(address))
         elif name == "ray":
-            try:
-                import ray
-                from ray.util.joblib import register_ray
-            except ImportError as error:
-                raise ValueError("backend 'ray' is not installed: pip install 'clustered-bandit-gym[ray]'") from error
+            import ray
+            from ray.util.joblib import register_ray
+
             register_ray()
             ray.init(address=address, ignore_reinit_error=True)
         threads = {"inner_max_num_threads": 1} if name == "loky" else {}
@@ -183,10 +188,22 @@ _turn = threading.Lock()
 def _do(token: str, packed: np.ndarray, paths: list[str], parent: int, task: Task) -> tuple[Task, Row]:
     with _turn:
         if token not in _loaded:
-            if os.getpid() != parent and threading.current_thread() is threading.main_thread():
-                # Ctrl-C reaches every process of a terminal; the parent ends the run, in order.
-                signal.signal(signal.SIGINT, signal.SIG_IGN)
+            if not _loaded and os.getppid() == parent:
+                _obey(parent)
             sys.path.extend(path for path in paths if path not in sys.path)
             _loaded.clear()
             _loaded[token] = cloudpickle.loads(packed.tobytes())
         return task, _loaded[token].do(task)
+
+
+def _obey(parent: int) -> None:
+    """Leave Ctrl-C, which reaches every process of a terminal, to the parent; do not outlive it if it is killed."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -25,7 +25,8 @@ import clustered_bandit_gym as cbg
 from clustered_bandit_gym.instance import Instance
 
 PACKAGE = "clustered_bandit_gym"
-#: Modules of the package's top folder, by how their names begin, that change no result; an edit of any other makes older rows unusable.
+#: Modules of the package's top folder, by how their names begin, that change no result. An edit of any other makes
+#: older rows unusable.
 _NO_GAME = ("__init__", "cli", "rendering", "testing", "vector")
 
 #: Instances met in this process, so that `replay` finds them again by their digest.

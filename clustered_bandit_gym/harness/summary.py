@@ -74,7 +74,7 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         # A PASS must not rest on trials without an answer: P(wrong | finished) bounds P(finished and wrong) from above.
         judged = verdict(errors, trials - unfinished, delta)
         low = verdict(errors, trials, delta).low
-        word = "INCONCLUSIVE" if judged.word == "FAIL" else judged.word
+        word: str = "INCONCLUSIVE" if judged.word == "FAIL" else judged.word
     else:
         low, word = judged.low, judged.word
     pulls = own["pulls"].to_numpy(dtype=float)
