@@ -284,30 +284,48 @@ def train(
     env: Annotated[str, typer.Argument(metavar="ENV", help="The environment to train on.")] = "ClusteredBAI-Tiny-v0",
     algo: Annotated[str, typer.Option("--algo", help="maskable-ppo, ppo, a2c or dqn.")] = "maskable-ppo",
     steps: Annotated[int, typer.Option("--steps", help="Environment steps in all.", min=1)] = 1_500_000,
+    n_envs: Annotated[int, typer.Option("--n-envs", help="Sub-environments stepped at once.", min=1)] = 128,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path("model.zip"),
     seed: Seed = 0,
+    trials: Annotated[
+        int, typer.Option("--trials", help="Held-out instances of the final comparison; 0 for none.", min=0)
+    ] = 2000,
+    evaluate_only: Annotated[
+        Path | None, typer.Option("--evaluate-only", metavar="MODEL", help="Compare this model; train nothing.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="KEY=VALUE: a setting of the training (n_envs, width, ...), else of the environment."
+            "--set", help="KEY=VALUE: a setting of the training (width, gamma, ...), else of the environment."
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew where OUT holds another run.")] = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Train a player with reinforcement learning; play it as `learned:model.zip`. A run that was killed goes on."""
+    """Train a player with reinforcement learning, then compare it with uniform sampling at the same error rate.
+
+    Play it as `learned:model.zip`. A run that was killed goes on where its last evaluation was. Model files hold
+    pickles, which Stable-Baselines3 would run; this command and `learned:` read only their tensors and settings, and
+    only files that you name.
+    """
     from dataclasses import fields
 
     from clustered_bandit_gym.policies.training import TrainSettings
+    from clustered_bandit_gym.policies.training import evaluate as run_evaluate
     from clustered_bandit_gym.policies.training import train as run_train
 
+    if evaluate_only is not None:
+        typer.echo(run_evaluate(evaluate_only, trials or 2000))
+        return
     given = _pairs(set_)
     own = {name: given.pop(name) for name in [field.name for field in fields(TrainSettings)] if name in given}
-    if twice := sorted(set(own) & {"env", "env_kwargs", "algo", "steps", "seed"}):
+    if twice := sorted(set(own) & {"env", "env_kwargs", "algo", "steps", "n_envs", "seed"}):
         raise ValueError(f"{', '.join(twice)} has an option or argument of its own")
-    settings = TrainSettings(env=env, env_kwargs=given, algo=algo, steps=steps, seed=seed, **own)
+    settings = TrainSettings(env=env, env_kwargs=given, algo=algo, steps=steps, n_envs=n_envs, seed=seed, **own)
     run_train(settings, out, overwrite=overwrite, progress=not quiet)
+    if trials:
+        typer.echo(run_evaluate(out, trials))
     typer.echo(f"Wrote {out}: `clustered-bai compare {env} --policies learned:{out} uniform-glr`")
 
 

@@ -119,14 +119,14 @@ def train(
     model = make_model(settings, env)
     if state.segments:
         files.restore(model, state)
-    steps_each = -(-settings.steps // settings.evaluations)
     bar = tqdm(total=settings.steps, initial=min(state.steps, settings.steps), unit="step", disable=not progress)
     if state.segments:
         bar.write(f"goes on after segment {state.segments} of {settings.evaluations}")
     with bar:
         while state.segments < settings.evaluations:
             _start_segment(model, env, settings, state)
-            model.learn(steps_each, callback=_Show.make(bar), reset_num_timesteps=False)
+            goal = settings.steps * (state.segments + 1) // settings.evaluations
+            model.learn(max(1, goal - state.steps), callback=_Show.make(bar), reset_num_timesteps=False)
             state.segments, state.steps = state.segments + 1, int(model.num_timesteps)
             files.save_model(model, settings)
             row = _validate(files.candidate, settings)
@@ -143,6 +143,18 @@ def train(
     env.close()
     files.finish(settings, state)
     return state
+
+
+def evaluate(model: str | os.PathLike[str], trials: int = 2000) -> Any:
+    """Compare a trained model with uniform sampling (`yardsticks.Comparison`), and enter it in the model's `.json`."""
+    from clustered_bandit_gym.policies.yardsticks import compare_with_uniform
+
+    comparison = compare_with_uniform(str(model), trials=trials)
+    about = Path(model).with_suffix(".json")
+    if about.is_file():
+        content = json.loads(about.read_text())
+        _replace(about, json.dumps({**content, "evaluation": comparison.to_dict()}, indent=2).encode())
+    return comparison
 
 
 def make_vec_env(settings: TrainSettings) -> Any:
@@ -258,7 +270,9 @@ class _Files:
     """`model.zip` (the best model), `model.json` (settings, history), `model.checkpoint` while a run is under way."""
 
     def __init__(self, out: Path) -> None:
-        self.out = out if out.suffix == ".zip" else out.with_name(out.name + ".zip")
+        if out.suffix != ".zip":
+            raise ValueError(f"the name of a model file ends in .zip, got {out.name}")
+        self.out = out
         self.about = self.out.with_suffix(".json")
         self.last = self.out.with_suffix(".checkpoint")
         self.candidate = self.out.with_suffix(".candidate")
