@@ -234,11 +234,11 @@ def _play_all(
     progress: bool,
 ) -> bool:
     """Plays `tasks` into `rows` and `store`; True if Ctrl-C ended it early."""
-    from tqdm.auto import tqdm
+    from clustered_bandit_gym.harness.progress import progress_bar
 
     results = run(work, tasks, n_jobs, backend, address)
     total = len(rows) + len(tasks)
-    bar = tqdm(total=total, initial=len(rows), unit="trial", disable=not progress, dynamic_ncols=True)
+    bar = progress_bar(total=total, initial=len(rows), unit="trial", disable=not progress, dynamic_ncols=True)
     try:
         with bar:
             for task, row in results:

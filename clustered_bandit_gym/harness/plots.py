@@ -4,6 +4,7 @@ communication. Figures are made without pyplot, so that no window or global stat
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -213,8 +214,17 @@ def _name(name: str) -> str:
     return _SYMBOLS.get(name, name)
 
 
+class Picture(Figure):
+    """A figure that a notebook shows by itself; matplotlib's own needs pyplot for that."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        self.savefig(file, format="png")
+        return file.getvalue()
+
+
 def _figure(columns: int, rows: int = 1) -> Figure:
-    figure = Figure(figsize=(5.4 * columns + 0.4, 4.0 * rows + 0.4), dpi=120, layout="constrained")
+    figure = Picture(figsize=(5.4 * columns + 0.4, 4.0 * rows + 0.4), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
