@@ -5,6 +5,7 @@ What a local program returns is what is sent, and what is sent is billed: a poli
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from clustered_bandit_gym.instance import Instance, Problem
 from clustered_bandit_gym.ledger import Ledger, Payload, bits_for
-from clustered_bandit_gym.rewards import Floats, Ints
+from clustered_bandit_gym.rewards import Floats, Ints, broadcast_shape
 
 #: Largest number of pulls of one arm in one go: whole numbers up to here are exact in float64.
 MAX_TIMES = 2**53
@@ -109,6 +110,7 @@ class Federation:
         self.problem = problem
         self.agents: Ints = np.arange(instance.n_agents)
         self.agents.setflags(write=False)
+        self._all_arms: Ints = np.arange(instance.n_arms)[None, :]
         self.ledger = Ledger(c_b, c_r, itemise)
         self.max_pulls = MAX_PULLS if max_pulls is None else min(int(max_pulls), MAX_PULLS)
         self.pulls = 0
@@ -208,7 +210,7 @@ class Federation:
             if isinstance(counts, int):
                 bits = arm_bits + bits_for(counts)
             else:
-                bits = np.broadcast_to(_bit_lengths(counts - 1.0) + arm_bits, averages.shape).ravel()
+                bits = np.broadcast_to(_ceil_log2(counts) + arm_bits, averages.shape).ravel()
             self.ledger.record(self._phase, "down", "order", to_whom, bits, 0)
             self.ledger.record(self._phase, "up", "real", to_whom, 0, 1)
             self.rounds += 1
@@ -241,8 +243,8 @@ class Federation:
 
     def _draw(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
         """Averages of `times` pulls; counts them. The one place where rewards come from."""
-        shape = np.broadcast_shapes(agents.shape, arms.shape, np.shape(times))
-        rows = int(np.prod(shape, dtype=np.int64))
+        shape = broadcast_shape(agents, arms, times)
+        rows = math.prod(shape)
         if rows == 0:
             return np.empty(shape)
         if isinstance(times, int):
@@ -348,8 +350,8 @@ class Block:
 
     def pull_grid(self, times: int) -> Floats:
         """Average of `times` fresh pulls of every arm at every agent of the block: (n, K)."""
-        arms = np.arange(self.problem.n_arms)[None, :]
-        return self._federation._draw(self.agents[:, None], arms, _whole_times(times))
+        federation = self._federation
+        return federation._draw(self.agents[:, None], federation._all_arms, _whole_times(times))
 
     def save(self, name: str, values: np.ndarray) -> None:
         """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not sent."""
@@ -380,10 +382,14 @@ def _indices(values: ArrayLike, size: int, what: str) -> Ints:
         if ids.size:
             raise ValueError(f"{what} indices must be integers, got {ids.dtype}")
         ids = ids.astype(np.int64)
-    if ids.size and (ids.min() < 0 or ids.max() >= size):
+    if ids.dtype == np.uint64:
+        ids = np.minimum(ids, np.iinfo(np.int64).max)
+    ids = ids.astype(np.int64, copy=False)
+    # Seen as unsigned, a negative number is a huge one: one pass finds both kinds of mistake.
+    if ids.size and ids.view(np.uint64).max() >= size:
         bad = ids[(ids < 0) | (ids >= size)].flat[0]
         raise ValueError(f"{what} {bad} is out of range: {what}s run from 0 to {size - 1}")
-    return ids.astype(np.int64, copy=False)
+    return ids
 
 
 def _whole_times(times: ArrayLike) -> Ints | int:
@@ -405,12 +411,14 @@ def _whole_times(times: ArrayLike) -> Ints | int:
     return counts
 
 
-def _bit_lengths(numbers: Floats) -> Ints:
-    """Bit lengths of whole numbers 0..2**53, given as floats of their own: their exponents, in place.
+def _ceil_log2(numbers: Ints) -> Ints:
+    """⌈log2 n⌉ of whole numbers 1..2**53: the bit length of n − 1, read from its exponent as a float.
 
-    ⌈log2 n⌉ is the bit length of n − 1. (`np.frexp` gives the same at three times the cost.)
+    In place, since a fresh array costs more than the arithmetic. (`np.frexp` gives the same at three times the cost.)
     """
-    exponents = numbers.view(np.int64)
+    below = numbers.astype(np.float64)
+    below -= 1
+    exponents: Ints = below.view(np.int64)
     exponents >>= 52
     exponents -= 1022
     return np.maximum(exponents, 0, out=exponents)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -163,9 +164,9 @@ class Instance:
             f"eta={self.eta:.4g}, eta1={self.eta1:.4g}, rewards={type(self.rewards).__name__})"
         )
 
-    def save(self, path: str | Path | io.BytesIO) -> None:
+    def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write to a NumPy archive (.npz) without pickled objects; `Instance.load` reads it back."""
-        model = {f"rewards.{key}": np.asarray(value) for key, value in self.rewards.to_dict().items()}
+        model: dict[str, Any] = {f"rewards.{key}": np.asarray(value) for key, value in self.rewards.to_dict().items()}
         notes = {
             "arm_names": self.arm_names,
             "cluster_names": self.cluster_names,
@@ -176,13 +177,13 @@ class Instance:
         np.savez_compressed(
             buffer, means=self.means, clusters=self.clusters, notes=np.array(json.dumps(notes)), **model
         )
-        if isinstance(path, str | Path):
+        if isinstance(path, str | os.PathLike):
             Path(path).write_bytes(buffer.getvalue())
         else:
             path.write(buffer.getvalue())
 
     @classmethod
-    def load(cls, path: str | Path | io.BytesIO) -> Instance:
+    def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Instance:
         """Read what `save` wrote. Never unpickles."""
         try:
             with np.load(path, allow_pickle=False) as archive:
