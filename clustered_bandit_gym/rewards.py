@@ -95,8 +95,7 @@ class Gaussian(RewardModel):
 
     def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
         # In place from here on: on a grid of agents and arms the draw itself is most of the time.
-        shape = np.broadcast_shapes(clusters.shape, arms.shape, np.shape(times))
-        out = rng.standard_normal(shape)
+        out = rng.standard_normal(broadcast_shape(clusters, arms, times))
         out /= np.sqrt(times)
         if self.sigma != 1:
             out *= self.sigma
@@ -282,9 +281,21 @@ def _binomial(rng: np.random.Generator, n: Ints | int, p: Floats) -> Ints:
     return np.where(flip, trials - counts, counts)
 
 
+def broadcast_shape(a: np.ndarray, b: np.ndarray, times: Ints | int) -> tuple[int, ...]:
+    """The shape of the three together. The common cases are settled without NumPy's generic and slower function."""
+    if isinstance(times, int):
+        if a.shape == b.shape:
+            return a.shape
+        if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0] == 1:
+            return (a.shape[0], b.shape[1])
+        return np.broadcast_shapes(a.shape, b.shape)
+    return np.broadcast_shapes(a.shape, b.shape, times.shape)
+
+
 def _gather(means: Floats, clusters: Ints, arms: Ints) -> Floats:
     """means[clusters, arms] for index arrays that broadcast; a grid (n, 1) × (1, k) is gathered row by row."""
-    if clusters.ndim == 2 and clusters.shape[1] == 1 and arms.ndim == 2 and arms.shape[0] == 1:
+    grid = clusters.ndim == 2 and clusters.shape[1] == 1 and arms.ndim == 2 and arms.shape[0] == 1
+    if grid and clusters.shape[0] >= means.shape[0]:
         row = arms[0]
         all_arms = row.size == means.shape[1] and bool((row == np.arange(row.size)).all())
         columns = means if all_arms else means[:, row]

@@ -52,7 +52,7 @@ def _no_budget(gamma: Any) -> ValueError:
 
 def _no_end(r: int) -> BudgetExceeded:
     return BudgetExceeded(
-        f"round {r} of an elimination takes more than {MAX_TIMES:,} pulls of one arm, more than can be counted exactly: "
+        f"round {r} of an elimination takes more than {MAX_TIMES:,} pulls of one arm, more than can be counted: "
         "the arms that are left tie, or nearly so"
     )
 
@@ -118,6 +118,8 @@ def eliminate(
         estimates: (n, k) each arm's average in the last round that pulled it; 0 for an arm never pulled.
     """
     n, k = len(block), arms.size
+    if n == 1 and within is None:
+        return _eliminate_alone(block, arms, gamma if isinstance(gamma, float) else float(gamma[0]), rounds)
     sigma = block.problem.sigma
     # Agents that still hold all k arms are drawn as a grid, which is fast; the others as a list of cells (agent, arm)
     # in which an agent's cells stand together.
@@ -158,6 +160,31 @@ def eliminate(
                 left = np.add.reduceat(keep.reshape(-1), starts, dtype=np.int64)
                 cells = cells.joined(_Cells.of(active, whole[(left > 1) & (left < k)], arms))
                 whole = whole[left == k]
+    return active, estimates
+
+
+_ROW_0 = np.zeros((1, 1), dtype=np.int64)
+
+
+def _eliminate_alone(block: Block, arms: Ints, gamma: float, rounds: int | None) -> tuple[np.ndarray, Floats]:
+    """`eliminate` for one agent: the same, without the bookkeeping that many agents need and one would wait for."""
+    k, sigma = arms.size, block.problem.sigma
+    estimates = np.zeros((1, k))
+    left = np.arange(k)
+    r = 0
+    while left.size > 1 and (rounds is None or r < rounds):
+        r += 1
+        times = round_size(k, gamma, r, sigma)
+        if _watchers:
+            _report(block, k, gamma, r, times, np.zeros(1, dtype=np.int64), left.size, _NO_CELLS)
+        if left.size == block.problem.n_arms:
+            averages = block.pull_grid(times)[0]
+        else:
+            averages = block.pull(_ROW_0, arms[left][None, :], times)[0]
+        estimates[0, left] = averages
+        left = left[averages >= averages.max() - 2.0**-r]
+    active = np.zeros((1, k), dtype=np.bool_)
+    active[0, left] = True
     return active, estimates
 
 
