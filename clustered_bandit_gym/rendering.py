@@ -186,8 +186,12 @@ class Viewer:
             axes.add_collection(PolyCollection(self._tiles(self._places), facecolor=_CELL, linewidths=0))
             self._cells = self._add(axes.add_collection(PolyCollection(self._tiles(self._places), linewidths=0)))
         else:
-            blank = np.zeros((self._n, self._k, 4), dtype=np.uint8)
-            self._cells = self._add(axes.imshow(blank, aspect="auto", interpolation="nearest"))
+            # An image of the very pixels: Matplotlib's resampling would take most of a frame's time.
+            across, down = round(box[2] * SIZE[0]), round(box[3] * SIZE[1])
+            self._columns, self._rows = np.arange(across) * self._k // across, np.arange(down) * self._n // down
+            blank = np.zeros((down, across, 4), dtype=np.uint8)
+            place = {"xo": round(box[0] * SIZE[0]), "yo": round(box[1] * SIZE[1]), "origin": "upper"}
+            self._cells = self._add(self._figure.figimage(blank, **place))
             self._half = np.maximum(self._half, 2.5 / np.array([wide, high]))
         edge = min(2.6, max(1.2, short / 10))
         self._rings = self._add(axes.add_collection(PolyCollection([], facecolor="none", linewidths=edge)))
@@ -239,7 +243,7 @@ class Viewer:
             self._cells.set_facecolor(colours.reshape(-1, 4))
         else:
             colours[..., 3] = np.where(pulled, 76.0 + 179.0 * view.shares, 0.0)
-            self._cells.set_data(colours)
+            self._cells.set_data(colours[self._rows[:, None], self._columns])
         rows = np.arange(self._n)
         leaders = view.leaders
         led = leaders >= 0

@@ -1,0 +1,142 @@
+"""The test kit finds what it is meant to find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.testing import check_clustered_env, check_policy, odd_instances
+
+SOLVED = ["naive", "cl-bai", "bai-cl", "bai-cl++", "uniform", "random"]
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_our_own_policies_pass(name: str) -> None:
+    check_policy(cbg.policies.make(name))
+
+
+class Stepper(cbg.StepPolicy):
+    """One pull of every arm at every agent, then the best of what was seen."""
+
+    def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:
+        rest = np.argwhere(obs["pulls"] == 0)
+        return (cbg.PULL, rest[0]) if rest.size else (cbg.STOP, obs["means"].argmax(axis=1))
+
+
+def test_a_step_policy_passes() -> None:
+    check_policy(Stepper())
+
+
+class Remembers(cbg.Policy):
+    def __init__(self) -> None:
+        self._plays = 0
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        self._plays += 1
+        federation.pull([0], [0], self._plays)
+        return np.zeros(federation.problem.n_agents, dtype=int)
+
+
+class OwnDice(cbg.Policy):
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        return np.random.default_rng().integers(federation.problem.n_arms, size=federation.problem.n_agents)
+
+
+class Wide(cbg.Policy):
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        return np.zeros(federation.problem.n_agents)
+
+
+class Hidden(cbg.Policy):
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        return np.zeros(federation.problem.n_agents, dtype=int)
+
+
+class PeeksAtTheDoor(cbg.Policy):
+    """Plays differently when it is played pull by pull."""
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        federation.pull([0], [0], 1 if federation._step is None else 2)
+        return np.zeros(federation.problem.n_agents, dtype=int)
+
+
+class NeverStops(cbg.StepPolicy):
+    def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:
+        return cbg.PULL, (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "error", "message"),
+    [
+        (Remembers(), AssertionError, "state was kept"),
+        (OwnDice(), AssertionError, "differs"),
+        (Wide(), ValueError, "integers"),
+        (Hidden(), TypeError, "JSON"),
+        (PeeksAtTheDoor(), AssertionError, "pull by pull"),
+        (NeverStops(), AssertionError, "more than 1,000 pulls"),
+        (3, AssertionError, "inherits"),
+    ],
+)
+def test_policies_that_break_the_contract(policy: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        check_policy(policy, max_pulls=1000)
+
+
+class Leaks(gym.Wrapper):
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        truth = self.unwrapped.federation._instance  # type: ignore[attr-defined]
+        return obs, reward, terminated, truncated, {"best_arms": truth.agent_best_arms, **info}
+
+
+class Forgets(gym.Wrapper):
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, _ = self.env.step(action)
+        return obs, reward, terminated, truncated, {}
+
+
+class Lenient(gym.Wrapper):
+    def step(self, action: Any) -> Any:
+        try:
+            return self.env.step(action)
+        except ValueError:
+            return self.env.step((cbg.PULL, (0, 0)))
+
+
+class Wobbles(gym.Wrapper):
+    def step(self, action: Any) -> Any:
+        obs, reward, *rest = self.env.step(action)
+        return obs, reward + np.random.default_rng().random(), *rest
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "message"),
+    [
+        (Leaks, "before the end"),
+        (Forgets, "lacks the sample"),
+        (Lenient, "not refused"),
+        (Wobbles, "gave another play"),
+        (lambda env: gym.wrappers.TimeLimit(env, 5), "truncated within 25 pulls"),
+    ],
+)
+def test_environments_that_break_the_contract(wrapper: Any, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_clustered_env(wrapper(gym.make("ClusteredBAI-v0")))
+
+
+def test_harmless_wrappers_pass() -> None:
+    check_clustered_env(gym.wrappers.TimeLimit(gym.make("ClusteredBAI-v0"), 100))
+
+
+def test_odd_instances_are_odd() -> None:
+    odd = odd_instances()
+    assert {type(one.rewards) for one in odd.values()} == {cbg.Gaussian, cbg.Bernoulli, cbg.Categorical}
+    assert min(one.n_agents for one in odd.values()) == min(one.n_arms for one in odd.values()) == 1
+    assert any(np.unique(one.clusters).size < one.n_clusters for one in odd.values())
