@@ -164,6 +164,8 @@ def compare(
     from clustered_bandit_gym.harness.evaluate import sweep
 
     _check_format(output)
+    if misplaced := [name for name in policies or [] if name.startswith("ClusteredBAI-")]:
+        raise ValueError(f"{misplaced[0]} is no policy: name the ENV first, then --policies")
     grid = _grid(n_agents, delta, eta, max_pulls, set_)
     board = sweep(
         policies or FOUR,

@@ -7,7 +7,7 @@ import importlib
 import itertools
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,8 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
 
     if isinstance(policies, str) or hasattr(policies, "solve") or hasattr(policies, "act"):
         policies = [policies]
+    if not isinstance(policies, Iterable):
+        raise ValueError(f"policies are objects with solve or act, or names; got {policies!r}")
     players: list[tuple[str, Any]] = []
     specs: set[str] = set()
     for policy in policies:

@@ -110,7 +110,7 @@ def settings_of(policy: Any) -> dict[str, Any]:
     """A policy's settings as plain values."""
     settings = getattr(policy, "settings", None)
     if not isinstance(settings, dict):
-        settings = {key: value for key, value in vars(policy).items() if not key.startswith("_")}
+        settings = {key: value for key, value in getattr(policy, "__dict__", {}).items() if not key.startswith("_")}
     result = plain(settings)
     assert isinstance(result, dict)
     return result
@@ -128,18 +128,24 @@ def policy_spec(policy: Any) -> str:
 
 
 def rebuild_policy(path: str, settings: dict[str, Any]) -> Any:
-    """A policy from ``module:Class`` and its settings, as a row holds them."""
+    """A policy from ``module:Class`` and its settings, as a row holds them; refused unless it comes out with them."""
     module_name, _, class_name = path.partition(":")
     try:
         target: Any = importlib.import_module(module_name)
         for part in class_name.split("."):
             target = getattr(target, part)
-        return target(**settings)
-    except (ImportError, AttributeError, TypeError) as error:
+        parameters = inspect.signature(target).parameters.values()
+        takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
+        names = {parameter.name for parameter in parameters}
+        policy = target(**{key: value for key, value in settings.items() if takes_all or key in names})
+        if settings_of(policy) != settings:
+            raise ValueError(f"its settings came out as {settings_of(policy)}")
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise ValueError(
             f"cannot make the policy {path} with settings {settings} again ({error}); "
             "hand it over: replay(row, policy=...)"
         ) from error
+    return policy
 
 
 def path_of(target: Any) -> str:

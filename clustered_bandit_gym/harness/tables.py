@@ -28,8 +28,10 @@ def number(value: Any, mark: str = "") -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return _DASH
     value = float(value)
-    if value == 0 or (value == round(value) and abs(value) < 100_000) or 1000 <= abs(value) < 100_000:
-        text = f"{value:,.0f}"
+    whole = round(value)
+    # Which form is decided on the rounded value: 999.9 is 1,000 to three digits.
+    if abs(whole) < 100_000 and (value == whole or abs(value) >= 999.5):
+        text = f"{whole:,}"
     elif 0.001 <= abs(value) < 1000:
         text = f"{value:#.3g}".rstrip(".")
     else:

@@ -1,0 +1,198 @@
+"""One trial, one row: both doors, every outcome, and the same row from the same seed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from harness_players import TINY, Duck, Empirical, Fails, Greedy, Remembers, Stepper, Telepath
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.harness.seeds import trial_seeds
+
+KEYS = {
+    "env", "env_kwargs", "policy", "policy_class", "settings", "trial", "seed", "stepwise", "outcome", "message",
+    "correct", "wrong_agents", "clustering_errors", "arm_errors", "pulls", "pulls_max_agent", "pulls_by_phase", "cost",
+    "cost_by_phase", "bits_up", "bits_down", "reals_up", "reals_down", "rounds", "suspicious_communication", "n_agents",
+    "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma", "bound", "seconds", "version",
+}  # fmt: skip
+
+
+def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    return {**first, "seconds": 0} == {**second, "seconds": 0}
+
+
+def test_row_of_a_policy() -> None:
+    row = cbg.play(Empirical(10), "ClusteredBAI-PaperSmall-v0", seed=3, env_kwargs={"n_agents": 6, "delta": 0.1})
+    assert set(row) == KEYS
+    assert json.loads(json.dumps(row)) == row  # plain values only
+    assert (row["policy"], row["settings"]) == ("empirical", {"n": 10})
+    assert row["pulls"] == 6 * 10 * 10
+    assert row["pulls_max_agent"] == 100
+    assert row["pulls_by_phase"] == {"look": 600}
+    assert row["bits_up"] == 6 * 4  # one of ten arms each
+    assert row["cost"] == 24
+    assert row["cost_by_phase"] == {"look": 24}
+    assert row["rounds"] == 1
+    assert (row["n_agents"], row["n_arms"], row["n_clusters"], row["delta"]) == (6, 10, 3, 0.1)
+    assert row["outcome"] == ("solved" if row["correct"] else "wrong")
+
+
+def test_same_seed_same_row_another_seed_another_row() -> None:
+    env = gym.make(TINY)
+    assert same(cbg.play(Empirical(), env, seed=5), cbg.play(Empirical(), env, seed=5))
+    assert not same(cbg.play(Empirical(), env, seed=5), cbg.play(Empirical(), env, seed=6) | {"seed": 5})
+
+
+def test_trials_and_roots_do_not_share_streams() -> None:
+    first = [trial_seeds(seed, trial) for seed in range(4) for trial in range(4)]
+    words = {tuple(s.generate_state(4)) for pair in first for s in pair} | {(pair.policy,) for pair in first}
+    assert len(words) == 3 * 16
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, True])
+def test_bad_seeds(bad: Any) -> None:
+    with pytest.raises(ValueError, match="whole number"):
+        trial_seeds(bad, 0)
+
+
+def test_gymnasium_loop_gives_the_judge_s_own_numbers() -> None:
+    env = gym.make(TINY)
+    row = cbg.play(Stepper(2), env, seed=1)
+    federation: Any = env.unwrapped.federation  # type: ignore[attr-defined]
+    assert row["pulls"] == federation.pulls == 2 * row["n_agents"] * row["n_arms"]
+    assert row["reals_up"] == row["pulls"] == row["rounds"]  # every step is an exchange, billed
+    assert row["bits_down"] == 2 * row["pulls"]  # one of three arms: two bits
+    assert row["correct"] is bool(federation.judgement.correct)
+
+
+def test_both_doors_meet_the_same_instance_and_noise() -> None:
+    class Central(cbg.Policy):
+        def solve(self, federation: cbg.Federation) -> np.ndarray:
+            n, k = federation.problem.n_agents, federation.problem.n_arms
+            rewards = np.array([[federation.pull(i, a) for a in range(k)] for i in range(n)])
+            return rewards.argmax(axis=1)
+
+    for seed in range(5):
+        env = gym.make(TINY)
+        centre, loop = cbg.play(Central(), env, seed=seed), cbg.play(Stepper(1), env, seed=seed)
+        for key in ("correct", "wrong_agents", "pulls", "cost", "rounds", "bound"):
+            assert centre[key] == loop[key], (seed, key)
+
+
+def test_anything_with_act_is_a_player_and_global_randomness_is_seeded() -> None:
+    np.random.seed(1)  # noqa: NPY002
+    first = cbg.play(Duck(), TINY, seed=2)
+    after = np.random.randint(10**9)  # noqa: NPY002
+    np.random.seed(1)  # noqa: NPY002
+    assert after == np.random.randint(10**9)  # noqa: NPY002 (the state was put back)
+    assert first["outcome"] in ("solved", "wrong")
+    assert same(first, cbg.play(Duck(), TINY, seed=2))
+    outcomes = [cbg.play(Duck(), TINY, seed=2, trial=t)["wrong_agents"] for t in range(20)]
+    assert len(set(outcomes)) > 1
+
+
+def test_stepwise_has_the_same_bill_and_goes_through_wrappers() -> None:
+    class Count(gym.Wrapper[Any, Any, Any, Any]):
+        steps = 0
+
+        def step(self, action: Any) -> Any:
+            Count.steps += 1
+            return self.env.step(action)
+
+    env = Count(gym.make(TINY))
+    direct, stepped = cbg.play(Empirical(5), env, seed=1), cbg.play(Empirical(5), env, seed=1, stepwise=True)
+    assert Count.steps == direct["pulls"] + 1
+    for key in ("pulls", "pulls_by_phase", "cost", "bits_up", "reals_up", "rounds", "bound"):
+        assert direct[key] == stepped[key]
+    assert stepped["outcome"] in ("solved", "wrong")
+
+
+def test_a_policy_that_raises_loses_its_trial_only() -> None:
+    row = cbg.play(Fails(), TINY, seed=0)
+    assert (row["outcome"], row["correct"], row["wrong_agents"], row["pulls"]) == ("error", None, None, 1)
+    assert "ZeroDivisionError: no such luck" in row["message"]
+    assert "harness_players.py, line" in row["message"]
+    assert "/" not in row["message"]  # the file's name, not where it lies on this machine
+
+
+def test_exit_is_an_error_and_ctrl_c_is_not() -> None:
+    class Quits(cbg.Policy):
+        def __init__(self, kind: type[BaseException]) -> None:
+            self.kind = kind
+
+        def solve(self, federation: cbg.Federation) -> np.ndarray:
+            raise self.kind
+
+    assert cbg.play(Quits(SystemExit), TINY)["outcome"] == "error"
+    with pytest.raises(KeyboardInterrupt):
+        cbg.play(Quits(KeyboardInterrupt), TINY)
+
+
+@pytest.mark.parametrize("player", [Greedy(), Stepper(10**6)])
+def test_out_of_budget(player: Any) -> None:
+    row = cbg.play(player, gym.make(TINY, max_pulls=5000), seed=0)
+    assert (row["outcome"], row["correct"]) == ("budget", None)
+    assert 0 < row["pulls"] <= 5000
+
+
+def test_an_answer_of_the_wrong_shape_is_an_error() -> None:
+    class Short(cbg.Policy):
+        def solve(self, federation: cbg.Federation) -> np.ndarray:
+            return np.zeros(1, dtype=int)
+
+    row = cbg.play(Short(), TINY)
+    assert row["outcome"] == "error"
+    assert "one arm for each" in row["message"]
+
+
+def test_what_a_policy_remembers_stays_in_its_trial() -> None:
+    policy = Remembers()
+    rows = [cbg.play(policy, TINY, trial=t) for t in range(3)]
+    assert [row["pulls"] for row in rows] == [1, 1, 1]
+    assert policy.plays == 0
+
+
+def test_right_answers_that_were_never_sent_are_flagged() -> None:
+    quiet = cbg.play(Telepath(), "ClusteredBAI-PaperSmall-v0")
+    assert quiet["correct"]
+    assert quiet["suspicious_communication"]
+    for honest in ("naive", "cl-bai", "bai-cl", "bai-cl++"):
+        row = cbg.play(honest, "ClusteredBAI-PaperSmall-v0")
+        assert row["correct"]
+        assert not row["suspicious_communication"]
+    assert not cbg.play(Fails(1.0), TINY)["suspicious_communication"]
+
+
+def test_clustering_errors_and_arm_errors_are_told_apart() -> None:
+    class Mixed(cbg.Policy):
+        """Agent 0 is put into the wrong group; agent 1 is grouped rightly and gets a wrong arm."""
+
+        def solve(self, federation: cbg.Federation) -> np.ndarray:
+            truth = federation._instance
+            labels, arms = truth.clusters.copy(), truth.agent_best_arms.copy()
+            labels[0] = (labels[0] + 1) % truth.n_clusters
+            arms[:2] = (arms[:2] + 1) % truth.n_arms
+            federation.report_clusters(labels)
+            return arms
+
+    row = cbg.play(Mixed(), "ClusteredBAI-PaperSmall-v0", env_kwargs={"n_agents": 30})
+    assert (row["outcome"], row["wrong_agents"], row["clustering_errors"], row["arm_errors"]) == ("wrong", 2, 1, 1)
+
+
+def test_bound_is_that_of_the_trial_s_instance_under_the_told_eta() -> None:
+    env: Any = gym.make("ClusteredBAI-PaperSmall-v0", n_agents=8, delta=1e-4)
+    row = cbg.play(Empirical(), env, seed=4)
+    instance = env.unwrapped.draw_instance(trial_seeds(4, 0).instance)
+    assert row["bound"] == pytest.approx(cbg.theory.instance_lower_bound(instance, 1e-4, 0.3))
+    assert cbg.play(Empirical(), env, seed=4, bound=False)["bound"] is None
+
+
+def test_neither_solve_nor_act() -> None:
+    with pytest.raises(TypeError, match="has neither"):
+        cbg.play(object(), TINY)
+    with pytest.raises(TypeError, match="lacks"):
+        cbg.play(Stepper(), TINY, stepwise=True)

@@ -1,0 +1,99 @@
+"""Trials on disk: kept once, failed ones replaced, old code left out, damage told."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from harness_players import QUICK, TINY, Empirical, Fails
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.harness.store import FILE, Key, Store, export
+
+KEY = Key("env", "policy", "versions", "0", 0)
+
+
+def row(outcome: str = "solved", **more: Any) -> dict[str, Any]:
+    return {"outcome": outcome, "policy": "p", "trial": 0, **more}
+
+
+def test_finished_rows_stay_and_failed_rows_are_replaced(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        store.put(KEY, row("error"))
+        store.put(KEY, row("wrong", pulls=1))
+        store.put(KEY, row("solved", pulls=2))
+        assert store.get(*KEY[:4]) == {0: row("wrong", pulls=1)}
+        assert len(store) == 1
+
+
+def test_rows_of_changed_code_are_left_out(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        for policy in ("old", "new", "old again"):
+            place = ("env", policy, "v", "0")
+            store.announce("p", *place)
+            store.put(Key(*place, 0), row(mark=policy))
+        assert [kept["mark"] for kept in store.rows()] == ["old again"]
+        assert store.outdated() == 2
+        assert {kept["policy"] for kept in store.rows(everything=True)} == {"p", "p (older code)"}
+        store.announce("p", "env", "new", "v", "0")  # back to earlier code: its rows count again
+        assert [kept["mark"] for kept in store.rows()] == ["new"]
+
+
+def test_two_stores_may_write_at_once(tmp_path: Path) -> None:
+    with Store(tmp_path) as one, Store(tmp_path) as two:
+        for trial in range(50):
+            (one if trial % 2 else two).put(Key("e", "p", "v", "0", trial), row(trial=trial))
+            (two if trial % 2 else one).put(Key("e", "p", "v", "0", trial), row("wrong", trial=trial))
+        assert len(one) == 50
+        assert {kept["outcome"] for kept in one.get("e", "p", "v", "0").values()} == {"solved"}
+
+
+def test_it_is_a_plain_database_in_wal_mode(tmp_path: Path) -> None:
+    cbg.evaluate(Empirical(1), TINY, trials=2, out=tmp_path, progress=False)
+    with sqlite3.connect(tmp_path / FILE) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        texts = db.execute("SELECT row FROM trials").fetchall()
+    assert [json.loads(text)["trial"] for (text,) in texts] == [0, 1]
+
+
+def test_what_is_no_store_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="holds no trials"):
+        Store(tmp_path, create=False)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match="is a file"):
+        Store(tmp_path / "file")
+    (tmp_path / FILE).write_bytes(b"this is no database, but long enough to be looked at" * 100)
+    with pytest.raises(ValueError, match="cannot be used"):
+        Store(tmp_path)
+    assert (tmp_path / FILE).read_bytes().startswith(b"this is no database")
+
+
+def test_newer_stores_are_refused(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(ValueError, match="newer version"):
+        Store(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_export_and_replay_from_the_table(tmp_path: Path, kind: str) -> None:
+    board = cbg.evaluate([Empirical(3), Fails(0.5)], **QUICK, trials=3, max_pulls=10**6)
+    path = board.export(tmp_path / f"trials.{kind}")
+    table = pd.read_csv(path) if kind == "csv" else pd.read_parquet(path)
+    assert len(table) == 6
+    assert table["pulls"].tolist() == board.trials["pulls"].tolist()
+    again = cbg.replay(table.iloc[1].to_dict())
+    original = board.trials.iloc[1]
+    assert (again["pulls"], again["wrong_agents"], again["bound"]) == tuple(
+        original[["pulls", "wrong_agents", "bound"]]
+    )
+
+
+def test_export_to_something_else(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"\.csv or \.parquet"):
+        export([row()], tmp_path / "trials.xlsx")
