@@ -97,3 +97,7 @@ def __getattr__(name: str) -> Any:
         module = import_module(target)
         return getattr(module, attribute) if attribute else module
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

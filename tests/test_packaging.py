@@ -1,0 +1,122 @@
+"""What a user gets from a wheel: an editable install hides files that were left out."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ("clustered_bandit_gym", "policies", "envs_registry")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+HEAVY = ("torch", "matplotlib", "pandas", "joblib")
+
+INSIDE = """
+import importlib, importlib.util, json, pkgutil, sys
+from pathlib import Path
+
+import gymnasium as gym
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.policies import NaiveSE, ClBAI, BAICl, BAIClPlusPlus
+
+home = Path(cbg.__file__).parent
+assert Path(sys.prefix) in home.parents, f"not the installed package: {home}"
+assert (home / "py.typed").is_file()
+assert (home / "harness" / "report.html").is_file()
+for name in ("policies", "envs_registry", "tests", "benchmarks"):
+    assert importlib.util.find_spec(name) is None, f"a top-level module {name} was installed"
+
+for name in ("ClusteredBAI-v0", "clustered_bandit_gym:ClusteredBAI-v0"):
+    env = gym.make(name, n_agents=4, delta=0.1)
+    obs, info = env.reset(seed=7)
+    obs, reward, terminated, truncated, info = env.step((cbg.PULL, (3, 2)))
+    assert obs["pulls"][3, 2] == 1 and not terminated
+    obs, reward, terminated, truncated, info = env.step((cbg.STOP, [0] * 4))
+    assert terminated and "correct" in info
+
+for policy in (NaiveSE(), ClBAI(), BAICl(), BAIClPlusPlus()):
+    row = cbg.play(policy, "ClusteredBAI-PaperSmall-v0", seed=3)
+    assert row["pulls"] > 0
+
+broken = {}
+for module in pkgutil.walk_packages(cbg.__path__, "clustered_bandit_gym."):
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        broken[module.name] = error.name
+print(json.dumps(broken))
+"""
+
+
+@pytest.mark.slow
+def test_wheel_in_a_clean_environment(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    for name in SOURCES:
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), str(source)], tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    shutil.rmtree(source)
+
+    home = tmp_path / "venv"
+    venv.create(home, with_pip=True)
+    scripts = home / ("Scripts" if os.name == "nt" else "bin")
+    run([str(scripts / "python"), "-m", "pip", "install", "--quiet", "--no-compile", str(wheel)], tmp_path)
+
+    broken = run([str(scripts / "python"), "-c", INSIDE], tmp_path)
+    # Whatever fails to import must lack an optional extra, nothing else.
+    extras = {"torch", "stable_baselines3", "sb3_contrib"}
+    assert set(json.loads(broken.splitlines()[-1]).values()) <= extras, broken
+
+    command = str(scripts / "clustered-bai")
+    assert "compare" in run([command, "--help"], tmp_path)
+    assert "ClusteredBAI-v0" in run([command, "list"], tmp_path)
+    arguments = ["--policies", "naive", "bai-cl", "--n-agents", "6", "--delta", "0.1", "--trials", "2", "--jobs", "1"]
+    board = run([command, "compare", "ClusteredBAI-PaperSmall-v0", *arguments], tmp_path)
+    assert "naive" in board
+    assert "bai-cl" in board
+
+
+def run(command: list[str], where: Path) -> str:
+    """Output of a command run outside the repository, which must not be importable there."""
+    clean = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    clean |= {"COLUMNS": "250", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    done = subprocess.run(command, cwd=where, env=clean, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_importing_stays_light() -> None:
+    script = f"import sys, clustered_bandit_gym; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_folder_of_code_is_listed() -> None:
+    """The list of packages is explicit, because two folders are mapped into the package."""
+    found = set()
+    for name in SOURCES:
+        for folder in (ROOT / name, *(path for path in (ROOT / name).rglob("*") if path.is_dir())):
+            if folder.name != "__pycache__" and any(folder.glob("*.py")):
+                inside = ".".join(folder.relative_to(ROOT).parts)
+                found.add(inside if name == "clustered_bandit_gym" else f"clustered_bandit_gym.{inside}")
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == found
+
+
+def test_everything_public_resolves() -> None:
+    import clustered_bandit_gym as cbg
+
+    assert cbg.__version__ == PROJECT["project"]["version"]
+    assert set(cbg.__all__) <= set(dir(cbg))
+    for name in cbg.__all__:
+        assert getattr(cbg, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = cbg.nonsense
