@@ -32,11 +32,12 @@ test: lint pytest
 pytest: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 $(PYTEST)
 
-# mypy does not follow an editable install into the two mapped folders: it checks a built copy.
+# mypy does not follow an editable install into the two mapped folders: it checks a built copy. All of build/ goes first:
+# setuptools would put modules of yesterday into it.
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf build/typed
+	rm -rf build
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/typed .
 	$(BIN)/mypy
 
