@@ -38,7 +38,7 @@ class Figure:
         return self.value <= self.target if self.sense == "at most" else self.value >= self.target
 
 
-def seconds(*jobs: Callable[[], Any], repeats: int = 15) -> list[float]:
+def seconds(*jobs: Callable[[], Any], repeats: int = 25) -> list[float]:
     """The best time of each job, the jobs taking turns so that a busy machine disturbs all of them alike."""
     best = [float("inf")] * len(jobs)
     enabled = gc.isenabled()
@@ -55,7 +55,7 @@ def seconds(*jobs: Callable[[], Any], repeats: int = 15) -> list[float]:
     return best
 
 
-def ratio(job: Callable[[], Any], yardstick: Callable[[], Any], repeats: int = 15) -> float:
+def ratio(job: Callable[[], Any], yardstick: Callable[[], Any], repeats: int = 25) -> float:
     """Best time of `job` over best time of `yardstick`."""
     mine, other = seconds(job, yardstick, repeats=repeats)
     return mine / other

@@ -25,7 +25,7 @@ REWARDS = ("gaussian", "bernoulli", "categorical")
 #: Random means keep this much more distance than stated, so that rounding cannot break an assumption.
 _HAIR = 1e-12
 
-#: Mean rewards of the paper's first data set (Section 8.1, "First"): three bandits with ten arms.
+#: Mean rewards of the paper's first data set ("Synthetic Datasets", first): three bandits with ten arms.
 PAPER_SMALL_MEANS = (
     (0.09, 0.26, 0.49, 0.91, 0.56, 0.16, 0.31, 0.75, 0.76, 0.77),
     (0.02, 0.27, 0.36, 0.42, 0.47, 0.92, 0.32, 0.62, 0.82, 0.90),
