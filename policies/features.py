@@ -45,6 +45,8 @@ MAX_PRODUCT = 1 << 18
 
 # Weight, in pulls, of the overall average in the mean of a cell: stands in where nothing has been pulled yet.
 _PRIOR_PULLS = 0.01
+# Smaller spreads over hypotheses, in σ, are rounding errors of a difference of squares.
+_LEAST_SPREAD = 1e-3
 # Logarithms of weights are cut here: e^-12 is far below any error rate one can measure in training.
 _LOG_FLOOR = -12.0
 
@@ -173,20 +175,19 @@ class Features:
         spread_in = self._of_agent.T  # (N, T)
         pooled = spread_in @ (term_weight * fit)
         second = spread_in @ (term_weight * fit * fit)
-        spread = np.sqrt(np.maximum(second - pooled**2, 0.0))
+        spread = np.sqrt(np.maximum(second - pooled**2, _LEAST_SPREAD**2))
         pooled_count = spread_in @ (term_weight * n)
 
-        plays = np.arange(total.size)
         first = by_answer.argmax(axis=0)
         arms = self._answers[first]  # (E, N)
-        without = by_answer.copy()
-        without[first, plays] = -1.0
-        rival = without.argmax(axis=0)
-        fits = [self._fit_of(answer, by_hypothesis, fit) for answer in (first, rival)]
-        difference = np.abs(fits[0] - fits[1])
-        lead = best - np.where(self._answer_hypothesis[:, None] == first, -np.inf, by_hypothesis).max(axis=0)
+        same_answer = self._answer_hypothesis[:, None] == first  # (H, E)
+        others = np.where(same_answer, -np.inf, by_hypothesis)
+        leading = np.where(same_answer, by_hypothesis, -np.inf).argmax(axis=0)
+        difference = np.abs(self._fit_of(leading, fit) - self._fit_of(others.argmax(axis=0), fit))
+        lead = best - others.max(axis=0)
 
-        doubt = without.clip(min=0).sum(axis=0)
+        by_answer[first, np.arange(total.size)] = 0.0
+        doubt = by_answer.sum(axis=0)
         sure = as_best.max(axis=0)  # (N, E)
         recommended = np.arange(self.n_arms)[:, None, None] == arms.T  # (K, N, E)
         cells = np.empty((len(CELL_FEATURES), *count.shape), dtype=np.float32)
@@ -198,7 +199,7 @@ class Features:
         cells[5] = 1 + _log(1 - sure) / 6
         cells[6] = np.minimum(pooled.max(axis=0) - pooled, 4.0) / 2
         cells[7] = np.minimum(spread, 4.0)
-        cells[8] = 1 + _log(spread / np.maximum(spread.max(axis=(0, 1)), 1e-12)) / 4
+        cells[8] = 1 + np.log(spread / spread.max(axis=(0, 1))) / 4
         cells[9] = np.minimum(difference, 4.0) / 2
         play = np.empty((len(PLAY_FEATURES), total.size), dtype=np.float32)
         play[0] = 1 + _log(doubt) / 6
@@ -210,10 +211,9 @@ class Features:
         flat = cells.transpose(3, 2, 1, 0).reshape(total.size, -1)
         return Seen(np.concatenate([flat, play.T], axis=1), arms)
 
-    def _fit_of(self, answer: Ints, by_hypothesis: Floats, fit: Floats) -> Floats:
-        """Means (K, N, E) of the best hypothesis that gives `answer` (E,)."""
-        own = np.where(self._answer_hypothesis[:, None] == answer, by_hypothesis, -np.inf).argmax(axis=0)
-        return self._of_agent.T @ (self._in_hypothesis[own].T * fit)
+    def _fit_of(self, hypothesis: Ints, fit: Floats) -> Floats:
+        """Means (K, N, E) under one hypothesis for each play (E,)."""
+        return self._of_agent.T @ (self._in_hypothesis[hypothesis].T * fit)
 
 
 def _log(values: Floats) -> Floats:

@@ -80,12 +80,13 @@ class SB3VecEnv(VecEnv):
         cut = np.flatnonzero(truncated)
         last: Any
         if self.features is None:
-            last = {i: {key: final[key][i] for key in ("pulls", "means")} for i in ended}
+            last = {i: final[i] for i in ended}
         else:
             # A stop leaves the observation as it was: only what a time limit has cut off must be looked at again.
             last = {i: self._obs[i] for i in ended}
             if cut.size:
-                last |= dict(zip(cut, self.features(final["pulls"][cut], final["means"][cut]).features, strict=True))
+                pulls, means = (np.stack([final[i][key] for i in cut]) for key in ("pulls", "means"))
+                last |= dict(zip(cut, self.features(pulls, means).features, strict=True))
         now = round(time.monotonic() - self._start, 6)
         for i in ended:
             infos[i] = {
