@@ -14,12 +14,13 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from clustered_bandit_gym.actions import read_action
+from clustered_bandit_gym.episode import Seed, episode_seeds, outcome
 from clustered_bandit_gym.federation import MAX_PULLS, Federation
 from clustered_bandit_gym.instance import Instance, Problem
 from clustered_bandit_gym.ledger import Total, bits_for
 from clustered_bandit_gym.policy import PULL
 from clustered_bandit_gym.rewards import Ints
-from clustered_bandit_gym.stepwise import Seed, play_stepwise
+from clustered_bandit_gym.stepwise import play_stepwise
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.rendering import View, Viewer
@@ -371,32 +372,6 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
     def __getstate__(self) -> dict[str, Any]:
         # A picture can be drawn again; a canvas or a window cannot travel.
         return {**self.__dict__, "_viewer": None}
-
-
-def episode_seeds(rng: np.random.Generator) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
-    """Seeds of the next episode's instance and rewards, from the environment's own generator: 128 fresh bits each."""
-    words = rng.integers(2**32, size=8, dtype=np.uint32).tolist()
-    return np.random.SeedSequence(words[:4]), np.random.SeedSequence(words[4:])
-
-
-def outcome(
-    instance: Instance, arms: Ints | None, pulls_per_agent: Ints, communication: dict[str, Any]
-) -> dict[str, Any]:
-    """`info` at the end of an episode; `arms` (N,) is what was recommended, None for a truncated one."""
-    if arms is None:
-        right = np.zeros(instance.n_agents, dtype=np.bool_)
-    else:
-        right = instance.is_best[instance.clusters, arms]
-    return {
-        "stopped": arms is not None,
-        "correct": bool(right.all()),
-        "agent_correct": right,
-        "wrong_agents": 0 if arms is None else int(right.size - right.sum()),
-        "pulls": int(pulls_per_agent.sum()),
-        "pulls_per_agent": pulls_per_agent,
-        "communication": communication,
-        "best_arms": instance.agent_best_arms.copy(),
-    }
 
 
 def _source(

@@ -149,7 +149,7 @@ class Viewer:
         key.set(xlim=(0, 61), ylim=(-2, 2))
         key.set_axis_off()
         key.scatter([1, 2.3, 4.1], [0] * 3, s=[12, 60, 170], marker="s", color=_COLOURS[3], linewidths=0)
-        label = {"fontsize": 9.5, "color": _FAINT, "va": "center"}
+        label: dict[str, Any] = {"fontsize": 9.5, "color": _FAINT, "va": "center"}
         key.text(5.6, 0, f"{'size' if self._grid else 'strength'}: share of the agent's pulls", **label)
         for x, colour, word in ((28.5, _LEADER, "leader"), (37, _RIGHT, "right"), (44.5, _WRONG, "wrong")):
             key.scatter([x], [0], s=130, marker="s", facecolor="none", edgecolor=colour, linewidths=2.4)
@@ -183,15 +183,15 @@ class Viewer:
         rows, columns = np.divmod(np.arange(self._n * self._k), self._k)
         self._places = np.column_stack([columns, rows])
         if self._grid:
-            axes.add_collection(PolyCollection(self._tiles(self._places), facecolor=_CELL, linewidths=0))
-            self._cells = self._add(axes.add_collection(PolyCollection(self._tiles(self._places), linewidths=0)))
+            axes.add_collection(PolyCollection(list(self._tiles(self._places)), facecolor=_CELL, linewidths=0))
+            self._cells = self._add(axes.add_collection(PolyCollection(list(self._tiles(self._places)), linewidths=0)))
         else:
             # An image of the very pixels: Matplotlib's resampling would take most of a frame's time.
             across, down = round(box[2] * SIZE[0]), round(box[3] * SIZE[1])
             self._columns, self._rows = np.arange(across) * self._k // across, np.arange(down) * self._n // down
             blank = np.zeros((down, across, 4), dtype=np.uint8)
-            place = {"xo": round(box[0] * SIZE[0]), "yo": round(box[1] * SIZE[1]), "origin": "upper"}
-            self._cells = self._add(self._figure.figimage(blank, **place))
+            left, bottom = round(box[0] * SIZE[0]), round(box[1] * SIZE[1])
+            self._cells = self._add(self._figure.figimage(blank, left, bottom, origin="upper"))
             self._half = np.maximum(self._half, 2.5 / np.array([wide, high]))
         edge = min(2.6, max(1.2, short / 10))
         self._rings = self._add(axes.add_collection(PolyCollection([], facecolor="none", linewidths=edge)))

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from gymnasium import spaces
 
+from clustered_bandit_gym.episode import Seed
 from clustered_bandit_gym.federation import BudgetExceeded, Federation, PlayOver
 from clustered_bandit_gym.policy import PULL, STOP, Policy
-
-Seed = int | np.random.SeedSequence
 
 
 def play_stepwise(

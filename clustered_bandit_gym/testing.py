@@ -130,8 +130,8 @@ def check_policy(policy: Policy | StepPolicy, seed: int = 0, max_pulls: int = 2_
     assert policy.label
     copy = pickle.loads(pickle.dumps(policy))  # our own object, made here
     for name, instance in odd_instances().items():
-        told = {"delta": 0.2, "max_pulls": max_pulls}
-        rows = [_play(player, ClusteredBAIEnv(instance, **told), seed) for player in (policy, policy, copy)]
+        env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
+        rows = [_play(player, env, seed) for player in (policy, policy, copy)]
         assert rows[0] is not None, f"{name}: more than {max_pulls:,} pulls"
         assert same_data(rows[0], rows[1]), f"{name}: the second play with the same seeds differs: state was kept"
         assert same_data(rows[0], rows[2]), f"{name}: a copy plays differently with the same seeds"
@@ -163,7 +163,7 @@ def odd_instances() -> dict[str, Instance]:
     return {
         "gaussian rewards": Instance(two, [0, 1, 1, 0, 1]),
         "bernoulli rewards": Instance(two, [1, 0, 1], Bernoulli()),
-        "categorical rewards": Instance(None, [0, 1, 1, 0], Categorical([0.0, 0.5, 1.0], laws)),
+        "categorical rewards": Instance(None, [0, 1, 1, 0], Categorical(np.array([0.0, 0.5, 1.0]), laws)),
         "a cluster without agents": Instance(two, [1, 1, 1]),
         "a single agent": Instance(two, [1]),
         "a single cluster": Instance([[0.0, 1.0]], [0, 0, 0]),

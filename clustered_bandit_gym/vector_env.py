@@ -14,7 +14,8 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from clustered_bandit_gym.env import ClusteredBAIEnv, Obs, Seed, episode_seeds, outcome
+from clustered_bandit_gym.env import ClusteredBAIEnv, Obs
+from clustered_bandit_gym.episode import Seed, episode_seeds, outcome
 from clustered_bandit_gym.federation import POLICY, REWARDS, play_stream
 from clustered_bandit_gym.instance import Instance
 from clustered_bandit_gym.ledger import bits_for
@@ -269,13 +270,13 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
     def action_masks(self) -> Bools:
         """(num_envs, N*K + 1) booleans: which actions make sense now; to stop, every agent must have a pull."""
         masks = np.ones((self.num_envs, self._stop + 1), dtype=np.bool_)
-        masks[:, -1] = self._pulls.any(axis=2).all(axis=1)
+        masks[:, -1] = (self._pulls.sum(axis=2) > 0).all(axis=1)
         return masks
 
     # --- the rest of a vector environment ----------------------------------------------------------------------------
 
     @property
-    def np_random(self) -> tuple[np.random.Generator | None, ...]:  # type: ignore[override]
+    def np_random(self) -> tuple[np.random.Generator | None, ...]:  # type: ignore[override,misc]
         """The generators of the sub-environments; None before the first reset."""
         return tuple(self._rngs)
 

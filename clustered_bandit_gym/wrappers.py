@@ -10,12 +10,12 @@ import numpy as np
 from gymnasium import spaces
 
 from clustered_bandit_gym.actions import whole
-from clustered_bandit_gym.env import Action, ClusteredBAIEnv, Obs
+from clustered_bandit_gym.env import ClusteredBAIEnv, Obs
 from clustered_bandit_gym.policy import PULL, STOP
 from clustered_bandit_gym.rewards import Floats, Ints
 
 
-class DiscreteActions(gym.Wrapper[Obs, int, Obs, Action], gym.utils.RecordConstructorArgs):
+class DiscreteActions(gym.Wrapper[Obs, Any, Obs, Any], gym.utils.RecordConstructorArgs):
     """`Discrete(N*K + 1)`: action `agent * K + arm` pulls, the last stops and recommends each agent's empirical best.
 
     The recommendation comes from the observation. Ties, and agents without a pull, are decided by a fair draw: an arm's
@@ -23,7 +23,7 @@ class DiscreteActions(gym.Wrapper[Obs, int, Obs, Action], gym.utils.RecordConstr
     masks (MaskablePPO) make use of; without masks an early stop is legal, and a guess.
     """
 
-    def __init__(self, env: gym.Env[Obs, Action]) -> None:
+    def __init__(self, env: gym.Env[Obs, Any]) -> None:
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         core = env.unwrapped
