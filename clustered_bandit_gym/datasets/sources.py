@@ -110,7 +110,7 @@ def _member(names: list[str], name: str) -> str | None:
     """The archive's member called `name` in whatever folder, else the first tar archive inside it."""
     files = [member for member in names if PurePosixPath(member).name == name]
     tars = [member for member in names if member.endswith((".tar", ".tgz", ".tar.gz"))]
-    return (files or tars or [None])[0]  # type: ignore[return-value]
+    return next(iter(files or tars), None)
 
 
 def _open(path: Path, name: str, stack: ExitStack) -> IO[bytes] | Any:

@@ -90,7 +90,7 @@ def gap_curve(group: int) -> tuple[Floats, Ints]:
     from scipy.interpolate import PchipInterpolator
     from scipy.special import ndtr, ndtri
 
-    def score(rank: Floats | int) -> Floats:
+    def score(rank: Ints | int) -> Floats:
         return ndtri((np.asarray(rank) - 0.5) / GAP_RANKS[-1])
 
     ranks = dict(zip(GAP_RANKS, GAPS[group].tolist(), strict=True)) | {1: 0.0}
@@ -110,7 +110,7 @@ def gap_curve(group: int) -> tuple[Floats, Ints]:
             rank = min(max(low + 1, round(float(near))), high - 1)
         ranks[rank] = float(own[movie])
         place[movie] = rank
-    known_ranks = np.array(sorted(ranks))
+    known_ranks: Ints = np.array(sorted(ranks))
     smooth = PchipInterpolator(score(known_ranks), [ranks[rank] for rank in known_ranks.tolist()])
     curve = smooth(score(np.arange(1, GAP_RANKS[-1] + 1)))
     curve[known_ranks - 1] = [ranks[rank] for rank in known_ranks.tolist()]  # not off by a rounding error
