@@ -275,8 +275,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
 
     # --- the rest of a vector environment ----------------------------------------------------------------------------
 
-    @property
-    def np_random(self) -> tuple[np.random.Generator | None, ...]:  # type: ignore[override,misc]
+    @property  # type: ignore[misc]
+    def np_random(self) -> tuple[np.random.Generator | None, ...]:  # type: ignore[override]
         """The generators of the sub-environments; None before the first reset."""
         return tuple(self._rngs)
 
