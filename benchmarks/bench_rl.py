@@ -1,0 +1,85 @@
+"""Training: the adapter to Stable-Baselines3 against SB3's own, and the environment's share of training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from benchmarks import Figure, seconds
+
+N_ENVS = 64
+STEPS = 40
+
+
+def figures() -> Iterator[Figure]:
+    import torch
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    from clustered_bandit_gym.policies.features import Features
+    from clustered_bandit_gym.policies.sb3_adapter import SB3VecEnv
+    from clustered_bandit_gym.policies.training import TrainSettings, make_model, make_vec_env
+    from clustered_bandit_gym.vector_env import ClusteredBAIVectorEnv
+
+    class Featured(gym.ObservationWrapper[np.ndarray, int, dict[str, np.ndarray]]):
+        """What a user without the adapter would write: features in a wrapper of the single environment."""
+
+        def __init__(self, env: gym.Env[Any, Any]) -> None:
+            super().__init__(env)
+            self.see = Features(4, 3, 2, 0.5, 0.4)
+            self.observation_space = gym.spaces.Box(-np.inf, np.inf, (self.see.size,), np.float32)
+
+        def observation(self, observation: dict[str, np.ndarray]) -> np.ndarray:
+            return self.see(observation["pulls"][None], observation["means"][None]).features[0]
+
+    def single(featured: bool) -> gym.Env[Any, Any]:
+        env = gym.make("ClusteredBAI-Discrete-v0", generator="tiny", disable_env_checker=True)
+        return Featured(env) if featured else env
+
+    rng = np.random.default_rng(0)
+    pulls = rng.integers(12, size=(STEPS, N_ENVS))
+    # A trained player's episode on Tiny takes about forty steps: one action in forty stops.
+    stops = np.where(rng.random(pulls.shape) < 1 / 40, 12, pulls)
+
+    def run(env: Any, plan: np.ndarray) -> Any:
+        env.seed(1)
+        env.reset()
+
+        def steps() -> None:
+            for actions in plan:
+                env.step(actions)
+
+        return steps
+
+    # An episode's end draws an instance, which costs both alike: without features it is most of the time.
+    for featured, plan, target in ((False, pulls, 5.0), (False, stops, None), (True, stops, 5.0)):
+        envs = ClusteredBAIVectorEnv(N_ENVS, autoreset_mode=AutoresetMode.SAME_STEP, generator="tiny")
+        mine = SB3VecEnv(envs, Features(4, 3, 2, 0.5, 0.4) if featured else None)
+        theirs = DummyVecEnv([lambda featured=featured: single(featured)] * N_ENVS)
+        fast, slow = seconds(run(mine, plan), run(theirs, plan), repeats=7)
+        what = ("features" if featured else "raw") + (", pulls only" if plan is pulls else ", with ends of episodes")
+        yield Figure(f"SB3 VecEnv.step, {N_ENVS} envs, {what}: DummyVecEnv / adapter", slow / fast, target, "at least")
+        yield Figure(f"the adapter's steps, {what}", STEPS * N_ENVS / fast / 1000, unit="k/s")
+
+    torch.set_num_threads(1)
+    settings = TrainSettings()
+    env = make_vec_env(settings)
+    model = make_model(settings, env)
+    model.learn(1)
+    rollout = settings.n_steps * settings.n_envs
+    actions = rng.integers(12, size=(settings.n_steps, settings.n_envs))
+    actions[rng.random(actions.shape) < 1 / 40] = 12
+
+    def play() -> None:
+        for row in actions:
+            env.step(row)
+
+    def learn() -> None:
+        model.learn(1, reset_num_timesteps=False)
+
+    playing, learning = seconds(play, learn, repeats=3)
+    yield Figure("training with the defaults: share of time spent in the environment", playing / learning, 0.5, unit="")
+    yield Figure("training with the defaults: steps", rollout / learning / 1000, unit="k/s")
