@@ -40,6 +40,7 @@ def audit(
     cells: Sequence[str | Cell] | None = None,
     alpha: float = 0.05,
     max_pulls: int | None = None,
+    stop_at_fail: bool = False,
     progress: bool = True,
 ) -> AuditReport:
     """Play a suite of games on which policies that are not δ-correct show it, and judge each by a sequential test.
@@ -62,6 +63,7 @@ def audit(
         alpha: family-wise level.
         max_pulls: budget of a trial; default 10^12, or 50,000 in the Gymnasium loop. Lower it for a policy that pulls
             one by one.
+        stop_at_fail: end as soon as one cell fails, instead of finding out where else the policy fails.
         progress: show a bar.
     """
     if isinstance(policy, str):
@@ -113,7 +115,8 @@ def audit(
                 tallies[task.cell].add(row)
             if any(tally.cell.in_scope and tally.judge()[0] == "FAIL" for tally in tallies):
                 for tally in tallies:
-                    tally.cap = min(tally.cap, max(tally.trials, math.ceil(TRIALS_AFTER_FAIL / tally.delta)))
+                    enough = 0 if stop_at_fail else math.ceil(TRIALS_AFTER_FAIL / tally.delta)
+                    tally.cap = min(tally.cap, max(tally.trials, enough))
             bar.set_postfix(trials=sum(tally.trials for tally in tallies), refresh=False)
             bar.update(sum(tally.batch() == 0 for tally in tallies) - bar.n)
     return AuditReport(
