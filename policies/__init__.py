@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clustered_bandit_gym.policies.cl_bai import ClBAI
     from clustered_bandit_gym.policies.learned import LearnedPolicy
     from clustered_bandit_gym.policies.naive import NaiveSE
+    from clustered_bandit_gym.policies.structured import StructuredBAI
     from clustered_bandit_gym.policies.uniform_glr import UniformGLR
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "LearnedPolicy",
     "NaiveSE",
     "RandomPolicy",
+    "StructuredBAI",
     "UniformGLR",
     "UniformPolicy",
     "make",

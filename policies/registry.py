@@ -18,6 +18,7 @@ POLICIES: dict[str, str] = {
     "cl-bai": f"{_PACKAGE}.cl_bai:ClBAI",
     "bai-cl": f"{_PACKAGE}.bai_cl:BAICl",
     "bai-cl++": f"{_PACKAGE}.bai_cl_pp:BAIClPlusPlus",
+    "structured-bai": f"{_PACKAGE}.structured:StructuredBAI",
     "uniform": f"{_PACKAGE}.baselines:UniformPolicy",
     "random": f"{_PACKAGE}.baselines:RandomPolicy",
     "uniform-glr": f"{_PACKAGE}.uniform_glr:UniformGLR",

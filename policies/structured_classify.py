@@ -1,0 +1,160 @@
+"""Classification: a sequential test between bandits known from their representatives, all agents in lock-step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustered_bandit_gym.policies.structured_budget import nats
+from clustered_bandit_gym.policies.structured_plan import Plan
+from clustered_bandit_gym.policies.structured_representatives import Representatives
+from clustered_bandit_gym.rewards import Floats, Ints
+
+#: A confirmed guess takes about this many batches.
+BATCHES = 16
+#: An agent that has taken this many times the pulls planned starts afresh, with sharper representatives.
+PATIENCE = 8
+#: Agents are handled in blocks of about this many (agent, cluster, arm) cells.
+CELLS = 2**22
+
+
+def classify(reps: Representatives, best: Ints, eta: float | None, agents: Ints) -> Ints:
+    """(n,) the cluster of each agent: a row of the representatives, one of which is of the agent's own cluster.
+
+    Against "agent i is of cluster j", for an alternative x and a set A of arms, the evidence is the smallest value over
+    the unknown means μ of
+
+        Σ_{k in A}  ½ñ_jk(R_jk − μ_k)² − ½ln(1 + n_jk/ρ)  +  ½n_ik[(m_ik − μ_k)² − (m_ik − R_xk)²] :
+
+    the representative's mixture at μ (n_jk pulls of average R_jk) times the agent's Wald ratio of the estimates of x to μ
+    (n_ik pulls of average m_ik). The weights of x, A and ρ, which are chosen after the representatives' rewards were
+    seen, are subtracted; they sum to at most one for every j. An agent is done when all but one cluster are ruled out.
+    """
+    r, k = reps.n.shape
+    if r == 1:
+        return np.zeros(agents.size, dtype=np.int64)
+    labels = np.full(agents.size, -1)
+    waiting = np.arange(agents.size)
+    attempt = 1
+    while waiting.size:
+        beta = nats(reps.budgets.classify(int(reps.generation.max()), attempt))
+        plan = Plan(reps, best, eta, beta)
+        plan.prepare()
+        size = max(1, CELLS // (3 * r + k))
+        for start in range(0, waiting.size, size):
+            part = waiting[start : start + size]
+            labels[part] = _Block(plan, agents[part]).run()
+        waiting = waiting[labels[waiting] < 0]
+        attempt += 1
+        if waiting.size:
+            # The plan was misled by noise: four times the pulls on whatever it used.
+            used = np.unique(plan.arms[plan.arms >= 0])
+            more = np.zeros_like(reps.n)
+            more[:, used] = 3 * reps.n[:, used]
+            reps.pull_where(more)
+    return labels
+
+
+class _Block:
+    """Agents that are tested side by side."""
+
+    def __init__(self, plan: Plan, agents: Ints) -> None:
+        self.plan, self.agents = plan, agents
+        self.fed = plan.reps.federation
+        self.used = np.unique(plan.arms[plan.arms >= 0])
+        place = np.full(plan.allocation.shape[1] + 1, -1)
+        place[self.used] = np.arange(self.used.size)
+        slots = int((plan.arms >= 0).sum(axis=2).max())
+        self.arms = place[plan.arms[:, :, :slots]]
+        self.worth, self.reference = plan.worth[:, :, :slots], plan.reference[:, :, :slots]
+        self.weight = plan.allocation[:, self.used]
+        self.estimate, self.n_rep = plan.estimate[:, self.used], np.maximum(plan.reps.n[:, self.used], 1)
+
+    def run(self) -> Ints:
+        """(n,) labels, −1 where an agent lost patience."""
+        plan, fed = self.plan, self.fed
+        r = len(plan.reps)
+        batch = np.maximum(1, np.ceil(plan.pulls / BATCHES)).astype(np.int64)
+        limit = PATIENCE * plan.pulls
+        rows = np.arange(self.agents.size)
+        n = np.zeros((rows.size, self.used.size))
+        mean = np.zeros_like(n)
+        total = np.zeros(rows.size)
+        fit = np.zeros((rows.size, r))
+        ruled_out = np.zeros((rows.size, r), dtype=bool)
+        labels = np.full(rows.size, -1)
+        guess = fed.rng.integers(r, size=rows.size)
+        rival = (guess + 1) % r
+        while rows.size:
+            index = np.arange(rows.size)
+            arm = self._next_arm(guess, rival, n, total)
+            times = batch[guess]
+            drawn = fed.pull(self.agents[rows], self.used[arm], times) / fed.problem.sigma
+            before, m_before = n[index, arm], mean[index, arm]
+            after = before + times
+            m_after = m_before + (drawn - m_before) * (times / after)
+            n[index, arm], mean[index, arm] = after, m_after
+            total += times
+            estimate, n_rep = self.estimate.T[arm], self.n_rep.T[arm]
+            fit += _misfit(before, m_before, n_rep, estimate) - _misfit(after, m_after, n_rep, estimate)
+            guess = fit.argmax(axis=1)
+            evidence = self._evidence(guess, n, mean)
+            ruled_out |= evidence >= plan.beta
+            open_ = ~ruled_out
+            count = open_.sum(axis=1)
+            done = count <= 1
+            labels[rows[done]] = np.where(count[done] == 1, open_[done].argmax(axis=1), guess[done])
+            keep = ~(done | (total > limit[guess]))
+            if not keep.all():
+                rows, n, mean, total, fit = rows[keep], n[keep], mean[keep], total[keep], fit[keep]
+                ruled_out, guess, evidence = ruled_out[keep], guess[keep], evidence[keep]
+            rival = np.where(ruled_out | np.isneginf(evidence), np.inf, evidence).argmin(axis=1)
+        return labels
+
+    def _next_arm(self, guess: Ints, rival: Ints, n: Floats, total: Floats) -> Ints:
+        """(rows,) of the arms of the test in hand the one that is furthest behind its share."""
+        index = np.arange(guess.size)
+        options = self.arms[guess, rival]
+        if options.shape[1] == 1:
+            return options[:, 0]
+        lag = self.weight[guess[:, None], options] * total[:, None] - n[index[:, None], options]
+        return options[index, np.where(options >= 0, lag, -np.inf).argmax(axis=1)]
+
+    def _evidence(self, guess: Ints, n: Floats, mean: Floats) -> Floats:
+        """(rows, R) evidence against each cluster with the guess as alternative; −inf at the guess itself."""
+        plan = self.plan
+        rows = np.arange(guess.size)
+        arms = self.arms[guess]
+        assumed = plan.assumed[guess]
+        evidence = -plan.price[guess]
+        for slot in range(arms.shape[2]):
+            arm = arms[:, :, slot]
+            safe = np.maximum(arm, 0)
+            n_i, m_i = n[rows[:, None], safe], mean[rows[:, None], safe]
+            worth, reference = self.worth[guess, :, slot], self.reference[guess, :, slot]
+            alternative = self.estimate[guess[:, None], safe]
+            term = 0.5 * n_i * worth / (n_i + worth) * (m_i - reference) ** 2 - 0.5 * n_i * (m_i - alternative) ** 2
+            if assumed.any() and slot == 0:
+                term = np.where(assumed, _one_sided(n_i, m_i, worth, reference, alternative, term), term)
+            evidence += np.where(arm >= 0, term, 0)
+        evidence[rows, guess] = -np.inf
+        return evidence
+
+
+def _one_sided(
+    n: Floats, mean: Floats, worth: Floats, reference: Floats, alternative: Floats, inside: Floats
+) -> Floats:
+    """Smallest value over μ of ½ñ(R − μ)² + n-term, where the n-term counts for μ below the alternative only.
+
+    "The mean is at most μ" is tested against the alternative by a Wald ratio only if μ is below it; for larger μ there is
+    no evidence but the representative's own. `inside` is the smallest value if μ is free.
+    """
+    centre = (worth * reference + n * mean) / (worth + n)
+    edge = 0.5 * worth * (alternative - reference) ** 2
+    value = np.where(centre < alternative, inside, edge)
+    return np.where(reference < alternative, value, 0.0)
+
+
+def _misfit(n: Floats, mean: Floats, n_rep: Floats, estimate: Floats) -> Floats:
+    """(rows, R) half the squared distance of an agent's average from each representative's, in units of noise."""
+    n = n[:, None]
+    return 0.5 * (mean[:, None] - estimate) ** 2 * (n * n_rep / (n + n_rep))

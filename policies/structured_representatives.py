@@ -1,0 +1,105 @@
+"""The agents that stand for the clusters found so far, and all that was drawn from them since they were chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustered_bandit_gym.federation import Federation
+from clustered_bandit_gym.policies.evidence import Scales
+from clustered_bandit_gym.policies.structured_budget import Budgets, nats
+from clustered_bandit_gym.rewards import Floats, Ints
+
+
+class Representatives:
+    """R representatives, rows 0..R−1. Rewards are in units of σ.
+
+    Only pulls made *after* an agent was chosen count: it was chosen for what it had shown before.
+
+    Attributes:
+        agents: (R,) ids.
+        n: (R, K) pulls.
+        mean: (R, K) averages.
+        live: (R, K) arms that may still be the best.
+        distinct: (R, R) pairs shown to be of different clusters.
+        generation: (R,) one more than the number of candidates dropped before this one was chosen.
+        dropped: candidates dropped so far.
+    """
+
+    def __init__(self, federation: Federation, budgets: Budgets) -> None:
+        self.federation, self.budgets = federation, budgets
+        k = federation.problem.n_arms
+        self.agents: Ints = np.zeros(0, dtype=np.int64)
+        self.generation: Ints = np.zeros(0, dtype=np.int64)
+        self.n: Floats = np.zeros((0, k))
+        self.mean: Floats = np.zeros((0, k))
+        self.live = np.zeros((0, k), dtype=bool)
+        self.distinct = np.zeros((0, 0), dtype=bool)
+        self.dropped = 0
+        # One scale for all arms at once: the price of mixing is paid K times, so ρ must be of the order of n.
+        self.wide = Scales(16.0 * 8.0 ** np.arange(8), np.full(8, 1 / 8))
+
+    def __len__(self) -> int:
+        return int(self.agents.size)
+
+    def add(self, agent: int) -> None:
+        r, k = self.n.shape
+        self.agents = np.append(self.agents, agent)
+        self.generation = np.append(self.generation, self.dropped + 1)
+        self.n = np.vstack([self.n, np.zeros(k)])
+        self.mean = np.vstack([self.mean, np.zeros(k)])
+        self.live = np.vstack([self.live, np.ones(k, dtype=bool)])
+        grown = np.zeros((r + 1, r + 1), dtype=bool)
+        grown[:r, :r] = self.distinct
+        self.distinct = grown
+
+    def drop(self, row: int) -> None:
+        keep = np.arange(len(self)) != row
+        self.agents, self.generation = self.agents[keep], self.generation[keep]
+        self.n, self.mean, self.live = self.n[keep], self.mean[keep], self.live[keep]
+        self.distinct = self.distinct[keep][:, keep]
+        self.dropped += 1
+
+    def pull(self, rows: Ints, arms: Ints, times: Ints) -> None:
+        """Fresh pulls at (row, arm), each pair at most once: three arrays of one length."""
+        drawn = self.federation.pull(self.agents[rows], arms, times) / self.federation.problem.sigma
+        n = self.n[rows, arms]
+        self.mean[rows, arms] += (drawn - self.mean[rows, arms]) * (times / (n + times))
+        self.n[rows, arms] = n + times
+
+    def pull_where(self, times: Floats) -> None:
+        """Fresh pulls wherever `times` (R, K) is positive, rounded up."""
+        rows, arms = np.nonzero(times > 0)
+        if rows.size:
+            self.pull(rows, arms, np.ceil(times[rows, arms]).astype(np.int64))
+
+    @property
+    def leader(self) -> Ints:
+        """(R,) the live arm with the highest average."""
+        return np.where(self.live, self.mean, -np.inf).argmax(axis=1)
+
+    def twin(self) -> int | None:
+        """A row whose best arm, once all are resolved, is that of an earlier row: the two are of one cluster."""
+        _, first = np.unique(self.leader, return_index=True)
+        again = np.setdiff1d(np.arange(len(self)), first)
+        return int(again[0]) if again.size else None
+
+    def certify(self) -> None:
+        """Mark pairs as distinct that are shown to be: by their rewards, or because no arm can be the best of both."""
+        self.distinct |= ~(self.live[:, None, :] & self.live[None, :, :]).any(axis=2)
+        np.fill_diagonal(self.distinct, False)
+        a, b = np.nonzero(np.triu(~self.distinct, 1))
+        if not a.size:
+            return
+        difference, n_a, n_b = self.mean[a] - self.mean[b], self.n[a], self.n[b]
+        evidence = np.full(a.size, -np.inf)
+        log_half, log_arms = np.log(0.5), np.log(self.n.shape[1])
+        for rho, weight in zip(self.wide.rho, self.wide.weight, strict=True):
+            info = 1 / ((n_a + rho) / np.maximum(n_a, 1e-300) ** 2 + (n_b + rho) / np.maximum(n_b, 1e-300) ** 2)
+            arm = 0.5 * info * difference**2 - 0.5 * (np.log1p(n_a / rho) + np.log1p(n_b / rho))
+            both = np.maximum(arm.sum(axis=1), arm.max(axis=1) - log_arms)
+            evidence = np.maximum(evidence, both + np.log(weight) + log_half)
+        for row in np.flatnonzero(evidence > nats(self.budgets.distinct())):
+            first, second = sorted((int(a[row]), int(b[row])), key=lambda r: self.generation[r])
+            level = self.budgets.distinct(int(self.generation[second]), int(self.generation[first]))
+            if evidence[row] >= nats(level):
+                self.distinct[first, second] = self.distinct[second, first] = True
