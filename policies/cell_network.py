@@ -85,6 +85,9 @@ class CellNetwork(nn.Module):
 class _CellActorCritic:
     """Puts a `CellNetwork` of width `net_arch[0]` into an actor-critic policy; its scores are the logits."""
 
+    mlp_extractor: Any
+    action_net: Any
+
     def _build_mlp_extractor(self: Any) -> None:
         self.mlp_extractor = CellNetwork(self.net_arch[0], int(self.action_space.n))
 

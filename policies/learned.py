@@ -83,7 +83,8 @@ class LearnedPolicy(StepPolicy):
         """Flat actions (E,) and recommendations (E, N) for E plays at once, from counts and means (E, N, K)."""
         seen = features(pulls, means)
         scores = _scores(self._network, seen.features)
-        scores[~pulls.any(axis=2).all(axis=1), -1] = -np.inf  # as in training: no stop before every agent has a pull
+        # As in training: no stop before every agent has a pull.
+        scores[(pulls.sum(axis=2) == 0).any(axis=1), -1] = -np.inf
         scores[pulls.sum(axis=(1, 2)) >= self.max_pulls, -1] = np.inf
         return scores.argmax(axis=1).astype(np.int64), seen.arms
 

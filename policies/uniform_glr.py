@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,7 @@ class UniformGLR(Policy):
             return federation.local(federation.agents, pull_until_clear)
 
 
-def statistic(averages: Floats, n: int | Floats, sigma: float) -> Floats:
+def statistic(averages: Floats, n: Any, sigma: float) -> Floats:
     """Leader against runner-up, from averages (..., K ≥ 2) of n pulls each: (...)."""
     top = np.partition(averages, -2, axis=-1)
     lead = top[..., -1] - top[..., -2]

@@ -143,10 +143,10 @@ def play_many(policy: LearnedPolicy, env: str, trials: int, seed: int, **env_kwa
         raise ValueError(f"{env} is no environment of this package; `clustered-bai list` shows them")
     games = []
     for t in range(trials):
-        game = copy.copy(made)  # its settings; `reset` makes the rest anew
+        one = copy.copy(made)  # its settings; `reset` makes the rest anew
         seeds = trial_seeds(seed, t)
-        obs, info = game.reset(options={"instance_seed": seeds.instance, "play_seed": seeds.play})
-        games.append(_Game(game, obs, info))
+        obs, info = one.reset(options={"instance_seed": seeds.instance, "play_seed": seeds.play})
+        games.append(_Game(one, obs, info))
     pending = games
     while pending:
         for told in {game.told for game in pending}:
