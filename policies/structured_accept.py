@@ -17,76 +17,84 @@ UNKNOWN = -1
 def accept(reps: Representatives, best_arms: BestArms, rest: Ints, eta: float | None) -> Ints:
     """(n,) the best arm of each agent of `rest`.
 
-    An agent at which the best arm of x is shown to be less than η worse than every other arm is of cluster x: in any
-    other cluster that arm is at least η worse than the best (Assumption 1). An agent at which every known best arm is
-    beaten is of a new cluster; it becomes a representative, and the others are compared with it in turn. An agent left
-    with one arm that is not beaten is done in any case.
+    An agent at which the best arm of x is shown to be less than η worse than every arm that may be best is of cluster
+    x: in any other cluster that arm is at least η worse than the best (Assumption 1). An agent at which every known
+    best arm is beaten is of a new cluster; one such agent becomes a representative, and the others are compared with it
+    in turn. An agent left with one arm that is not beaten is done in any case.
     """
     found = np.full(rest.size, UNKNOWN)
-    waiting = np.arange(rest.size)
-    while waiting.size:
-        found[waiting] = _accept_or_reject(reps, best_arms, rest[waiting], eta)
-        waiting = waiting[found[waiting] == UNKNOWN]
-        if waiting.size:
-            reps.add(int(rest[waiting[0]]))
-            best_arms.resolve()
-            found[waiting[0]] = reps.leader[-1]
-            waiting = waiting[1:]
-    return found
-
-
-def _accept_or_reject(reps: Representatives, best_arms: BestArms, agents: Ints, eta: float | None) -> Ints:
     size = max(1, CELLS // reps.n.shape[1])
-    parts = [_block(reps, best_arms, agents[start : start + size], eta) for start in range(0, agents.size, size)]
-    return np.concatenate(parts)
-
-
-def _block(reps: Representatives, best_arms: BestArms, agents: Ints, eta: float | None) -> Ints:
-    """The arm of each agent, or UNKNOWN where every known best arm is beaten."""
-    fed, scales = reps.federation, best_arms.scales
-    beta, k = nats(reps.budgets.accept()), reps.n.shape[1]
-    known = np.zeros(k, dtype=bool)
-    known[reps.leader] = True
-    found = np.full(agents.size, UNKNOWN)
-    rows = np.arange(agents.size)
-    n: Floats = np.zeros((rows.size, k))
-    mean: Floats = np.zeros((rows.size, k))
-    live = np.ones((rows.size, k), dtype=bool)
-    times: Floats = np.full((rows.size, k), float(START))
-    while rows.size:
-        r, a = np.nonzero(times > 0)
-        count = np.ceil(times[r, a]).astype(np.int64)
-        drawn = fed.pull(agents[rows[r]], a, count) / fed.problem.sigma
-        before = n[r, a]
-        mean[r, a] += (drawn - mean[r, a]) * (count / (before + count))
-        n[r, a] = before + count
-
-        index = np.arange(rows.size)
-        leader = np.where(live, mean, -np.inf).argmax(axis=1)
-        top, n_top = mean[index, leader][:, None], n[index, leader][:, None]
-        beaten = (scales.pair_evidence(top - mean, n_top, n) >= beta) & (mean < top)
-        live &= ~beaten
-        arm = np.full(rows.size, UNKNOWN)
-        alone = live.sum(axis=1) == 1
-        arm[alone] = leader[alone]
-        needed = live.copy()
-        if eta is not None:
-            guess = np.where(live & known, mean, -np.inf).argmax(axis=1)
-            m_guess, n_guess = mean[index, guess][:, None], n[index, guess][:, None]
-            difference = mean - m_guess - eta
-            settled = (scales.pair_evidence(difference, n, n_guess) >= beta) & (difference < 0)
-            settled[index, guess] = True
-            hopeful = (live & known).any(axis=1)
-            accepted = hopeful & (settled | ~live).all(axis=1)
-            arm[accepted] = guess[accepted]
-            done = alone | accepted | ~hopeful
-            needed &= ~settled
-            needed[index, guess] = True
-        else:
-            done = alone
-        needed[index, leader] = True
-        found[rows[done]] = arm[done]
-        keep = ~done
-        rows, n, mean, live, needed = rows[keep], n[keep], mean[keep], live[keep], needed[keep]
-        times = np.where(needed, np.maximum(GROWTH * n, 1), 0)
+    for start in range(0, rest.size, size):
+        part = slice(start, start + size)
+        block = _Block(reps, best_arms, rest[part], eta)
+        while True:
+            block.run()
+            waiting = np.flatnonzero(block.found == UNKNOWN)
+            if not waiting.size:
+                break
+            reps.add(int(block.agents[waiting[0]]))
+            best_arms.resolve()
+            block.found[waiting[0]] = reps.leader[-1]
+        found[part] = block.found
     return found
+
+
+class _Block:
+    """Agents side by side, each with its own arms: n, mean, live are (rows, K)."""
+
+    def __init__(self, reps: Representatives, best_arms: BestArms, agents: Ints, eta: float | None) -> None:
+        self.reps, self.scales, self.agents, self.eta = reps, best_arms.scales, agents, eta
+        self.beta = nats(reps.budgets.accept())
+        shape = (agents.size, reps.n.shape[1])
+        self.found = np.full(agents.size, UNKNOWN)
+        self.n: Floats = np.zeros(shape)
+        self.mean: Floats = np.zeros(shape)
+        self.live = np.ones(shape, dtype=bool)
+
+    def run(self) -> None:
+        """Go on with agents that have no arm yet until each has one, or all best arms known so far are beaten at it."""
+        known = np.zeros(self.n.shape[1], dtype=bool)
+        known[self.reps.leader] = True
+        rows = np.flatnonzero(self.found == UNKNOWN)
+        self._pull(rows, np.where(self.n[rows] == 0, START, 0))
+        while rows.size:
+            done, needed = self._judge(rows, known)
+            rows, needed = rows[~done], needed[~done]
+            self._pull(rows, np.where(needed, GROWTH * self.n[rows] + 1, 0))
+
+    def _pull(self, rows: Ints, times: Floats) -> None:
+        r, arm = np.nonzero(times > 0)
+        if not r.size:
+            return
+        row, count = rows[r], np.ceil(times[r, arm]).astype(np.int64)
+        fed = self.reps.federation
+        drawn = fed.pull(self.agents[row], arm, count) / fed.problem.sigma
+        before = self.n[row, arm]
+        self.mean[row, arm] += (drawn - self.mean[row, arm]) * (count / (before + count))
+        self.n[row, arm] = before + count
+
+    def _judge(self, rows: Ints, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(rows,) agents that are done for now, and (rows, K) arms that the others still have to pull."""
+        n, mean = self.n[rows], self.mean[rows]
+        index = np.arange(rows.size)
+        leader = np.where(self.live[rows], mean, -np.inf).argmax(axis=1)
+        top, n_top = mean[index, leader][:, None], n[index, leader][:, None]
+        live = self.live[rows] & ~((self.scales.pair_evidence(top - mean, n_top, n) >= self.beta) & (mean < top))
+        self.live[rows] = live
+        alone = live.sum(axis=1) == 1
+        self.found[rows[alone]] = leader[alone]
+        needed = live.copy()
+        needed[index, leader] = True
+        if self.eta is None:
+            return alone, needed
+        guess = np.where(live & known, mean, -np.inf).argmax(axis=1)
+        possible = live[index, guess] & known[guess]
+        difference = mean - mean[index, guess][:, None] - self.eta
+        within = (self.scales.pair_evidence(difference, n, n[index, guess][:, None]) >= self.beta) & (difference < 0)
+        within[index, guess] = True
+        accepted = possible & ~alone & (within | ~live).all(axis=1)
+        self.found[rows[accepted]] = guess[accepted]
+        needed &= ~within
+        needed[index, guess] = True
+        needed[index, leader] = True
+        return alone | accepted | ~possible, needed

@@ -34,7 +34,7 @@ class BestArms:
 
     def _levels(self, level: str) -> Floats:
         budget = getattr(self.reps.budgets, level)
-        return np.array([nats(budget(int(g))) for g in self.reps.generation])
+        return np.array([nats(budget(int(number))) for number in self.reps.number])
 
     def eliminate(self) -> None:
         """Apply (a) and (b) to what was drawn so far."""

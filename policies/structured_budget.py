@@ -9,13 +9,13 @@ from clustered_bandit_gym.instance import Problem
 
 #: Shares of δ: best arms of representatives, representatives held for different, classification, acceptance.
 SHARES = {"best": 0.40, "distinct": 0.02, "classify": 0.43, "accept": 0.15}
-#: The g-th candidate that a cluster sends has weight 0.9·0.1^(g−1): the sum over all g is one.
-FIRST = 0.9
+#: What the likely case gets when a budget is spread over infinitely many cases: nine tenths.
+LIKELY = 0.9
 
 
-def generation_weight(generation: int) -> float:
-    """Weight of the g-th candidate of one cluster, g = 1, 2, ...; decreasing, so a g that is too large is safe."""
-    return FIRST * (1 - FIRST) ** (generation - 1)
+def retry_weight(attempt: int) -> float:
+    """Weight of the attempt-th of possibly many attempts, 0.9·0.1^(attempt − 1): they sum to one over 1, 2, ..."""
+    return LIKELY * (1 - LIKELY) ** (attempt - 1)
 
 
 @dataclass(frozen=True)
@@ -38,29 +38,34 @@ class Budgets:
         most = min(problem.n_agents, problem.n_arms)
         return cls(problem.n_agents, problem.n_arms, problem.n_clusters or most, problem.delta)
 
-    def beaten(self, generation: int = 1) -> float:
-        """A representative's best arm is held for worse than one certain other arm."""
-        count = self.n_clusters * max(1, self.n_arms - 1)
-        return SHARES["best"] / 2 * self.delta * generation_weight(generation) / count
+    def number_weight(self, number: int) -> float:
+        """Weight of the number-th candidate: nine tenths for the first M, the rest for those beyond; they sum to one."""
+        if number <= self.n_clusters:
+            return LIKELY / self.n_clusters
+        beyond = number - self.n_clusters
+        return (1 - LIKELY) / (beyond * (beyond + 1))
 
-    def close(self, generation: int = 1) -> float:
-        """One certain other cluster's best arm is held for less than η worse than the best, at a representative."""
-        count = self.n_clusters * max(1, self.n_clusters - 1)
-        return SHARES["best"] / 2 * self.delta * generation_weight(generation) / count
+    def beaten(self, number: int = 1) -> float:
+        """The best arm of the number-th candidate is held for worse than one certain other arm."""
+        return SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_arms - 1)
 
-    def distinct(self, candidate: int = 1, generation: int = 1) -> float:
-        """The `candidate`-th candidate that is no new one is held for different from the representative it equals."""
-        weight = generation_weight(candidate) * generation_weight(generation)
-        return SHARES["distinct"] * self.delta * weight
+    def close(self, number: int = 1) -> float:
+        """At the number-th candidate, one certain other cluster's best arm is held for less than η worse than the best."""
+        return SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_clusters - 1)
+
+    def distinct(self, number: int = 1, later: int = 2) -> float:
+        """Two candidates of one cluster are held for different. Over pairs, the product of weights sums to less than ½."""
+        return SHARES["distinct"] * self.delta * 2 * self.number_weight(number) * self.number_weight(later)
 
     def classify(self, generation: int = 1, attempt: int = 1) -> float:
-        """An agent's own cluster is ruled out for it in its attempt-th test."""
-        weight = generation_weight(generation) * generation_weight(attempt)
+        """An agent's own cluster, whose representative is its generation-th candidate, is ruled out in one attempt."""
+        weight = retry_weight(generation) * retry_weight(attempt)
         return SHARES["classify"] * self.delta * weight / self.n_agents
 
     def accept(self) -> float:
-        """One agent is put with one certain cluster that is not its own, or its best arm is beaten by a certain arm."""
-        return SHARES["accept"] * self.delta / (self.n_agents * (self.n_clusters + self.n_arms))
+        """At one agent, its best arm is held for worse than a certain other arm, or a certain other cluster's best arm
+        is held for less than η worse than it."""
+        return SHARES["accept"] * self.delta / (self.n_agents * (self.n_clusters + self.n_arms - 2 or 1))
 
 
 def nats(alpha: float) -> float:

@@ -36,7 +36,7 @@ def classify(reps: Representatives, best: Ints, eta: float | None, agents: Ints)
     waiting = np.arange(agents.size)
     attempt = 1
     while waiting.size:
-        beta = nats(reps.budgets.classify(int(reps.generation.max()), attempt))
+        beta = nats(reps.budgets.classify(reps.dropped + 1, attempt))
         plan = Plan(reps, best, eta, beta)
         plan.prepare()
         size = max(1, CELLS // (3 * r + k))

@@ -21,7 +21,7 @@ class Representatives:
         mean: (R, K) averages.
         live: (R, K) arms that may still be the best.
         distinct: (R, R) pairs shown to be of different clusters.
-        generation: (R,) one more than the number of candidates dropped before this one was chosen.
+        number: (R,) 1 for the first candidate ever chosen, 2 for the next, ...
         dropped: candidates dropped so far.
     """
 
@@ -29,7 +29,7 @@ class Representatives:
         self.federation, self.budgets = federation, budgets
         k = federation.problem.n_arms
         self.agents: Ints = np.zeros(0, dtype=np.int64)
-        self.generation: Ints = np.zeros(0, dtype=np.int64)
+        self.number: Ints = np.zeros(0, dtype=np.int64)
         self.n: Floats = np.zeros((0, k))
         self.mean: Floats = np.zeros((0, k))
         self.live = np.zeros((0, k), dtype=bool)
@@ -44,7 +44,7 @@ class Representatives:
     def add(self, agent: int) -> None:
         r, k = self.n.shape
         self.agents = np.append(self.agents, agent)
-        self.generation = np.append(self.generation, self.dropped + 1)
+        self.number = np.append(self.number, r + self.dropped + 1)
         self.n = np.vstack([self.n, np.zeros(k)])
         self.mean = np.vstack([self.mean, np.zeros(k)])
         self.live = np.vstack([self.live, np.ones(k, dtype=bool)])
@@ -54,7 +54,7 @@ class Representatives:
 
     def drop(self, row: int) -> None:
         keep = np.arange(len(self)) != row
-        self.agents, self.generation = self.agents[keep], self.generation[keep]
+        self.agents, self.number = self.agents[keep], self.number[keep]
         self.n, self.mean, self.live = self.n[keep], self.mean[keep], self.live[keep]
         self.distinct = self.distinct[keep][:, keep]
         self.dropped += 1
@@ -98,8 +98,8 @@ class Representatives:
             arm = 0.5 * info * difference**2 - 0.5 * (np.log1p(n_a / rho) + np.log1p(n_b / rho))
             both = np.maximum(arm.sum(axis=1), arm.max(axis=1) - log_arms)
             evidence = np.maximum(evidence, both + np.log(weight) + log_half)
-        for row in np.flatnonzero(evidence > nats(self.budgets.distinct())):
-            first, second = sorted((int(a[row]), int(b[row])), key=lambda r: self.generation[r])
-            level = self.budgets.distinct(int(self.generation[second]), int(self.generation[first]))
-            if evidence[row] >= nats(level):
-                self.distinct[first, second] = self.distinct[second, first] = True
+        level = [
+            nats(self.budgets.distinct(int(self.number[i]), int(self.number[j]))) for i, j in zip(a, b, strict=True)
+        ]
+        shown = evidence >= level
+        self.distinct[a[shown], b[shown]] = self.distinct[b[shown], a[shown]] = True
