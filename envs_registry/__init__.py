@@ -48,7 +48,7 @@ CATALOGUE: dict[str, Entry] = {
         "MovieLens-1M: age groups as clusters, movies as arms", {"generator": "movielens"}, needs_data=True
     ),
     "ClusteredBAI-Yelp-v0": Entry(
-        "Yelp: states as clusters, kinds of business as arms", {"generator": "yelp"}, needs_data=True
+        "Yelp: states as clusters, names of businesses as arms", {"generator": "yelp"}, needs_data=True
     ),
     "ClusteredBAI-MovieLensLike-v0": Entry(
         "A synthetic stand-in for MovieLens-1M, drawn from its published statistics", {"generator": "movielens-like"}
