@@ -294,6 +294,8 @@ def broadcast_shape(a: np.ndarray, b: np.ndarray, times: Ints | int) -> tuple[in
 
 def _gather(means: Floats, clusters: Ints, arms: Ints) -> Floats:
     """means[clusters, arms] for index arrays that broadcast; a grid (n, 1) × (1, k) is gathered row by row."""
+    if clusters.size == 1 and clusters.ndim <= arms.ndim:
+        return means[clusters.item()].take(arms)
     grid = clusters.ndim == 2 and clusters.shape[1] == 1 and arms.ndim == 2 and arms.shape[0] == 1
     if grid and clusters.shape[0] >= means.shape[0]:
         row = arms[0]

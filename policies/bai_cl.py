@@ -84,9 +84,9 @@ class BAICl(Policy):
 
         def find(block: Block, known_there: np.ndarray) -> Sequence[Payload]:
             active, estimates = engine(block, all_arms, gamma, precision=p.eta)
-            shared = active[0] & known_there[0]
-            if shared.any():
-                return (ArmIndex([np.where(shared, estimates[0], -np.inf).argmax()], among=p.n_arms),)
+            shared = np.flatnonzero(active[0] & known_there[0])
+            if shared.size:
+                return (ArmIndex([shared[estimates[0, shared].argmax()]], among=p.n_arms),)
             own = np.flatnonzero(active[0])
             last, _ = engine(block, own, gamma)
             arm = own[last[0].argmax()]
@@ -105,7 +105,7 @@ class BAICl(Policy):
                 if report:
                     means[arm[0]] = report[0][0]
         arms = np.flatnonzero(known)
-        return best, np.sort(order[drawn:]), arms, means[arms]
+        return best, np.flatnonzero(best < 0), arms, means[arms]
 
     def _describe(self, block: Block, arm: int) -> tuple[Payload, ...]:
         """What an agent adds to the report of a new best arm: here nothing."""
@@ -130,7 +130,8 @@ class BAICl(Policy):
             active, _ = engine(block, known, gamma=p.delta / (3 * p.n_agents))
             return ArmIndex(known[active.argmax(axis=1)], among=known)
 
-        return federation.local(rest, choose, down=ArmSet(members(known, p.n_arms), at_most=p.n_clusters))
+        known_set = ArmSet(members(known, p.n_arms), at_most=p.n_clusters)
+        return federation.local(rest, choose, down=known_set, n_arms=known.size)
 
 
 def members(arms: Ints, n_arms: int) -> np.ndarray:

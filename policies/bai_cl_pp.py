@@ -80,8 +80,11 @@ class BAIClPlusPlus(BAICl):
             raise _given_up(waiting.size)
 
         if self.verify == "agent":
-            return federation.local(rest, all_tries, down=(known_set, Reals(means, shared=True)))
+            down = (known_set, Reals(means, shared=True))
+            return federation.local(rest, all_tries, down, n_arms=known.size)
 
+        stored_mean = np.full(p.n_arms, np.nan)
+        stored_mean[known] = means
         best = np.empty(rest.size, dtype=np.int64)
         waiting = np.arange(rest.size)
         for k in range(1, MAX_TRIES + 1):
@@ -90,10 +93,11 @@ class BAIClPlusPlus(BAICl):
                 place, averages = _guess(block, known, k)
                 return ArmIndex(known[place], among=known), Reals(averages)
 
-            arms, averages = federation.local(rest[waiting], one_try, down=known_set if k == 1 else ())
-            passed = np.abs(averages - means[np.searchsorted(known, arms)]) < p.eta1 / 2
+            down = known_set if k == 1 else ()
+            arms, averages = federation.local(rest[waiting], one_try, down, n_arms=known.size)
+            passed = np.abs(averages - stored_mean[arms]) < p.eta1 / 2
             # One bit to each: done, or try again.
-            federation.local(rest[waiting], lambda block, verdict: None, down=Flag(passed))
+            federation.local(rest[waiting], lambda block, verdict: None, down=Flag(passed), n_arms=1)
             best[waiting[passed]] = arms[passed]
             waiting = waiting[~passed]
             if not waiting.size:
@@ -105,7 +109,9 @@ def _guess(block: Block, known: Ints, k: int) -> tuple[Ints, Floats]:
     """The k-th try of SE-hat (Algorithm 4, lines 3 and 4): each agent's candidate, as a place in S, and its average."""
     p = block.problem
     active, estimates = eliminate(block, known, 10.0**-k, separating_rounds(p.eta))
-    place = np.where(active, estimates, -np.inf).argmax(axis=1)
+    place = active.argmax(axis=1)
+    if np.count_nonzero(active) > len(block):
+        place = np.where(active, estimates, -np.inf).argmax(axis=1)
     gamma = p.delta / (6 * p.n_agents)
     times = check_size(math.log(4 * k * k / gamma), p.eta1, p.sigma)
     return place, block.pull(np.arange(len(block)), known[place], times)

@@ -129,9 +129,10 @@ def eliminate(
         whole, cells = np.arange(n if k > 1 else 0), _NO_CELLS
     else:
         active = within.copy()
-        sizes = active.sum(axis=1)
+        sizes = _counts(active)
         whole = np.flatnonzero((sizes == k) & (k > 1))
-        cells = _Cells.of(active, np.flatnonzero((sizes > 1) & (sizes < k)), arms)
+        partly = np.flatnonzero((sizes > 1) & (sizes < k))
+        cells = _Cells.of(active[partly], sizes[partly], partly, arms)
     estimates = np.zeros((n, k))
     r = 0
     while (whole.size or cells.rows.size) and (rounds is None or r < rounds):
@@ -157,8 +158,9 @@ def eliminate(
             else:
                 estimates[whole], active[whole] = averages, keep
             if np.count_nonzero(keep) < keep.size:
-                left = np.add.reduceat(keep.reshape(-1), starts, dtype=np.int64)
-                cells = cells.joined(_Cells.of(active, whole[(left > 1) & (left < k)], arms))
+                left = _counts(keep)
+                partly = np.flatnonzero((left > 1) & (left < k))
+                cells = cells.joined(_Cells.of(keep.take(partly, axis=0), left[partly], whole[partly], arms))
                 whole = whole[left == k]
     return active, estimates
 
@@ -181,7 +183,10 @@ def _eliminate_alone(block: Block, arms: Ints, gamma: float, rounds: int | None)
             averages = block.pull_grid(times)[0]
         else:
             averages = block.pull(_ROW_0, arms[left][None, :], times)[0]
-        estimates[0, left] = averages
+        if left.size == k:
+            estimates[0] = averages
+        else:
+            estimates[0, left] = averages
         left = left[averages >= averages.max() - 2.0**-r]
     active = np.zeros((1, k), dtype=np.bool_)
     active[0, left] = True
@@ -204,15 +209,12 @@ class _Cells:
     counts: Ints
 
     @classmethod
-    def of(cls, active: np.ndarray, rows: Ints, arms: Ints) -> _Cells:
-        """The true cells of `active` (n, k) in `rows` (increasing)."""
+    def of(cls, held: np.ndarray, counts: Ints, rows: Ints, arms: Ints) -> _Cells:
+        """The true cells of `held` (m, k), `counts` (m,) in each of its rows, which are `rows` of the table."""
         if not rows.size:
             return _NO_CELLS
         k = arms.size
-        chosen = active if rows.size == active.shape[0] else active[rows]
-        inside = np.flatnonzero(chosen)
-        counts = np.add.reduceat(chosen.reshape(-1), np.arange(0, chosen.size, k), dtype=np.int64)
-        columns = inside - np.repeat(np.arange(0, chosen.size, k), counts)
+        columns = np.flatnonzero(held) - np.repeat(np.arange(0, held.size, k), counts)
         its_rows = np.repeat(rows, counts)
         return cls(its_rows, arms[columns], its_rows * k + columns, counts)
 
@@ -228,6 +230,11 @@ class _Cells:
             return self if self.rows.size else other
         mine, theirs = ((c.rows, c.arms, c.places, c.counts) for c in (self, other))
         return _Cells(*(np.concatenate(pair) for pair in zip(mine, theirs, strict=True)))
+
+
+def _counts(held: np.ndarray) -> Ints:
+    """How many are true in each row. (A product with ones is the fastest of NumPy's ways, and exact.)"""
+    return (held.astype(np.float32) @ np.ones(held.shape[1], dtype=np.float32)).astype(np.int64)
 
 
 _NO_CELLS = _Cells(*(np.empty(0, dtype=np.int64) for _ in range(4)))
