@@ -24,6 +24,7 @@ from clustered_bandit_gym.federation import BudgetExceeded, Federation
 from clustered_bandit_gym.harness.seeds import TrialSeeds, trial_seeds
 from clustered_bandit_gym.harness.specs import label_of, path_of, plain, settings_of, versions
 from clustered_bandit_gym.instance import Instance, Problem
+from clustered_bandit_gym.rewards import Bernoulli, Gaussian
 
 Row = dict[str, Any]
 
@@ -206,31 +207,42 @@ def _bound(instance: Instance, problem: Problem) -> float | None:
     if instance.eta <= 0:
         return None
     eta = instance.eta if problem.eta is None else min(problem.eta, instance.eta)
-    sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
-    return _cached_bound(_ByContent(instance, sizes), problem.delta, eta)
+    return _cached_bound(_Shape(instance), problem.delta, eta)
 
 
-class _ByContent:
-    """An instance as a key: the bound depends on the means, the rewards and how many agents each cluster has."""
+class _Shape:
+    """An instance up to the names of agents, arms and clusters, as a key: the bound does not depend on them. Generators
+    that only shuffle names (the paper's flat instances) then solve one program and not one a trial.
+    """
 
-    def __init__(self, instance: Instance, sizes: np.ndarray) -> None:
-        model = instance.rewards.to_dict()
-        parts = [instance.means.tobytes(), sizes.tobytes()]
-        parts += [key.encode() + np.asarray(model[key]).tobytes() for key in sorted(model)]
-        self.instance, self.content = instance, b"|".join(parts)
+    def __init__(self, instance: Instance) -> None:
+        sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
+        means, model = instance.means, instance.rewards.to_dict()
+        if isinstance(instance.rewards, Gaussian | Bernoulli):  # other laws have tables of their own, by name
+            # Any order will do for correctness: the bound is computed on the instance in that order, never on another.
+            order = sorted(range(len(sizes)), key=lambda m: (np.sort(means[m]).tobytes(), sizes[m]))
+            means, sizes = means[order], sizes[order]
+            means = means[:, np.lexsort(means[::-1])]
+        self.means, self.sizes, self.rewards = means, sizes, instance.rewards
+        parts = [means.tobytes(), sizes.tobytes()]
+        self.content = b"|".join([*parts, *(key.encode() + np.asarray(model[key]).tobytes() for key in sorted(model))])
+
+    def instance(self) -> Instance:
+        clusters = np.repeat(np.arange(self.sizes.size), self.sizes)
+        return Instance(self.means, clusters, self.rewards, allow_ties=True, allow_overlap=True)
 
     def __hash__(self) -> int:
         return hash(self.content)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByContent) and self.content == other.content
+        return isinstance(other, _Shape) and self.content == other.content
 
 
 @lru_cache(maxsize=64)
-def _cached_bound(key: _ByContent, delta: float, eta: float) -> float | None:
+def _cached_bound(shape: _Shape, delta: float, eta: float) -> float | None:
     from clustered_bandit_gym.theory import instance_lower_bound
 
-    value = float(instance_lower_bound(key.instance, delta, eta))
+    value = float(instance_lower_bound(shape.instance(), delta, eta))
     return value if np.isfinite(value) else None
 
 

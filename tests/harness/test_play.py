@@ -11,6 +11,7 @@ import pytest
 from harness_players import TINY, Duck, Empirical, Fails, Greedy, Remembers, Stepper, Telepath
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.harness.play import _bound, _cached_bound
 from clustered_bandit_gym.harness.seeds import trial_seeds
 
 KEYS = {
@@ -19,6 +20,9 @@ KEYS = {
     "cost_by_phase", "bits_up", "bits_down", "reals_up", "reals_down", "rounds", "suspicious_communication", "n_agents",
     "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma", "bound", "seconds", "version",
 }  # fmt: skip
+
+
+FLAT = {"n_agents": 12, "n_clusters": 4, "n_arms": 9}
 
 
 def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
@@ -193,6 +197,23 @@ def test_bound_is_that_of_the_trial_s_instance_under_the_told_eta() -> None:
     instance = env.unwrapped.draw_instance(trial_seeds(4, 0).instance)
     assert row["bound"] == pytest.approx(cbg.theory.instance_lower_bound(instance, 1e-4, 0.3))
     assert cbg.play(Empirical(), env, seed=4, bound=False)["bound"] is None
+
+
+@pytest.mark.parametrize("rewards", ["gaussian", "bernoulli", "categorical"])
+def test_bound_does_not_depend_on_names(rewards: str) -> None:
+    """The bound is solved for the instance in a standard order of its arms and clusters, which must not change it."""
+    family = cbg.generators.RandomFamily(rewards=rewards)
+    for seed in range(5):
+        instance = family(np.random.default_rng(seed))
+        problem = cbg.Problem.of(instance, 1e-3)
+        assert _bound(instance, problem) == pytest.approx(cbg.theory.instance_lower_bound(instance, 1e-3), rel=1e-9)
+
+
+def test_bound_of_shuffled_instances_is_solved_once() -> None:
+    _cached_bound.cache_clear()
+    rows = [cbg.play(Empirical(1), "ClusteredBAI-PaperFlat-v0", trial=t, env_kwargs=FLAT) for t in range(4)]
+    assert len({row["bound"] for row in rows}) == 1
+    assert _cached_bound.cache_info().misses == 1
 
 
 def test_neither_solve_nor_act() -> None:
