@@ -58,9 +58,7 @@ class Board:
     def load(cls, folder: str | Path, everything: bool = False) -> Board:
         """The board of a store's folder; `everything` shows trials of code that has changed since, too."""
         with Store(folder, create=False) as store:
-            rows = store.rows(everything)
-        rows.sort(key=lambda row: row["trial"])
-        return cls(rows)
+            return cls(store.rows(everything))
 
     @cached_property
     def summary(self) -> pd.DataFrame:

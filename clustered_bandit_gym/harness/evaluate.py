@@ -202,18 +202,16 @@ def _run(
         keys: dict[Task, Key] = {}
         if store is not None:
             mode = " stepwise" if stepwise else ""
-            for p, (label, player) in enumerate(players):
-                spec = policy_spec(player) + mode
-                for c, env_key in enumerate(env_keys):
-                    place = (env_key, spec, versions(), str(int(seed)))
-                    store.announce(label, *place)
-                    keys |= {Task(c, p, t): Key(*place, t) for t in range(int(trials))}
-                    kept = store.get(*place)
-                    rows |= {
-                        Task(c, p, t): row | {"policy": label}
-                        for t, row in kept.items()
-                        if t < trials and row["outcome"] != "error"
-                    }
+            specs = [policy_spec(player) + mode for _, player in players]
+            for (c, env_key), (p, (label, _)) in itertools.product(enumerate(env_keys), enumerate(players)):
+                place = (env_key, specs[p], versions(), str(int(seed)))
+                store.announce(label, *place)
+                keys |= {Task(c, p, t): Key(*place, t) for t in range(int(trials))}
+                rows |= {
+                    Task(c, p, t): row | {"policy": label}
+                    for t, row in store.get(*place).items()
+                    if t < trials and row["outcome"] != "error"
+                }
         interrupted = _play_all(
             work, [task for task in tasks if task not in rows], rows, keys, store, n_jobs, backend, address, progress
         )

@@ -95,14 +95,14 @@ class Store:
         return {trial: json.loads(text) for trial, text in found}
 
     def rows(self, everything: bool = False) -> list[Row]:
-        """All rows, in the order in which they were first kept, each under its policy's name at the last run.
+        """All rows, in the order of environments, policies and trials, each under its policy's name at the last run.
 
         Rows of code that has changed since are left out, unless `everything` asks for them: they then go by the name
         they had, with a mark.
         """
         found = self._db.execute(
             "SELECT trials.row, current.label FROM trials LEFT JOIN current USING (env, policy, versions, seed) "
-            "ORDER BY number"
+            "ORDER BY current.rowid, trial, number"
         )
         rows = []
         for text, label in found:
