@@ -32,6 +32,7 @@ _LAZY = {
     "DiscreteActions": "clustered_bandit_gym.wrappers:DiscreteActions",
     "testing": "clustered_bandit_gym.testing",
     "datasets": "clustered_bandit_gym.datasets",
+    "env": "clustered_bandit_gym.env",
     "generators": "clustered_bandit_gym.generators",
     "policies": "clustered_bandit_gym.policies",
     "theory": "clustered_bandit_gym.theory",

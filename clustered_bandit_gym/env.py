@@ -58,6 +58,8 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
     ## Observation Space
     `Dict(pulls=Box (N, K) int64, means=Box (N, K) float64)`: how often each arm was pulled at each agent, and the
     average of its rewards, 0 where there is none: what the *learner* has seen. Both are fresh copies at every step.
+    With very many agents these spaces are huge; they are built when first asked for, so `gym.make(...,
+    disable_env_checker=True)` and `new_federation` do without them.
 
     ## Rewards
     `-pull_cost` for a pull, `-error_penalty` times the number of wrong agents at the stop. The defaults 0.001 and 1
@@ -88,7 +90,8 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
     | `best_arms` | (N,) the truth |
 
     A truncated episode recommends nothing: `correct` is False, no agent is right and none is wrong. Nothing of the
-    truth shows before the end.
+    truth shows before the end. (`max_episode_steps` of `gym.make` is a wrapper that the game knows nothing of: where it
+    truncates, `info` has no outcome. Use `max_pulls`.)
 
     ## Arguments
     ```python

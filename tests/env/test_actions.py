@@ -42,8 +42,13 @@ legal = st.one_of(
     st.tuples(st.just(cbg.PULL), st.tuples(st.integers(0, N - 1), st.integers(0, K - 1))),
     st.tuples(st.just(cbg.STOP), st.lists(st.integers(0, K - 1), min_size=N, max_size=N)),
 )
+nearly = st.one_of(
+    st.tuples(st.just(cbg.PULL), st.tuples(st.integers(-1, N), st.integers(-1, K))),
+    st.tuples(st.just(cbg.STOP), st.lists(st.integers(-1, K), min_size=N - 1, max_size=N + 1)),
+)
 anything = st.one_of(
     legal,
+    nearly,
     st.tuples(scalars, lists),
     st.tuples(st.sampled_from([0, 1]), lists),
     st.lists(st.one_of(scalars, lists), max_size=3),
@@ -123,6 +128,9 @@ def test_samples_of_the_space_are_legal() -> None:
     ("action", "message"),
     [
         ((0, (3, 0)), "agent 3 is out of range: agents run from 0 to 2"),
+        ((0, (-1, 0)), "agent -1 is out of range"),
+        ((0, (0, -1)), "arm -1 is out of range"),
+        ((1, [0, -1, 0]), "arm -1 is out of range"),
         ((0, (0, 4)), "arm 4 is out of range: arms run from 0 to 3"),
         ((0, (0, 1.0)), r"the arm must be a whole number, got 1\.0 \(float\)"),
         ((0, (True, 1)), r"the agent must be a whole number, got True \(bool\)"),

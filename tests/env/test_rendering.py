@@ -47,6 +47,11 @@ def test_frame_shows_leaders_and_then_the_verdict() -> None:
     assert after.shape == before.shape == (640, 1120, 3)
     assert pixels(after, AMBER) == 0
     assert pixels(after, GREEN) > pixels(after, RED) > 0
+    env.reset(seed=0)
+    env.step((cbg.STOP, [0, 1, 1, 0]))
+    right = env.render()
+    assert pixels(right, GREEN) > 0
+    assert pixels(right, RED) == 0
 
 
 def test_truth_is_not_drawn_before_the_end() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -13,6 +14,11 @@ import clustered_bandit_gym as cbg  # noqa: F401 (registers the environments)
 
 pytest.importorskip("stable_baselines3")
 SMALL: dict[str, Any] = {"policy_kwargs": {"net_arch": [8]}, "seed": 0, "device": "cpu"}
+
+
+@pytest.fixture(autouse=True)
+def logs_go_to_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SB3_LOGDIR", str(tmp_path))
 
 
 def flat() -> gym.Env[Any, Any]:

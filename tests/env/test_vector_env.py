@@ -85,15 +85,15 @@ def test_time_limit_equals_the_wrapper() -> None:
 def test_equals_single_environments() -> None:
     """Sub-environment i is the single environment seeded with s + i, also when rewards come from mixed models."""
     models = [cbg.Gaussian(0.5), cbg.Bernoulli(), cbg.Gaussian(2.0)]
-    laws = np.random.default_rng(3).dirichlet(np.ones(4), (2, 3))
-    other = cbg.Categorical([0.0, 0.2, 0.5, 1.0], laws)
 
     def mixed(rng: np.random.Generator) -> cbg.Instance:
-        kind = int(rng.integers(4))
-        clusters = rng.integers(2, size=4)
+        """Four laws, one to three clusters, supports of two to five values: no sub-environment keeps its shapes."""
+        kind, m, size = (int(rng.integers(low, high)) for low, high in ((0, 4), (1, 4), (2, 6)))
+        clusters = rng.integers(m, size=4)
         if kind == 3:
-            return cbg.Instance(None, clusters, other, allow_overlap=True)
-        return cbg.Instance(rng.random((2, 3)), clusters, models[kind], allow_overlap=True)
+            law = cbg.Categorical(np.linspace(0, 1, size), rng.dirichlet(np.ones(size), (m, 3)))
+            return cbg.Instance(None, clusters, law, allow_overlap=True)
+        return cbg.Instance(rng.random((m, 3)), clusters, models[kind], allow_overlap=True)
 
     envs = cbg.ClusteredBAIVectorEnv(num_envs=6, generator=mixed)
     single = [cbg.DiscreteActions(cbg.ClusteredBAIEnv(generator=mixed)) for _ in range(6)]
@@ -101,7 +101,7 @@ def test_equals_single_environments() -> None:
     for i, env in enumerate(single):
         env.reset(seed=11 + i)
     over = np.zeros(6, dtype=bool)
-    for action in scripted(np.random.default_rng(5), 6, 13, 400):
+    for action in scripted(np.random.default_rng(5), 6, 13, 600):
         obs, rewards, terminated, _, infos = envs.step(action)
         for i, env in enumerate(single):
             if over[i]:
