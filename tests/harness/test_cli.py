@@ -156,6 +156,11 @@ def test_bounds() -> None:
     assert "M = 3, K = 10" in text
 
 
+def test_audit_fails_with_exit_code_1() -> None:
+    text = call("audit", "random", "--quick", "--quiet", code=cli.FAILED)
+    assert "FAIL" in text
+
+
 def test_help_of_every_command() -> None:
     text = call("--help")
     for name in ("list", "compare", "audit", "show", "bounds", "reproduce", "train", "report", "demo"):
@@ -204,3 +209,6 @@ def test_demo(tmp_path: Path) -> None:
     assert text.count("PASS") >= 4
     assert (tmp_path / "pulls.png").stat().st_size > 5000
     assert "pulls.png" in text
+    assert "bai-cl++" in (tmp_path / "report.html").read_text()
+    assert call("report", tmp_path, "-o", tmp_path / "again.html")
+    assert (tmp_path / "again.html").stat().st_size > 10_000
