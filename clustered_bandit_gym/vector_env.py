@@ -33,6 +33,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
     Actions are (num_envs,) integers: `agent * K + arm` pulls, `N * K` stops and recommends each agent's empirical best.
     Observations are `pulls` and `means`, (num_envs, N, K). `info["sample"]` (num_envs,) holds the rewards drawn; at the
     end of an episode `info` has the keys of the single environment. All come with Gymnasium's masks (`_sample`, ...).
+    Set `envs.recommendations` to (num_envs, N) arms before a step and stops in that step recommend those.
 
     Each sub-environment has streams of its own: `reset(seed=s)` seeds number i with s + i, as `SyncVectorEnv` does. It
     draws its own instances.
@@ -160,6 +161,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         if self._instances[0] is None:
             raise ResetNeeded("Cannot call envs.step() before calling envs.reset()")
         actions = self._checked(actions)
+        self._check_recommendations()
         reset = self._all[self._done] if self._waiting else self._all[:0]
         if reset.size and self.autoreset_mode is AutoresetMode.DISABLED:
             raise ResetNeeded(f"Sub-environments {reset.tolist()} have ended: reset them first (options reset_mask)")
@@ -188,6 +190,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         self._done = done
         if self._waiting:
             infos = self._end(terminated, done, rewards, infos)
+        self.recommendations = None
         return self._observation(), rewards, terminated, truncated, infos
 
     def _pull(self, which: Ints, actions: Ints) -> Floats:
@@ -263,6 +266,18 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
                 f"action {bad} is out of range: agent * {self._game.n_arms} + arm pulls, {self._stop} stops"
             )
         return array.astype(np.int64, copy=False)
+
+    def _check_recommendations(self) -> None:
+        if self.recommendations is None:
+            return
+        arms = np.asarray(self.recommendations)
+        shape = (self.num_envs, self._game.n_agents)
+        if arms.shape != shape or arms.dtype.kind not in "iu":
+            raise ValueError(f"recommendations are integers of shape {shape}, got {arms.dtype} of shape {arms.shape}")
+        if arms.min() < 0 or arms.max() >= self._game.n_arms:
+            raise ValueError(
+                f"recommended arms run from 0 to {self._game.n_arms - 1}, got {arms.min()} to {arms.max()}"
+            )
 
     def _observation(self) -> Obs:
         return {"means": self._means.copy(), "pulls": self._pulls.copy()}

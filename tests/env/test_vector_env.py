@@ -197,6 +197,22 @@ def test_reset_options_choose_the_game() -> None:
         envs.reset(seed=[1, 2, 3])
 
 
+def test_recommendations_of_the_learners_own() -> None:
+    """They hold for the stops of one step; bad ones are refused and change nothing."""
+    envs = cbg.ClusteredBAIVectorEnv(num_envs=2, instance=cbg.Instance(np.eye(2), [0, 1, 1]), error_penalty=2.0)
+    envs.reset(seed=0)
+    for arms, message in (([[0, 1, 1]], "shape"), (np.zeros((2, 3)), "float64"), ([[0, 1, 2]] * 2, "from 0 to 1")):
+        envs.recommendations = np.asarray(arms)
+        with pytest.raises(ValueError, match=message):
+            envs.step(np.array([6, 6]))
+    envs.recommendations = np.array([[0, 1, 1], [1, 0, 1]])
+    _, rewards, terminated, _, infos = envs.step(np.array([6, 6]))
+    assert terminated.all()
+    assert rewards.tolist() == [0.0, -4.0]
+    assert infos["wrong_agents"].tolist() == [0, 2]
+    assert envs.recommendations is None
+
+
 def test_pickle_mid_episode() -> None:
     envs = gym.make_vec(ID, num_envs=4, generator="tiny", max_pulls=20)
     envs.reset(seed=0)
