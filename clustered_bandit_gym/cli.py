@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -313,7 +314,7 @@ def train(
     """
     from dataclasses import fields
 
-    from clustered_bandit_gym.policies.training import TrainSettings
+    from clustered_bandit_gym.policies.training import TrainSettings, shortened
     from clustered_bandit_gym.policies.training import evaluate as run_evaluate
     from clustered_bandit_gym.policies.training import train as run_train
 
@@ -325,6 +326,8 @@ def train(
     if twice := sorted(set(own) & {"env", "env_kwargs", "algo", "steps", "n_envs", "seed"}):
         raise ValueError(f"{', '.join(twice)} has an option or argument of its own")
     settings = TrainSettings(env=env, env_kwargs=given, algo=algo, steps=steps, n_envs=n_envs, seed=seed, **own)
+    if os.environ.get("CLUSTERED_BANDIT_QUICK"):
+        settings, trials = shortened(settings), min(trials, 50)
     run_train(settings, out, overwrite=overwrite, progress=not quiet)
     if trials:
         typer.echo(run_evaluate(out, trials))

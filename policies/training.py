@@ -16,7 +16,7 @@ import io
 import json
 import os
 import zipfile
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,11 @@ class TrainSettings:
         """Settings of the environment in training."""
         own = {"pull_cost": self.pull_cost, "error_penalty": self.error_penalty, "max_pulls": self.max_pulls}
         return {**self.env_kwargs, **own}
+
+
+def shortened(settings: TrainSettings) -> TrainSettings:
+    """The same run in a few seconds, to see that everything works: what CLUSTERED_BANDIT_QUICK=1 asks for."""
+    return replace(settings, steps=min(settings.steps, 4000), n_envs=16, evaluations=2, validation_trials=20)
 
 
 @dataclass

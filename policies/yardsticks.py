@@ -235,10 +235,16 @@ def _ratio(name: str, curve: Curve, weights: Floats, pulls: Floats, errors: Floa
 def pulls_at_error(pulls: Floats, errors: Floats, goals: Floats, floor: float) -> Floats:
     """Pulls (B,) at which curves (B, S) reach the error rates `goals` (B,), interpolated between settings.
 
-    Linear in pulls against log error, since error falls about exponentially. Errors below `floor` (half an error in
-    all trials) count as `floor`, and a curve that does not come down to its goal gives its last pulls: both favour the
-    yardstick.
+    Linear in pulls against log error, since error falls about exponentially; the first setting counts that comes down
+    to the goal. Errors below `floor` (half an error in all trials) count as `floor`, and a curve that does not come
+    down to its goal gives its last pulls: both favour the yardstick.
     """
-    falling = np.log(np.maximum(np.minimum.accumulate(errors, axis=1), floor))
+    log_errors = np.log(np.maximum(np.minimum.accumulate(errors, axis=1), floor))
     wanted = np.log(np.maximum(goals, floor))
-    return np.array([np.interp(-w, -row, cost) for w, row, cost in zip(wanted, falling, pulls, strict=True)])
+    rows = np.arange(len(wanted))
+    reached = log_errors <= wanted[:, None]
+    after = np.where(reached.any(axis=1), reached.argmax(axis=1), errors.shape[1] - 1)
+    before = np.maximum(after - 1, 0)
+    high, low = log_errors[rows, before], log_errors[rows, after]
+    share = np.divide(high - wanted, high - low, out=np.ones_like(wanted), where=high > low).clip(0, 1)
+    return pulls[rows, before] + share * (pulls[rows, after] - pulls[rows, before])

@@ -74,6 +74,11 @@ def test_pulls_at_error_interpolates_in_log_error() -> None:
     found = [pulls_at_error(pulls, errors, np.array([goal]), floor=1e-3)[0] for goal in (0.1, 0.0316227766, 0.01, 0.0)]
     np.testing.assert_allclose(found, [10, 15, 20, 30], rtol=1e-6)
     assert pulls_at_error(pulls, errors, np.array([0.5]), floor=1e-3)[0] == 10
+    # No error at all counts as half an error, and the first setting without errors is where the yardstick is there.
+    flat = np.array([[0.1, 0.0, 0.0, 0.0]])
+    assert pulls_at_error(np.array([[10.0, 20.0, 30.0, 40.0]]), flat, np.array([0.0]), floor=1e-3)[0] == 20
+    # A curve that never comes down that far.
+    assert pulls_at_error(pulls, np.array([[0.3, 0.2, 0.1]]), np.array([0.01]), floor=1e-3)[0] == 30
 
 
 def test_ratio_of_the_yardstick_with_itself_is_one() -> None:
