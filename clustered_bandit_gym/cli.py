@@ -83,6 +83,11 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 Envs = Annotated[list[str] | None, typer.Argument(metavar="ENV...", help=f"Environments; default {DEFAULT_ENV}.")]
+def few(trials: int, at_most: int = 3) -> int:
+    """The trials to play: those asked for, or a handful where CLUSTERED_BANDIT_QUICK is set, to try a command out."""
+    return min(trials, at_most) if os.environ.get("CLUSTERED_BANDIT_QUICK") else trials
+
+
 Policies = Annotated[
     list[str] | None,
     typer.Option(
@@ -171,7 +176,7 @@ def compare(
     board = sweep(
         policies or FOUR,
         envs or [DEFAULT_ENV],
-        trials=trials,
+        trials=few(trials),
         seed=seed,
         n_jobs=jobs,
         out=out,
@@ -278,7 +283,7 @@ def reproduce(
 
     progress = not quiet and sys.stderr.isatty()
     run_reproduce(
-        figures or ["all"], trials, out, seed=seed, n_jobs=jobs, data=data, progress=progress, console=_console()
+        figures or ["all"], few(trials), out, seed=seed, n_jobs=jobs, data=data, progress=progress, console=_console()
     )
 
 
@@ -327,7 +332,7 @@ def train(
         raise ValueError(f"{', '.join(twice)} has an option or argument of its own")
     settings = TrainSettings(env=env, env_kwargs=given, algo=algo, steps=steps, n_envs=n_envs, seed=seed, **own)
     if os.environ.get("CLUSTERED_BANDIT_QUICK"):
-        settings, trials = shortened(settings), min(trials, 50)
+        settings, trials = shortened(settings), few(trials, 50)
     run_train(settings, out, overwrite=overwrite, progress=not quiet)
     if trials:
         typer.echo(run_evaluate(out, trials))
