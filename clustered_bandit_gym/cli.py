@@ -82,12 +82,12 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return register
 
 
-Envs = Annotated[list[str] | None, typer.Argument(metavar="ENV...", help=f"Environments; default {DEFAULT_ENV}.")]
 def few(trials: int, at_most: int = 3) -> int:
     """The trials to play: those asked for, or a handful where CLUSTERED_BANDIT_QUICK is set, to try a command out."""
     return min(trials, at_most) if os.environ.get("CLUSTERED_BANDIT_QUICK") else trials
 
 
+Envs = Annotated[list[str] | None, typer.Argument(metavar="ENV...", help=f"Environments; default {DEFAULT_ENV}.")]
 Policies = Annotated[
     list[str] | None,
     typer.Option(
