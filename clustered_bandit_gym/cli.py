@@ -260,7 +260,7 @@ def bounds(
     console = _console()
     console.print(head, highlight=False)
     for table in found:
-        console.print(to_rich(table))
+        console.print(to_rich(table, console.width))
 
 
 @command("reproduce")
@@ -426,11 +426,11 @@ def _value(text: str) -> Any:
 
 
 def _console() -> Any:
-    """The terminal, or 120 columns where there is none or it is too narrow for a board."""
+    """The terminal, or 120 columns where there is none."""
     from rich.console import Console
 
     console = Console()
-    return console if console.is_terminal and console.width >= 100 else Console(width=120)
+    return console if console.is_terminal else Console(width=120)
 
 
 def _check_format(output: str) -> None:

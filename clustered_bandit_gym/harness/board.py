@@ -115,7 +115,7 @@ class Board:
         console = console or Console()
         console.print(Text(self.title, style="bold"))
         for table in self.tables:
-            console.print(tables.to_rich(table))
+            console.print(tables.to_rich(table, console.width))
         for note in self.notes:
             console.print(Text(f"• {note}"))
 

@@ -23,8 +23,8 @@ _TEXT = {"policy", "verdict", "env", "what"}
 _DASH = "–"
 
 
-def number(value: Any, mark: str = "") -> str:
-    """A figure for people: 3 significant digits, powers of ten from a million on."""
+def number(value: Any, mark: str = "", digits: int = 3) -> str:
+    """A figure for people: whole numbers below 100,000 in full, else `digits` significant ones."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return _DASH
     value = float(value)
@@ -33,15 +33,17 @@ def number(value: Any, mark: str = "") -> str:
     if abs(whole) < 100_000 and (value == whole or abs(value) >= 999.5):
         text = f"{whole:,}"
     elif 0.001 <= abs(value) < 1000:
-        text = f"{value:#.3g}".rstrip(".")
+        text = f"{value:#.{digits}g}".rstrip(".")
     else:
-        digits, _, power = f"{value:.2e}".partition("e")
-        text = f"{digits}e{int(power)}"
+        front, _, power = f"{value:.{digits - 1}e}".partition("e")
+        text = f"{front}e{int(power)}"
     return mark + text
 
 
-def interval(low: float, high: float) -> str:
-    return _DASH if math.isnan(low) or math.isnan(high) else f"[{number(low)}, {number(high)}]"
+def interval(low: float, high: float, digits: int = 3) -> str:
+    if math.isnan(low) or math.isnan(high):
+        return _DASH
+    return f"[{number(low, digits=digits)}, {number(high, digits=digits)}]"
 
 
 def with_spread(mean: float, high: float, mark: str) -> str:
@@ -68,7 +70,7 @@ def layout(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
                 *place,
                 f"{row['errors']}/{row['trials']}",
                 str(row["unfinished"]),
-                interval(row["error_low"], row["error_high"]),
+                interval(row["error_low"], row["error_high"], digits=2),
                 str(row["verdict"]),
                 with_spread(row["pulls_mean"], row["pulls_high"], mark),
                 number(row["pulls_median"], mark),
@@ -202,38 +204,55 @@ def to_html(table: Table) -> str:
 _COLOURS = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
 
 
-def to_rich(table: Table) -> Any:
-    """Something for `rich.console.Console.print`. Varied settings become headings between the rows, since they
-    would not fit beside them."""
+#: Longest name that stands on one line in a terminal.
+_NAME = 28
+
+
+def to_rich(table: Table, width: int = 120) -> Any:
+    """Something for `rich.console.Console.print` at `width` columns.
+
+    Varied settings become headings between the rows. Columns that do not fit go to a second table below: a figure
+    without its last digits is a wrong figure.
+    """
     from rich import box
     from rich.console import Group
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    heads = table.heads[table.places :]
-    widths = [max(map(len, column)) for column in zip(heads, *(row[table.places :] for row in table.rows), strict=True)]
+    start = table.places
+    widths = [max(map(len, column)) for column in zip(table.heads, *table.rows, strict=True)]
+    widths[start] = min(widths[start], _NAME)
     parts: list[Any] = []
-    before: list[str] | None = None
-    for row in table.rows:
-        place, cells = row[: table.places], row[table.places :]
-        if place != before:
-            view = RichTable(box=box.SIMPLE_HEAD, show_header=before is None, pad_edge=False, padding=(0, 1, 0, 0))
-            for head, width in zip(heads, widths, strict=True):
-                # Only names may be broken over lines: a figure without its last digits is a wrong figure.
-                side: Any = "left" if _is_text(head) else "right"
-                if head == "policy":
-                    view.add_column(Text(head), justify=side, min_width=min(width, 24), overflow="fold")
+    for number_, columns in enumerate(_packs(widths, start, width)):
+        before: list[str] | None = None
+        for row in table.rows:
+            place = row[:start]
+            if place != before:
+                where = ", ".join(f"{name} = {value}" for name, value in zip(table.heads[:start], place, strict=True))
+                if before is None:
+                    title = table.title + (" (continued)" if number_ else "")
+                    parts.append(Text(f"{title}: {where}" if where else title, style="bold"))
                 else:
-                    view.add_column(Text(head), justify=side, min_width=width, no_wrap=True)
-            names = table.heads[: table.places]
-            where = ", ".join(f"{name} = {value}" for name, value in zip(names, place, strict=True))
-            if where and before is not None:
-                parts.append(Text(where, style="italic"))
-            elif where:
-                parts.append(Text(f"{table.title}: {where}", style="bold"))
-            else:
-                parts.append(Text(table.title, style="bold"))
-            parts.append(view)
-            before = place
-        view.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in cells))
+                    parts.append(Text(where, style="italic"))
+                view = RichTable(box=box.SIMPLE_HEAD, show_header=before is None, pad_edge=False, padding=(0, 1, 0, 0))
+                for i in columns:
+                    side: Any = "left" if _is_text(table.heads[i]) else "right"
+                    view.add_column(Text(table.heads[i]), justify=side, width=widths[i], overflow="fold")
+                parts.append(view)
+                before = place
+            view.add_row(*(Text(row[i], style=_COLOURS.get(row[i], "")) for i in columns))
     return Group(*parts)
+
+
+def _packs(widths: list[int], start: int, width: int) -> list[list[int]]:
+    """Columns from `start` on in groups that fit `width`, each led by column `start`."""
+    gap = 2
+    packs: list[list[int]] = []
+    room = 0
+    for i in range(start + 1, len(widths)):
+        if not packs or widths[i] + gap > room:
+            packs.append([start])
+            room = width - widths[start] - gap
+        packs[-1].append(i)
+        room -= widths[i] + gap
+    return packs

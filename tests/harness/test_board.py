@@ -57,6 +57,21 @@ def test_printed_board_fits_and_says_what_matters(small: cbg.Board, swept: cbg.B
     assert "env = ClusteredBAI-Tiny-v0, n_agents = 8" in str(swept)
 
 
+def test_wide_figures_and_long_names_are_not_cut() -> None:
+    name = "bai-cl++:confidence=certified,engine=mixture,verify=agent"
+    naive = rows("naive", [3.3e11 * (1 + t % 7) for t in range(10_000)])
+    own = rows(name, [1.2e9 * (1 + t % 5) for t in range(10_000)], ["wrong"] * 17 + ["solved"] * 9983)
+    board = cbg.Board(naive + own)
+    for width in (60, 80, 110, 120, 200):
+        text = board.to_text(width)
+        lines = text.splitlines()
+        assert max(map(len, lines)) <= width
+        assert "…" not in text
+        shown = {cell for table in board.tables for cell in table.rows[0][1:]}  # of naive, which has a short name
+        found = {word for line in lines if line.startswith(" naive") for word in line.split("  ")}
+        assert {cell for cell in shown if cell} <= {word.strip() for word in found}, width
+
+
 def test_unfinished_means_are_printed_as_lower_bounds(swept: cbg.Board) -> None:
     greedy = [line for line in str(swept).splitlines() if "Greedy" in line]
     assert greedy
