@@ -166,9 +166,9 @@ def cl_bai_terms(instance: Instance, delta: float, eta: float | None = None, sig
 
 
 def bai_cl_gamma(n_clusters: int, delta: float) -> float:
-    """γ of BAI-Cl's first phase: δ·ln(M/(M−1))/ln(3M/δ), as printed (Algorithm 3); δ for a single cluster."""
+    """γ of BAI-Cl's first phase: δ·ln(M/(M−1))/ln(3M/δ), as printed (Algorithm 3); δ/3 for a single cluster."""
     if n_clusters == 1:
-        return delta
+        return delta / 3
     return delta * math.log(n_clusters / (n_clusters - 1)) / math.log(3 * n_clusters / delta)
 
 

@@ -73,6 +73,7 @@ class BAICl(Policy):
             means: for each arm of S, what its first agent reported of it (`_describe`); NaN if nothing.
         """
         p = federation.problem
+        n_clusters, eta = require(self.name, p, "n_clusters", "eta")
         all_arms = np.arange(p.n_arms)
         engine = get_engine(self.engine)
         best = np.full(p.n_agents, -1)
@@ -83,7 +84,7 @@ class BAICl(Policy):
         gamma = 0.0
 
         def find(block: Block, known_there: np.ndarray) -> Sequence[Payload]:
-            active, estimates = engine(block, all_arms, gamma, precision=p.eta)
+            active, estimates = engine(block, all_arms, gamma, precision=eta)
             shared = np.flatnonzero(active[0] & known_there[0])
             if shared.size:
                 return (ArmIndex([shared[estimates[0, shared].argmax()]], among=p.n_arms),)
@@ -92,12 +93,12 @@ class BAICl(Policy):
             arm = own[last[0].argmax()]
             return (ArmIndex([arm], among=p.n_arms), *self._describe(block, arm))
 
-        while n_known < p.n_clusters and drawn < p.n_agents:
+        while n_known < n_clusters and drawn < p.n_agents:
             agent = order[drawn]
             drawn += 1
             gamma = self._draw_budget(p, drawn)
             # The set is copied: what has been sent must not change in the agent's hands.
-            arm, *report = federation.local([agent], find, down=ArmSet(known.copy(), at_most=p.n_clusters))
+            arm, *report = federation.local([agent], find, down=ArmSet(known.copy(), at_most=n_clusters))
             best[agent] = arm[0]
             if not known[arm[0]]:
                 known[arm[0]] = True

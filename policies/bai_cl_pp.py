@@ -10,7 +10,7 @@ from clustered_bandit_gym.federation import MAX_TIMES, Block, BudgetExceeded, Fe
 from clustered_bandit_gym.ledger import ArmIndex, ArmSet, Flag, Payload, Reals
 from clustered_bandit_gym.policies.bai_cl import BAICl, members
 from clustered_bandit_gym.policies.elimination import eliminate, separating_rounds
-from clustered_bandit_gym.policies.told import check_choice
+from clustered_bandit_gym.policies.told import check_choice, require
 from clustered_bandit_gym.rewards import Floats, Ints
 
 #: Tries of SE-hat before it gives up: 10^-k leaves the range of float64 soon after.
@@ -59,12 +59,13 @@ class BAIClPlusPlus(BAICl):
 
     def _describe(self, block: Block, arm: int) -> tuple[Payload, ...]:
         p = block.problem
-        assert p.n_clusters is not None
-        times = check_size(math.log(12 * p.n_clusters / p.delta), p.eta1, p.sigma)
+        n_clusters, eta1 = require(self.name, p, "n_clusters", "eta1")
+        times = check_size(math.log(12 * n_clusters / p.delta), eta1, p.sigma)
         return (Reals(block.pull(np.array([0]), np.array([arm]), times)),)
 
     def _assign(self, federation: Federation, rest: Ints, known: Ints, means: Floats) -> Ints:
         p = federation.problem
+        (eta1,) = require(self.name, p, "eta1")
         known_set = ArmSet(members(known, p.n_arms), at_most=p.n_clusters)
 
         def all_tries(block: Block, _: np.ndarray, stored: Floats) -> ArmIndex:
@@ -72,7 +73,7 @@ class BAIClPlusPlus(BAICl):
             waiting = np.arange(len(block))
             for k in range(1, MAX_TRIES + 1):
                 place, averages = _guess(block.part(waiting), known, k)
-                passed = np.abs(averages - stored[waiting, place]) < p.eta1 / 2
+                passed = np.abs(averages - stored[waiting, place]) < eta1 / 2
                 best[waiting[passed]] = known[place[passed]]
                 waiting = waiting[~passed]
                 if not waiting.size:
@@ -80,8 +81,8 @@ class BAIClPlusPlus(BAICl):
             raise _given_up(waiting.size)
 
         if self.verify == "agent":
-            down = (known_set, Reals(means, shared=True))
-            return federation.local(rest, all_tries, down, n_arms=known.size)
+            both = (known_set, Reals(means, shared=True))
+            return federation.local(rest, all_tries, down=both, n_arms=known.size)
 
         stored_mean = np.full(p.n_arms, np.nan)
         stored_mean[known] = means
@@ -93,9 +94,9 @@ class BAIClPlusPlus(BAICl):
                 place, averages = _guess(block, known, k)
                 return ArmIndex(known[place], among=known), Reals(averages)
 
-            down = known_set if k == 1 else ()
-            arms, averages = federation.local(rest[waiting], one_try, down, n_arms=known.size)
-            passed = np.abs(averages - stored_mean[arms]) < p.eta1 / 2
+            first = (known_set,) if k == 1 else ()
+            arms, averages = federation.local(rest[waiting], one_try, down=first, n_arms=known.size)
+            passed = np.abs(averages - stored_mean[arms]) < eta1 / 2
             # One bit to each: done, or try again.
             federation.local(rest[waiting], lambda block, verdict: None, down=Flag(passed), n_arms=1)
             best[waiting[passed]] = arms[passed]
@@ -108,18 +109,18 @@ class BAIClPlusPlus(BAICl):
 def _guess(block: Block, known: Ints, k: int) -> tuple[Ints, Floats]:
     """The k-th try of SE-hat (Algorithm 4, lines 3 and 4): each agent's candidate, as a place in S, and its average."""
     p = block.problem
-    active, estimates = eliminate(block, known, 10.0**-k, separating_rounds(p.eta))
+    eta, eta1 = require(BAIClPlusPlus.name, p, "eta", "eta1")
+    active, estimates = eliminate(block, known, 10.0**-k, separating_rounds(eta))
     place = active.argmax(axis=1)
     if np.count_nonzero(active) > len(block):
         place = np.where(active, estimates, -np.inf).argmax(axis=1)
     gamma = p.delta / (6 * p.n_agents)
-    times = check_size(math.log(4 * k * k / gamma), p.eta1, p.sigma)
+    times = check_size(math.log(4 * k * k / gamma), eta1, p.sigma)
     return place, block.pull(np.arange(len(block)), known[place], times)
 
 
-def check_size(log_term: float, eta1: float | None, sigma: float) -> int:
+def check_size(log_term: float, eta1: float, sigma: float) -> int:
     """⌈32σ²·log_term/η1²⌉, at least 1: an average this long is within η1/4 of its mean but for 2·exp(−log_term)."""
-    assert eta1 is not None
     size = max(1.0, np.ceil(32 * sigma**2 * log_term / eta1**2))
     if size > MAX_TIMES:
         raise BudgetExceeded(f"checking an arm with eta1 = {eta1:.3g} takes {size:.3g} pulls, more than can be counted")

@@ -204,7 +204,7 @@ def test_theorem_terms_by_hand() -> None:
     assert terms.total == terms.first + terms.second
     gamma = delta * log(2) / log(6 / delta)
     assert theory.bai_cl_gamma(2, delta) == pytest.approx(gamma)
-    assert theory.bai_cl_gamma(1, delta) == delta
+    assert theory.bai_cl_gamma(1, delta) == delta / 3
     discovery = m * k * gap**-2 * (log(k) + log(1 / gamma) + log(2))
     discovery += m * log(6 / delta) * k * eta**-2 * (log(k) + log(1 / gamma))
     terms = theory.bai_cl_terms(instance, delta, eta)
