@@ -10,7 +10,13 @@ from clustered_bandit_gym.policies.structured_representatives import Representat
 from clustered_bandit_gym.rewards import Floats, Ints
 
 #: A batch adds at most this share to the pulls of an arm, and at least the second: few steps, little overshoot.
-GROWTH, LEAST = 0.15, 0.03
+GROWTH, LEAST = 0.5, 0.08
+#: Of the pulls that a task is expected to need still, a batch makes this part.
+PART = 0.6
+#: Evidence that mixing costs, roughly: for estimates of pulls only.
+SLACK = 4.5
+#: A task waits while another needs fewer than its pulls divided by this.
+URGENT = 10.0
 #: First pulls of every arm.
 START = 8
 
@@ -32,9 +38,10 @@ class BestArms:
         alpha = budgets.beaten()
         self.scales = Scales.around(2 * nats(alpha) / scale**2, alpha)
 
-    def _levels(self, level: str) -> Floats:
-        budget = getattr(self.reps.budgets, level)
-        return np.array([nats(budget(int(number))) for number in self.reps.number])
+    def _set_levels(self) -> None:
+        budgets, numbers = self.reps.budgets, self.reps.number.tolist()
+        self.level_beaten: Floats = np.array([nats(budgets.beaten(number)) for number in numbers])
+        self.level_close: Floats = np.array([nats(budgets.close(number)) for number in numbers])
 
     def eliminate(self) -> None:
         """Apply (a) and (b) to what was drawn so far."""
@@ -44,7 +51,7 @@ class BestArms:
         top = reps.mean[rows, leader][:, None]
         n_top = reps.n[rows, leader][:, None]
         evidence = self.scales.pair_evidence(top - reps.mean, n_top, np.maximum(reps.n, 1e-9))
-        beaten = (evidence >= self._levels("beaten")[:, None]) & (reps.mean < top)
+        beaten = (evidence >= self.level_beaten[:, None]) & (reps.mean < top)
         reps.live &= ~beaten
         if self.eta is not None and len(reps) > 1:
             close = self.close(leader)
@@ -59,10 +66,9 @@ class BestArms:
         assert self.eta is not None
         reps = self.reps
         rows = np.arange(len(reps))
-        level = self._levels("close")
         top, n_top = reps.mean[rows, leader][:, None], reps.n[rows, leader][:, None]
         first = self.scales.pair_evidence(top - reps.mean - self.eta, n_top, np.maximum(reps.n, 1e-9))
-        hopeful = (first >= level[:, None]) & (top - reps.mean < self.eta)
+        hopeful = (first >= self.level_close[:, None]) & (top - reps.mean < self.eta)
         hopeful[rows, leader] = True
         y, k = np.nonzero(hopeful)
         blocked = self.blockers(y, k)
@@ -74,7 +80,7 @@ class BestArms:
         """(n, K) live arms of representative y that may still be η better than arm k there."""
         assert self.eta is not None
         reps = self.reps
-        level = self._levels("close")[y][:, None]
+        level = self.level_close[y][:, None]
         difference = reps.mean[y] - reps.mean[y, k][:, None] - self.eta
         evidence = self.scales.pair_evidence(difference, np.maximum(reps.n[y], 1e-9), reps.n[y, k][:, None])
         open_ = reps.live[y] & ~((evidence >= level) & (difference < 0))
@@ -82,54 +88,72 @@ class BestArms:
         return open_
 
     def plan(self) -> Floats:
-        """(R, K) pulls to make next; zero where nothing is needed."""
+        """(R, K) pulls to make next; zero where nothing is needed.
+
+        Every arm of a live set with several arms is a task: show it worse than the leader at x, or close at some y,
+        whichever is expected to take fewer pulls. Tasks that need few pulls go first: they may make the others moot.
+        """
         reps = self.reps
         r, arms = reps.n.shape
         rows = np.arange(r)
         leader = reps.leader
-        beta_a, beta_b = self._levels("beaten")[:, None] + 4.5, self._levels("close")[:, None] + 4.5
         n = np.maximum(reps.n, 1)
         noise = 1 / np.sqrt(n)
         gap = reps.mean[rows, leader][:, None] - reps.mean
-        wanted = reps.live & (reps.live.sum(axis=1) > 1)[:, None]
-        wanted[rows, leader] = False
-        need_a = 2 * beta_a / np.maximum(np.abs(gap), noise) ** 2
-        cost_a = np.where(wanted, np.maximum(need_a - n, LEAST * n), np.inf)
+        task = reps.live & (reps.live.sum(axis=1) > 1)[:, None]
+        is_leader = np.zeros_like(task)
+        is_leader[rows, leader] = True
+        beaten = 2 * (self.level_beaten + SLACK)[:, None] / np.maximum(np.abs(gap), noise) ** 2
+        need_a = np.where(task & ~is_leader, np.maximum(beaten, n), np.inf)
+        need, via = need_a, np.full((r, arms), -1)
+        if self.eta is not None and reps.distinct.any():
+            close = self._need_close(gap, noise, n)
+            # What closeness at y costs is shared by all x that are distinct from y and still have the arm.
+            helped = np.maximum(reps.distinct.astype(float) @ task, 1)
+            need_b, via_b = self._cheapest(close / helped)
+            need = np.where(task, np.minimum(need_a, need_b), np.inf)
+            via = np.where(need_b < need_a, via_b, -1)
+        now = task & (need <= URGENT * need.min(initial=np.inf))
         times = np.zeros((r, arms))
-        chosen_a = wanted
-        if self.eta is not None and r > 1:
-            margin = self.eta - gap + noise
-            need_b = np.where(margin > 0, 2 * beta_b / np.maximum(margin, 1e-12) ** 2, np.inf)
-            need_b[rows, leader] = np.inf
-            # Removing k at y helps every x that is distinct from y and still has k.
-            helped = reps.distinct.astype(float) @ wanted
-            with np.errstate(invalid="ignore", divide="ignore"):
-                cost_b = np.where(helped > 0, np.maximum(need_b - n, LEAST * n) / helped, np.inf)
-            # (x, y, k): the cheapest y for each (x, k).
-            table = np.where(reps.distinct[:, :, None], cost_b[None, :, :], np.inf)
-            via = table.argmin(axis=1)
-            cheapest = np.take_along_axis(table, via[:, None, :], axis=1)[:, 0, :]
-            use_b = wanted & (cheapest < cost_a)
-            chosen_a = wanted & ~use_b
-            x, k = np.nonzero(use_b)
-            if x.size:
-                y = via[x, k]
-                pairs = np.unique(np.stack([y, k], axis=1), axis=0)
-                self._plan_close(pairs[:, 0], pairs[:, 1], need_b, times)
-        self._plan_beaten(chosen_a, need_a, leader, times)
+        x, k = np.nonzero(now & (via >= 0))
+        if x.size:
+            pairs = np.unique(via[x, k] * arms + k)
+            self._plan_close(pairs // arms, pairs % arms, close, times)
+        self._plan_beaten(now & (via < 0) & ~is_leader, need_a, leader, times)
         return times
 
+    def _need_close(self, gap: Floats, noise: Floats, n: Floats) -> Floats:
+        """(R, K) pulls, by an optimistic estimate, that show arm k close at y."""
+        assert self.eta is not None
+        margin = np.maximum(self.eta - gap + noise, 0)
+        with np.errstate(divide="ignore"):
+            return np.maximum(2 * (self.level_close + SLACK)[:, None] / margin**2, n)
+
+    def _cheapest(self, cost: Floats) -> tuple[Floats, Ints]:
+        """For every (x, k) the least cost (R, K) over the y that are distinct from x, and that y."""
+        reps = self.reps
+        r = len(reps)
+        if reps.distinct.sum() == r * (r - 1):
+            # All are distinct: the least of all, or for the row that has it the second least.
+            order = np.argpartition(cost, 1, axis=0)[:2]
+            first, second = np.take_along_axis(cost, order, axis=0)
+            swap = first > second
+            best, other = np.where(swap, order[1], order[0]), np.where(swap, order[0], order[1])
+            via = np.where(best[None, :] == np.arange(r)[:, None], other[None, :], best[None, :])
+            return np.take_along_axis(cost, via, axis=0), via
+        table = np.where(reps.distinct[:, :, None], cost[None, :, :], np.inf)
+        via = table.argmin(axis=1)
+        return np.take_along_axis(table, via[:, None, :], axis=1)[:, 0, :], via
+
     def _plan_beaten(self, chosen: np.ndarray, need: Floats, leader: Ints, times: Floats) -> None:
+        """Pull the chosen arms, and the leader so often that the sum of pulls is least: √Σn² against rivals with n."""
         reps = self.reps
         rows = np.arange(len(reps))
-        step = np.clip(need - reps.n, LEAST * reps.n, GROWTH * reps.n + START)
+        step = np.clip(PART * (np.where(chosen, need, 0) - reps.n), LEAST * reps.n, GROWTH * reps.n + START)
         times[:] = np.maximum(times, np.where(chosen, step, 0))
-        count = chosen.sum(axis=1)
-        after = np.where(chosen, reps.n + step, 0).max(axis=1)
-        goal = np.sqrt(count) * after
-        lack = np.where(count > 0, goal - reps.n[rows, leader], 0)
-        most = np.maximum(GROWTH * reps.n[rows, leader], after) + START
-        times[rows, leader] = np.maximum(times[rows, leader], np.clip(lack, 0, most))
+        goal = np.sqrt((np.where(chosen, reps.n + step, 0) ** 2).sum(axis=1))
+        lack = np.where(chosen.any(axis=1), goal - reps.n[rows, leader], 0)
+        times[rows, leader] = np.maximum(times[rows, leader], np.maximum(lack, 0))
 
     def _plan_close(self, y: Ints, k: Ints, need: Floats, times: Floats) -> None:
         """Pull arm k at y, and those live arms of y that are known less well than k and stand in its way."""
@@ -138,15 +162,16 @@ class BestArms:
         own = reps.n[y, k]
         n_blockers = np.where(blocked, reps.n[y], np.inf)
         pull_k = own <= 4 * n_blockers.min(axis=1)
-        step = np.clip(need[y, k] - own, LEAST * own, GROWTH * own + START)
+        step = np.clip(PART * (need[y, k] - own), LEAST * own, GROWTH * own + START)
         np.maximum.at(times, (y[pull_k], k[pull_k]), step[pull_k])
         i, other = np.nonzero(blocked & (reps.n[y] <= 2 * own[:, None]))
         n = reps.n[y[i], other]
-        np.maximum.at(times, (y[i], other), GROWTH * n + START)
+        np.maximum.at(times, (y[i], other), np.minimum(GROWTH * n + START, np.maximum(LEAST * n, own[i] + step[i] - n)))
 
     def resolve(self) -> None:
         """Pull until every live set has one arm."""
         reps = self.reps
+        self._set_levels()
         reps.pull_where(np.maximum(START - reps.n, 0))
         while True:
             reps.certify()

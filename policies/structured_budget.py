@@ -54,8 +54,11 @@ class Budgets:
         return SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_clusters - 1)
 
     def distinct(self, number: int = 1, later: int = 2) -> float:
-        """Two candidates of one cluster are held for different. Over pairs, the product of weights sums to less than ½."""
-        return SHARES["distinct"] * self.delta * 2 * self.number_weight(number) * self.number_weight(later)
+        """Two candidates of one cluster are held for different. Over all pairs the products of weights sum to at most ½."""
+        return self.distinct_share() * self.number_weight(number) * self.number_weight(later)
+
+    def distinct_share(self) -> float:
+        return 2 * SHARES["distinct"] * self.delta
 
     def classify(self, generation: int = 1, attempt: int = 1) -> float:
         """An agent's own cluster, whose representative is its generation-th candidate, is ruled out in one attempt."""

@@ -9,12 +9,15 @@ from clustered_bandit_gym.policies.structured_plan import Plan
 from clustered_bandit_gym.policies.structured_representatives import Representatives
 from clustered_bandit_gym.rewards import Floats, Ints
 
-#: A confirmed guess takes about this many batches.
-BATCHES = 16
+#: Batches, as parts of the pulls planned: while guesses compete, and the least and the most once one leads by 3 nats.
+SEARCH, CONFIRM_LEAST, CONFIRM_MOST, LEAD = 1 / 48, 1 / 32, 1 / 2, 3.0
+#: Batches of a long search: this part of the pulls it has taken.
+LONG_SEARCH = 1 / 24
 #: An agent that has taken this many times the pulls planned starts afresh, with sharper representatives.
-PATIENCE = 8
+PATIENCE = 16
 #: Agents are handled in blocks of about this many (agent, cluster, arm) cells.
 CELLS = 2**22
+UNKNOWN = np.iinfo(np.int64).max
 
 
 def classify(reps: Representatives, best: Ints, eta: float | None, agents: Ints) -> Ints:
@@ -46,10 +49,11 @@ def classify(reps: Representatives, best: Ints, eta: float | None, agents: Ints)
         waiting = waiting[labels[waiting] < 0]
         attempt += 1
         if waiting.size:
-            # The plan was misled by noise: four times the pulls on whatever it used.
-            used = np.unique(plan.arms[plan.arms >= 0])
+            # Noise misled the plan for the clusters that these agents look like: twice the pulls of what it used there.
             more = np.zeros_like(reps.n)
-            more[:, used] = 3 * reps.n[:, used]
+            for x in np.unique(-1 - labels[waiting]):
+                used = np.unique(plan.arms[x][plan.arms[x] >= 0])
+                more[:, used] = reps.n[:, used]
             reps.pull_where(more)
     return labels
 
@@ -67,27 +71,28 @@ class _Block:
         self.arms = place[plan.arms[:, :, :slots]]
         self.worth, self.reference = plan.worth[:, :, :slots], plan.reference[:, :, :slots]
         self.weight = plan.allocation[:, self.used]
+        r = len(plan.reps)
+        self.arms[np.arange(r), np.arange(r)] = self.arms[np.arange(r), (np.arange(r) + 1) % r]
+        self.single = slots == 1 and bool((self.arms == self.arms[:, :1]).all())
         self.estimate, self.n_rep = plan.estimate[:, self.used], np.maximum(plan.reps.n[:, self.used], 1)
 
     def run(self) -> Ints:
-        """(n,) labels, −1 where an agent lost patience."""
+        """(n,) labels; where an agent lost patience, −1 minus its last guess."""
         plan, fed = self.plan, self.fed
         r = len(plan.reps)
-        batch = np.maximum(1, np.ceil(plan.pulls / BATCHES)).astype(np.int64)
-        limit = PATIENCE * plan.pulls
         rows = np.arange(self.agents.size)
         n = np.zeros((rows.size, self.used.size))
         mean = np.zeros_like(n)
         total = np.zeros(rows.size)
         fit = np.zeros((rows.size, r))
         ruled_out = np.zeros((rows.size, r), dtype=bool)
-        labels = np.full(rows.size, -1)
+        labels = np.full(rows.size, UNKNOWN)
         guess = fed.rng.integers(r, size=rows.size)
         rival = (guess + 1) % r
+        times = np.ceil(plan.pulls[guess] * SEARCH).astype(np.int64)
         while rows.size:
             index = np.arange(rows.size)
             arm = self._next_arm(guess, rival, n, total)
-            times = batch[guess]
             drawn = fed.pull(self.agents[rows], self.used[arm], times) / fed.problem.sigma
             before, m_before = n[index, arm], mean[index, arm]
             after = before + times
@@ -97,46 +102,64 @@ class _Block:
             estimate, n_rep = self.estimate.T[arm], self.n_rep.T[arm]
             fit += _misfit(before, m_before, n_rep, estimate) - _misfit(after, m_after, n_rep, estimate)
             guess = fit.argmax(axis=1)
-            evidence = self._evidence(guess, n, mean)
-            ruled_out |= evidence >= plan.beta
-            open_ = ~ruled_out
-            count = open_.sum(axis=1)
-            done = count <= 1
-            labels[rows[done]] = np.where(count[done] == 1, open_[done].argmax(axis=1), guess[done])
-            keep = ~(done | (total > limit[guess]))
+            best = fit[index, guess]
+            fit[index, guess] = -np.inf
+            rival = fit.argmax(axis=1)
+            leads = best - fit[index, rival] >= LEAD
+            fit[index, guess] = best
+            part = np.maximum(SEARCH, total / plan.pulls[guess] * LONG_SEARCH)
+            keep = total <= PATIENCE * plan.pulls[guess]
+            ahead = np.flatnonzero(leads)
+            if ahead.size:
+                g = guess[ahead]
+                evidence = self._evidence(g, n[ahead], mean[ahead])
+                out = ruled_out[ahead] | (evidence >= plan.beta)
+                ruled_out[ahead] = out
+                count = r - out.sum(axis=1)
+                done = count <= 1
+                labels[rows[ahead[done]]] = np.where(count[done] == 1, (~out[done]).argmax(axis=1), g[done])
+                keep[ahead[done]] = False
+                evidence[out] = np.inf
+                evidence[np.arange(g.size), g] = np.inf
+                rival[ahead] = evidence.argmin(axis=1)
+                lack = (plan.beta - evidence.min(axis=1)) / (plan.beta + plan.price[g, rival[ahead]])
+                part[ahead] = np.clip(0.9 * lack, CONFIRM_LEAST, CONFIRM_MOST)
+            times = np.ceil(plan.pulls[guess] * part).astype(np.int64)
             if not keep.all():
+                lost = ~keep & (labels[rows] == UNKNOWN)
+                labels[rows[lost]] = -1 - guess[lost]
                 rows, n, mean, total, fit = rows[keep], n[keep], mean[keep], total[keep], fit[keep]
-                ruled_out, guess, evidence = ruled_out[keep], guess[keep], evidence[keep]
-            rival = np.where(ruled_out | np.isneginf(evidence), np.inf, evidence).argmin(axis=1)
+                ruled_out, guess, rival, times = ruled_out[keep], guess[keep], rival[keep], times[keep]
         return labels
 
     def _next_arm(self, guess: Ints, rival: Ints, n: Floats, total: Floats) -> Ints:
         """(rows,) of the arms of the test in hand the one that is furthest behind its share."""
-        index = np.arange(guess.size)
         options = self.arms[guess, rival]
         if options.shape[1] == 1:
             return options[:, 0]
+        index = np.arange(guess.size)
         lag = self.weight[guess[:, None], options] * total[:, None] - n[index[:, None], options]
         return options[index, np.where(options >= 0, lag, -np.inf).argmax(axis=1)]
 
     def _evidence(self, guess: Ints, n: Floats, mean: Floats) -> Floats:
         """(rows, R) evidence against each cluster with the guess as alternative; −inf at the guess itself."""
         plan = self.plan
-        rows = np.arange(guess.size)
-        arms = self.arms[guess]
+        index = np.arange(guess.size)[:, None]
+        column = guess[:, None]
         assumed = plan.assumed[guess]
         evidence = -plan.price[guess]
-        for slot in range(arms.shape[2]):
-            arm = arms[:, :, slot]
+        for slot in range(self.arms.shape[2]):
+            # One arm against all rivals is the common case, and then a column of numbers does.
+            arm = self.arms[guess, :1, slot] if self.single else self.arms[guess, :, slot]
             safe = np.maximum(arm, 0)
-            n_i, m_i = n[rows[:, None], safe], mean[rows[:, None], safe]
+            n_i, m_i = n[index, safe], mean[index, safe]
             worth, reference = self.worth[guess, :, slot], self.reference[guess, :, slot]
-            alternative = self.estimate[guess[:, None], safe]
+            alternative = self.estimate[column, safe]
             term = 0.5 * n_i * worth / (n_i + worth) * (m_i - reference) ** 2 - 0.5 * n_i * (m_i - alternative) ** 2
-            if assumed.any() and slot == 0:
+            if slot == 0 and plan.assumed.any():
                 term = np.where(assumed, _one_sided(n_i, m_i, worth, reference, alternative, term), term)
-            evidence += np.where(arm >= 0, term, 0)
-        evidence[rows, guess] = -np.inf
+            evidence += term if self.single else np.where(arm >= 0, term, 0)
+        evidence[index[:, 0], guess] = -np.inf
         return evidence
 
 

@@ -15,12 +15,14 @@ from clustered_bandit_gym.rewards import Floats, Ints
 
 #: Effort: pulls of a representative's leading arms, and of its leader at an agent that is compared with it.
 FIRST_EFFORT = 32
+#: How much the effort grows when everybody drawn so far is explained.
+MORE = 3
 #: Pulls of every arm at an agent: this share of the effort, or twice the effort spread over all arms.
 LOOK = 1 / 32
 #: The leader of a representative is pulled this many times as often: it is compared with many agents.
 LEADER = 4
 #: A comparison at full effort takes this many steps.
-STEPS = 6
+STEPS = 3
 #: An agent is odd beside a representative when half a χ² exceeds its mean by this many standard deviations, plus 4.
 DEVIATIONS, EXTRA = 3.5, 4.0
 #: The leader alone is odd beyond so many nats (3.5 standard deviations), and fits below so many (2.4).
@@ -74,14 +76,20 @@ class Discovery:
 
     def run(self) -> bool:
         """Look for representatives until there are `goal`; False if the search ended with fewer."""
+        fresh = True
         while len(self.reps) < self.goal:
             waiting = np.flatnonzero(self.seen < self.effort)
             if waiting.size:
-                self._search(waiting)
+                # Once one of them was promoted, most of those that wait are of clusters yet unknown: a few will do.
+                before = len(self.reps)
+                self._search(waiting if fresh else waiting[: max(8, 2 * self.goal)])
+                fresh = fresh and len(self.reps) == before
             elif self.drawn < self.most:
-                self._draw(min(self.most - self.drawn, self.goal if self.drawn else 2 * self.goal))
+                self._draw(self.most - self.drawn)
+                fresh = True
             elif self.effort < self.last:
-                self.effort = min(2 * self.effort, self.last)
+                self.effort = min(MORE * self.effort, self.last)
+                fresh = True
             elif self.drawn < self.order.size:
                 # The last resort: everybody once, at full effort. Those that are explained are forgotten.
                 self._keep(np.zeros(self.agents.size, dtype=bool))
@@ -128,8 +136,9 @@ class Discovery:
                 reps.drop(last)
                 self.explored = self.explored[:-1]
                 return
-        grown = ((0, 0), (0, 1))
-        self.odd, self.looked, self.far = (np.pad(a, grown) for a in (self.odd, self.looked, self.far))
+        self.odd, self.looked, self.far = (
+            np.hstack([a, np.zeros((a.shape[0], 1), dtype=a.dtype)]) for a in (self.odd, self.looked, self.far)
+        )
 
     def _explore_representatives(self, rows: Ints) -> None:
         """Bring the arms that may be a representative's best, by a rough rule, to `effort` pulls, dropping as it goes."""
@@ -138,9 +147,9 @@ class Discovery:
         if not rows.size:
             return
         self.explored[rows] = self.effort
-        level = 8
-        while True:
-            level = min(level, self.effort)
+        for level in (8, self.effort // 8, self.effort):
+            if level < 8 or level > self.effort:
+                continue
             leader = reps.leader[rows]
             n, mean = np.maximum(reps.n[rows], 1e-9), reps.mean[rows]
             index = np.arange(rows.size)
@@ -149,11 +158,8 @@ class Discovery:
             times = np.zeros_like(reps.n)
             times[rows] = np.where((gap <= noise) & reps.live[rows], level - reps.n[rows], 0)
             reps.pull_where(times)
-            if level >= self.effort:
-                break
-            level *= 4
         leader = reps.leader[rows]
-        times[:] = 0
+        times = np.zeros_like(reps.n)
         times[rows, leader] = LEADER * self.effort - reps.n[rows, leader]
         reps.pull_where(times)
 
@@ -182,9 +188,7 @@ class Discovery:
             rows, fit = rows[go_on], fit[go_on]
             if rows.size:
                 near_best = fit <= fit.min(axis=1, keepdims=True) + BEHIND
-                wanted = np.zeros((rows.size, arms.size), dtype=bool)
-                for x in every:
-                    wanted[:, slot[x]] |= near_best[:, x]
+                wanted = near_best.astype(np.int64) @ (slot[:, None] == np.arange(arms.size)) > 0
                 r, a = np.nonzero(wanted & (self.n[rows[:, None], arms] < 2 * self.effort))
                 self._record(rows[r], arms[a], np.full(r.size, step, dtype=np.int64))
         return np.concatenate(nobody)
@@ -229,9 +233,10 @@ class Discovery:
         self.drawn += new.size
         self.agents = np.append(self.agents, new)
         self.seen = np.append(self.seen, np.zeros(new.size, dtype=np.int64))
-        more = ((0, new.size), (0, 0))
-        self.n, self.mean = np.pad(self.n, more), np.pad(self.mean, more)
-        self.odd, self.looked, self.far = (np.pad(a, more) for a in (self.odd, self.looked, self.far))
+        self.n, self.mean, self.odd, self.looked, self.far = (
+            np.vstack([a, np.zeros((new.size, a.shape[1]), dtype=a.dtype)])
+            for a in (self.n, self.mean, self.odd, self.looked, self.far)
+        )
 
     def _keep(self, keep: np.ndarray) -> None:
         self.agents, self.seen, self.n, self.mean = self.agents[keep], self.seen[keep], self.n[keep], self.mean[keep]

@@ -18,6 +18,8 @@ MOST_ARMS = 3
 WEIGHT_ASSUMED, WEIGHT_BEST, WEIGHT_ANY = 0.4, 0.1, 0.1
 #: Columns of the linear program: so many arms for every rival.
 COLUMNS = 3
+#: A single arm that is this good, beside the best that a mixture could be, is taken as it is.
+GOOD_ENOUGH = 0.85
 
 
 class Plan:
@@ -105,15 +107,21 @@ class Plan:
         assumed *= self._discount(assumed, reps.n[rows, self.best][None, :], self.share)
         rate[rows, :, self.best] = np.maximum(rate[rows, :, self.best], assumed)
         others = ~np.eye(r, dtype=bool)
-        blocks, columns = [], []
+        self.allocation[:] = 0
+        blocks, columns, which = [], [], []
         for x in range(r):
             own = rate[x][others[x]]
+            alone = own.min(axis=0)
+            if alone.max() >= GOOD_ENOUGH * own.max(axis=1).min():
+                # One arm tells x from all rivals as fast as the best arm for the hardest of them: no mixture does better.
+                self.allocation[x, alone.argmax()] = 1
+                continue
             top = np.unique(np.argsort(-own, axis=1)[:, :COLUMNS])
+            which.append(x)
             columns.append(top)
             blocks.append(own[:, top])
-        self.allocation[:] = 0
-        for x, shares in enumerate(max_min_shares(blocks)):
-            self.allocation[x, columns[x]] = np.where(shares > 1e-3, shares, 0)
+        for x, top, shares in zip(which, columns, max_min_shares(blocks), strict=True):
+            self.allocation[x, top] = np.where(shares > 1e-3, shares, 0)
 
     def _choose(self) -> None:
         """For every pair the kind of test and the arms with which it needs fewest pulls under the allocation."""
@@ -145,7 +153,7 @@ class Plan:
         self._choose_assumed(need)
         np.fill_diagonal(need, 0)
         self.alone = need.max(axis=1)
-        self.pulls = self.alone * 1.3
+        self.pulls = self.alone
 
     def _choose_assumed(self, need: Floats) -> None:
         """Use the test by Assumption 1 where it needs fewer pulls, the representatives' among them."""
@@ -211,6 +219,22 @@ class Plan:
         kind = np.where(self.assumed, -log(WEIGHT_ASSUMED), kind)
         self.price = self.log_rivals + kind + np.where(used, mixing, 0).sum(axis=2)
         self.estimate = reps.mean.copy()
+        self._expect(arm, used)
+
+    def _expect(self, arm: Ints, used: np.ndarray) -> None:
+        """Pulls that an agent of x should take against its hardest rival, with representatives as noisy as they are."""
+        rows = np.arange(len(self.reps))
+        weight = np.where(used, self.allocation[rows[:, None, None], arm], 0)
+        d2 = (self.estimate[rows[:, None, None], arm] - self.reference) ** 2 / 2
+        need = self.beta + self.price
+        pulls = np.broadcast_to(self.alone[:, None], need.shape)
+        for _ in range(8):
+            each = pulls[:, :, None] * weight
+            got = (d2 * each * self.worth / (each + self.worth)).sum(axis=2)
+            # A reference too noisy to ever do is found out by the agents; expect no more than four times as many.
+            pulls = np.clip(pulls * need / np.maximum(got, 1e-300), 1, 4 * self.alone[:, None] + 1)
+        np.fill_diagonal(pulls, 0)
+        self.pulls = pulls.max(axis=1)
 
 
 def max_min_shares(blocks: list[Floats]) -> list[Floats]:
@@ -218,6 +242,8 @@ def max_min_shares(blocks: list[Floats]) -> list[Floats]:
 
     One sparse linear program for all of them.
     """
+    if not blocks:
+        return []
     sizes = [block.shape[1] for block in blocks]
     scaled = [block / max(block.max(initial=0), 1e-300) for block in blocks]
     rows = [csr_array(-block) for block in scaled]

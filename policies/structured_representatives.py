@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym.federation import Federation
-from clustered_bandit_gym.policies.evidence import Scales
+from clustered_bandit_gym.policies.evidence import Scales, pair_evidence
 from clustered_bandit_gym.policies.structured_budget import Budgets, nats
 from clustered_bandit_gym.rewards import Floats, Ints
 
@@ -91,15 +91,26 @@ class Representatives:
         if not a.size:
             return
         difference, n_a, n_b = self.mean[a] - self.mean[b], self.n[a], self.n[b]
-        evidence = np.full(a.size, -np.inf)
-        log_half, log_arms = np.log(0.5), np.log(self.n.shape[1])
-        for rho, weight in zip(self.wide.rho, self.wide.weight, strict=True):
-            info = 1 / ((n_a + rho) / np.maximum(n_a, 1e-300) ** 2 + (n_b + rho) / np.maximum(n_b, 1e-300) ** 2)
-            arm = 0.5 * info * difference**2 - 0.5 * (np.log1p(n_a / rho) + np.log1p(n_b / rho))
-            both = np.maximum(arm.sum(axis=1), arm.max(axis=1) - log_arms)
-            evidence = np.maximum(evidence, both + np.log(weight) + log_half)
-        level = [
-            nats(self.budgets.distinct(int(self.number[i]), int(self.number[j]))) for i, j in zip(a, b, strict=True)
-        ]
-        shown = evidence >= level
+        level = self._distinct_level(a, b)
+        terms = difference**2 * (0.5 * n_a * n_b / np.maximum(n_a + n_b, 1))
+        # The arm that tells most, and all arms together; the latter only where it could do if mixing were free of charge.
+        pick = (np.arange(a.size), terms.argmax(axis=1))
+        evidence = self.wide.pair_evidence(difference[pick], n_a[pick], n_b[pick]) - np.log(terms.shape[1])
+        mean = np.maximum(terms.mean(axis=1), 1)
+        hope = terms.shape[1] * (mean - 1 - np.log(mean)) >= level
+        if hope.any():
+            evidence[hope] = np.maximum(evidence[hope], self._all_arms(difference[hope], n_a[hope], n_b[hope]))
+        shown = evidence - np.log(2) >= level
         self.distinct[a[shown], b[shown]] = self.distinct[b[shown], a[shown]] = True
+
+    def _all_arms(self, difference: Floats, n_a: Floats, n_b: Floats) -> Floats:
+        """(pairs,) evidence from all arms with one ρ, at the best ρ of the grid."""
+        values = [
+            pair_evidence(difference, n_a, n_b, rho).sum(axis=1) + np.log(weight)
+            for rho, weight in zip(self.wide.rho, self.wide.weight, strict=True)
+        ]
+        return np.max(values, axis=0)
+
+    def _distinct_level(self, a: Ints, b: Ints) -> Floats:
+        weight = np.array([self.budgets.number_weight(number) for number in self.number.tolist()])
+        return -np.log(self.budgets.distinct_share() * weight[a] * weight[b])
