@@ -204,7 +204,7 @@ def to_html(table: Table) -> str:
 _COLOURS = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
 
 
-#: Longest name that stands on one line in a terminal.
+#: Longest name of a policy that stands on one line in a terminal.
 _NAME = 28
 
 
@@ -221,7 +221,8 @@ def to_rich(table: Table, width: int = 120) -> Any:
 
     start = table.places
     widths = [max(map(len, column)) for column in zip(table.heads, *table.rows, strict=True)]
-    widths[start] = min(widths[start], _NAME)
+    if table.heads[start] == "policy":
+        widths[start] = min(widths[start], _NAME)
     parts: list[Any] = []
     for number_, columns in enumerate(_packs(widths, start, width)):
         before: list[str] | None = None
