@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import sys
 import warnings
@@ -13,41 +12,34 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+
+from clustered_bandit_gym.cli_options import (
+    DEFAULT_ENV,
+    Address,
+    Agents,
+    Backend,
+    Delta,
+    Envs,
+    Eta,
+    Export,
+    Format,
+    Jobs,
+    MaxPulls,
+    Out,
+    Plot,
+    Policies,
+    Quiet,
+    Seed,
+    Set,
+    SpreadCommand,
+    Traceback,
+    grid_of,
+    pairs_of,
+)
 
 FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
-DEFAULT_ENV = "ClusteredBAI-PaperSmall-v0"
 #: Exit codes: an audit that fails; a mistake of the user's (as for any wrong option); Ctrl-C.
 FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
-
-
-class SpreadCommand(TyperCommand):
-    """Lets an option that may be repeated take several values at once: ``--policies naive cl-bai --n-agents 10 30``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        spread = {name for option in self.params if getattr(option, "multiple", False) for name in option.opts}
-        result: list[str] = []
-        flag = None
-        for position, word in enumerate(args):
-            if word == "--":
-                result += args[position:]
-                break
-            if word.startswith("-") and not _is_number(word):
-                flag = word if word in spread else None
-                result.append(word)
-            elif flag is not None and result[-1] != flag:
-                result += [flag, word]
-            else:
-                result.append(word)
-        return super().parse_args(ctx, result)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 app = typer.Typer(
@@ -84,36 +76,10 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 def few(trials: int, at_most: int = 3) -> int:
     """The trials to play: those asked for, or a handful where CLUSTERED_BANDIT_QUICK is set, to try a command out."""
-    return min(trials, at_most) if os.environ.get("CLUSTERED_BANDIT_QUICK") else trials
-
-
-Envs = Annotated[list[str] | None, typer.Argument(metavar="ENV...", help=f"Environments; default {DEFAULT_ENV}.")]
-Policies = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policies", "-p", help="Names, or module:Class of your own, with settings: bai-cl:confidence=certified."
-    ),
-]
-Agents = Annotated[list[int] | None, typer.Option("--n-agents", "-n", help="N; several values are swept.")]
-Delta = Annotated[list[float] | None, typer.Option("--delta", "-d", help="δ; several values are swept.")]
-Eta = Annotated[list[float] | None, typer.Option("--eta", help="η of the generator; several values are swept.")]
-MaxPulls = Annotated[int | None, typer.Option("--max-pulls", help="Budget of a trial; beyond it is unfinished.")]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Any other keyword of the environment, KEY=VALUE; JSON for lists and dicts."),
-]
-Seed = Annotated[int, typer.Option("--seed", "-s", help="Root seed.", min=0)]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
-Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Folder that keeps every finished trial; resumes from it.")
-]
-Backend = Annotated[str | None, typer.Option("--backend", help="loky (default), dask or ray.")]
-Address = Annotated[str | None, typer.Option("--address", help="Of a running dask scheduler or ray cluster.")]
-Format = Annotated[str, typer.Option("--format", "-f", help="text, markdown, latex, csv or json.")]
-Plot = Annotated[Path | None, typer.Option("--plot", help="Write a picture here (.png, .pdf, .svg).")]
-Export = Annotated[Path | None, typer.Option("--export", help="Write all trials here (.csv or .parquet).")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
-Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error comes from.")]
+    if not os.environ.get("CLUSTERED_BANDIT_QUICK") or trials <= at_most:
+        return trials
+    typer.echo(f"CLUSTERED_BANDIT_QUICK is set: {at_most} trials instead of {trials:,}", err=True)
+    return at_most
 
 
 @command("list")
@@ -172,7 +138,7 @@ def compare(
     _check_format(output)
     if misplaced := [name for name in policies or [] if name.startswith("ClusteredBAI-")]:
         raise ValueError(f"{misplaced[0]} is no policy: name the ENV first, then --policies")
-    grid = _grid(n_agents, delta, eta, max_pulls, set_)
+    grid = grid_of(n_agents, delta, eta, max_pulls, set_)
     board = sweep(
         policies or FOUR,
         envs or [DEFAULT_ENV],
@@ -256,7 +222,7 @@ def bounds(
     from clustered_bandit_gym.harness.tables import to_rich
 
     given = {"n_agents": n_agents, "delta": delta, "eta": eta}
-    head, found = bounds_tables(env, {k: v for k, v in given.items() if v is not None} | _pairs(set_), seed)
+    head, found = bounds_tables(env, {k: v for k, v in given.items() if v is not None} | pairs_of(set_), seed)
     console = _console()
     console.print(head, highlight=False)
     for table in found:
@@ -326,7 +292,7 @@ def train(
     if evaluate_only is not None:
         typer.echo(run_evaluate(evaluate_only, trials or 2000))
         return
-    given = _pairs(set_)
+    given = pairs_of(set_)
     own = {name: given.pop(name) for name in [field.name for field in fields(TrainSettings)] if name in given}
     if twice := sorted(set(own) & {"env", "env_kwargs", "algo", "steps", "n_envs", "seed"}):
         raise ValueError(f"{', '.join(twice)} has an option or argument of its own")
@@ -381,48 +347,6 @@ def main() -> None:
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------
-
-
-def _grid(
-    n_agents: list[int] | None,
-    delta: list[float] | None,
-    eta: list[float] | None,
-    max_pulls: int | None,
-    pairs: list[str] | None,
-) -> dict[str, Any]:
-    """Keywords of the environment; several values of one as a list, which a sweep varies."""
-    grid: dict[str, Any] = {}
-    for key, values in (("n_agents", n_agents), ("delta", delta), ("eta", eta)):
-        if values:
-            grid[key] = values[0] if len(values) == 1 else list(dict.fromkeys(values))
-    if max_pulls is not None:
-        grid["max_pulls"] = max_pulls
-    extra = _pairs(pairs)
-    if twice := sorted(set(grid) & set(extra)):
-        raise ValueError(f"{', '.join(twice)} is given twice")
-    return grid | extra
-
-
-def _pairs(pairs: list[str] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for pair in pairs or []:
-        key, equals, text = pair.partition("=")
-        if not equals or not key.isidentifier():
-            raise ValueError(f"--set takes KEY=VALUE, got {pair!r}")
-        if key in found:
-            raise ValueError(f"{key} is set twice")
-        found[key] = _value(text)
-    return found
-
-
-def _value(text: str) -> Any:
-    words = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
 
 
 def _console() -> Any:

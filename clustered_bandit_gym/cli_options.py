@@ -1,0 +1,112 @@
+"""What the commands of `clustered-bai` share: options, several values behind one flag, KEY=VALUE settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+DEFAULT_ENV = "ClusteredBAI-PaperSmall-v0"
+
+
+class SpreadCommand(TyperCommand):
+    """Lets an option that may be repeated take several values at once: ``--policies naive cl-bai --n-agents 10 30``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        spread = {name for option in self.params if getattr(option, "multiple", False) for name in option.opts}
+        result: list[str] = []
+        flag = None
+        for position, word in enumerate(args):
+            if word == "--":
+                result += args[position:]
+                break
+            if word.startswith("-") and not _is_number(word):
+                flag = word if word in spread else None
+                result.append(word)
+            elif flag is not None and result[-1] != flag:
+                result += [flag, word]
+            else:
+                result.append(word)
+        return super().parse_args(ctx, result)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+Envs = Annotated[list[str] | None, typer.Argument(metavar="ENV...", help=f"Environments; default {DEFAULT_ENV}.")]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policies", "-p", help="Names, or module:Class of your own, with settings: bai-cl:confidence=certified."
+    ),
+]
+Agents = Annotated[list[int] | None, typer.Option("--n-agents", "-n", help="N; several values are swept.")]
+Delta = Annotated[list[float] | None, typer.Option("--delta", "-d", help="δ; several values are swept.")]
+Eta = Annotated[list[float] | None, typer.Option("--eta", help="η of the generator; several values are swept.")]
+MaxPulls = Annotated[int | None, typer.Option("--max-pulls", help="Budget of a trial; beyond it is unfinished.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any other keyword of the environment, KEY=VALUE; JSON for lists and dicts."),
+]
+Seed = Annotated[int, typer.Option("--seed", "-s", help="Root seed.", min=0)]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Folder that keeps every finished trial; resumes from it.")
+]
+Backend = Annotated[str | None, typer.Option("--backend", help="loky (default), dask or ray.")]
+Address = Annotated[str | None, typer.Option("--address", help="Of a running dask scheduler or ray cluster.")]
+Format = Annotated[str, typer.Option("--format", "-f", help="text, markdown, latex, csv or json.")]
+Plot = Annotated[Path | None, typer.Option("--plot", help="Write a picture here (.png, .pdf, .svg).")]
+Export = Annotated[Path | None, typer.Option("--export", help="Write all trials here (.csv or .parquet).")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error comes from.")]
+
+
+def grid_of(
+    n_agents: list[int] | None,
+    delta: list[float] | None,
+    eta: list[float] | None,
+    max_pulls: int | None,
+    pairs: list[str] | None,
+) -> dict[str, Any]:
+    """Keywords of the environment; several values of one as a list, which a sweep varies."""
+    grid: dict[str, Any] = {}
+    for key, values in (("n_agents", n_agents), ("delta", delta), ("eta", eta)):
+        if values:
+            grid[key] = values[0] if len(values) == 1 else list(dict.fromkeys(values))
+    if max_pulls is not None:
+        grid["max_pulls"] = max_pulls
+    extra = pairs_of(pairs)
+    if twice := sorted(set(grid) & set(extra)):
+        raise ValueError(f"{', '.join(twice)} is given twice")
+    return grid | extra
+
+
+def pairs_of(pairs: list[str] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise ValueError(f"--set takes KEY=VALUE, got {pair!r}")
+        if key in found:
+            raise ValueError(f"{key} is set twice")
+        found[key] = _value(text)
+    return found
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
