@@ -8,18 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from clustered_bandit_gym.block import Block, PlayOver
+from clustered_bandit_gym.counts import BudgetExceeded, ceil_log2, indices, whole_times
 from clustered_bandit_gym.instance import Instance, Problem
+from clustered_bandit_gym.judge import Judgement, misplaced
 from clustered_bandit_gym.ledger import Ledger, Payload, bits_for
 from clustered_bandit_gym.rewards import Floats, Ints, broadcast_shape
 
-#: Largest number of pulls of one arm in one go: whole numbers up to here are exact in float64.
-MAX_TIMES = 2**53
 #: Largest number of pulls in one play: counts are int64.
 MAX_PULLS = 2**62
 #: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a cache.
@@ -29,37 +29,6 @@ BLOCK_CELLS = 2**18
 # every page of the next array is faulted in again: a third of the time of a play. Once a block of 31 MB has been freed,
 # it keeps what is smaller. Nothing is written to it, so it costs nothing; other allocators do not mind.
 del (_ := [np.empty(31 * 2**20, dtype=np.uint8)])[:]
-
-
-class BudgetExceeded(RuntimeError):
-    """The next pulls would exceed `max_pulls`. Nothing was drawn."""
-
-
-class PlayOver(RuntimeError):
-    """Something was asked of a play that has stopped."""
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The judge's row at the end of a play.
-
-    Attributes:
-        correct: every agent's recommendation is a best arm of its cluster.
-        agent_correct: (N,) booleans.
-        arms: (N,) what was recommended.
-        clustering_errors: agents grouped with others of another cluster; None if the policy reported no clusters.
-        arm_errors: wrong agents that were grouped rightly; None likewise.
-    """
-
-    correct: bool
-    agent_correct: np.ndarray
-    arms: Ints
-    clustering_errors: int | None
-    arm_errors: int | None
-
-    @property
-    def wrong_agents(self) -> int:
-        return int(self.agent_correct.size - self.agent_correct.sum())
 
 
 #: Keys of the two streams of a play: the rewards, and the policy's own randomness.
@@ -208,7 +177,7 @@ class Federation:
         """
         self._check_open()
         ids, arm_ids = self._agent_ids(agents, vector=False), self._arm_ids(arms)
-        counts = _whole_times(times)
+        counts = whole_times(times)
         averages = self._draw(ids, arm_ids, counts)
         rows = averages.size
         if rows:
@@ -218,7 +187,7 @@ class Federation:
             if isinstance(counts, int):
                 bits = arm_bits + bits_for(counts)
             else:
-                bits = np.broadcast_to(_ceil_log2(counts) + arm_bits, averages.shape).ravel()
+                bits = np.broadcast_to(ceil_log2(counts) + arm_bits, averages.shape).ravel()
             self.ledger.record(self._phase, "down", "order", to_whom, bits, 0)
             self.ledger.record(self._phase, "up", "real", to_whom, 0, 1)
             self.rounds += 1
@@ -240,11 +209,11 @@ class Federation:
             raise ValueError(f"stop needs one arm for each of the {self.agents.size} agents, got shape {arm_ids.shape}")
         truth = self._instance
         right = truth.is_best[truth.clusters, arm_ids]
-        misplaced = arm_errors = None
+        clustering_errors = arm_errors = None
         if self._labels is not None:
-            lost = _misplaced(self._labels, truth.clusters)
-            misplaced, arm_errors = int(lost.sum()), int((~right & ~lost).sum())
-        self.judgement = Judgement(bool(right.all()), right, arm_ids.copy(), misplaced, arm_errors)
+            lost = misplaced(self._labels, truth.clusters)
+            clustering_errors, arm_errors = int(lost.sum()), int((~right & ~lost).sum())
+        self.judgement = Judgement(bool(right.all()), right, arm_ids.copy(), clustering_errors, arm_errors)
         return self.judgement
 
     # --- drawing -----------------------------------------------------------------------------------------------------
@@ -316,131 +285,10 @@ class Federation:
             raise PlayOver("this play has stopped; make a new Federation (or reset the environment)")
 
     def _agent_ids(self, agents: ArrayLike, vector: bool = True) -> Ints:
-        ids = _indices(agents, self.problem.n_agents, "agent")
+        ids = indices(agents, self.problem.n_agents, "agent")
         if vector and ids.ndim != 1:
             raise ValueError(f"agents must be a vector of ids, got shape {ids.shape}")
         return ids
 
     def _arm_ids(self, arms: ArrayLike) -> Ints:
-        return _indices(arms, self.problem.n_arms, "arm")
-
-
-class Block:
-    """Agents that run a local program side by side; rows 0..n−1 are `agents`. Lives as long as the program runs:
-    the centre cannot keep it to pull arms without sending anything."""
-
-    def __init__(self, federation: Federation, agents: Ints, whole: Block | None = None) -> None:
-        self._play = federation
-        self._whole = whole or self
-        self._over = False
-        self.agents = agents
-        self.problem = federation.problem
-
-    def __len__(self) -> int:
-        return int(self.agents.size)
-
-    @property
-    def _federation(self) -> Federation:
-        if self._whole._over:
-            raise PlayOver("this block's program has returned; start another one with federation.local(...)")
-        return self._play
-
-    def part(self, rows: ArrayLike) -> Block:
-        """The agents of `rows` as a block of their own."""
-        return Block(self._federation, self.agents[_indices(rows, len(self), "row")], whole=self._whole)
-
-    def pull(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
-        """Average of `times` fresh pulls of `arms` at the agents of `rows` (integer arrays that broadcast).
-
-        A grid `pull(rows[:, None], arms[None, :], n)` is the fastest form.
-        """
-        fed = self._federation
-        ids = self.agents[_indices(rows, len(self), "row")]
-        return fed._draw(ids, fed._arm_ids(arms), _whole_times(times))
-
-    def pull_grid(self, times: int) -> Floats:
-        """Average of `times` fresh pulls of every arm at every agent of the block: (n, K)."""
-        federation = self._federation
-        return federation._draw(self.agents[:, None], federation._all_arms, _whole_times(times))
-
-    def save(self, name: str, values: np.ndarray) -> None:
-        """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not sent."""
-        memory, values = self._federation._memory, np.asarray(values)
-        if values.ndim == 0 or values.shape[0] != len(self):
-            raise ValueError(f"save {name!r}: one row for each of {len(self)} agents, got shape {values.shape}")
-        if name not in memory:
-            memory[name] = np.zeros((self.problem.n_agents, *values.shape[1:]), dtype=values.dtype)
-        kept = memory[name]
-        if kept.shape[1:] != values.shape[1:] or kept.dtype != values.dtype:
-            raise ValueError(
-                f"save {name!r}: agents already keep {kept.dtype} rows of shape {kept.shape[1:]} under that name, "
-                f"not {values.dtype} {values.shape[1:]}; take another name"
-            )
-        kept[self.agents] = values
-
-    def load(self, name: str) -> np.ndarray:
-        """What these agents saved under `name`: (n, ...), zeros where an agent saved nothing."""
-        memory = self._federation._memory
-        if name not in memory:
-            raise KeyError(f"no agent has saved {name!r}")
-        return memory[name][self.agents]
-
-
-def _indices(values: ArrayLike, size: int, what: str) -> Ints:
-    ids = np.asarray(values)
-    if ids.dtype.kind not in "iu":
-        if ids.size:
-            raise ValueError(f"{what} indices must be integers, got {ids.dtype}")
-        ids = ids.astype(np.int64)
-    if ids.dtype == np.uint64:
-        ids = np.minimum(ids, np.iinfo(np.int64).max)
-    ids = ids.astype(np.int64, copy=False)
-    # Seen as unsigned, a negative number is a huge one: one pass finds both kinds of mistake.
-    if ids.size and ids.view(np.uint64).max() >= size:
-        bad = ids[(ids < 0) | (ids >= size)].flat[0]
-        raise ValueError(f"{what} {bad} is out of range: {what}s run from 0 to {size - 1}")
-    return ids
-
-
-def _whole_times(times: ArrayLike) -> Ints | int:
-    if isinstance(times, int | np.integer) and not isinstance(times, bool):
-        low = high = int(times)
-        counts: Ints | int = low
-    else:
-        array = np.asarray(times)
-        if array.dtype.kind not in "iu":
-            raise ValueError(f"times must be whole numbers, got {array.dtype}")
-        if array.size == 0:
-            return array.astype(np.int64)
-        low, high = int(array.min()), int(array.max())
-        counts = int(array) if array.ndim == 0 else array.astype(np.int64, copy=False)
-    if low < 1:
-        raise ValueError(f"an arm is pulled at least once: times must be >= 1, got {low}")
-    if high > MAX_TIMES:
-        raise BudgetExceeded(f"{high:,} pulls of one arm in one go; at most {MAX_TIMES:,} can be counted exactly")
-    return counts
-
-
-def _ceil_log2(numbers: Ints) -> Ints:
-    """⌈log2 n⌉ of whole numbers 1..2**53: the bit length of n − 1, read from its exponent as a float.
-
-    In place, since a fresh array costs more than the arithmetic. (`np.frexp` gives the same at three times the cost.)
-    """
-    below = numbers.astype(np.float64)
-    below -= 1
-    exponents: Ints = below.view(np.int64)
-    exponents >>= 52
-    exponents -= 1022
-    return np.maximum(exponents, 0, out=exponents)
-
-
-def _misplaced(labels: Ints, clusters: Ints) -> np.ndarray:
-    """(N,) booleans: the agent's true cluster is not the most frequent one of its label (of equals, the first)."""
-    _, label = np.unique(labels, return_inverse=True)
-    # Distinct (label, cluster) pairs rather than a table of all of them: labels may be as many as agents.
-    width = int(clusters.max()) + 1
-    pairs, counts = np.unique(label * width + clusters, return_counts=True)
-    order = np.lexsort((pairs, -counts, pairs // width))
-    _, first = np.unique(pairs[order] // width, return_index=True)
-    majority = pairs[order][first] % width
-    return majority[label] != clusters
+        return indices(arms, self.problem.n_arms, "arm")

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from clustered_bandit_gym.federation import MAX_TIMES, Block, BudgetExceeded, Federation
+from clustered_bandit_gym.counts import MAX_TIMES
+from clustered_bandit_gym.federation import Block, BudgetExceeded, Federation
 from clustered_bandit_gym.ledger import ArmIndex, ArmSet, Flag, Payload, Reals
 from clustered_bandit_gym.policies.bai_cl import BAICl, members
 from clustered_bandit_gym.policies.elimination import eliminate, separating_rounds

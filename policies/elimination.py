@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym.federation import MAX_TIMES, Block, BudgetExceeded
+from clustered_bandit_gym.counts import MAX_TIMES
+from clustered_bandit_gym.federation import Block, BudgetExceeded
 from clustered_bandit_gym.rewards import Floats, Ints
 
 #: ε_r = 2^-r and n_r ∝ 4^r leave the range of float64 beyond about this round; only a minute σ gets anywhere near.

@@ -24,8 +24,10 @@ from clustered_bandit_gym import (
     Problem,
     Reals,
 )
-from clustered_bandit_gym.federation import MAX_PULLS, MAX_TIMES, _misplaced
+from clustered_bandit_gym.counts import MAX_TIMES
+from clustered_bandit_gym.federation import MAX_PULLS
 from clustered_bandit_gym.generators import PaperRandom, PaperSmall, RandomFamily
+from clustered_bandit_gym.judge import misplaced
 from clustered_bandit_gym.ledger import bits_for
 
 ALARM = 1e-10
@@ -390,7 +392,7 @@ def test_misplaced_by_brute_force(rows: list[tuple[int, int]]) -> None:
         counts = Counter(clusters[labels == label].tolist())
         majority[label] = min(counts, key=lambda cluster: (-counts[cluster], cluster))
     expected = [majority[label] != cluster for label, cluster in zip(labels.tolist(), clusters.tolist(), strict=True)]
-    assert _misplaced(labels, clusters).tolist() == expected
+    assert misplaced(labels, clusters).tolist() == expected
 
 
 # --- seeds, secrecy, set-up ---------------------------------------------------------------------------------------
