@@ -167,7 +167,8 @@ def _scatter(ax: Axes, summary: pd.DataFrame, styles: dict[str, tuple[str, str]]
         colour, marker = styles[str(policy)]
         pulls, cost = own["pulls_mean"].to_numpy(dtype=float), own["cost_mean"].to_numpy(dtype=float)
         ax.plot(pulls, cost, marker, ls="-" if x is not None else "", lw=0.8, color=colour, ms=7)
-        ends.append((pulls[-1], cost[-1], str(policy), colour))
+        right = int(pulls.argmax())
+        ends.append((pulls[right], cost[right], str(policy), colour))
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("pulls (mean)")
@@ -233,7 +234,7 @@ def _log_ticks(axis: Axis) -> None:
     """Labels at powers of ten, and at 2 and 5 where those are few; the automatic ones run into each other."""
     low, high = np.log10(axis.get_view_interval())
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high - low < 1.6 else (1.0,), numticks=12))
-    axis.set_major_formatter(LogFormatterSciNotation(labelOnlyBase=False))
+    axis.set_major_formatter(LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(np.inf, np.inf)))
     axis.set_minor_formatter(NullFormatter())
 
 
