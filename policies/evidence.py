@@ -21,6 +21,9 @@ from scipy.special import log_ndtr
 
 from clustered_bandit_gym.rewards import Floats
 
+#: Keeps 0/0 out of arms that were never pulled.
+TINY = 1e-300
+
 
 def tuned_rho(n: ArrayLike, alpha: float) -> Floats:
     """The ρ with which the radius at level α is (nearly) smallest after n pulls: n/(2 ln(1/α) + ln(1 + 2 ln(1/α)))."""
@@ -57,9 +60,9 @@ def pair_evidence(difference: ArrayLike, n_a: ArrayLike, n_b: ArrayLike, rho: Ar
     product of two mixtures. For "the means differ by s" pass the difference minus s. Zero pulls carry no evidence.
     """
     n_a, n_b = np.asarray(n_a, dtype=float), np.asarray(n_b, dtype=float)
-    with np.errstate(divide="ignore"):
-        information = 1 / (1 / effective_pulls(n_a, rho) + 1 / effective_pulls(n_b, rho))
-    return 0.5 * information * np.square(difference) - mixing_price(n_a, rho) - mixing_price(n_b, rho)
+    w_a, w_b = effective_pulls(n_a, rho), effective_pulls(n_b, rho)
+    information = w_a * w_b / np.maximum(w_a + w_b, TINY)
+    return 0.5 * (information * np.square(difference) - np.log((1 + n_a / rho) * (1 + n_b / rho)))
 
 
 def two_agent_evidence(
@@ -97,11 +100,15 @@ def wald_evidence(mean: ArrayLike, n: ArrayLike, null: ArrayLike, alternative: A
     return 0.5 * n * (np.square(np.subtract(mean, null)) - np.square(np.subtract(mean, alternative)))
 
 
+#: A scale is used from this many times its ρ on.
+SMALLEST_RATIO = 20.0
+
+
 @dataclass(frozen=True)
 class Scales:
     """A geometric grid of ρ with weights that sum to at most one: one mixture that is tight over many decades of n.
 
-    The average over the grid of e-processes is one; its largest term, which is what the methods return, is below it.
+    The average over the grid of e-processes is one, and each of its terms is below it, so any may be used at any time.
 
     Attributes:
         rho: (L,) increasing.
@@ -118,11 +125,9 @@ class Scales:
         return cls(float(tuned_rho(n, alpha)) * ratio**level, 1 / ((level + 1.0) * (level + 2.0)))
 
     def pair_evidence(self, difference: ArrayLike, n_a: ArrayLike, n_b: ArrayLike) -> Floats:
-        """`pair_evidence` at the best scale, less the logarithm of its weight. Same shape as the broadcast arguments."""
-        best = pair_evidence(difference, n_a, n_b, self.rho[0]) + np.log(self.weight[0])
-        for rho, weight in zip(self.rho[1:], self.weight[1:], strict=True):
-            # A scale far beyond the pulls at hand only adds noise to the choice; skip it once it cannot win.
-            if rho > 4 * np.max(n_a, initial=0) + 1:
-                break
-            best = np.maximum(best, pair_evidence(difference, n_a, n_b, rho) + np.log(weight))
-        return best
+        """`pair_evidence` at the scale that suits the pulls, plus the logarithm of its weight; broadcast shape."""
+        # The smaller number of pulls decides; n/ρ from 20 to 640 is within a nat of the best ρ at any usual level.
+        small = np.maximum(np.minimum(n_a, n_b), 1)
+        steps = np.log(small / (SMALLEST_RATIO * self.rho[0])) / np.log(self.rho[1] / self.rho[0])
+        level = np.clip(steps, 0, self.rho.size - 1).astype(np.int64)
+        return pair_evidence(difference, n_a, n_b, self.rho[level]) + np.log(self.weight)[level]

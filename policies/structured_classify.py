@@ -10,9 +10,9 @@ from clustered_bandit_gym.policies.structured_representatives import Representat
 from clustered_bandit_gym.rewards import Floats, Ints
 
 #: Batches, as parts of the pulls planned: while guesses compete, and the least and the most once one leads by 3 nats.
-SEARCH, CONFIRM_LEAST, CONFIRM_MOST, LEAD = 1 / 48, 1 / 32, 1 / 2, 3.0
+SEARCH, CONFIRM_LEAST, CONFIRM_MOST, LEAD = 1 / 48, 1 / 24, 1 / 2, 3.0
 #: Batches of a long search: this part of the pulls it has taken.
-LONG_SEARCH = 1 / 24
+LONG_SEARCH = 1 / 16
 #: An agent that has taken this many times the pulls planned starts afresh, with sharper representatives.
 PATIENCE = 16
 #: Agents are handled in blocks of about this many (agent, cluster, arm) cells.
@@ -105,11 +105,13 @@ class _Block:
             best = fit[index, guess]
             fit[index, guess] = -np.inf
             rival = fit.argmax(axis=1)
-            leads = best - fit[index, rival] >= LEAD
+            lead = best - fit[index, rival]
             fit[index, guess] = best
             part = np.maximum(SEARCH, total / plan.pulls[guess] * LONG_SEARCH)
+            # One in e^lead wrong guesses gets that far ahead: the more it leads, the more may be staked on it.
+            stake = np.minimum(part * np.exp(np.minimum(lead, 20) / 2), CONFIRM_MOST)
             keep = total <= PATIENCE * plan.pulls[guess]
-            ahead = np.flatnonzero(leads)
+            ahead = np.flatnonzero(lead >= LEAD)
             if ahead.size:
                 g = guess[ahead]
                 evidence = self._evidence(g, n[ahead], mean[ahead])
@@ -123,7 +125,7 @@ class _Block:
                 evidence[np.arange(g.size), g] = np.inf
                 rival[ahead] = evidence.argmin(axis=1)
                 lack = (plan.beta - evidence.min(axis=1)) / (plan.beta + plan.price[g, rival[ahead]])
-                part[ahead] = np.clip(0.9 * lack, CONFIRM_LEAST, CONFIRM_MOST)
+                part[ahead] = np.minimum(np.maximum(0.9 * lack, CONFIRM_LEAST), stake[ahead])
             times = np.ceil(plan.pulls[guess] * part).astype(np.int64)
             if not keep.all():
                 lost = ~keep & (labels[rows] == UNKNOWN)

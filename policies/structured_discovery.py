@@ -13,15 +13,16 @@ import numpy as np
 from clustered_bandit_gym.policies.structured_representatives import Representatives
 from clustered_bandit_gym.rewards import Floats, Ints
 
-#: Effort: pulls of a representative's leading arms, and of its leader at an agent that is compared with it.
+#: Effort: pulls of a representative's leading arms, and of its leader at an agent that is compared with it. At first
+#: at most this, and so that the last effort is met on the way.
 FIRST_EFFORT = 32
 #: How much the effort grows when everybody drawn so far is explained.
-MORE = 3
+MORE = 4
 #: Pulls of every arm at an agent: this share of the effort, or twice the effort spread over all arms.
 LOOK = 1 / 32
 #: The leader of a representative is pulled this many times as often: it is compared with many agents.
 LEADER = 4
-#: A comparison at full effort takes this many steps.
+#: A comparison at full effort takes this many steps, while it is open which representative an agent is like.
 STEPS = 3
 #: An agent is odd beside a representative when half a χ² exceeds its mean by this many standard deviations, plus 4.
 DEVIATIONS, EXTRA = 3.5, 4.0
@@ -57,13 +58,14 @@ class Discovery:
         self.reps, self.goal = reps, goal
         fed = reps.federation
         self.order: Ints = fed.rng.permutation(fed.problem.n_agents)
-        self.effort = FIRST_EFFORT
         self.last = max(FIRST_EFFORT, ceil(2 * LAST / (eta or 0.1) ** 2))
+        self.effort = ceil(self.last / MORE ** ceil(log(self.last / FIRST_EFFORT, MORE)))
         # Enough agents that no cluster of average size is likely to be missing.
         self.most = min(fed.problem.n_agents, ceil(goal * (log(goal) + 3)))
         if fed.problem.n_clusters is None:
             self.most = min(self.most, 256)
         self.drawn = 0
+        self.dropped_by_glance = 1.0
         k = fed.problem.n_arms
         self.agents: Ints = np.zeros(0, dtype=np.int64)
         self.n: Floats = np.zeros((0, k))
@@ -82,13 +84,14 @@ class Discovery:
             if waiting.size:
                 # Once one of them was promoted, most of those that wait are of clusters yet unknown: a few will do.
                 before = len(self.reps)
-                self._search(waiting if fresh else waiting[: max(8, 2 * self.goal)])
+                self._search(waiting if fresh else waiting[: max(8, self.goal // 2)], STEPS if fresh else 1)
                 fresh = fresh and len(self.reps) == before
             elif self.drawn < self.most:
                 self._draw(self.most - self.drawn)
                 fresh = True
             elif self.effort < self.last:
                 self.effort = min(MORE * self.effort, self.last)
+                self.dropped_by_glance = 1.0
                 fresh = True
             elif self.drawn < self.order.size:
                 # The last resort: everybody once, at full effort. Those that are explained are forgotten.
@@ -113,11 +116,11 @@ class Discovery:
 
     # --- one search ----------------------------------------------------------------------------------------------------
 
-    def _search(self, rows: Ints) -> None:
+    def _search(self, rows: Ints, steps: int) -> None:
         """Compare agents with all representatives at the present effort; promote one of those that fit none."""
         if len(self.reps):
             self._explore_representatives(np.arange(len(self.reps)))
-            rows = self._explore(rows)
+            rows = self._explore(rows, steps)
         if rows.size:
             self._promote(int(rows[0]))
 
@@ -147,28 +150,31 @@ class Discovery:
         if not rows.size:
             return
         self.explored[rows] = self.effort
-        for level in (8, self.effort // 8, self.effort):
-            if level < 8 or level > self.effort:
-                continue
+        # A first glance at all arms is for dropping the worst of them; where it drops few it is left out.
+        glance = self.dropped_by_glance > 0.2
+        for level in (max(8, self.effort // 8), self.effort) if glance else (self.effort,):
             leader = reps.leader[rows]
             n, mean = np.maximum(reps.n[rows], 1e-9), reps.mean[rows]
             index = np.arange(rows.size)
             gap = mean[index, leader][:, None] - mean
             noise = np.sqrt(2 * SOFT * (1 / n + 1 / n[index, leader][:, None]))
             times = np.zeros_like(reps.n)
-            times[rows] = np.where((gap <= noise) & reps.live[rows], level - reps.n[rows], 0)
+            contend = (gap <= noise) & reps.live[rows]
+            times[rows] = np.where(contend, level - reps.n[rows], 0)
             reps.pull_where(times)
+        if glance:
+            self.dropped_by_glance = 1 - contend.mean()
         leader = reps.leader[rows]
         times = np.zeros_like(reps.n)
         times[rows, leader] = LEADER * self.effort - reps.n[rows, leader]
         reps.pull_where(times)
 
-    def _explore(self, rows: Ints) -> Ints:
+    def _explore(self, rows: Ints, steps: int) -> Ints:
         """Those of `rows` that fit no representative, after each representative was given a fair chance."""
         self._look(rows)
         leader = self.reps.leader
         arms, slot = np.unique(leader, return_inverse=True)
-        step = ceil(self.effort / STEPS)
+        step = ceil(self.effort / steps)
         every = np.arange(len(self.reps))
         nobody: list[Ints] = []
         while rows.size:
