@@ -58,7 +58,7 @@ def report_page(rows: list[Row], title: str = "clustered-bai report") -> str:
     board = Board(sorted(rows, key=lambda row: row["trial"]))
     cells, varied = cell_labels(board.trials)
     groups = [
-        _group(json.loads(str(cell)), seed, part.reset_index(drop=True), varied)
+        _group(json.loads(str(cell)), str(seed), part.reset_index(drop=True), varied)
         for (cell, seed), part in board.trials.groupby([cells, board.trials["seed"].astype(str)], sort=False)
     ]
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -81,7 +81,7 @@ def _group(cell: list[Any], seed: str, trials: pd.DataFrame, varied: list[str]) 
     first = trials.iloc[0]
     problem = {name: first.get(name) for name in _PROBLEM}
     shown = [f"{name} = {kwargs[name]}" for name in varied if name in kwargs]
-    summary = board.summary.to_dict("records")
+    summary: list[dict[Any, Any]] = board.summary.to_dict("records")
     for line in summary:
         own = trials[trials["policy"] == line["policy"]]
         line["verdict_text"] = _in_words(line, float(own["delta"].iloc[0]))
@@ -102,7 +102,7 @@ def _group(cell: list[Any], seed: str, trials: pd.DataFrame, varied: list[str]) 
     }
 
 
-def _in_words(line: dict[str, Any], delta: float) -> str:
+def _in_words(line: dict[Any, Any], delta: float) -> str:
     finished = int(line["trials"]) - int(line["unfinished"])
     word, _, text = verdict(int(line["errors"]), finished, delta).text.partition(": ")
     if line["verdict"] != word:
