@@ -1,6 +1,6 @@
 """Training with Stable-Baselines3 on the native vector environment. Needs `pip install clustered-bandit-gym[rl]`.
 
-Reads from top to bottom: the settings, the loop, the algorithms, the files.
+Reads from top to bottom: the settings, the loop, the algorithms.
 
 Training goes in segments. Each starts fresh episodes with random streams of its own, and ends with an evaluation on
 held-out instances and a checkpoint. So everything a segment depends on is in the checkpoint (weights, optimizer, for
@@ -12,11 +12,9 @@ unpickles: tensors are read with `weights_only=True`, all else is JSON; and only
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import zipfile
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,8 @@ from tqdm import tqdm
 
 from clustered_bandit_gym.env import ClusteredBAIEnv
 from clustered_bandit_gym.policies.features import Features
-from clustered_bandit_gym.policies.learned import SETTINGS_FILE, LearnedPolicy, require_rl
+from clustered_bandit_gym.policies.learned import LearnedPolicy, require_rl
+from clustered_bandit_gym.policies.training_files import Progress, TrainingFiles, replace_file
 
 ALGOS = ("maskable-ppo", "ppo", "a2c", "dqn")
 
@@ -87,16 +86,6 @@ def shortened(settings: TrainSettings) -> TrainSettings:
     return replace(settings, steps=min(settings.steps, 4000), n_envs=16, evaluations=2, validation_trials=20)
 
 
-@dataclass
-class Progress:
-    """How far a run is: segments done, one row of history for each, and the best row's number."""
-
-    segments: int = 0
-    steps: int = 0
-    history: list[dict[str, float]] = field(default_factory=list)
-    best: int = -1
-
-
 def train(
     settings: TrainSettings,
     out: str | os.PathLike[str] = "model.zip",
@@ -110,28 +99,29 @@ def train(
 
     Args:
         overwrite: start anew where `out` holds a model or a run with other settings, instead of raising `ValueError`.
-        progress: show a progress bar.
+        progress: show a progress bar, and a line for each evaluation.
     """
     require_rl()
     import torch
 
-    files = _Files(Path(out))
-    if overwrite:
-        files.clear()
-    state = files.resume(settings)
+    files = TrainingFiles(Path(out))
+    state = Progress() if overwrite else files.resume(settings)
     torch.set_num_threads(settings.threads)
     env = make_vec_env(settings)
     model = make_model(settings, env)
+    if overwrite:
+        files.clear()  # not before it is clear that the new run can start
     if state.segments:
         files.restore(model, state)
     bar = tqdm(total=settings.steps, initial=min(state.steps, settings.steps), unit="step", disable=not progress)
+    say = bar.write if progress else lambda text: None
     if state.segments:
-        bar.write(f"goes on after segment {state.segments} of {settings.evaluations}")
+        say(f"goes on after segment {state.segments} of {settings.evaluations}")
     with bar:
         while state.segments < settings.evaluations:
             _start_segment(model, env, settings, state)
             goal = settings.steps * (state.segments + 1) // settings.evaluations
-            model.learn(max(1, goal - state.steps), callback=_Show.make(bar), reset_num_timesteps=False)
+            model.learn(max(1, goal - state.steps), callback=_mover(bar), reset_num_timesteps=False)
             state.segments, state.steps = state.segments + 1, int(model.num_timesteps)
             files.save_model(model, settings)
             row = _validate(files.candidate, settings)
@@ -140,7 +130,7 @@ def train(
                 state.best = len(state.history) - 1
                 files.keep()
             files.checkpoint(model, settings, state)
-            bar.write(
+            say(
                 f"{state.steps:>10,} steps: return {row['return']:+.4f}, pulls {row['pulls']:.1f}, "
                 f"error rate {row['error_rate']:.4f} on {settings.validation_trials:,} held-out instances"
                 + (" (best so far)" if state.best == len(state.history) - 1 else "")
@@ -158,7 +148,7 @@ def evaluate(model: str | os.PathLike[str], trials: int = 2000) -> Any:
     about = Path(model).with_suffix(".json")
     if about.is_file():
         content = json.loads(about.read_text())
-        _replace(about, json.dumps({**content, "evaluation": comparison.to_dict()}, indent=2).encode())
+        replace_file(about, json.dumps({**content, "evaluation": comparison.to_dict()}, indent=2).encode())
     return comparison
 
 
@@ -243,19 +233,16 @@ def _start_segment(model: Any, env: Any, settings: TrainSettings, state: Progres
         model.ent_coef = settings.entropy * left
 
 
-class _Show:
-    """Moves the progress bar."""
+def _mover(bar: Any) -> Any:
+    """A callback that moves the progress bar."""
+    from stable_baselines3.common.callbacks import BaseCallback
 
-    @staticmethod
-    def make(bar: Any) -> Any:
-        from stable_baselines3.common.callbacks import BaseCallback
+    class Mover(BaseCallback):
+        def _on_step(self) -> bool:
+            bar.update(self.training_env.num_envs)
+            return True
 
-        class Show(BaseCallback):
-            def _on_step(self) -> bool:
-                bar.update(self.training_env.num_envs)
-                return True
-
-        return Show()
+    return Mover()
 
 
 def _validate(path: Path, settings: TrainSettings) -> dict[str, float]:
@@ -269,104 +256,3 @@ def _validate(path: Path, settings: TrainSettings) -> dict[str, float]:
         "pulls": float(played.pulls.mean()),
         "error_rate": float(played.wrong.mean()),
     }
-
-
-class _Files:
-    """`model.zip` (the best model), `model.json` (settings, history), `model.checkpoint` while a run is under way."""
-
-    def __init__(self, out: Path) -> None:
-        if out.suffix != ".zip":
-            raise ValueError(f"the name of a model file ends in .zip, got {out.name}")
-        self.out = out
-        self.about = self.out.with_suffix(".json")
-        self.last = self.out.with_suffix(".checkpoint")
-        self.candidate = self.out.with_suffix(".candidate")
-        if not self.out.parent.is_dir():
-            raise ValueError(f"there is no folder {self.out.parent} to write {self.out.name} to")
-
-    def clear(self) -> None:
-        for path in (self.out, self.about, self.last, self.candidate):
-            path.unlink(missing_ok=True)
-
-    def resume(self, settings: TrainSettings) -> Progress:
-        """Where a killed run with these settings stands; a fresh start if there is none."""
-        if self.last.exists():
-            with zipfile.ZipFile(self.last) as archive:
-                found = json.loads(archive.read(SETTINGS_FILE))
-            mine = json.loads(json.dumps(asdict(settings)))
-            changed = [one.name for one in fields(settings) if found["settings"].get(one.name) != mine[one.name]]
-            if changed:
-                raise ValueError(
-                    f"{self.last} is of a run with other settings ({', '.join(changed)}): "
-                    "use them, write elsewhere, or overwrite"
-                )
-            return Progress(**found["progress"])
-        if self.out.exists() or self.about.exists():
-            raise ValueError(f"{self.out} exists: write elsewhere, or overwrite")
-        return Progress()
-
-    def save_model(self, model: Any, settings: TrainSettings) -> None:
-        self._write(self.candidate, model, {"settings": asdict(settings)})
-
-    def keep(self) -> None:
-        """The candidate is the best model so far."""
-        os.replace(self.candidate, self.out)
-
-    def checkpoint(self, model: Any, settings: TrainSettings, state: Progress) -> None:
-        about = {"settings": asdict(settings), "progress": asdict(state), "updates": int(model._n_updates)}
-        buffer = getattr(model, "replay_buffer", None)
-        arrays: dict[str, np.ndarray] = {}
-        if buffer is not None:
-            about |= {"buffer_full": bool(buffer.full), "buffer_pos": int(buffer.pos), "calls": int(model._n_calls)}
-            filled = buffer.buffer_size if buffer.full else buffer.pos
-            arrays = {name: getattr(buffer, name)[:filled] for name in _BUFFER}
-        self._write(self.last, model, about, arrays)
-        self.candidate.unlink(missing_ok=True)
-
-    def restore(self, model: Any, state: Progress) -> None:
-        with zipfile.ZipFile(self.last) as archive:
-            about = json.loads(archive.read(SETTINGS_FILE))
-            if "buffer_pos" in about:
-                with np.load(io.BytesIO(archive.read("buffer.npz")), allow_pickle=False) as arrays:
-                    for name in _BUFFER:
-                        getattr(model.replay_buffer, name)[: len(arrays[name])] = arrays[name]
-                model.replay_buffer.full, model.replay_buffer.pos = about["buffer_full"], about["buffer_pos"]
-                model._n_calls = about["calls"]
-        model.set_parameters(self.last, exact_match=True, device="cpu")
-        model.num_timesteps, model._n_updates = state.steps, about["updates"]
-
-    def finish(self, settings: TrainSettings, state: Progress) -> None:
-        from importlib.metadata import version
-
-        packages = ("clustered-bandit-gym", "stable-baselines3", "sb3-contrib", "torch", "numpy")
-        about = {
-            "settings": asdict(settings),
-            "history": state.history,
-            "best": state.history[state.best],
-            "versions": {name: version(name) for name in packages},
-        }
-        _replace(self.about, json.dumps(about, indent=2).encode())
-        self.last.unlink(missing_ok=True)
-
-    def _write(
-        self, path: Path, model: Any, about: dict[str, Any], arrays: dict[str, np.ndarray] | None = None
-    ) -> None:
-        whole = io.BytesIO()
-        model.save(whole)
-        with zipfile.ZipFile(whole, "a") as archive:
-            archive.writestr(SETTINGS_FILE, json.dumps(about))
-            if arrays:
-                packed = io.BytesIO()
-                np.savez(packed, **arrays)  # type: ignore[arg-type]
-                archive.writestr("buffer.npz", packed.getvalue())
-        _replace(path, whole.getvalue())
-
-
-_BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    half = path.with_name(path.name + ".tmp")
-    half.write_bytes(content)
-    os.replace(half, path)

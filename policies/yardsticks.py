@@ -207,7 +207,8 @@ def _uniform_plays(instance: Instance, rng: np.random.Generator, rounds: int) ->
     averages = samples.reshape(REPEATS, rounds, *samples.shape[1:]).cumsum(axis=1) / n  # (R, n, N, K)
     # Ties at random, as the policies do: discrete rewards tie often.
     tied = averages == averages.max(axis=3, keepdims=True)
-    leader = averages.argmax(axis=3) if tied.sum() == leader_count(tied) else (tied * rng.random(tied.shape)).argmax(3)
+    any_ties = tied.sum() > tied[..., 0].size
+    leader = ((tied * (1 - rng.random(tied.shape))) if any_ties else tied).argmax(axis=3)
     wrong = ~instance.is_best[instance.clusters, leader]  # (R, n, N)
     if instance.n_arms == 1:
         stops = np.zeros((REPEATS, THRESHOLDS.size, instance.n_agents), dtype=np.int64)
@@ -218,11 +219,6 @@ def _uniform_plays(instance: Instance, rng: np.random.Generator, rounds: int) ->
     at_stop = np.take_along_axis(wrong, stops, axis=1)  # (R, S, N)
     pulls = instance.n_arms * (stops + 1).sum(axis=2)
     return wrong.any(axis=2).mean(axis=0), pulls.mean(axis=0), at_stop.any(axis=2).mean(axis=0)
-
-
-def leader_count(tied: np.ndarray) -> int:
-    """How many leaders there are when there are no ties."""
-    return tied.size // tied.shape[-1]
 
 
 def _ratio(name: str, curve: Curve, weights: Floats, pulls: Floats, errors: Floats) -> Ratio:

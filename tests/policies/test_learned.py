@@ -73,14 +73,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_twice_with_one_seed_and_killed_half_way(algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = small(algo)
     whole, killed = tmp_path / "whole.zip", tmp_path / "killed.zip"
-    checkpoint, last = training._Files.checkpoint, {}
+    checkpoint, last = training.TrainingFiles.checkpoint, {}
 
     def remember(self: Any, model: Any, *rest: Any) -> None:
         """The file keeps the best model, which may be that of the first segment: compare the last ones, too."""
         last[self.out] = {key: value.clone() for key, value in model.policy.state_dict().items()}
         checkpoint(self, model, *rest)
 
-    monkeypatch.setattr(training._Files, "checkpoint", remember)
+    monkeypatch.setattr(training.TrainingFiles, "checkpoint", remember)
     state = train(settings, whole, progress=False)
     assert len(state.history) == 4
     assert state.steps >= 512
@@ -123,6 +123,8 @@ def test_files(model: Path, tmp_path: Path) -> None:
         train(small(), tmp_path / "nowhere" / "model.zip", progress=False)
     with pytest.raises(ValueError, match=r"\.zip"):
         train(small(), tmp_path / "model", progress=False)
+    with pytest.raises(ValueError, match="hypotheses"):
+        train(small(env="ClusteredBAI-PaperSmall-v0"), model, progress=False, overwrite=True)
     assert model.read_bytes() == before
 
 
@@ -133,7 +135,7 @@ def test_checkpoint_of_other_settings_is_not_taken(tmp_path: Path, monkeypatch: 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(training._Files, "finish", die)
+        patch.setattr(training.TrainingFiles, "finish", die)
         with pytest.raises(KeyboardInterrupt):
             train(small(), out, progress=False)
     with pytest.raises(ValueError, match="learning_rate"):
@@ -289,6 +291,16 @@ def test_side_by_side_equals_the_harness(model: Path) -> None:
         assert (row["pulls"], not row["correct"]) == (played.pulls[t], bool(played.wrong[t]))
 
 
+def untrained(folder: Path, stop: float) -> Path:
+    """A model file of fresh weights with this bias on the stop."""
+    settings, path = small(), folder / "model.zip"
+    model = make_model(settings, make_vec_env(settings))
+    with torch.no_grad():
+        model.policy.mlp_extractor.actor.stop.bias.fill_(stop)
+    training.TrainingFiles(path)._write(path, model, {"settings": vars(settings)})
+    return path
+
+
 def test_stops_at_the_length_it_was_trained_on(tmp_path: Path) -> None:
     """A network that never wants to stop."""
     settings = small()
@@ -296,8 +308,10 @@ def test_stops_at_the_length_it_was_trained_on(tmp_path: Path) -> None:
     untrained = make_model(settings, env)
     with torch.no_grad():
         untrained.policy.mlp_extractor.actor.stop.bias.fill_(-1e9)
-    training._Files(tmp_path / "model.zip")._write(tmp_path / "model.zip", untrained, {"settings": vars(settings)})
-    assert cbg.play(f"learned:{tmp_path / 'model.zip'}", TINY, bound=False)["pulls"] == settings.max_pulls
+    training.TrainingFiles(tmp_path / "model.zip")._write(
+        tmp_path / "model.zip", untrained, {"settings": vars(settings)}
+    )
+    assert cbg.play(f"learned:{path}", TINY, bound=False)["pulls"] == small().max_pulls
 
 
 def test_no_stop_before_every_agent_has_a_pull(tmp_path: Path) -> None:
@@ -306,8 +320,10 @@ def test_no_stop_before_every_agent_has_a_pull(tmp_path: Path) -> None:
     untrained = make_model(settings, env)
     with torch.no_grad():
         untrained.policy.mlp_extractor.actor.stop.bias.fill_(1e9)
-    training._Files(tmp_path / "model.zip")._write(tmp_path / "model.zip", untrained, {"settings": vars(settings)})
-    policy = LearnedPolicy(str(tmp_path / "model.zip"))
+    training.TrainingFiles(tmp_path / "model.zip")._write(
+        tmp_path / "model.zip", untrained, {"settings": vars(settings)}
+    )
+    policy = LearnedPolicy(str(path))
     pulls = np.array([[[1, 0, 0]] * 4, [[1, 0, 0]] * 3 + [[0, 0, 0]]])
     actions, _ = policy.decide(Features(4, 3, 2, 0.5, 0.4), pulls, np.zeros(pulls.shape))
     assert actions[0] == 12
@@ -348,7 +364,7 @@ def test_a_model_file_runs_no_code(model: Path, tmp_path: Path) -> None:
     poisoned["policy_class"] = {":type:": "bomb", ":serialized:": bomb}
     for name, changes in {
         "data.zip": {"data": json.dumps(poisoned).encode()},
-        "tensors.zip": {"policy.pth": pickle.dumps(Bomb())},
+        "tensors.zip": {"policy.pth": pickle.dumps(Bomb(), protocol=2)},
     }.items():
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
             for part, content in {**parts, **changes}.items():
