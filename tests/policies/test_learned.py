@@ -303,26 +303,12 @@ def untrained(folder: Path, stop: float) -> Path:
 
 def test_stops_at_the_length_it_was_trained_on(tmp_path: Path) -> None:
     """A network that never wants to stop."""
-    settings = small()
-    env = make_vec_env(settings)
-    untrained = make_model(settings, env)
-    with torch.no_grad():
-        untrained.policy.mlp_extractor.actor.stop.bias.fill_(-1e9)
-    training.TrainingFiles(tmp_path / "model.zip")._write(
-        tmp_path / "model.zip", untrained, {"settings": vars(settings)}
-    )
+    path = untrained(tmp_path, stop=-1e9)
     assert cbg.play(f"learned:{path}", TINY, bound=False)["pulls"] == small().max_pulls
 
 
 def test_no_stop_before_every_agent_has_a_pull(tmp_path: Path) -> None:
-    settings = small()
-    env = make_vec_env(settings)
-    untrained = make_model(settings, env)
-    with torch.no_grad():
-        untrained.policy.mlp_extractor.actor.stop.bias.fill_(1e9)
-    training.TrainingFiles(tmp_path / "model.zip")._write(
-        tmp_path / "model.zip", untrained, {"settings": vars(settings)}
-    )
+    path = untrained(tmp_path, stop=1e9)
     policy = LearnedPolicy(str(path))
     pulls = np.array([[[1, 0, 0]] * 4, [[1, 0, 0]] * 3 + [[0, 0, 0]]])
     actions, _ = policy.decide(Features(4, 3, 2, 0.5, 0.4), pulls, np.zeros(pulls.shape))
