@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,8 @@ def table(header: list[str], lines: list[list[str]]) -> str:
 
 def short(value: float) -> str:
     """Three digits: 1.61e9, 524, 0.0123."""
+    if not math.isfinite(value):
+        return str(float(value))
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     mantissa, exponent = f"{value:.2e}".split("e")

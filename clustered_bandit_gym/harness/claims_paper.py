@@ -191,7 +191,7 @@ def _gain_condition(played: dict[str, Played]) -> str:
             if ratio.sign == (1 if promised else -1):
                 signs = [SIGNS[column] for column in keys_of(one.figure)]
                 where = ", ".join(f"{sign} = {value:g}" for sign, value in zip(signs, key, strict=True))
-                wrong.append(f"{where}: {'gain' if promised else 'loss'} promised, ratio {ratio.value:.3g}")
+                wrong.append(f"{where}: {'gain' if promised else 'loss'} promised, ratio {ratio.value:.4g}")
         said.append(f"{name} {len(wrong)} of {total}" + (f" ({'; '.join(wrong)})" if wrong else ""))
     if not said:
         return ""

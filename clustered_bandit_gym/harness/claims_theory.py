@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym import theory
-from clustered_bandit_gym.harness.claims import NAMES, SIGNS, table
+from clustered_bandit_gym.harness.claims import NAMES, SIGNS, short, table
 from clustered_bandit_gym.harness.claims_measure import drawn_agents, points_of
 from clustered_bandit_gym.harness.reproduce_figures import DELTA, SCHEMES
 from clustered_bandit_gym.harness.seeds import trial_seeds
@@ -30,7 +30,7 @@ _PHASES = {
 
 def span(values: list[float]) -> str:
     """“0.98 to 1.06”; one number if both ends look the same."""
-    low, high = f"{min(values):.3g}", f"{max(values):.3g}"
+    low, high = short(min(values)), short(max(values))
     return low if low == high else f"{low} to {high}"
 
 

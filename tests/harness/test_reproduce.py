@@ -162,6 +162,8 @@ def test_skew_and_eta_verdicts() -> None:
 def test_a_claim_on_real_data_is_not_judged_on_a_stand_in() -> None:
     pulls = {"naive": [100.0, 100.0], "cl-bai": [150.0, 151.0], "bai-cl": [60.0, 61.0], "bai-cl++": [28.0, 28.0]}
     played = made_up("fig1f", pulls, n_agents=102)
+    other = played.rows.assign(n_agents=120, pulls=played.rows["pulls"] ** 0.9)
+    played = Played(played.figure, pd.concat([played.rows, other]), played.readings)
     assert not played.figure.real
     assert {claim.verdict for claim in claims_figures.JUDGES["fig1f"](played)} == {UNTESTED}
     real = Played(dataclasses.replace(played.figure, real=True), played.rows, played.readings)
