@@ -69,12 +69,20 @@ class _Block:
         place[self.used] = np.arange(self.used.size)
         slots = int((plan.arms >= 0).sum(axis=2).max())
         self.arms = place[plan.arms[:, :, :slots]]
-        self.worth, self.reference = plan.worth[:, :, :slots], plan.reference[:, :, :slots]
-        self.weight = plan.allocation[:, self.used]
         r = len(plan.reps)
         self.arms[np.arange(r), np.arange(r)] = self.arms[np.arange(r), (np.arange(r) + 1) % r]
+        # Slot first, so that a slot is one block of memory: rows are taken from these tables in every step.
+        self.worth, self.reference, self.slot_arms = (
+            np.ascontiguousarray(np.moveaxis(table[:, :, :slots], 2, 0))
+            for table in (plan.worth, plan.reference, self.arms)
+        )
+        self.weight = plan.allocation[:, self.used]
         self.single = slots == 1 and bool((self.arms == self.arms[:, :1]).all())
-        self.estimate, self.n_rep = plan.estimate[:, self.used], np.maximum(plan.reps.n[:, self.used], 1)
+        off_diagonal = plan.assumed[~np.eye(r, dtype=bool)]
+        self.any_assumed, self.all_assumed = bool(off_diagonal.any()), bool(off_diagonal.all())
+        self.estimate = plan.estimate[:, self.used]
+        self.by_arm = np.ascontiguousarray(self.estimate.T)
+        self.n_by_arm = np.ascontiguousarray(np.maximum(plan.reps.n[:, self.used], 1).T)
 
     def run(self) -> Ints:
         """(n,) labels; where an agent lost patience, −1 minus its last guess."""
@@ -99,7 +107,7 @@ class _Block:
             m_after = m_before + (drawn - m_before) * (times / after)
             n[index, arm], mean[index, arm] = after, m_after
             total += times
-            estimate, n_rep = self.estimate.T[arm], self.n_rep.T[arm]
+            estimate, n_rep = self.by_arm.take(arm, axis=0), self.n_by_arm.take(arm, axis=0)
             fit += _misfit(before, m_before, n_rep, estimate) - _misfit(after, m_after, n_rep, estimate)
             guess = fit.argmax(axis=1)
             best = fit[index, guess]
@@ -114,8 +122,8 @@ class _Block:
             ahead = np.flatnonzero(lead >= LEAD)
             if ahead.size:
                 g = guess[ahead]
-                evidence = self._evidence(g, n[ahead], mean[ahead])
-                out = ruled_out[ahead] | (evidence >= plan.beta)
+                evidence = self._evidence(g, n.take(ahead, axis=0), mean.take(ahead, axis=0))
+                out = ruled_out.take(ahead, axis=0) | (evidence >= plan.beta)
                 ruled_out[ahead] = out
                 count = r - out.sum(axis=1)
                 done = count <= 1
@@ -130,8 +138,9 @@ class _Block:
             if not keep.all():
                 lost = ~keep & (labels[rows] == UNKNOWN)
                 labels[rows[lost]] = -1 - guess[lost]
-                rows, n, mean, total, fit = rows[keep], n[keep], mean[keep], total[keep], fit[keep]
-                ruled_out, guess, rival, times = ruled_out[keep], guess[keep], rival[keep], times[keep]
+                left = np.flatnonzero(keep)
+                n, mean, fit, ruled_out = (table.take(left, axis=0) for table in (n, mean, fit, ruled_out))
+                rows, total, guess, rival, times = (vector[left] for vector in (rows, total, guess, rival, times))
         return labels
 
     def _next_arm(self, guess: Ints, rival: Ints, n: Floats, total: Floats) -> Ints:
@@ -148,18 +157,20 @@ class _Block:
         plan = self.plan
         index = np.arange(guess.size)[:, None]
         column = guess[:, None]
-        assumed = plan.assumed[guess]
-        evidence = -plan.price[guess]
-        for slot in range(self.arms.shape[2]):
+        evidence = -plan.price.take(guess, axis=0)
+        for slot, table in enumerate(self.slot_arms):
             # One arm against all rivals is the common case, and then a column of numbers does.
-            arm = self.arms[guess, :1, slot] if self.single else self.arms[guess, :, slot]
+            arm = table[guess, :1] if self.single else table.take(guess, axis=0)
             safe = np.maximum(arm, 0)
             n_i, m_i = n[index, safe], mean[index, safe]
-            worth, reference = self.worth[guess, :, slot], self.reference[guess, :, slot]
+            worth, reference = self.worth[slot].take(guess, axis=0), self.reference[slot].take(guess, axis=0)
             alternative = self.estimate[column, safe]
-            term = 0.5 * n_i * worth / (n_i + worth) * (m_i - reference) ** 2 - 0.5 * n_i * (m_i - alternative) ** 2
-            if slot == 0 and plan.assumed.any():
-                term = np.where(assumed, _one_sided(n_i, m_i, worth, reference, alternative, term), term)
+            term = n_i * worth / (n_i + worth) * (m_i - reference) ** 2
+            term -= n_i * (m_i - alternative) ** 2
+            term *= 0.5
+            if slot == 0 and self.any_assumed:
+                one_sided = _one_sided(n_i, m_i, worth, reference, alternative, term)
+                term = one_sided if self.all_assumed else np.where(plan.assumed.take(guess, axis=0), one_sided, term)
             evidence += term if self.single else np.where(arm >= 0, term, 0)
         evidence[index[:, 0], guess] = -np.inf
         return evidence
@@ -182,4 +193,7 @@ def _one_sided(
 def _misfit(n: Floats, mean: Floats, n_rep: Floats, estimate: Floats) -> Floats:
     """(rows, R) half the squared distance of an agent's average from each representative's, in units of noise."""
     n = n[:, None]
-    return 0.5 * (mean[:, None] - estimate) ** 2 * (n * n_rep / (n + n_rep))
+    out = n_rep * (0.5 * n)
+    out /= n_rep + n
+    out *= np.square(estimate - mean[:, None])
+    return out

@@ -6,7 +6,7 @@ elsewhere, from pulls made after they were chosen.
 
 from __future__ import annotations
 
-from math import ceil, log
+from math import ceil, floor, log
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from clustered_bandit_gym.policies.structured_representatives import Representat
 from clustered_bandit_gym.rewards import Floats, Ints
 
 #: Effort: pulls of a representative's leading arms, and of its leader at an agent that is compared with it. At first
-#: at most this, and so that the last effort is met on the way.
+#: at least this, and so that the last effort is met on the way.
 FIRST_EFFORT = 32
 #: How much the effort grows when everybody drawn so far is explained.
 MORE = 4
@@ -23,7 +23,7 @@ LOOK = 1 / 32
 #: The leader of a representative is pulled this many times as often: it is compared with many agents.
 LEADER = 4
 #: A comparison at full effort takes this many steps, while it is open which representative an agent is like.
-STEPS = 3
+STEPS = 2
 #: An agent is odd beside a representative when half a χ² exceeds its mean by this many standard deviations, plus 4.
 DEVIATIONS, EXTRA = 3.5, 4.0
 #: The leader alone is odd beyond so many nats (3.5 standard deviations), and fits below so many (2.4).
@@ -59,7 +59,7 @@ class Discovery:
         fed = reps.federation
         self.order: Ints = fed.rng.permutation(fed.problem.n_agents)
         self.last = max(FIRST_EFFORT, ceil(2 * LAST / (eta or 0.1) ** 2))
-        self.effort = ceil(self.last / MORE ** ceil(log(self.last / FIRST_EFFORT, MORE)))
+        self.effort = ceil(self.last / MORE ** floor(log(self.last / FIRST_EFFORT, MORE)))
         # Enough agents that no cluster of average size is likely to be missing.
         self.most = min(fed.problem.n_agents, ceil(goal * (log(goal) + 3)))
         if fed.problem.n_clusters is None:
@@ -85,7 +85,7 @@ class Discovery:
                 # Once one of them was promoted, most of those that wait are of clusters yet unknown: a few will do.
                 before = len(self.reps)
                 self._search(waiting if fresh else waiting[: max(8, self.goal // 2)], STEPS if fresh else 1)
-                fresh = fresh and len(self.reps) == before
+                fresh = fresh and (before == 0 or len(self.reps) == before)
             elif self.drawn < self.most:
                 self._draw(self.most - self.drawn)
                 fresh = True
@@ -190,6 +190,9 @@ class Discovery:
             explained = ~none & fits
             nobody.append(rows[none])
             self.seen[rows[explained]] = self.effort
+            if steps == 1 and none.any():
+                # One is enough for now.
+                break
             go_on = ~(none | explained)
             rows, fit = rows[go_on], fit[go_on]
             if rows.size:
