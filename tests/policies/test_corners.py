@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import scheme_reference as ref
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, ClBAI, NaiveSE, bai_cl_pp
@@ -171,11 +172,44 @@ def test_a_tie_with_a_minute_sigma(scheme: type) -> None:
 
 @pytest.mark.parametrize("verify", ["centre", "agent"])
 def test_se_hat_gives_up(verify: str) -> None:
-    """Told M = 1 of two clusters: the other cluster's arm is never among the candidates, and every try is rejected."""
-    play = federation(easy(2, [0, 1, 0, 1]), n_clusters=1, check=False)
-    with pytest.raises(cbg.BudgetExceeded, match=f"all of {bai_cl_pp.MAX_TRIES} candidates"):
+    """Told M = 2 of three clusters: the third one's arm is never a candidate, and every try is rejected.
+
+    Until then the k-th try runs SE with 10^-k and checks with ln(4k²/γ)."""
+    instance = cbg.Instance(easy().means, easy().clusters, cbg.Gaussian(0.0))
+    play = federation(instance, seed=1, n_clusters=2, sigma=1.0, check=False)
+    with watch() as rounds, pytest.raises(cbg.BudgetExceeded, match=f"all of {bai_cl_pp.MAX_TRIES} candidates"):
         BAIClPlusPlus(verify=verify).solve(play)
-    assert play.pulls > 0
+    drawn = {x.agent for x in play.ledger.messages() if x.phase == "identify"}
+    third = [i for i in range(7) if instance.clusters[i] not in instance.clusters[list(drawn)]]
+    others = [i for i in range(7) if i not in drawn and i not in third]
+    assert third
+    assert others
+    gamma = DELTA / (6 * 7)
+    checks = [
+        ref.check_pulls(math.log(4 * k * k / gamma), play.problem.eta1) for k in range(1, bai_cl_pp.MAX_TRIES + 1)
+    ]
+    tries = [one for one in rounds if set(third) & set(one.agents.tolist())]
+    # The two known arms tie at an agent of the third cluster: all R rounds are played.
+    budgets = [10.0**-k for k in range(1, bai_cl_pp.MAX_TRIES + 1)]
+    n_rounds = ref.rounds_bai_cl(play.problem.eta)
+    assert [one.gamma[0] for one in tries] == [g for g in budgets for _ in range(n_rounds)]
+    eliminations = sum(2 * ref.n_r(2, g, r) for g in budgets for r in range(1, n_rounds + 1))
+    for agent in third:
+        assert play.pulls_per_agent[agent] == sum(checks) + eliminations
+    for agent in others:
+        assert play.pulls_per_agent[agent] == checks[0] + 2 * ref.n_r(2, 0.1, 1)
+
+
+@pytest.mark.parametrize("eta", [0.05, 0.15, 0.25, 0.26, 0.5, 0.53, 1.0])
+def test_numbers_of_rounds(eta: float) -> None:
+    """An arm 1e-9 below the best outlives phase 1: the rounds played are ⌈log2(17/η)⌉ and ⌈log2(1/η) + 1⌉."""
+    means = np.array([[3.0, 3.0 - 1e-9, 0.0, 0.0], [0.0, 0.0, 3.0, 3.0 - 1e-9]])
+    instance = cbg.Instance(means, np.array([0, 1, 0, 1]), cbg.Gaussian(0.0))
+    for scheme, expected in ((ClBAI, ref.rounds_cl_bai(eta)), (BAICl, ref.rounds_bai_cl(eta))):
+        play = federation(instance, eta=eta, sigma=1.0)
+        with watch() as rounds, pytest.raises(cbg.BudgetExceeded):
+            scheme().solve(play)
+        assert max(one.r for one in rounds if one.sizes[0] == 4) == expected
 
 
 def test_more_components_than_clusters() -> None:
