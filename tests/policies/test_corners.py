@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 import scheme_reference as ref
+from scipy import stats
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, ClBAI, NaiveSE, bai_cl_pp
@@ -267,3 +269,24 @@ def test_sample_sizes_scale_with_sigma() -> None:
         assert plays[1].pulls == pytest.approx(4 * plays[0].pulls, rel=1e-2)
         assert plays[1].pulls != plays[0].pulls
         assert math.isfinite(plays[1].ledger.cost)
+
+
+def test_agents_are_drawn_uniformly() -> None:
+    """Who comes first (chi-square), and how many are drawn before all arms are known (mean), at level 1e-10 each."""
+    sizes, plays = [1, 2, 5], 1500
+    clusters = np.repeat(np.arange(3), sizes)
+    instance = cbg.Instance(easy().means, clusters, cbg.Gaussian(0.0))
+    problem = cbg.Problem.of(instance, DELTA, sigma=0.01)
+    first, draws = np.zeros(8, dtype=int), np.zeros(plays)
+    for seed in range(plays):
+        play = cbg.Federation(instance, problem, seed=seed, itemise=True)
+        BAICl().solve(play)
+        order = [x.agent for x in play.ledger.messages() if (x.phase, x.direction) == ("identify", "down")]
+        first[order[0]] += 1
+        draws[seed] = len(order)
+    assert stats.chisquare(first).pvalue > 1e-10
+    # All orders of the clusters (8!/(1!2!5!) = 168) are equally likely.
+    orders = set(itertools.permutations(clusters.tolist()))
+    lengths = np.array([max(order.index(m) for m in range(3)) + 1 for order in orders])
+    z = (draws.mean() - lengths.mean()) / (lengths.std() / np.sqrt(plays))
+    assert abs(z) < 6.5

@@ -96,6 +96,24 @@ def test_every_agent_does_what_it_would_do_alone(rounds: int | None, kind: str, 
         assert len(lengths) > 5  # the agents did part ways
 
 
+@pytest.mark.parametrize("rounds", [None, 2])
+def test_an_agent_alone_does_the_same(rounds: int | None) -> None:
+    """One agent takes a path of its own through the code."""
+    rng = np.random.default_rng(8)
+    lengths = set()
+    for seed in range(60):
+        block = ScriptedBlock(rng.choice([0.0, 0.3, 0.7, 1.0], size=(1, 7)) + rng.random((1, 7)), seed)
+        arms = np.arange(7) if seed % 2 else np.array([0, 2, 3, 6])
+        gamma = 0.2 if seed % 3 else np.array([0.2])
+        active, estimates = eliminate(block, arms, gamma, rounds)  # type: ignore[arg-type]
+        left, expected = replay(block.log[0], arms.tolist(), 0.2, rounds or math.inf, 1.0)
+        assert active.shape == estimates.shape == (1, arms.size)
+        assert arms[active[0]].tolist() == left
+        assert estimates[0].tolist() == [expected.get(arm, 0.0) for arm in arms.tolist()]
+        lengths.add(len(block.log[0]))
+    assert len(lengths) > 5
+
+
 def test_sample_size_is_the_printed_one() -> None:
     for n_arms, gamma, r, sigma in itertools.product((2, 10, 100), (1e-13, 1e-3, 0.4), (1, 2, 7), (0.5, 1.0, 3.0)):
         expected = ref.n_r(n_arms, gamma, r, sigma)
