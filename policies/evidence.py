@@ -119,10 +119,16 @@ class Scales:
     weight: Floats
 
     @classmethod
-    def around(cls, n: float, alpha: float, ratio: float = 32.0, levels: int = 8) -> Scales:
-        """Tuned to n pulls at level α and to ratio, ratio², ... times as many; weights 1/((l + 1)(l + 2))."""
-        level = np.arange(levels)
-        return cls(float(tuned_rho(n, alpha)) * ratio**level, 1 / ((level + 1.0) * (level + 2.0)))
+    def around(cls, n: float, alpha: float, ratio: float = 32.0, above: int = 8) -> Scales:
+        """Half of the weight tuned to n pulls at level α, a quarter each to geometrically fewer and more.
+
+        The j-th scale away from the centre gets a share 1/(j(j + 1)); below it scales go down to one pull.
+        """
+        below = max(0, int(np.ceil(np.log(max(n, 1.0)) / np.log(ratio))))
+        level = np.arange(-below, above + 1)
+        away = np.maximum(np.abs(level), 1.0)
+        weight = np.where(level == 0, 0.5, 0.25 / (away * (away + 1)))
+        return cls(float(tuned_rho(n, alpha)) * ratio ** level.astype(float), weight)
 
     def pair_evidence(self, difference: ArrayLike, n_a: ArrayLike, n_b: ArrayLike) -> Floats:
         """`pair_evidence` at the scale that suits the pulls, plus the logarithm of its weight; broadcast shape."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import lgamma, log
+from math import ceil, lgamma, log
 
 import numpy as np
 from scipy.optimize import linprog
@@ -42,8 +42,10 @@ class Plan:
         self.share = max(1.0, reps.federation.problem.n_agents / r - 1)
         # ρ of the representatives' cells: a grid with half the weight on the pulls that Assumption 1 suggests.
         centre = 2 * beta / (eta if eta is not None else 0.3) ** 2
-        self.rho = centre * 8.0 ** np.arange(-4, 6)
-        self.rho_price = np.where(self.rho == centre, log(2), log(2 * (self.rho.size - 1)))
+        below = max(1, ceil(log(centre / 16, 8)))
+        self.rho = centre * 8.0 ** np.arange(-below, 5)
+        self.rho_price = np.full(self.rho.size, log(2 * (self.rho.size - 1)))
+        self.rho_price[below] = log(2)
         self.log_rivals = log(max(1, r - 1))
         self.any_price = np.array([_log_comb(k, d) for d in range(MOST_ARMS + 1)]) - log(WEIGHT_ANY)
         self.allocation = np.zeros((r, k))
