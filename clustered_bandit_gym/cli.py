@@ -253,6 +253,25 @@ def reproduce(
     )
 
 
+@command("beyond")
+def beyond(
+    trials: Annotated[int, typer.Option("--trials", "-t", help="Trials of each setting.", min=1)] = 20,
+    seed: Seed = 0,
+    jobs: Jobs = -1,
+    out: Out = None,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """StructuredBAI beside BAI-Cl++ on the paper's settings: pulls, ratio, distance to the lower bound.
+
+    With --out the trials are kept, and the table goes to beyond.md there.
+    """
+    from clustered_bandit_gym.harness.beyond import beyond_table
+
+    progress = not quiet and sys.stderr.isatty()
+    typer.echo(beyond_table(few(trials), seed, out, jobs, progress))
+
+
 @command("train")
 def train(
     env: Annotated[str, typer.Argument(metavar="ENV", help="The environment to train on.")] = "ClusteredBAI-Tiny-v0",
