@@ -1,0 +1,114 @@
+"""Fills the generated parts of README.md: `python docs/make_readme.py`, or `make readme`.
+
+What stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` is printed by the package or copied from the
+results under docs/results, so that no number in the README is typed by hand. The tests compare.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "results"
+
+PAPER = "[Yash, Karamchandani, Ghosh 2025](https://arxiv.org/abs/2505.10147)"
+#: Where each policy comes from.
+SOURCES = {
+    "naive": f"{PAPER}, as the cluster-oblivious scheme",
+    "cl-bai": f"{PAPER}, Algorithm 1",
+    "bai-cl": f"{PAPER}, Algorithm 3",
+    "bai-cl++": f"{PAPER}, Algorithm 4",
+    "structured-bai": "this package, [proof](docs/structured-bai.md)",
+    "uniform": "baseline",
+    "random": "baseline",
+    "uniform-glr": "baseline: uniform sampling with a likelihood-ratio stop",
+    "learned": "trained with Stable-Baselines3 (`clustered-bai train`)",
+}
+
+
+def scoreboard() -> str:
+    """The board of the README's `compare` command, as it prints."""
+    import clustered_bandit_gym as cbg
+
+    board = cbg.evaluate(
+        ["naive", "cl-bai", "bai-cl", "bai-cl++"],
+        "ClusteredBAI-PaperSmall-v0",
+        n_agents=30,
+        delta=1e-10,
+        trials=50,
+        progress=False,
+    )
+    return f"```text\n{board.to_text()}\n```"
+
+
+def environments() -> str:
+    from clustered_bandit_gym.envs_registry import CATALOGUE
+
+    rows = [
+        f"| `{name}` | {entry.about}{' (needs your copy of the data)' if entry.needs_data else ''} |"
+        for name, entry in CATALOGUE.items()
+    ]
+    return "\n".join(["| id | what it is |", "|---|---|", *rows])
+
+
+def policies() -> str:
+    from clustered_bandit_gym.policies import POLICIES
+
+    rows = []
+    for name, target in POLICIES.items():
+        module, _, cls = target.partition(":")
+        guarantee = getattr(import_module(module), cls).guarantee
+        rows.append(f"| `{name}` | `{cls}` | {guarantee} | {SOURCES[name]} |")
+    return "\n".join(["| name | class | guarantee | source |", "|---|---|---|---|", *rows])
+
+
+def from_results(name: str) -> Callable[[], str]:
+    """A block that a command has left under docs/results."""
+
+    def read() -> str:
+        return (RESULTS / f"{name}.md").read_text(encoding="utf-8").strip()
+
+    return read
+
+
+def claims() -> str:
+    """The claims in short, from the results of `clustered-bai reproduce all`."""
+    table = json.loads((RESULTS / "claims.json").read_text(encoding="utf-8"))
+    rows = [f"| {claim['figure']} | {claim['claim']} | {claim['verdict']} | {claim['measured']} |" for claim in table]
+    return "\n".join(["| figure | claim | verdict | measured |", "|---|---|---|---|", *rows])
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "scoreboard": scoreboard,
+    "environments": environments,
+    "policies": policies,
+    "claims": claims,
+    "beyond": from_results("beyond"),
+    "learned": from_results("learned"),
+}
+
+
+def fill(text: str, name: str, content: str) -> str:
+    """`text` with the block `name` replaced."""
+    pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.S)
+    if not pattern.search(text):
+        raise ValueError(f"README.md has no block {name}")
+    return pattern.sub(lambda found: f"{found.group(1)}{content}\n{found.group(2)}", text)
+
+
+def main(names: list[str]) -> None:
+    """Fill the blocks `names`, or all."""
+    path = ROOT / "README.md"
+    text = path.read_text(encoding="utf-8")
+    for name in names or BLOCKS:
+        text = fill(text, name, BLOCKS[name]())
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
