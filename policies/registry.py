@@ -47,7 +47,7 @@ def make(spec: str) -> Policy | StepPolicy:
 
 def _load(spec: str, target: str) -> Any:
     module_name, _, attribute = target.partition(":")
-    if (folder := str(Path.cwd())) not in sys.path:
+    if not module_name.startswith(_PACKAGE) and (folder := str(Path.cwd())) not in sys.path:
         # A console script does not search the current folder, where people keep their own policies. Last, so that
         # nothing there can stand in for an installed package.
         sys.path.append(folder)
@@ -71,7 +71,7 @@ def _build(spec: str, cls: Any, text: str) -> Policy | StepPolicy:
     settings: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = item.partition("=")
-        if equals:
+        if equals and key.strip().isidentifier():  # a path may hold an "=", too
             settings[key.strip()] = _value(value.strip())
         else:
             positional.append(_value(item))

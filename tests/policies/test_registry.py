@@ -21,12 +21,15 @@ def test_names(name: str) -> None:
     assert getattr(policies, POLICIES[name].partition(":")[2]) is type(policy)
 
 
-def test_settings() -> None:
+def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     policy = make("bai-cl++:confidence=certified,verify=agent")
     assert policy.settings["confidence"] == "certified"
     assert policy.settings["verify"] == "agent"
     assert policy.label == "bai-cl++:confidence=certified,verify=agent"
     assert make(policy.label).settings == policy.settings
+    assert str(tmp_path) not in sys.path  # the current folder is searched for one's own modules only
     assert make("uniform:7").settings == make("uniform:pulls_per_arm=7").settings == {"pulls_per_arm": 7}
 
 
@@ -53,6 +56,7 @@ def test_one_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     policy = make("own_policies_for_a_test:Mine:c=3,flag=true,word=none,x=1e-3")
     assert policy.settings == {"c": 3, "flag": True, "word": None, "x": 1e-3}
     assert make("own_policies_for_a_test:Mine").settings["c"] == 1
+    assert make("own_policies_for_a_test:Mine:runs/lr=3.zip,word=x").settings["c"] == "runs/lr=3.zip"
     with pytest.raises(ValueError, match="no such class"):
         make("own_policies_for_a_test:Other")
     with pytest.raises(ValueError, match="no subclass of Policy"):
