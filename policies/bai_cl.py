@@ -26,6 +26,10 @@ class BAICl(Policy):
 
     Needs M and η. As printed γ = δ·ln(M/(M−1))/ln(3M/δ).
 
+    Args:
+        confidence: "paper" (budgets as printed) or "certified".
+        engine: what takes the place of SE, by its name in `engines.ENGINES`.
+
     Corners: M = 1 makes the printed γ infinite; one agent is drawn and γ = δ/3. Fewer clusters with agents than M: the
     draw runs out, everybody has been asked in phase 1, phase 2 is empty. A finite η ≥ 2 would make R ≤ 0; at least one
     round is played. η = ∞ (a single cluster) does make R = 0.

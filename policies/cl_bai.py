@@ -22,6 +22,9 @@ class ClBAI(Policy):
     two agents' estimates differ by at most η/2 on every arm that either of them still holds.
     Phase 2 ("identify"): one agent of each component goes on, SE(S_i, δ/(2M), ∞), and answers for its component.
 
+    Args:
+        confidence: "paper" (budgets as printed) or "certified".
+
     Needs η. M is not needed: if it is not told, the number m of components takes its place.
 
     Corners: a finite η ≥ 17 would make R = 0, hence estimates of nothing; at least one round is played. η = ∞ (a single

@@ -18,6 +18,10 @@ class NaiveSE(Policy):
     values of `confidence` mean the same.
 
     Communication: N⌈log2 K⌉ bits up.
+
+    Args:
+        confidence: "paper" or "certified"; the same here.
+        engine: what takes the place of SE, by its name in `engines.ENGINES`.
     """
 
     name = "naive"
