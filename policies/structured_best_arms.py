@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym.policies.evidence import Scales
+from clustered_bandit_gym.policies.scales import Scales
 from clustered_bandit_gym.policies.structured_budget import nats
 from clustered_bandit_gym.policies.structured_representatives import Representatives
 from clustered_bandit_gym.rewards import Floats, Ints

@@ -39,7 +39,7 @@ class Budgets:
         return cls(problem.n_agents, problem.n_arms, problem.n_clusters or most, problem.delta)
 
     def number_weight(self, number: int) -> float:
-        """Weight of the number-th candidate: nine tenths for the first M, the rest for those beyond; they sum to one."""
+        """Weight of the number-th candidate: nine tenths for the first M, the rest for those beyond; the sum is one."""
         if number <= self.n_clusters:
             return LIKELY / self.n_clusters
         beyond = number - self.n_clusters
@@ -50,14 +50,16 @@ class Budgets:
         return SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_arms - 1)
 
     def close(self, number: int = 1) -> float:
-        """At the number-th candidate, one certain other cluster's best arm is held for less than η worse than the best."""
+        """At the number-th candidate, one certain other cluster's best arm is held for less than η worse than the best
+        arm."""
         return SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_clusters - 1)
 
     def distinct(self, number: int = 1, later: int = 2) -> float:
-        """Two candidates of one cluster are held for different. Over all pairs the products of weights sum to at most ½."""
+        """Two candidates of one cluster are held for different. Over all pairs, products of weights sum to at most ½."""
         return self.distinct_share() * self.number_weight(number) * self.number_weight(later)
 
     def distinct_share(self) -> float:
+        """What `distinct` multiplies by two weights."""
         return 2 * SHARES["distinct"] * self.delta
 
     def classify(self, generation: int = 1, attempt: int = 1) -> float:

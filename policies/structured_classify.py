@@ -28,8 +28,8 @@ def classify(reps: Representatives, best: Ints, eta: float | None, agents: Ints)
 
         Σ_{k in A}  ½ñ_jk(R_jk − μ_k)² − ½ln(1 + n_jk/ρ)  +  ½n_ik[(m_ik − μ_k)² − (m_ik − R_xk)²] :
 
-    the representative's mixture at μ (n_jk pulls of average R_jk) times the agent's Wald ratio of the estimates of x to μ
-    (n_ik pulls of average m_ik). The weights of x, A and ρ, which are chosen after the representatives' rewards were
+    the representative's mixture at μ (n_jk pulls of average R_jk) times the agent's Wald ratio of the estimates of x to
+    μ (n_ik pulls of average m_ik). The weights of x, A and ρ, which are chosen after the representatives' rewards were
     seen, are subtracted; they sum to at most one for every j. An agent is done when all but one cluster are ruled out.
     """
     r, k = reps.n.shape
@@ -181,8 +181,8 @@ def _one_sided(
 ) -> Floats:
     """Smallest value over μ of ½ñ(R − μ)² + n-term, where the n-term counts for μ below the alternative only.
 
-    "The mean is at most μ" is tested against the alternative by a Wald ratio only if μ is below it; for larger μ there is
-    no evidence but the representative's own. `inside` is the smallest value if μ is free.
+    "The mean is at most μ" is tested against the alternative by a Wald ratio only if μ is below it; for larger μ there
+    is no evidence but the representative's own. `inside` is the smallest value if μ is free.
     """
     centre = (worth * reference + n * mean) / (worth + n)
     edge = 0.5 * worth * (alternative - reference) ** 2

@@ -62,7 +62,9 @@ class Discovery:
         self.effort = ceil(self.last / MORE ** floor(log(self.last / FIRST_EFFORT, MORE)))
         # Enough agents that no cluster of average size is likely to be missing.
         self.most = min(fed.problem.n_agents, ceil(goal * (log(goal) + 3)))
-        if fed.problem.n_clusters is None:
+        # Without M nobody is assigned by what others are, and everybody is looked at closely later on anyway.
+        self.thorough = fed.problem.n_clusters is not None
+        if not self.thorough:
             self.most = min(self.most, 256)
         self.drawn = 0
         self.dropped_by_glance = 1.0
@@ -93,7 +95,7 @@ class Discovery:
                 self.effort = min(MORE * self.effort, self.last)
                 self.dropped_by_glance = 1.0
                 fresh = True
-            elif self.drawn < self.order.size:
+            elif self.thorough and self.drawn < self.order.size:
                 # The last resort: everybody once, at full effort. Those that are explained are forgotten.
                 self._keep(np.zeros(self.agents.size, dtype=bool))
                 self._draw(256)
@@ -113,8 +115,6 @@ class Discovery:
         """Representative `row` was dropped."""
         self.explored = np.delete(self.explored, row)
         self.odd, self.looked, self.far = (np.delete(a, row, axis=1) for a in (self.odd, self.looked, self.far))
-
-    # --- one search ----------------------------------------------------------------------------------------------------
 
     def _search(self, rows: Ints, steps: int) -> None:
         """Compare agents with all representatives at the present effort; promote one of those that fit none."""
@@ -144,7 +144,7 @@ class Discovery:
         )
 
     def _explore_representatives(self, rows: Ints) -> None:
-        """Bring the arms that may be a representative's best, by a rough rule, to `effort` pulls, dropping as it goes."""
+        """Bring the arms that may be a representative's best, by a rough rule, to `effort` pulls."""
         reps = self.reps
         rows = rows[self.explored[rows] < self.effort]
         if not rows.size:
@@ -234,8 +234,6 @@ class Discovery:
         on_leader = terms[:, np.arange(columns.size), own]
         odd |= on_leader > ODD_LEADER
         return odd, distance, on_leader
-
-    # --- agents --------------------------------------------------------------------------------------------------------
 
     def _draw(self, count: int) -> None:
         new = self.order[self.drawn : self.drawn + count]

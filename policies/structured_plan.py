@@ -115,7 +115,7 @@ class Plan:
             own = rate[x][others[x]]
             alone = own.min(axis=0)
             if alone.max() >= GOOD_ENOUGH * own.max(axis=1).min():
-                # One arm tells x from all rivals as fast as the best arm for the hardest of them: no mixture does better.
+                # One arm is as good against all rivals as the best arm against the hardest: no mixture does better.
                 self.allocation[x, alone.argmax()] = 1
                 continue
             top = np.unique(np.argsort(-own, axis=1)[:, :COLUMNS])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym.federation import Federation
-from clustered_bandit_gym.policies.evidence import Scales, pair_evidence
-from clustered_bandit_gym.policies.structured_budget import Budgets, nats
+from clustered_bandit_gym.policies.boundaries import pair_evidence
+from clustered_bandit_gym.policies.scales import Scales
+from clustered_bandit_gym.policies.structured_budget import Budgets
 from clustered_bandit_gym.rewards import Floats, Ints
 
 
@@ -94,7 +95,7 @@ class Representatives:
         difference, n_a, n_b = self.mean[a] - self.mean[b], self.n[a], self.n[b]
         level = self._distinct_level(a, b)
         terms = difference**2 * (0.5 * n_a * n_b / np.maximum(n_a + n_b, 1))
-        # The arm that tells most, and all arms together; the latter only where it could do if mixing were free of charge.
+        # The arm that tells most, and all arms together: the latter only where it could do if ρ were tuned to it.
         pick = (np.arange(a.size), terms.argmax(axis=1))
         evidence = self.wide.pair_evidence(difference[pick], n_a[pick], n_b[pick]) - np.log(terms.shape[1])
         mean = np.maximum(terms.mean(axis=1), 1)
@@ -107,7 +108,7 @@ class Representatives:
     def _all_arms(self, difference: Floats, n_a: Floats, n_b: Floats) -> Floats:
         """(pairs,) evidence from all arms with one ρ, at the best ρ of the grid."""
         values = [
-            pair_evidence(difference, n_a, n_b, rho).sum(axis=1) + np.log(weight)
+            pair_evidence(difference, 0.0, n_a, n_b, rho).sum(axis=1) + np.log(weight)
             for rho, weight in zip(self.wide.rho, self.wide.weight, strict=True)
         ]
         return np.max(values, axis=0)
