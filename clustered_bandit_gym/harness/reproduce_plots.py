@@ -74,7 +74,7 @@ def _draw(ax: Axes, figure: Figure, rows: pd.DataFrame) -> None:
             linewidth=1.1,
             elinewidth=0.8,
             capsize=2,
-            markerfacecolor="white",
+            markerfacecolor="none",
         )
     if figure.measure == "pulls":
         bounds = [centre(rows[(rows[figure.x] == x) & (rows["policy"] == "naive")], "bound", figure) for x in xs]
