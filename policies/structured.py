@@ -17,15 +17,15 @@ from clustered_bandit_gym.policy import Policy
 class StructuredBAI(Policy):
     """Finds a representative of every cluster, resolves their best arms together, then assigns the other agents.
 
-    1. "discover": agents that look like no representative so far become candidates. Nothing is trusted here; a candidate
-       starts again from zero pulls, and a wrong guess costs pulls, not correctness.
+    1. "discover": agents that look like no representative so far become candidates. Nothing is trusted here: a
+       candidate starts again from zero pulls, and a wrong guess costs pulls, not correctness.
     2. "best arms": the representatives' best arms. An arm leaves the candidates of x when it is beaten at x, or when it
        is shown to be less than η worse than the best at a representative y of another cluster: by Assumption 1 it is
        then not the best of x. Small gaps between an arm and the best often need not be resolved.
     3. "classify": once M representatives with M different best arms are known, every other agent pulls what tells the
        likeliest cluster from its rivals fastest (Chernoff's linear program) until all clusters but one are ruled out.
-    4. "accept", in place of 3 when M is not told or fewer than M clusters turn up: an agent belongs to x if the best arm
-       of x is shown to be less than η worse than every other arm there; else it finds a new cluster.
+    4. "accept", in place of 3 when M is not told or fewer than M clusters turn up: an agent belongs to x if the best
+       arm of x is shown to be less than η worse than every other arm there; else it finds a new cluster.
 
     Uses M and η where they are told, and never η1. Without η nothing structural is used, and agents of clusters that
     may be unknown find their arms alone. Without M step 4 takes the place of step 3. An η that is too large voids the

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym.policies.structured_best_arms import GROWTH, START, BestArms
+from clustered_bandit_gym.policies.structured_best_arms import START, BestArms
 from clustered_bandit_gym.policies.structured_budget import nats
 from clustered_bandit_gym.policies.structured_representatives import Representatives
 from clustered_bandit_gym.rewards import Floats, Ints
 
 #: Agents are handled in blocks of about this many (agent, arm) cells.
 CELLS = 2**18
+#: A batch adds this share to the pulls of an arm.
+STEP, CENTRE_STEP = 0.15, 0.3
 UNKNOWN = -1
 
 
@@ -58,9 +60,16 @@ class _Block:
         rows = np.flatnonzero(self.found == UNKNOWN)
         self._pull(rows, np.where(self.n[rows] == 0, START, 0))
         while rows.size:
-            done, needed = self._judge(rows, known)
-            rows, needed = rows[~done], needed[~done]
-            self._pull(rows, np.where(needed, GROWTH * self.n[rows] + 1, 0))
+            done, needed, centre = self._judge(rows, known)
+            rows, needed, centre = rows[~done], needed[~done], centre[~done]
+            index = np.arange(rows.size)
+            times = np.where(needed, STEP * self.n[rows] + 1, 0)
+            # The arm that all others are compared with: √Σn² against rivals with n pulls makes the sum least. It may
+            # be the wrong one, so it gets there step by step.
+            goal = np.sqrt((np.where(needed, self.n[rows] + times, 0) ** 2).sum(axis=1))
+            own = self.n[rows, centre]
+            times[index, centre] = np.clip(goal - own, 0, CENTRE_STEP * own)
+            self._pull(rows, times)
 
     def _pull(self, rows: Ints, times: Floats) -> None:
         r, arm = np.nonzero(times > 0)
@@ -73,8 +82,9 @@ class _Block:
         self.mean[row, arm] += (drawn - self.mean[row, arm]) * (count / (before + count))
         self.n[row, arm] = before + count
 
-    def _judge(self, rows: Ints, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(rows,) agents that are done for now, and (rows, K) arms that the others still have to pull."""
+    def _judge(self, rows: Ints, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, Ints]:
+        """(rows,) agents that are done for now, (rows, K) arms that the others still have to pull, and (rows,) the arm
+        that these are compared with, which is not among them."""
         n, mean = self.n[rows], self.mean[rows]
         index = np.arange(rows.size)
         leader = np.where(self.live[rows], mean, -np.inf).argmax(axis=1)
@@ -84,9 +94,9 @@ class _Block:
         alone = live.sum(axis=1) == 1
         self.found[rows[alone]] = leader[alone]
         needed = live.copy()
-        needed[index, leader] = True
+        needed[index, leader] = False
         if self.eta is None:
-            return alone, needed
+            return alone, needed, leader
         guess = np.where(live & known, mean, -np.inf).argmax(axis=1)
         possible = live[index, guess] & known[guess]
         difference = mean - mean[index, guess][:, None] - self.eta
@@ -94,7 +104,8 @@ class _Block:
         within[index, guess] = True
         accepted = possible & ~alone & (within | ~live).all(axis=1)
         self.found[rows[accepted]] = guess[accepted]
+        # While the leader is no known best arm, either may be wrong: it is pulled along.
         needed &= ~within
-        needed[index, guess] = True
         needed[index, leader] = True
-        return alone | accepted | ~possible, needed
+        needed[index, guess] = False
+        return alone | accepted | ~possible, needed, guess

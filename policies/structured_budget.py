@@ -55,7 +55,7 @@ class Budgets:
         return SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_clusters - 1)
 
     def distinct(self, number: int = 1, later: int = 2) -> float:
-        """Two candidates of one cluster are held for different. Over all pairs, products of weights sum to at most ½."""
+        """Two candidates of one cluster are held for different. Over all pairs products of weights sum to at most ½."""
         return self.distinct_share() * self.number_weight(number) * self.number_weight(later)
 
     def distinct_share(self) -> float:

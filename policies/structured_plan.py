@@ -18,6 +18,8 @@ MOST_ARMS = 3
 WEIGHT_ASSUMED, WEIGHT_BEST, WEIGHT_ANY = 0.4, 0.1, 0.1
 #: Columns of the linear program: so many arms for every rival.
 COLUMNS = 3
+#: Pulls of an agent beyond which no plan goes.
+HOPELESS = 2.0**40
 #: A single arm that is this good, beside the best that a mixture could be, is taken as it is.
 GOOD_ENOUGH = 0.85
 
@@ -140,7 +142,7 @@ class Plan:
         mixing, worth = self._mixing(n_cell, wanted)
         ours = (order == self.best[:, None, None]) | (order == self.best[None, :, None])
         all_ours = np.logical_and.accumulate(ours, axis=2)
-        sizes = np.minimum(np.arange(1, MOST_ARMS + 1), k)
+        sizes = np.arange(1, order.shape[2] + 1)
         cost = np.where(all_ours, -log(WEIGHT_BEST), self.any_price[sizes]) + np.cumsum(mixing, axis=2)
         cost += self.log_rivals
         with np.errstate(divide="ignore"):
@@ -154,7 +156,8 @@ class Plan:
         self.reference = np.take_along_axis(np.broadcast_to(reps.mean[None], d2.shape), order, 2)
         self._choose_assumed(need)
         np.fill_diagonal(need, 0)
-        self.alone = need.max(axis=1)
+        # No arm seems to differ where noise hides it: any number will do, the agents will ask for sharper estimates.
+        self.alone = np.minimum(need.max(axis=1), HOPELESS)
         self.pulls = self.alone
 
     def _choose_assumed(self, need: Floats) -> None:
@@ -234,7 +237,7 @@ class Plan:
             each = pulls[:, :, None] * weight
             got = (d2 * each * self.worth / (each + self.worth)).sum(axis=2)
             # A reference too noisy to ever do is found out by the agents; expect no more than four times as many.
-            pulls = np.clip(pulls * need / np.maximum(got, 1e-300), 1, 4 * self.alone[:, None] + 1)
+            pulls = np.clip(pulls * need / np.maximum(got, 1e-9 * need), 1, 4 * self.alone[:, None] + 1)
         np.fill_diagonal(pulls, 0)
         self.pulls = pulls.max(axis=1)
 
