@@ -130,7 +130,7 @@ class Plan:
     def _choose(self) -> None:
         """For every pair the kind of test and the arms with which it needs fewest pulls under the allocation."""
         reps = self.reps
-        r, k = reps.n.shape
+        r = len(reps)
         rows = np.arange(r)
         weight = self.allocation[:, None, :]
         d2 = (reps.mean[:, None] - reps.mean[None, :]) ** 2 / 2
