@@ -1,0 +1,67 @@
+"""Makes the README's pictures: `python docs/make_images.py`. The report's screenshot needs Chromium on the path."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import gymnasium as gym
+from matplotlib.image import imsave
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.harness.report import write_report
+
+IMAGES = Path(__file__).resolve().parent / "images"
+FLAGS = "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking --hide-scrollbars"
+
+
+def episode() -> None:
+    """Twenty pulls of everything, then eight batches of thirty for each agent's two leaders, then the stop."""
+    env = gym.make("ClusteredBAI-v0", n_agents=9, delta=0.05, render_mode="rgb_array")
+    obs, _ = env.reset(seed=12)
+    for agent in range(9):
+        for arm in range(10):
+            for _ in range(20):
+                obs, *_ = env.step((cbg.PULL, (agent, arm)))
+    for _ in range(8):
+        for agent in range(9):
+            for arm in obs["means"][agent].argsort()[-2:]:
+                for _ in range(30):
+                    obs, *_ = env.step((cbg.PULL, (agent, arm)))
+    env.step((cbg.STOP, obs["means"].argmax(axis=1)))
+    imsave(IMAGES / "episode.png", env.render())
+
+
+def report() -> None:
+    """The report of a small sweep, as Chromium shows it."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        print("no Chromium: the report's picture stays as it is")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        policies = ["naive", "cl-bai", "bai-cl", "bai-cl++", "structured-bai"]
+        for n_agents in (30, 100, 300):
+            cbg.evaluate(
+                policies,
+                "ClusteredBAI-PaperSmall-v0",
+                n_agents=n_agents,
+                delta=0.05,
+                trials=100,
+                out=Path(folder) / "small",
+            )
+        page = write_report(Path(folder) / "small", Path(folder) / "report.html")
+        shot = f"--screenshot={IMAGES / 'report.png'}"
+        profile = f"--user-data-dir={folder}/profile"
+        subprocess.run(
+            [chromium, *FLAGS.split(), profile, "--window-size=1180,1560", shot, page.as_uri()],
+            check=True,
+            capture_output=True,
+        )
+
+
+if __name__ == "__main__":
+    IMAGES.mkdir(exist_ok=True)
+    episode()
+    report()
