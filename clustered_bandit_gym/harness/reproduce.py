@@ -67,6 +67,9 @@ def reproduce(
         raise ValueError(f"unknown figure {', '.join(unknown) or '(none given)'}; known: all, {', '.join(FIGURES)}")
     if trials < 2:
         raise ValueError(f"trials must be at least 2, so that there are intervals, got {trials}")
+    if data is not None and not Path(data).expanduser().exists():
+        # A path with a slip of the pen must not end in stand-ins.
+        raise ValueError(f"there are no data at {data}; leave --data out to play on stand-ins")
     if console is None:
         from rich.console import Console
 

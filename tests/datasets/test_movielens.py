@@ -6,6 +6,7 @@ import os
 import zipfile
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
@@ -128,6 +129,20 @@ def test_zip_folder_file_and_environment_variable_are_the_same_data(
     generator = make_generator("movielens", min_ratings=2)
     assert (generator.n_clusters, generator.n_arms) == (6, 6)  # type: ignore[attr-defined]
     assert generator(np.random.default_rng(0)) == expected
+
+
+def test_the_environment_finds_the_data(ml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLUSTERED_BANDIT_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match="CLUSTERED_BANDIT_DATA"):
+        gym.make("ClusteredBAI-MovieLens-v0")
+    env = gym.make("ClusteredBAI-MovieLens-v0", data=str(ml), min_ratings=2, n_agents=12)
+    _, info = env.reset(seed=1)
+    assert (info["n_agents"], info["n_arms"], info["n_clusters"]) == (12, 6, 6)
+    assert info["eta"] == pytest.approx(1 / 6)
+    assert info["eta1"] == pytest.approx(1 / 12)
+    monkeypatch.setenv("CLUSTERED_BANDIT_DATA", str(ml))
+    _, again = gym.make("ClusteredBAI-MovieLens-v0", min_ratings=2, n_agents=12).reset(seed=1)
+    assert again == info
 
 
 def test_a_changed_file_is_read_again(ml: Path) -> None:

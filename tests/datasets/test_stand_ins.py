@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -124,6 +125,16 @@ def test_the_bandits_are_fixed_and_the_agents_are_drawn(name: str) -> None:
     assert np.ptp(np.bincount(one.clusters)) <= 1
     skewed = make_generator(name, n_agents=4000, sizes="power", alpha=2.0)(np.random.default_rng(1))
     assert np.all(np.diff(np.bincount(skewed.clusters)) > 0)
+
+
+@pytest.mark.parametrize(
+    ("env", "told"),
+    [("ClusteredBAI-MovieLensLike-v0", (316, 6, 0.0014, 0.013)), ("ClusteredBAI-YelpLike-v0", (211, 4, 0.375, 1 / 6))],
+)
+def test_the_environments_tell_the_true_separations(env: str, told: tuple[float, ...]) -> None:
+    _, info = gym.make(env, n_agents=12).reset(seed=0)
+    assert (info["n_arms"], info["n_clusters"]) == told[:2]
+    assert (info["eta"], info["eta1"]) == pytest.approx(told[2:], abs=1e-12)
 
 
 def test_the_stand_ins_are_the_same_for_everybody() -> None:
