@@ -276,7 +276,7 @@ def beyond(
 def train(
     env: Annotated[str, typer.Argument(metavar="ENV", help="The environment to train on.")] = "ClusteredBAI-Tiny-v0",
     algo: Annotated[str, typer.Option("--algo", help="maskable-ppo, ppo, a2c or dqn.")] = "maskable-ppo",
-    steps: Annotated[int, typer.Option("--steps", help="Environment steps in all.", min=1)] = 1_000_000,
+    steps: Annotated[int, typer.Option("--steps", help="Environment steps in all.", min=1)] = 1_200_000,
     n_envs: Annotated[int, typer.Option("--n-envs", help="Sub-environments stepped at once.", min=1)] = 128,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path("model.zip"),
     seed: Seed = 0,

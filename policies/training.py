@@ -42,24 +42,24 @@ class TrainSettings:
     env: str = field(default="ClusteredBAI-Tiny-v0", metadata={"help": "environment to train on"})
     env_kwargs: dict[str, Any] = field(default_factory=dict, metadata={"help": "its settings"})
     algo: str = field(default="maskable-ppo", metadata={"help": "maskable-ppo, ppo, a2c or dqn"})
-    steps: int = field(default=1_000_000, metadata={"help": "environment steps in all"})
+    steps: int = field(default=1_200_000, metadata={"help": "environment steps in all"})
     n_envs: int = field(default=128, metadata={"help": "sub-environments stepped at once"})
     seed: int = field(default=0, metadata={"help": "seed of weights and training episodes"})
     evaluations: int = field(default=10, metadata={"help": "segments, each ends with an evaluation and a checkpoint"})
     validation_trials: int = field(default=2000, metadata={"help": "held-out instances of each evaluation"})
     threads: int = field(default=1, metadata={"help": "threads of torch"})
-    # A wrong agent is as dear as 400 pulls: on Tiny that keeps the error rate below δ = 0.05.
+    # A wrong agent is as dear as 250 pulls: on Tiny that keeps the error rate below δ = 0.05.
     pull_cost: float = field(default=0.01, metadata={"help": "reward lost with a pull"})
-    error_penalty: float = field(default=4.0, metadata={"help": "reward lost with each wrong agent"})
+    error_penalty: float = field(default=2.5, metadata={"help": "reward lost with each wrong agent"})
     max_pulls: int = field(default=400, metadata={"help": "episodes are cut off here; the trained player stops"})
     width: int = field(default=32, metadata={"help": "units in each layer of the network"})
     learning_rate: float = field(default=1e-3, metadata={"help": "at the start; falls linearly to 5% of it"})
     entropy: float = field(default=0.01, metadata={"help": "bonus at the start, falls linearly to 0 (not for dqn)"})
     gamma: float = field(default=1.0, metadata={"help": "discount: 1 counts all pulls alike"})
-    gae_lambda: float = field(default=0.95, metadata={"help": "generalised advantage estimation (not for dqn)"})
+    gae_lambda: float = field(default=0.98, metadata={"help": "generalised advantage estimation (not for dqn)"})
     n_steps: int = field(default=64, metadata={"help": "steps of each sub-environment between updates (PPO)"})
-    batch_size: int = field(default=2048, metadata={"help": "samples in a minibatch (PPO)"})
-    n_epochs: int = field(default=4, metadata={"help": "passes over each batch of experience (PPO)"})
+    batch_size: int = field(default=1024, metadata={"help": "samples in a minibatch (PPO)"})
+    n_epochs: int = field(default=2, metadata={"help": "passes over each batch of experience (PPO)"})
 
     def __post_init__(self) -> None:
         if self.algo not in ALGOS:
