@@ -19,6 +19,8 @@ SLACK = 4.5
 URGENT = 10.0
 #: First pulls of every arm.
 START = 8
+#: A margin that is none.
+TINY = 1e-9
 
 
 class BestArms:
@@ -101,33 +103,33 @@ class BestArms:
         noise = 1 / np.sqrt(n)
         gap = reps.mean[rows, leader][:, None] - reps.mean
         task = reps.live & (reps.live.sum(axis=1) > 1)[:, None]
-        is_leader = np.zeros_like(task)
-        is_leader[rows, leader] = True
+        rival = task.copy()
+        rival[rows, leader] = False
         beaten = 2 * (self.level_beaten + SLACK)[:, None] / np.maximum(np.abs(gap), noise) ** 2
-        need_a = np.where(task & ~is_leader, np.maximum(beaten, n), np.inf)
-        need, via = need_a, np.full((r, arms), -1)
+        share = np.sqrt(np.maximum(rival.sum(axis=1, keepdims=True), 1))
+        need = np.where(rival, np.maximum(beaten, n), np.inf)
+        via = np.full((r, arms), -1)
         if self.eta is not None and reps.distinct.any():
-            close = self._need_close(gap, noise, n)
+            cost = np.where(rival, _still(beaten, n, n[rows, leader][:, None], share), np.inf)
+            margin = np.maximum(self.eta - gap + noise, TINY)
+            close = 2 * (self.level_close + SLACK)[:, None] / margin**2
             # What closeness at y costs is shared by all x that are distinct from y and still have the arm.
             helped = np.maximum(reps.distinct.astype(float) @ task, 1)
-            need_b, via_b = self._cheapest(close / helped)
-            need = np.where(task, np.minimum(need_a, need_b), np.inf)
-            via = np.where(need_b < need_a, via_b, -1)
+            cost_close, via_close = self._cheapest(_still(close, n, n[rows, leader][:, None], share) / helped)
+            close = np.maximum(close, n)
+            elsewhere = cost_close < cost
+            via = np.where(elsewhere, via_close, -1)
+            need = np.where(elsewhere, np.take_along_axis(close / helped, via_close, axis=0), need)
+        need = np.where(task, need, np.inf)
         now = task & (need <= URGENT * need.min(initial=np.inf))
         times = np.zeros((r, arms))
         x, k = np.nonzero(now & (via >= 0))
         if x.size:
             pairs = np.unique(via[x, k] * arms + k)
             self._plan_close(pairs // arms, pairs % arms, close, times)
-        self._plan_beaten(now & (via < 0) & ~is_leader, need_a, leader, times)
-        return times
-
-    def _need_close(self, gap: Floats, noise: Floats, n: Floats) -> Floats:
-        """(R, K) pulls, by an optimistic estimate, that show arm k close at y."""
-        assert self.eta is not None
-        margin = np.maximum(self.eta - gap + noise, 0)
-        with np.errstate(divide="ignore"):
-            return np.maximum(2 * (self.level_close + SLACK)[:, None] / margin**2, n)
+        self._plan_beaten(now & (via < 0) & rival, np.maximum(beaten, n), leader, times)
+        # No plan is ever empty while something is open, whatever the estimates are.
+        return times if times.any() else np.where(task, GROWTH * n + START, 0)
 
     def _cheapest(self, cost: Floats) -> tuple[Floats, Ints]:
         """For every (x, k) the least cost (R, K) over the y that are distinct from x, and that y."""
@@ -180,3 +182,14 @@ class BestArms:
                 reps.certify()
                 return
             reps.pull_where(self.plan())
+
+
+def _still(need: Floats, n: Floats, n_leader: Floats, share: Floats) -> Floats:
+    """Pulls still to make, at an arm with n and a leader with n_leader, until the two are as good as `need` of one arm.
+
+    1/n + 1/n_leader = 1/need; the leader's part is shared by several rivals. Never less than one small batch, so that a
+    task that was begun is not given up for one that looks a little cheaper.
+    """
+    leader = np.maximum(n_leader, 2 * need)
+    own = 1 / (1 / need - 1 / leader)
+    return np.maximum(np.maximum(own - n, 0) + np.maximum(2 * need - n_leader, 0) / share, LEAST * n)
