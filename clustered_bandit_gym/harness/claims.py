@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from clustered_bandit_gym.harness.claims_measure import points
-from clustered_bandit_gym.harness.reproduce_figures import DELTA, INSTANCE_SEEDS
+from clustered_bandit_gym.harness.reproduce_figures import DELTA, INSTANCE_SEEDS, OURS
 from clustered_bandit_gym.harness.verdict import confidence_sequence
 
 if TYPE_CHECKING:
@@ -45,7 +45,13 @@ def judge(signs: list[int], wanted: int) -> str:
 
 
 #: Names as the paper writes them.
-NAMES = {"naive": "naive", "cl-bai": "Cl-BAI", "bai-cl": "BAI-Cl", "bai-cl++": "BAI-Cl++"}
+NAMES = {
+    "naive": "naive",
+    "cl-bai": "Cl-BAI",
+    "bai-cl": "BAI-Cl",
+    "bai-cl++": "BAI-Cl++",
+    OURS: "StructuredBAI (ours)",
+}
 SIGNS = {"n_agents": "N", "n_clusters": "M", "eta": "η", "alpha": "α"}
 
 
@@ -76,7 +82,7 @@ def _correctness(played: dict[str, Played]) -> Claim:
     # Figures share trials: data set 2's communication is that of the same plays.
     rows = rows.assign(cell=rows["env"] + rows["env_kwargs"].map(str)).drop_duplicates(["cell", "policy", "trial"])
     told_wrongly = rows["env_kwargs"].map(lambda kwargs: kwargs.get("check") is False)
-    rows = rows[~told_wrongly]
+    rows = rows[~told_wrongly & (rows["policy"] != OURS)]
     wrong, unfinished = int((rows["outcome"] == "wrong").sum()), int(rows["outcome"].isin(["budget", "error"]).sum())
     high = confidence_sequence(wrong, len(rows))[1]
     return Claim(
@@ -135,13 +141,14 @@ def render_markdown(played: dict[str, Played], claims: list[Claim], command: str
 def _figure_table(one: Played) -> str:
     figure, rows = one.figure, one.rows
     header = [SIGNS[key] for key in ([figure.panel] if figure.panel else []) + [figure.x]]
-    header += [name_of(policy) for policy in figure.policies]
+    policies = (*figure.policies, OURS)
+    header += [name_of(policy) for policy in policies]
     header += ["lower bound"] if figure.measure == "pulls" else []
     lines = []
     panels = list(dict.fromkeys(rows[figure.panel])) if figure.panel else [None]
     for panel in panels:
         part = rows if panel is None else rows[rows[figure.panel] == panel]
-        columns = {policy: points(part[part["policy"] == policy], figure) for policy in figure.policies}
+        columns = {policy: points(part[part["policy"] == policy], figure) for policy in policies}
         for i, x in enumerate(columns["naive"]["x"]):
             line = [*([f"{panel:g}"] if panel is not None else []), f"{x:g}"]
             for own in columns.values():

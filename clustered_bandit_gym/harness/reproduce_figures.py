@@ -12,6 +12,8 @@ DELTA = 1e-10
 
 SCHEMES = ("naive", "cl-bai", "bai-cl", "bai-cl++")
 CERTIFIED = ("bai-cl:confidence=certified", "bai-cl++:confidence=certified")
+#: A further curve that is not the paper's: what the same problem takes with its structure used.
+OURS = "structured-bai"
 AT_AGENT = "bai-cl++:verify=agent"
 
 #: Data set 2 is played on these fixed instances: over fresh ones the mean number of pulls is infinite.

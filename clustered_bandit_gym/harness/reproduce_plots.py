@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from clustered_bandit_gym.harness.claims_measure import centre, points
-from clustered_bandit_gym.harness.reproduce_figures import AT_AGENT, Figure
+from clustered_bandit_gym.harness.reproduce_figures import AT_AGENT, OURS, Figure
 
 #: Okabe and Ito's colours, distinct for colour-blind readers; markers and dashes tell them apart without colour.
 STYLES = {
@@ -21,6 +21,7 @@ STYLES = {
     "bai-cl": ("BAI-Cl", "#0072B2", "o", "-"),
     "bai-cl++": ("BAI-Cl++", "#009E73", "D", "-"),
     AT_AGENT: ("BAI-Cl++, check at agents", "#CC79A7", "v", (0, (3, 1))),
+    OURS: ("StructuredBAI (ours)", "#E69F00", "P", (0, (5, 2))),
 }
 LABELS = {"n_agents": "agents N", "eta": "η", "alpha": "skew α", "pulls": "pulls", "cost": "communication (units)"}
 _BOUND = "lower bound"
