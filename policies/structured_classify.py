@@ -140,7 +140,7 @@ class _Block:
                 labels[rows[lost]] = -1 - guess[lost]
                 left = np.flatnonzero(keep)
                 n, mean, fit, ruled_out = (table.take(left, axis=0) for table in (n, mean, fit, ruled_out))
-                rows, total, guess, rival, times = (vector[left] for vector in (rows, total, guess, rival, times))
+                rows, total, guess, rival, times = rows[left], total[left], guess[left], rival[left], times[left]
         return labels
 
     def _next_arm(self, guess: Ints, rival: Ints, n: Floats, total: Floats) -> Ints:

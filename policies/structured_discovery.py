@@ -114,7 +114,8 @@ class Discovery:
     def forget(self, row: int) -> None:
         """Representative `row` was dropped."""
         self.explored = np.delete(self.explored, row)
-        self.odd, self.looked, self.far = (np.delete(a, row, axis=1) for a in (self.odd, self.looked, self.far))
+        self.odd = np.delete(self.odd, row, axis=1)
+        self.looked, self.far = np.delete(self.looked, row, axis=1), np.delete(self.far, row, axis=1)
 
     def _search(self, rows: Ints, steps: int) -> None:
         """Compare agents with all representatives at the present effort; promote one of those that fit none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import ceil, lgamma, log
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -254,7 +255,7 @@ def max_min_shares(blocks: list[Floats]) -> list[Floats]:
     rows = [csr_array(-block) for block in scaled]
     ones = [np.ones((block.shape[0], 1)) for block in scaled]
     a_ub = hstack([block_diag(rows), block_diag(ones)], format="csr")
-    sums = block_diag([np.ones((1, size)) for size in sizes])
+    sums: Any = block_diag([np.ones((1, size)) for size in sizes])
     a_eq = hstack([sums, csr_array((len(sizes), len(sizes)))], format="csr")
     total = sum(sizes)
     cost = np.concatenate([np.zeros(total), -np.ones(len(sizes))])

@@ -37,7 +37,7 @@ class Representatives:
         self.distinct = np.zeros((0, 0), dtype=bool)
         self.dropped = 0
         # One scale for all arms at once: the price of mixing is paid K times, so ρ must be of the order of n.
-        self.wide = Scales(16.0 * 8.0 ** np.arange(8), np.full(8, 1 / 8))
+        self.wide = Scales(np.float64(16) * 8.0 ** np.arange(8.0), np.full(8, 1 / 8))
 
     def __len__(self) -> int:
         return int(self.agents.size)
