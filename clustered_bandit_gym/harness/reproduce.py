@@ -101,8 +101,9 @@ def _play(figure: Figure, trials: int, seed: int, n_jobs: int, folder: Path, pro
         # A curve for the eye: its trials vary little, a fifth of them will do. No claim of the paper's is about it.
         ((OURS,), [*figure.cells], max(2, -(-count // 5))),
     ]
-    boards = [
-        sweep(
+    boards = []
+    for policies, cells, number in runs:
+        board = sweep(
             policies,
             figure.env,
             cells=cells,
@@ -113,10 +114,11 @@ def _play(figure: Figure, trials: int, seed: int, n_jobs: int, folder: Path, pro
             progress=progress,
             delta=DELTA,
         )
-        for policies, cells, number in runs
-    ]
-    if missing := sum(board.missing for board in boards):
-        raise KeyboardInterrupt(f"{missing:,} trials of {figure.name} are left; run the same command to go on")
+        if board.missing:
+            raise KeyboardInterrupt(
+                f"{board.missing:,} trials of {figure.name} are left; run the same command to go on"
+            )
+        boards.append(board)
     board = Board(pd.concat([board.trials for board in boards], ignore_index=True))
     board.export(folder / f"{figure.name}.csv")
     rows = board.trials.copy()

@@ -222,7 +222,7 @@ def test_interrupted_and_called_again_it_goes_on(tmp_path: Path, monkeypatch: py
     kept.clear()
     monkeypatch.setattr(Store, "put", lambda self, *row: (kept.append(row), put(self, *row))[1])
     again = reproduce(["fig1a", "figA-a"], out=tmp_path / "again", **settings)
-    assert len(kept) == 50 + 60
+    assert len(kept) == 50 + 10 + 70
     assert again.path.read_text(encoding="utf-8") == text
     for name in ("fig1a", "figA-a"):
         pd.testing.assert_frame_equal(columns(tmp_path / "again", name), columns(tmp_path / "whole", name))
