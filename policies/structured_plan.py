@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import block_diag, csr_array, hstack
 
+from clustered_bandit_gym.policies.structured_budget import nats
 from clustered_bandit_gym.policies.structured_representatives import Representatives
 from clustered_bandit_gym.rewards import Floats, Ints
 
@@ -44,7 +45,8 @@ class Plan:
         r, k = reps.n.shape
         self.share = max(1.0, reps.federation.problem.n_agents / r - 1)
         # ρ of the representatives' cells: a grid with half the weight on the pulls that Assumption 1 suggests.
-        centre = 2 * beta / (eta if eta is not None else 0.3) ** 2
+        # It must not depend on rewards, so it is tuned to the level of a first attempt, not to that of this one.
+        centre = 2 * nats(reps.budgets.classify()) / (eta if eta is not None else 0.3) ** 2
         below = max(1, ceil(log(centre / 16, 8)))
         self.rho = centre * 8.0 ** np.arange(-below, 5)
         self.rho_price = np.full(self.rho.size, log(2 * (self.rho.size - 1)))

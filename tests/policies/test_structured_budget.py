@@ -149,3 +149,12 @@ def test_price_of_a_test_is_what_its_parts_cost() -> None:
             pick = np.abs(worth - plan.worth[x, j, : len(cells)][:, None]).argmin(axis=1)
             expected = math.log(2) + part + options[np.arange(len(cells)), pick].sum()
             assert plan.price[x, j] == pytest.approx(expected)
+
+
+def test_the_grid_of_rho_does_not_depend_on_how_the_play_went() -> None:
+    """A ρ tuned to an attempt's own level would be chosen after the rewards that it is used on."""
+    instance = PaperSmall(n_agents=30)(np.random.default_rng(0))
+    reps = representatives(instance, 0.01)
+    first, later = (Plan(reps, instance.best_arms, 0.3, beta) for beta in (20.0, 35.0))
+    assert np.array_equal(first.rho, later.rho)
+    assert np.array_equal(first.rho_price, later.rho_price)
