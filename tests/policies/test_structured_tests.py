@@ -139,6 +139,18 @@ def test_close_needs_evidence_against_every_live_arm() -> None:
     assert 1 in left[1]
 
 
+def test_a_live_arm_that_is_hardly_known_stands_in_the_way_of_closeness() -> None:
+    means = [[1.0, 0.99, 0.0, 0.9], [0.0, 0.6, 1.0, 0.0]]
+    reps = table(means, 2000)
+    reps.distinct[:] = ~np.eye(2, dtype=bool)
+    reps.live[1] = [False, True, True, False]
+    reps.n[0, 3] = reps.n[1, 1] = 5
+    # Arm 3 of the first may be far better than its arm 1, so arm 1 stays with the second.
+    assert eliminated(reps, 0.3)[1] == [1, 2]
+    reps.n[0, 3] = 2000
+    assert eliminated(reps, 0.3)[1] == [2]
+
+
 def test_pairs_become_distinct_by_disjoint_live_sets_or_by_evidence_only() -> None:
     reps = table([[1.0, 0.5, 0.4], [1.0, 0.5, 0.4]], 10**6)
     reps.certify()
@@ -149,6 +161,40 @@ def test_pairs_become_distinct_by_disjoint_live_sets_or_by_evidence_only() -> No
     reps = table([[1.0, 0.5, 0.4], [0.9, 0.5, 0.4]], 10**5)
     reps.certify()
     assert reps.distinct[0, 1]
+
+
+@pytest.mark.parametrize("eta", [None, 0.3])
+def test_evidence_against_a_cluster_is_the_sum_that_the_docs_state(eta: float | None) -> None:
+    """Each arm's term by numerical minimisation over the unknown mean, less the price."""
+    rng = np.random.default_rng(2)
+    reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
+    plan = Plan(reps, MEANS.argmax(axis=1), eta, beta=25.0)
+    plan.prepare()
+    block = _Block(plan, np.arange(3, 12))
+    n = rng.integers(1, 300, (9, block.used.size)).astype(float)
+    mean = rng.uniform(0, 1, n.shape)
+    guess = np.arange(9) % 3
+    found = block._evidence(guess, n, mean)
+    for row, x in enumerate(guess):
+        for j in set(range(3)) - {int(x)}:
+            total = -plan.price[x, j]
+            for slot, arm in enumerate(plan.arms[x, j]):
+                if arm < 0:
+                    continue
+                at = int(np.searchsorted(block.used, arm))
+                alternative, worth, reference = (
+                    plan.estimate[x, arm],
+                    plan.worth[x, j, slot],
+                    plan.reference[x, j, slot],
+                )
+                mu = np.linspace(-3, 4, 400_001)
+                ratio = 0.5 * n[row, at] * ((mean[row, at] - mu) ** 2 - (mean[row, at] - alternative) ** 2)
+                if plan.assumed[x, j]:
+                    ratio = np.where(mu < alternative, ratio, 0)
+                value = (0.5 * worth * (reference - mu) ** 2 + ratio).min()
+                total += 0 if plan.assumed[x, j] and reference >= alternative else value
+            assert found[row, j] == pytest.approx(total, abs=1e-3)
+        assert found[row, x] == -np.inf
 
 
 def test_agents_of_one_cluster_are_rarely_held_for_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,14 +275,15 @@ def test_agents_that_run_out_of_patience_try_again(monkeypatch: pytest.MonkeyPat
     agents = np.arange(3, 30)
     attempts = []
     original = Budgets.classify
-    monkeypatch.setattr(
-        Budgets, "classify", lambda self, g, a: attempts.append(a) or (original(self, g, a) if a < 4 else _patient())
-    )
 
-    def _patient() -> float:
-        monkeypatch.setattr(structured_classify, "PATIENCE", 16)
-        return 1e-12
+    def spy(self: Budgets, *args: int) -> float:
+        if args:
+            attempts.append(args[1])
+            if args[1] == 4:
+                monkeypatch.setattr(structured_classify, "PATIENCE", 16)
+        return original(self, *args)
 
+    monkeypatch.setattr(Budgets, "classify", spy)
     labels = structured_classify.classify(reps, instance.best_arms, 0.3, agents)
     assert attempts == [1, 2, 3, 4]
     assert labels.tolist() == (agents % 3).tolist()
