@@ -100,7 +100,7 @@ class Plan:
         r, k = reps.n.shape
         rows = np.arange(r)
         variance = 1 / np.maximum(reps.n, 1)
-        # Half a standard deviation off: of many noisy differences the largest is exaggerated.
+        # A standard deviation off: of many noisy differences the largest is exaggerated.
         noise = np.sqrt(variance[:, None] + variance[None, :])
         apart = np.maximum(np.abs(reps.mean[:, None] - reps.mean[None, :]) - noise, 0) ** 2 / 2
         special = np.zeros((r, r, k), dtype=bool)
