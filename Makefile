@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # Extra words for pytest, e.g. make test PYTEST="-k federation".
 PYTEST ?=
 
-.PHONY: demo test pytest lint format bench docs clean help
+.PHONY: demo test pytest lint format bench docs readme notebooks clean help
 
 help:
 	@echo "make demo    the four schemes on the paper's small instance: scoreboards, plot, report"
@@ -12,6 +12,7 @@ help:
 	@echo "make bench   speed and memory, as ratios against a stated yardstick"
 	@echo "make lint    ruff and mypy        make format   ruff format"
 	@echo "make docs    build the documentation site into site/"
+	@echo "make readme  fill the generated parts of the README    make notebooks   run them all, keep outputs"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -49,7 +50,17 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.test
-	$(BIN)/mkdocs build --strict
+	rm -rf build
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/typed .
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The generated parts of the README, from the package and from docs/results.
+readme: $(VENV)/.test
+	$(BIN)/python docs/make_readme.py
+
+# Runs all notebooks and keeps their outputs.
+notebooks: $(VENV)/.test
+	$(BIN)/jupyter execute --inplace notebooks/*.ipynb
 
 clean:
 	rm -rf build dist out site .pytest_cache .mypy_cache .ruff_cache *.egg-info

@@ -6,7 +6,6 @@ results under docs/results, so that no number in the README is typed by hand. Th
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -77,10 +76,22 @@ def from_results(name: str) -> Callable[[], str]:
 
 
 def claims() -> str:
-    """The claims in short, from the results of `clustered-bai reproduce all`."""
-    table = json.loads((RESULTS / "claims.json").read_text(encoding="utf-8"))
-    rows = [f"| {claim['figure']} | {claim['claim']} | {claim['verdict']} | {claim['measured']} |" for claim in table]
+    """The claims in short, from the page that `clustered-bai reproduce all` has made."""
+    page = (RESULTS / "claims.md").read_text(encoding="utf-8")
+    table = page.partition("## Claims\n")[2].partition("\n## ")[0].strip().splitlines()[2:]
+    rows = []
+    for line in table:
+        figure, claim, measured, verdict = (cell.strip() for cell in line.strip("|").split(" | "))
+        rows.append(f"| {figure} | {claim} | **{verdict}** | {_short(measured)} |")
     return "\n".join(["| figure | claim | verdict | measured |", "|---|---|---|---|", *rows])
+
+
+def _short(text: str, width: int = 130) -> str:
+    """The beginning of a list of measurements, whole items only."""
+    kept = text
+    while len(kept) > width and "; " in kept:
+        kept = kept.rpartition("; ")[0]
+    return kept if kept == text else f"{kept}; …"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
