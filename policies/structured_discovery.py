@@ -18,8 +18,9 @@ from clustered_bandit_gym.rewards import Floats, Ints
 FIRST_EFFORT = 32
 #: How much the effort grows when everybody drawn so far is explained.
 MORE = 4
-#: Pulls of every arm at an agent: this share of the effort, or twice the effort spread over all arms.
-LOOK = 1 / 32
+#: Pulls of every arm at an agent: twice the effort spread over all arms if they are at most so many; else this share
+#: of the effort, up to five pulls, since every look sends an average of every arm.
+FEW_ARMS, LOOK, LOOK_MOST = 64, 1 / 32, 5
 #: The leader of a representative is pulled this many times as often: it is compared with many agents.
 LEADER = 4
 #: A comparison at full effort takes this many steps, while it is open which representative an agent is like.
@@ -205,7 +206,9 @@ class Discovery:
 
     def _look(self, rows: Ints) -> None:
         """A few pulls of every arm, and a comparison over all arms where there was none at this effort."""
-        lack = ceil(self.effort * max(LOOK, 2 / self.n.shape[1])) - self.n[rows]
+        arms = self.n.shape[1]
+        look = ceil(2 * self.effort / arms) if arms <= FEW_ARMS else min(LOOK_MOST, ceil(LOOK * self.effort))
+        lack = look - self.n[rows]
         r, a = np.nonzero(lack > 0)
         if r.size:
             self._record(rows[r], a, lack[r, a].astype(np.int64))
