@@ -20,7 +20,7 @@ from clustered_bandit_gym.rewards import Floats
 
 def tuned_rho(n: Any, alpha: Any) -> Any:
     """The ρ for which a two-sided mixture at level α is tightest when about n pulls have been made."""
-    log_term = 2 * np.log(1 / np.asarray(alpha, dtype=np.float64))
+    log_term = -2 * np.log(np.asarray(alpha, dtype=np.float64))
     return n / (log_term + np.log1p(log_term))
 
 

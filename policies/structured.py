@@ -32,7 +32,7 @@ class StructuredBAI(Policy):
     guarantee, and errors do happen then; one that is too small costs pulls.
 
     Error. All tests are e-processes (Ville), in units of σ. With w_t = 0.9/M for the first M candidates ever chosen and
-    0.1/((t − M)(t − M + 1)) for later ones, Σw_t = 1, and v_g = 0.9·0.1^(g−1), Σv_g = 1:
+    0.1/((t − M)(t − M + 1)) for later ones, Σw_t = 1, and v_1 = 0.9, v_g = 0.1/((g − 1)g), Σv_g = 1:
         1. at the t-th candidate, its best arm is beaten by one of K − 1 others: 0.2δ·w_t/(K − 1) each; one of the
            other M − 1 clusters' best arms is held for closer than η: 0.2δ·w_t/(M − 1) each. Sum 0.4δ.
         2. candidates s < t of one cluster are held for different: 0.04δ·w_s·w_t each. Sum at most 0.02δ.
@@ -55,7 +55,9 @@ class StructuredBAI(Policy):
         eta = None if p.eta is None or not np.isfinite(p.eta) else p.eta / p.sigma
         reps = Representatives(federation, budgets)
         best_arms = BestArms(reps, eta)
-        discovery = Discovery(reps, eta, budgets.n_clusters)
+        # Without M and η nothing is learnt from others: everybody finds an arm alone.
+        alone = p.n_clusters is None and eta is None
+        discovery = Discovery(reps, eta, 1 if alone else budgets.n_clusters)
         second = False
         while True:
             with federation.phase("discover"):

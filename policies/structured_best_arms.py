@@ -94,6 +94,7 @@ class BestArms:
 
         Every arm of a live set with several arms is a task: show it worse than the leader at x, or close at some y,
         whichever is expected to take fewer pulls. Tasks that need few pulls go first: they may make the others moot.
+        So does showing that two representatives are distinct.
         """
         reps = self.reps
         r, arms = reps.n.shape
@@ -121,8 +122,9 @@ class BestArms:
             via = np.where(elsewhere, via_close, -1)
             need = np.where(elsewhere, np.take_along_axis(close / helped, via_close, axis=0), need)
         need = np.where(task, need, np.inf)
-        now = task & (need <= URGENT * need.min(initial=np.inf))
         times = np.zeros((r, arms))
+        least = min(need.min(initial=np.inf), self._plan_distinct(need, times))
+        now = task & (need <= URGENT * least)
         x, k = np.nonzero(now & (via >= 0))
         if x.size:
             pairs = np.unique(via[x, k] * arms + k)
@@ -156,6 +158,30 @@ class BestArms:
         goal = np.sqrt((np.where(chosen, reps.n + step, 0) ** 2).sum(axis=1))
         lack = np.where(chosen.any(axis=1), goal - reps.n[rows, leader], 0)
         times[rows, leader] = np.maximum(times[rows, leader], np.maximum(lack, 0))
+
+    def _plan_distinct(self, need: Floats, times: Floats) -> float:
+        """Pull what tells two representatives apart, where that is far cheaper than all that is open at one of them.
+
+        Only then can closeness at the other help. Returns the fewest pulls of an arm that such a pair needs, or inf.
+        """
+        reps = self.reps
+        easiest = need.min(axis=1)
+        easiest[np.isinf(easiest)] = 0
+        a, b = np.nonzero(np.triu(~reps.distinct, 1) & (np.maximum(easiest[:, None], easiest) > 0))
+        if self.eta is None or not a.size:
+            return np.inf
+        apart = np.abs(reps.mean[a] - reps.mean[b]) - np.sqrt(1 / reps.n[a] + 1 / reps.n[b])
+        # After n pulls of one of K arms at both, a difference d is worth nd²/4. Two mixtures, so twice the slack.
+        level = reps.distinct_level(a, b) + np.log(reps.n.shape[1]) + 2 * SLACK
+        pulls = 4 * level[:, None] / np.maximum(apart, TINY) ** 2
+        arm = pulls.argmin(axis=1)
+        pulls = pulls[np.arange(a.size), arm]
+        wanted = URGENT * pulls < np.maximum(easiest[a], easiest[b])
+        a, b, arm, pulls = a[wanted], b[wanted], arm[wanted], pulls[wanted]
+        for row in (a, b):
+            n = reps.n[row, arm]
+            np.maximum.at(times, (row, arm), np.clip(PART * (pulls - n), LEAST * n, GROWTH * n + START))
+        return float(pulls.min(initial=np.inf))
 
     def _plan_close(self, y: Ints, k: Ints, need: Floats, times: Floats) -> None:
         """Pull arm k at y, and those live arms of y that are known less well than k and stand in its way."""

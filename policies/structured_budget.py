@@ -14,8 +14,11 @@ LIKELY = 0.9
 
 
 def retry_weight(attempt: int) -> float:
-    """Weight of the attempt-th of possibly many attempts, 0.9·0.1^(attempt − 1): they sum to one over 1, 2, ..."""
-    return LIKELY * (1 - LIKELY) ** (attempt - 1)
+    """Weight of the attempt-th of possibly many attempts: 0.9, then 0.1/((attempt − 1)·attempt); the sum is one.
+
+    It falls slowly: among very many agents hundreds of candidates are dropped, and each would cost a factor.
+    """
+    return LIKELY if attempt == 1 else (1 - LIKELY) / ((attempt - 1) * attempt)
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class Representatives:
         if not a.size:
             return
         difference, n_a, n_b = self.mean[a] - self.mean[b], self.n[a], self.n[b]
-        level = self._distinct_level(a, b)
+        level = self.distinct_level(a, b)
         terms = difference**2 * (0.5 * n_a * n_b / np.maximum(n_a + n_b, 1))
         # The arm that tells most, and all arms together: the latter only where it could do if ρ were tuned to it.
         pick = (np.arange(a.size), terms.argmax(axis=1))
@@ -113,6 +113,7 @@ class Representatives:
         ]
         return np.max(values, axis=0)
 
-    def _distinct_level(self, a: Ints, b: Ints) -> Floats:
+    def distinct_level(self, a: Ints, b: Ints) -> Floats:
+        """(pairs,) the evidence that shows rows a and b distinct."""
         weight = np.array([self.budgets.number_weight(number) for number in self.number.tolist()])
         return -np.log(self.budgets.distinct_share() * weight[a] * weight[b])

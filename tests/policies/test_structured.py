@@ -161,6 +161,19 @@ def test_agents_are_classified_in_lock_step() -> None:
     assert many.pulls < 11 * few.pulls
 
 
+def test_near_ties_that_are_close_elsewhere_cost_little_in_every_play() -> None:
+    """The gap of 0.01 between arms 0 (or 1) and 3 would take 4·10^5 pulls, and need never be resolved."""
+    instance = cbg.Instance([[0.31, 0.01, 0.0, 0.3], [0.01, 0.31, 0.0, 0.3]], np.arange(12) % 2, cbg.Bernoulli())
+    plays = [play(instance, 0.1, seed=seed, eta=0.29) for seed in range(20)]
+    assert max(federation.pulls for federation in plays) < 30_000
+
+
+def test_without_m_and_eta_nothing_is_spent_on_what_cannot_help() -> None:
+    instance, told = CORNERS["neither told"]
+    phases = play(instance, 0.01, **told).pulls_by_phase
+    assert phases["discover"] < 0.1 * phases["accept"]
+
+
 def test_by_name() -> None:
     assert isinstance(make("structured-bai"), StructuredBAI)
     assert StructuredBAI().label == "structured-bai"

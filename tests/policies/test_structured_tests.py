@@ -197,11 +197,34 @@ def test_evidence_against_a_cluster_is_the_sum_that_the_docs_state(eta: float | 
         assert found[row, x] == -np.inf
 
 
+def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() -> None:
+    """Arm 3 is close at both, which settles it for both, once they are distinct. Until then a gap of 0.02 is open, and
+    takes 10^5 pulls; the difference of 0.6 on arms 0 and 1 takes a few hundred."""
+    reps = table([[0.62, 0.02, 0.0, 0.60], [0.02, 0.62, 0.0, 0.60]], 50)
+    reps.live[:] = [[True, False, False, True], [False, True, False, True]]
+    reps.n[reps.live] = 2000
+    best_arms = BestArms(reps, 0.58)
+    best_arms._set_levels()
+    reps.certify()
+    assert not reps.distinct.any()
+    times = best_arms.plan()
+    assert (times[:, 3] == 0).all()
+    assert (times[:, :2] > 0).all(axis=0).any()
+    assert times.sum() < 1000
+    # Nothing is to be gained where arms can be told apart as cheaply, or from twins.
+    easy = table([[0.62, 0.02, 0.0, 0.02], [0.02, 0.62, 0.0, 0.02]], 50)
+    twins = table([[0.62, 0.02, 0.0, 0.60]] * 2, 50)
+    for other in (easy, twins):
+        best_arms = BestArms(other, 0.58)
+        best_arms._set_levels()
+        assert best_arms._plan_distinct(np.where(other.live, 500.0, np.inf), times) == np.inf
+
+
 def test_agents_of_one_cluster_are_rarely_held_for_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two representatives of one cluster, watched while their pulls grow: the share ever called distinct is ≤ level."""
     level, runs = 0.2, 150
     monkeypatch.setattr(
-        Representatives, "_distinct_level", lambda self, a, b: np.full(a.size, -math.log(level)), raising=True
+        Representatives, "distinct_level", lambda self, a, b: np.full(a.size, -math.log(level)), raising=True
     )
     instance = cbg.Instance([[1.0, 0.5, 0.0, 0.2]], np.zeros(2, dtype=int))
     wrong = 0
