@@ -125,14 +125,20 @@ class _Block:
                 evidence = self._evidence(g, n.take(ahead, axis=0), mean.take(ahead, axis=0))
                 out = ruled_out.take(ahead, axis=0) | (evidence >= plan.beta)
                 ruled_out[ahead] = out
-                count = r - out.sum(axis=1)
-                done = count <= 1
-                labels[rows[ahead[done]]] = np.where(count[done] == 1, (~out[done]).argmax(axis=1), g[done])
+                left_open = np.where(out, np.inf, evidence)
+                left_open[index[: g.size], g] = np.inf
+                hardest = left_open.argmin(axis=1)
+                least = left_open[index[: g.size], hardest]
+                done, answer = np.isinf(least), g
+                lost_guess = out[index[: g.size], g]
+                if lost_guess.any():
+                    # Ruled out before, when another cluster was the guess: the last one open is the answer.
+                    last = lost_guess & ((~out).sum(axis=1) == 1)
+                    done, answer = done | last, np.where(last, hardest, g)
+                labels[rows[ahead[done]]] = answer[done]
                 keep[ahead[done]] = False
-                evidence[out] = np.inf
-                evidence[np.arange(g.size), g] = np.inf
-                rival[ahead] = evidence.argmin(axis=1)
-                lack = (plan.beta - evidence.min(axis=1)) / (plan.beta + plan.price[g, rival[ahead]])
+                rival[ahead] = hardest
+                lack = (plan.beta - least) / (plan.beta + plan.price[g, hardest])
                 part[ahead] = np.minimum(np.maximum(0.9 * lack, CONFIRM_LEAST), stake[ahead])
             times = np.ceil(plan.pulls[guess] * part).astype(np.int64)
             if not keep.all():
