@@ -203,6 +203,8 @@ def audit(
     progress = not quiet and sys.stderr.isatty()
     report = run_audit(policy, delta, trials, seed, jobs, quick=quick, max_pulls=max_pulls, progress=progress)
     typer.echo(str(report))
+    if not (report.cells["trials"] > report.cells["unfinished"]).any():
+        raise ValueError("no trial came to an answer; the reasons are above")
     if report.word == "FAIL":
         raise typer.Exit(FAILED)
 

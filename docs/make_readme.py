@@ -83,7 +83,9 @@ def claims() -> str:
     for line in table:
         figure, claim, measured, verdict = (cell.strip() for cell in line.strip("|").split(" | "))
         rows.append(f"| {figure} | {claim} | **{verdict}** | {_short(measured)} |")
-    return "\n".join(["| figure | claim | verdict | measured |", "|---|---|---|---|", *rows])
+    summary = re.search(r"Of \d+ claims [^.]*\.", page)
+    assert summary is not None
+    return "\n".join([summary.group(), "", "| figure | claim | verdict | measured |", "|---|---|---|---|", *rows])
 
 
 def _short(text: str, width: int = 130) -> str:

@@ -112,7 +112,8 @@ def require_rl() -> None:
         import torch  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            f"learned policies need {error.name or 'torch'}: pip install 'clustered-bandit-gym[rl]'"
+            f"learned policies need {error.name or 'torch'}: pip install 'clustered-bandit-gym[rl]' (in a clone: "
+            ".venv/bin/pip install -c constraints.txt -e '.[rl]')"
         ) from error
 
 

@@ -55,14 +55,25 @@ def _load(spec: str, target: str) -> Any:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name == error.name or module_name.startswith(error.name + ".")):
-            raise
+            raise ValueError(f"policy {spec!r}: {module_name} imports {error.name!r}, which is not installed") from None
         raise ValueError(
-            f"policy {spec!r}: there is no module {module_name!r}; known names: {', '.join(POLICIES)}"
+            f"policy {spec!r}: there is no module {module_name!r}; looked for {module_name}.py in this folder and in "
+            f"what is installed. Known names: {', '.join(POLICIES)}"
         ) from None
+    except SyntaxError as error:
+        raise ValueError(f"policy {spec!r}: {error.filename}, line {error.lineno}: {error.msg}") from None
     cls = getattr(module, attribute, None)
     if not (isinstance(cls, type) and issubclass(cls, Policy | StepPolicy)):
-        what = "no such class" if cls is None else "no subclass of Policy or StepPolicy"
-        raise ValueError(f"policy {spec!r}: {attribute!r} in module {module_name!r} is {what}")
+        if cls is not None:
+            raise ValueError(f"policy {spec!r}: {attribute!r} of {module_name!r} is no Policy or StepPolicy")
+        found = [
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, type) and issubclass(value, Policy | StepPolicy) and value.__module__ == module_name
+        ]
+        raise ValueError(
+            f"policy {spec!r}: module {module_name!r} has no {attribute!r}; its policies: {', '.join(found) or 'none'}"
+        )
     return cls
 
 

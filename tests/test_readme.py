@@ -46,13 +46,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_python_snippets_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_snippets_run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(folder)
     namespace: dict[str, object] = {}
     snippets = [body for kind, body in FENCES if kind == "python"]
     assert len(snippets) >= 3
     for snippet in snippets:
         exec(compile(snippet, "README.md", "exec"), namespace)
+    promised = re.findall(r"^It prints `(.*?)`", README, re.M)
+    printed = capsys.readouterr().out
+    assert promised
+    assert all(line in printed for line in promised)
 
 
 def test_commands_run(folder: Path) -> None:

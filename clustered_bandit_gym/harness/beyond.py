@@ -78,8 +78,9 @@ class BeyondTable:
             texts.append(f"{cell['bound_ratio']:.3g}×")
             lines.append("| " + " | ".join(map(str, texts)) + " |")
         note = (
-            f"Pulls at δ = {DELTA:g}, means over trials (medians where it says so), same trials for both; errors: "
-            "wrong or unfinished trials of BAI-Cl++ / StructuredBAI; vs bound: our pulls over the lower bound. "
+            f"Pulls at δ = {DELTA:g}: means over trials, and the ratio of the means; on PaperRandom medians, and the "
+            "median of the trials' ratios. Same trials for both; errors: wrong or unfinished trials of "
+            "BAI-Cl++ / StructuredBAI; vs bound: our pulls over the lower bound. "
             f"Made on {self.made}, seed {self.seed}."
         )
         return "\n".join([*lines, "", note])

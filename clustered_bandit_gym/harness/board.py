@@ -81,6 +81,10 @@ class Board:
         envs = list(dict.fromkeys(self.trials["env"]))
         given = {} if isinstance(first["env_kwargs"], str) else first["env_kwargs"]
         same = [f"{key}={tables.setting(value)}" for key, value in given.items() if key not in self.varied]
+        # Defaults that nobody gave: a verdict means nothing without its δ.
+        for key in ("n_agents", "delta"):
+            if key in self.trials and key not in [*given, *self.varied] and self.trials[key].nunique() == 1:
+                same.append(f"{key}={tables.setting(first[key])}")
         seeds = ", ".join(map(str, dict.fromkeys(self.trials["seed"])))
         return f"{', '.join(envs)}  {' '.join(same)}  seed {seeds}".replace("    ", "  ")
 
@@ -195,6 +199,9 @@ def _notes(board: Board) -> list[str]:
     notes.append(
         "pulls: mean with Student's t interval. vs naive, vs bound: geometric means of ratios within a trial; the bound"
         " is the least expected number of pulls of any δ-PC policy on that instance."
+    )
+    notes.append(
+        "cost: c_b for a bit and c_r for a real number (by default 1 and 32); up: from the agents, down: to them."
     )
     if summary["unfinished"].any():
         kinds = trials["outcome"].value_counts()

@@ -123,7 +123,9 @@ def render_markdown(played: dict[str, Played], claims: list[Claim], command: str
         f"here{undecided}.",
         "Brackets are 95% intervals. Ratios of pulls are geometric means over pairs: all schemes play the same "
         "instances in the same trials. A claim about all settings of a figure holds if it holds in each of them beyond "
-        f"its interval. On data set 2 the pairs are the {len(INSTANCE_SEEDS)} fixed instances.",
+        "its interval; it does not hold if one of them contradicts it beyond its interval (or leaves no room for a "
+        "change worth the name); else it is undecided. "
+        f"On data set 2 the pairs are the {len(INSTANCE_SEEDS)} fixed instances.",
         *(f"**{name}: {one.figure.source}.**" for name, one in played.items() if one.figure.source),
         "## Claims",
         table(["figure", "claim", "measured", "verdict"], [[c.figure, c.text, c.measured, c.verdict] for c in claims]),

@@ -30,7 +30,9 @@ class Ratio(NamedTuple):
         return f"{100 * (1 - self.value):.1f}% ({100 * (1 - self.high):.1f} to {100 * (1 - self.low):.1f})"
 
     def __str__(self) -> str:
-        return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
+        # Near one, three decimals: "1 (0.998 to 1)" would hide on which side of one the interval ends.
+        form = ".3f" if 0.5 < self.value < 2 else ".3g"
+        return f"{self.value:{form}} ({self.low:{form}} to {self.high:{form}})"
 
 
 def units(rows: pd.DataFrame, column: str) -> pd.Series:

@@ -62,6 +62,8 @@ def ratio(value: float, low: float, high: float, mark: str) -> str:
 def layout(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
     """The two tables of a board: correctness and pulls, then communication."""
     scores, channel = [], []
+    # An empty column says nothing; where it is not, a note explains it.
+    quiet = bool((summary["suspicious_communication"] > 0).any())
     for row in summary.to_dict("records"):
         mark = "≥" if row["unfinished"] else ""
         place = [setting(row[name]) for name in varied] + [str(row["policy"])]
@@ -83,7 +85,7 @@ def layout(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
                 *place,
                 number(row["cost_mean"], mark),
                 *(number(row[name], mark) for name in ("bits_up", "bits_down", "reals_up", "reals_down", "rounds")),
-                f"{row['suspicious_communication']}" if row["suspicious_communication"] else "",
+                *([f"{row['suspicious_communication']}"] if quiet else []),
                 number(row["seconds"]),
             ]
         )
@@ -116,7 +118,7 @@ def layout(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
                 "reals up",
                 "reals down",
                 "rounds",
-                "too quiet",
+                *(["too quiet"] if quiet else []),
                 "seconds",
             ],
             channel,

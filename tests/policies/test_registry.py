@@ -57,11 +57,11 @@ def test_one_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert policy.settings == {"c": 3, "flag": True, "word": None, "x": 1e-3}
     assert make("own_policies_for_a_test:Mine").settings["c"] == 1
     assert make("own_policies_for_a_test:Mine:runs/lr=3.zip,word=x").settings["c"] == "runs/lr=3.zip"
-    with pytest.raises(ValueError, match="no such class"):
+    with pytest.raises(ValueError, match="its policies: Mine"):
         make("own_policies_for_a_test:Other")
-    with pytest.raises(ValueError, match="no subclass of Policy"):
+    with pytest.raises(ValueError, match="is no Policy or StepPolicy"):
         make("own_policies_for_a_test:NoPolicy")
-    with pytest.raises(ModuleNotFoundError, match="no_such_module_anywhere"):
+    with pytest.raises(ValueError, match="imports 'no_such_module_anywhere'"):
         make("broken_for_a_test:Mine")
 
 
@@ -122,3 +122,10 @@ def test_random_pulls_nothing() -> None:
     assert federation.pulls == 0
     assert np.abs(counts - 1000).max() < 6.5 * np.sqrt(750)  # false alarm 4e-10
     assert {UniformPolicy.guarantee, RandomPolicy.guarantee} == {"none"}
+
+
+def test_a_typing_error_in_one_s_own_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mistyped_for_a_test.py").write_text("x = 1\nclass Bad(:\n    pass\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"mistyped_for_a_test\.py, line 2"):
+        make("mistyped_for_a_test:Bad")
