@@ -80,7 +80,8 @@ def _group(cell: list[Any], seed: str, trials: pd.DataFrame, varied: list[str]) 
     board = Board(trials)
     first = trials.iloc[0]
     problem = {name: first.get(name) for name in _PROBLEM}
-    shown = [f"{name} = {kwargs[name]}" for name in varied if name in kwargs]
+    shown = [f"{name} = {kwargs[name]}" for name in varied if name in kwargs and name not in ("n_agents", "delta")]
+    shown += [f"N = {problem['n_agents']}", f"δ = {problem['delta']:g}"]
     summary: list[dict[Any, Any]] = board.summary.to_dict("records")
     for line in summary:
         own = trials[trials["policy"] == line["policy"]]

@@ -165,7 +165,9 @@ def test_async_vectorisation_of_every_id(name: str) -> None:
         envs.reset(seed=1)
         envs.action_space.seed(1)
         for _ in range(3):
-            envs.step(envs.action_space.sample())
+            _, rewards, terminated, truncated, _ = envs.step(envs.action_space.sample())
+            assert rewards.shape == terminated.shape == truncated.shape == (2,)
+            assert (rewards <= 0).all()
     finally:
         envs.close()
 
