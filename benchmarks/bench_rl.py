@@ -19,10 +19,10 @@ def figures() -> Iterator[Figure]:
     import torch
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    from clustered_bandit_gym.policies.features import Features
-    from clustered_bandit_gym.policies.sb3_adapter import SB3VecEnv
-    from clustered_bandit_gym.policies.training import TrainSettings, make_model, make_vec_env
-    from clustered_bandit_gym.vector_env import ClusteredBAIVectorEnv
+    from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
+    from clustered_bandit_gym.policies.learned.features import Features
+    from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
+    from clustered_bandit_gym.policies.learned.training import TrainSettings, make_model, make_vec_env
 
     class Featured(gym.ObservationWrapper[np.ndarray, int, dict[str, np.ndarray]]):
         """What a user without the adapter would write: features in a wrapper of the single environment."""

@@ -13,8 +13,8 @@ from benchmarks import Figure, ratio, seconds
 from clustered_bandit_gym import Block, Federation, Instance, Policy, Problem
 from clustered_bandit_gym.generators import PaperFlat, PaperRandom
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, ClBAI, NaiveSE
-from clustered_bandit_gym.policies.components import components
-from clustered_bandit_gym.policies.elimination import eliminate, watch
+from clustered_bandit_gym.policies.paper.elimination import eliminate, watch
+from clustered_bandit_gym.policies.paper.graph import components
 
 DELTA = 1e-10
 

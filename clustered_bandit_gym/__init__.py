@@ -10,29 +10,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from clustered_bandit_gym import envs_registry
-from clustered_bandit_gym.federation import Block, BudgetExceeded, Federation, Judgement, PlayOver
-from clustered_bandit_gym.instance import Instance, Problem
-from clustered_bandit_gym.ledger import ArmIndex, ArmSet, Flag, Ledger, Payload, Reals
+from clustered_bandit_gym.game.federation import Block, BudgetExceeded, Federation, Judgement, PlayOver
+from clustered_bandit_gym.game.instance import Instance, Problem
+from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Ledger, Payload, Reals
+from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
-from clustered_bandit_gym.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 
 __version__ = "0.1.0"
 
 _LAZY = {
-    "Board": "clustered_bandit_gym.harness.board:Board",
+    "Board": "clustered_bandit_gym.harness.output.board:Board",
     "Store": "clustered_bandit_gym.harness.store:Store",
-    "audit": "clustered_bandit_gym.harness.audit:audit",
-    "evaluate": "clustered_bandit_gym.harness.evaluate:evaluate",
+    "audit": "clustered_bandit_gym.harness.audit.audit:audit",
+    "evaluate": "clustered_bandit_gym.harness.run:evaluate",
     "harness": "clustered_bandit_gym.harness",
     "play": "clustered_bandit_gym.harness.play:play",
-    "replay": "clustered_bandit_gym.harness.evaluate:replay",
-    "sweep": "clustered_bandit_gym.harness.evaluate:sweep",
-    "ClusteredBAIEnv": "clustered_bandit_gym.env:ClusteredBAIEnv",
-    "ClusteredBAIVectorEnv": "clustered_bandit_gym.vector_env:ClusteredBAIVectorEnv",
-    "DiscreteActions": "clustered_bandit_gym.wrappers:DiscreteActions",
+    "replay": "clustered_bandit_gym.harness.run:replay",
+    "sweep": "clustered_bandit_gym.harness.run:sweep",
+    "ClusteredBAIEnv": "clustered_bandit_gym.envs.env:ClusteredBAIEnv",
+    "ClusteredBAIVectorEnv": "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv",
+    "DiscreteActions": "clustered_bandit_gym.envs.wrappers:DiscreteActions",
     "testing": "clustered_bandit_gym.testing",
     "datasets": "clustered_bandit_gym.datasets",
-    "env": "clustered_bandit_gym.env",
+    "env": "clustered_bandit_gym.envs.env",
     "generators": "clustered_bandit_gym.generators",
     "policies": "clustered_bandit_gym.policies",
     "theory": "clustered_bandit_gym.theory",
@@ -40,14 +40,14 @@ _LAZY = {
 
 if TYPE_CHECKING:
     from clustered_bandit_gym import datasets, generators, harness, policies, testing, theory
-    from clustered_bandit_gym.env import ClusteredBAIEnv
-    from clustered_bandit_gym.harness.audit import audit
-    from clustered_bandit_gym.harness.board import Board
-    from clustered_bandit_gym.harness.evaluate import evaluate, replay, sweep
+    from clustered_bandit_gym.envs.env import ClusteredBAIEnv
+    from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
+    from clustered_bandit_gym.envs.wrappers import DiscreteActions
+    from clustered_bandit_gym.harness.audit.audit import audit
+    from clustered_bandit_gym.harness.output.board import Board
     from clustered_bandit_gym.harness.play import play
+    from clustered_bandit_gym.harness.run import evaluate, replay, sweep
     from clustered_bandit_gym.harness.store import Store
-    from clustered_bandit_gym.vector_env import ClusteredBAIVectorEnv
-    from clustered_bandit_gym.wrappers import DiscreteActions
 
 envs_registry.register()
 

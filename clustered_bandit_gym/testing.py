@@ -23,11 +23,11 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from clustered_bandit_gym.env import ClusteredBAIEnv, play_stepwise
-from clustered_bandit_gym.federation import BudgetExceeded, Federation
-from clustered_bandit_gym.instance import Instance
+from clustered_bandit_gym.envs.env import ClusteredBAIEnv, play_stepwise
+from clustered_bandit_gym.game.federation import BudgetExceeded, Federation
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
-from clustered_bandit_gym.rewards import Bernoulli, Categorical, Gaussian
 
 #: What `info` holds after `reset`, and at the end of an episode.
 PROBLEM_KEYS = {"n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma"}

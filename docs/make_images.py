@@ -11,7 +11,7 @@ import gymnasium as gym
 from matplotlib.image import imsave
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.report import write_report
+from clustered_bandit_gym.harness.output.report import write_report
 
 IMAGES = Path(__file__).resolve().parent / "images"
 FLAGS = "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking --hide-scrollbars"

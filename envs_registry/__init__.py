@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-_ENV = "clustered_bandit_gym.env:ClusteredBAIEnv"
-_DISCRETE = "clustered_bandit_gym.wrappers:make_discrete"
-_VECTOR = "clustered_bandit_gym.vector_env:ClusteredBAIVectorEnv"
+_ENV = "clustered_bandit_gym.envs.env:ClusteredBAIEnv"
+_DISCRETE = "clustered_bandit_gym.envs.wrappers:make_discrete"
+_VECTOR = "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv"
 
 
 class Entry(NamedTuple):

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from clustered_bandit_gym.policies.registry import POLICIES, make
 
 if TYPE_CHECKING:
-    from clustered_bandit_gym.policies.bai_cl import BAICl
-    from clustered_bandit_gym.policies.bai_cl_pp import BAIClPlusPlus
     from clustered_bandit_gym.policies.baselines import RandomPolicy, UniformPolicy
-    from clustered_bandit_gym.policies.cl_bai import ClBAI
-    from clustered_bandit_gym.policies.learned import LearnedPolicy
-    from clustered_bandit_gym.policies.naive import NaiveSE
-    from clustered_bandit_gym.policies.structured import StructuredBAI
+    from clustered_bandit_gym.policies.learned.player import LearnedPolicy
+    from clustered_bandit_gym.policies.paper.bai_cl import BAICl
+    from clustered_bandit_gym.policies.paper.bai_cl_pp import BAIClPlusPlus
+    from clustered_bandit_gym.policies.paper.cl_bai import ClBAI
+    from clustered_bandit_gym.policies.paper.naive import NaiveSE
+    from clustered_bandit_gym.policies.structured.policy import StructuredBAI
     from clustered_bandit_gym.policies.uniform_glr import UniformGLR
 
 __all__ = [

@@ -14,15 +14,15 @@ _PACKAGE = "clustered_bandit_gym.policies"
 
 #: Command-line name -> "module:Class".
 POLICIES: dict[str, str] = {
-    "naive": f"{_PACKAGE}.naive:NaiveSE",
-    "cl-bai": f"{_PACKAGE}.cl_bai:ClBAI",
-    "bai-cl": f"{_PACKAGE}.bai_cl:BAICl",
-    "bai-cl++": f"{_PACKAGE}.bai_cl_pp:BAIClPlusPlus",
-    "structured-bai": f"{_PACKAGE}.structured:StructuredBAI",
+    "naive": f"{_PACKAGE}.paper.naive:NaiveSE",
+    "cl-bai": f"{_PACKAGE}.paper.cl_bai:ClBAI",
+    "bai-cl": f"{_PACKAGE}.paper.bai_cl:BAICl",
+    "bai-cl++": f"{_PACKAGE}.paper.bai_cl_pp:BAIClPlusPlus",
+    "structured-bai": f"{_PACKAGE}.structured.policy:StructuredBAI",
     "uniform": f"{_PACKAGE}.baselines:UniformPolicy",
     "random": f"{_PACKAGE}.baselines:RandomPolicy",
     "uniform-glr": f"{_PACKAGE}.uniform_glr:UniformGLR",
-    "learned": f"{_PACKAGE}.learned:LearnedPolicy",
+    "learned": f"{_PACKAGE}.learned.player:LearnedPolicy",
 }
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym.federation import Block, Federation
-from clustered_bandit_gym.ledger import ArmIndex
+from clustered_bandit_gym.game.federation import Block, Federation
+from clustered_bandit_gym.game.ledger import ArmIndex
+from clustered_bandit_gym.game.rewards import Floats
 from clustered_bandit_gym.policy import Policy
-from clustered_bandit_gym.rewards import Floats
 
 #: Looks at the statistic after every pull of all arms up to this many, then each time their number has grown by 1%.
 EVERY = 100

@@ -29,7 +29,7 @@ from clustered_bandit_gym.policies import NaiveSE, ClBAI, BAICl, BAIClPlusPlus
 home = Path(cbg.__file__).parent
 assert Path(sys.prefix) in home.parents, f"not the installed package: {home}"
 assert (home / "py.typed").is_file()
-assert (home / "harness" / "report.html").is_file()
+assert (home / "harness" / "output" / "report.html").is_file()
 for name in ("policies", "envs_registry", "tests", "benchmarks"):
     assert importlib.util.find_spec(name) is None, f"a top-level module {name} was installed"
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from clustered_bandit_gym.datasets import movielens_1m, stand_ins, yelp_open
+from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.generators import InstanceGenerator
-from clustered_bandit_gym.instance import Instance
 
 
 @dataclass(frozen=True)

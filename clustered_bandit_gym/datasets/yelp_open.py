@@ -11,8 +11,8 @@ from functools import lru_cache
 import numpy as np
 
 from clustered_bandit_gym.datasets.sources import Origin, Source, find
-from clustered_bandit_gym.instance import Instance
-from clustered_bandit_gym.rewards import Floats
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.rewards import Floats
 
 FILE = "yelp_academic_dataset_business.json"
 ORIGIN = Origin(

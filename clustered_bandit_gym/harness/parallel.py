@@ -24,8 +24,8 @@ import gymnasium as gym
 import joblib
 import numpy as np
 
+from clustered_bandit_gym.harness.fingerprint import PACKAGE
 from clustered_bandit_gym.harness.play import Row, play
-from clustered_bandit_gym.harness.specs import PACKAGE
 
 BACKENDS = ("loky", "dask", "ray")
 _NEEDS = {"loky": "joblib", "dask": "distributed", "ray": "ray"}

@@ -20,11 +20,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from clustered_bandit_gym.federation import BudgetExceeded, Federation
-from clustered_bandit_gym.harness.seeds import TrialSeeds, trial_seeds
-from clustered_bandit_gym.harness.specs import label_of, path_of, plain, settings_of, versions
-from clustered_bandit_gym.instance import Instance, Problem
-from clustered_bandit_gym.rewards import Bernoulli, Gaussian
+from clustered_bandit_gym.game.federation import BudgetExceeded, Federation
+from clustered_bandit_gym.game.instance import Instance, Problem
+from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian
+from clustered_bandit_gym.game.seeds import TrialSeeds, trial_seeds
+from clustered_bandit_gym.harness.fingerprint import label_of, path_of, plain, settings_of, versions
 
 Row = dict[str, Any]
 
@@ -124,7 +124,7 @@ class _Stepwise:
         return federation
 
     def run(self, player: Any) -> None:
-        from clustered_bandit_gym.env import play_stepwise
+        from clustered_bandit_gym.envs.env import play_stepwise
 
         play_stepwise(player, self.env, self.seeds.policy, instance_seed=self.seeds.instance, play_seed=self.seeds.play)
 

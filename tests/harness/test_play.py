@@ -11,8 +11,8 @@ import pytest
 from harness_players import TINY, Duck, Empirical, Fails, Greedy, Remembers, Stepper, Telepath
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.play import _bound, _cached_bound
-from clustered_bandit_gym.harness.seeds import trial_seeds
 
 KEYS = {
     "env", "env_kwargs", "policy", "policy_class", "settings", "trial", "seed", "stepwise", "outcome", "message",

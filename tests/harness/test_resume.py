@@ -20,7 +20,8 @@ import clustered_bandit_gym as cbg
 KILLER = """
 import os, random, signal, sys, time
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness import board, evaluate, parallel, store  # noqa
+from clustered_bandit_gym.harness import parallel, run, store  # noqa
+from clustered_bandit_gym.harness.output import board  # noqa
 
 out, seed = sys.argv[1], int(sys.argv[2])
 def job():

@@ -1,0 +1,1 @@
+"""Gymnasium interfaces to the game."""

@@ -1,0 +1,406 @@
+"""`ClusteredBAIEnv`: Gymnasium's door to a `Federation`, one pull a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+
+from clustered_bandit_gym.envs.actions import read_action
+from clustered_bandit_gym.envs.stepwise import play_stepwise
+from clustered_bandit_gym.game.episode import Seed, episode_seeds, outcome
+from clustered_bandit_gym.game.federation import MAX_PULLS, Federation
+from clustered_bandit_gym.game.instance import Instance, Problem
+from clustered_bandit_gym.game.ledger import Total, bits_for
+from clustered_bandit_gym.game.rewards import Ints
+from clustered_bandit_gym.policy import PULL
+
+if TYPE_CHECKING:
+    from clustered_bandit_gym.envs.rendering.figure import View, Viewer
+
+__all__ = ["ClusteredBAIEnv", "play_stepwise"]
+
+Obs = dict[str, np.ndarray]
+Action = tuple[int, Any]
+
+_OPTIONS = ("instance_seed", "play_seed", "local_pulls")
+_TOLD = ("n_clusters", "eta", "eta1")
+
+
+class ClusteredBAIEnv(gym.Env[Obs, Action]):
+    """Best-arm identification for N agents in M hidden clusters, one pull a step.
+
+    ## Description
+    Every agent of cluster m plays the same K-armed bandit m, and nobody knows who belongs where. The learner names the
+    best arm of *every* agent and may be wrong about any of them with probability at most δ (δ-PC, fixed confidence),
+    with few pulls and little communication. A step is one pull, ordered by the learner and answered by the agent, or
+    the stop with one recommendation per agent.
+
+    ## Action Space
+    `OneOf((MultiDiscrete([N, K]), MultiDiscrete([K] * N)))`:
+
+    | action | meaning |
+    |---|---|
+    | `(cbg.PULL, (agent, arm))` | agent `agent` pulls arm `arm` once and sends the reward |
+    | `(cbg.STOP, arms)` | stop; `arms[i]` is the recommendation for agent i |
+
+    Integers of any kind will do, in tuples, lists or arrays. Anything else (an index out of range, a wrong number of
+    arms, floats, booleans) raises `ValueError` and changes nothing. `DiscreteActions` offers the flat action space that
+    most learning libraries ask for.
+
+    ## Observation Space
+    `Dict(pulls=Box (N, K) int64, means=Box (N, K) float64)`: how often each arm was pulled at each agent, and the
+    average of its rewards, 0 where there is none: what the *learner* has seen. Both are fresh copies at every step.
+    With very many agents these spaces are huge; they are built when first asked for, so `gym.make(...,
+    disable_env_checker=True)` and `new_federation` do without them.
+
+    ## Rewards
+    `-pull_cost` for a pull, `-error_penalty` times the number of wrong agents at the stop. The defaults 0.001 and 1
+    make a wrong agent as dear as a thousand pulls, which pays for what can be learnt over episodes: on the default
+    instances guessing returns −8.0 on average, and twenty pulls of each of the three arms that can be best −1.0; on
+    `ClusteredBAI-Tiny-v0` −2.7 and, with ten pulls of each arm, −0.1. To be *certain* from scratch takes far more: δ-PC
+    is a constraint, not a reward. Lower `pull_cost` for it, or let the harness judge by correctness and pulls.
+
+    ## Starting State
+    No pulls. Every `reset` draws a fresh instance from the generator, unless `instance` or `instance_seed` fixes one.
+    `info` holds the problem as plain numbers: `n_agents, n_arms, n_clusters, delta, eta, eta1, sigma`, with None for
+    what the learner is not told. `reset(options=...)` takes `instance_seed` and `play_seed` (ints or `SeedSequence`s):
+    the same two seeds give the same instance and the same rewards for the same pulls; and `local_pulls=True`: pulls are
+    the agents' own, hence neither billed nor shown in the observation; the reward is in `info["sample"]` alone.
+
+    ## Episode End
+    *Termination* at the stop. *Truncation* at the step that makes pull number `max_pulls`. `info["sample"]` is the
+    reward drawn by each pull; at the end `info` holds
+
+    | key | meaning |
+    |---|---|
+    | `stopped` | the learner stopped (False: truncated) |
+    | `correct` | it stopped, and every recommendation is a best arm |
+    | `agent_correct` | (N,) the agent was recommended a best arm |
+    | `wrong_agents` | number of agents that were recommended another arm |
+    | `pulls`, `pulls_per_agent` | total, and (N,) |
+    | `communication` | `cost, bits_up, bits_down, reals_up, reals_down` |
+    | `best_arms` | (N,) the truth |
+
+    A truncated episode recommends nothing: `correct` is False, no agent is right and none is wrong. Nothing of the
+    truth shows before the end. (`max_episode_steps` of `gym.make` is a wrapper that the game knows nothing of: where it
+    truncates, `info` has no outcome. Use `max_pulls`.)
+
+    ## Arguments
+    ```python
+    gym.make("ClusteredBAI-v0", n_agents=30, delta=0.01)                    # settings of the generator; confidence
+    gym.make("ClusteredBAI-v0", generator="paper-random", n_arms=50, eta=0.2)
+    gym.make("ClusteredBAI-v0", instance=cbg.Instance(means, clusters))     # or the path of a saved instance
+    ```
+    Args:
+        instance: a fixed instance, or the path of one that `Instance.save` wrote.
+        generator: name of a generator (`cbg.generators.GENERATORS`; default "paper-small") or a callable
+            `rng -> Instance`; all instances it draws must have the same N and K.
+        generator_kwargs: its settings. They may also be given as keywords of their own: `n_agents`, `n_clusters`,
+            `n_arms`, `eta` and whatever else the generator takes.
+        instance_seed: draw one instance with this seed, once, and play it in every episode.
+        delta: allowed probability of error.
+        told: what the learner is told instead of what the generator declares (the truth, where it declares nothing):
+            a dict with any of `n_clusters`, `eta`, `eta1`; None hides the value, "truth" tells it.
+        sigma: told sub-Gaussian constant; default is that of the rewards.
+        check: refuse values in `told` and `sigma` that the instance does not satisfy. False allows to study them.
+        max_pulls: truncate at this many pulls; None for no limit.
+        pull_cost, error_penalty: see Rewards.
+        c_b, c_r: cost of a bit and of a real number. Each step's pull is billed ⌈log2 K⌉ bits down and one real up.
+        itemise: keep every message in the ledger.
+        render_mode: None, "human", "rgb_array" or "ansi".
+
+    ## Vectorized environment
+    `gym.make_vec("ClusteredBAI-Discrete-v0", num_envs=256)` is this game with the flat action, all sub-environments
+    stepped in NumPy. `gym.make_vec("ClusteredBAI-v0", ...)` gives Gymnasium's own vectorisation.
+
+    ## Version History
+    * v0: first version
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array", "ansi"], "render_fps": 20}
+
+    def __init__(
+        self,
+        instance: Instance | str | PathLike[str] | None = None,
+        generator: str | Callable[[np.random.Generator], Instance] | None = None,
+        n_agents: int | None = None,
+        n_clusters: int | None = None,
+        n_arms: int | None = None,
+        eta: float | None = None,
+        generator_kwargs: dict[str, Any] | None = None,
+        instance_seed: Seed | None = None,
+        delta: float = 0.05,
+        told: dict[str, Any] | None = None,
+        sigma: float | None = None,
+        check: bool = True,
+        max_pulls: int | None = None,
+        pull_cost: float = 0.001,
+        error_penalty: float = 1.0,
+        c_b: float = 1.0,
+        c_r: float = 32.0,
+        itemise: bool = False,
+        render_mode: str | None = None,
+        **settings: Any,
+    ) -> None:
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise ValueError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
+        for name, value in (("pull_cost", pull_cost), ("error_penalty", error_penalty)):
+            if not (np.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} must be a finite number >= 0, got {value}")
+        if unknown := set(told or {}) - set(_TOLD):
+            raise ValueError(
+                f"told takes {', '.join(_TOLD)}, got {', '.join(sorted(unknown))}; sigma has its own argument"
+            )
+        named = {"n_agents": n_agents, "n_clusters": n_clusters, "n_arms": n_arms, "eta": eta}
+        settings |= {key: value for key, value in named.items() if value is not None}
+        if twice := sorted(set(settings) & set(generator_kwargs or {})):
+            raise ValueError(f"{', '.join(twice)}: given both as a keyword and in generator_kwargs")
+        settings |= generator_kwargs or {}
+        self._generator, declared, fixed = _source(instance, generator, settings)
+        self._told = {**declared, **(told or {})}
+        self._sigma, self._check, self.delta = sigma, bool(check), delta
+        self.max_pulls, self.itemise = max_pulls, bool(itemise)
+        self.pull_cost, self.error_penalty = float(pull_cost), float(error_penalty)
+        self.c_b, self.c_r = float(c_b), float(c_r)
+        self.render_mode = render_mode
+        self._fixed: Instance | None = fixed
+        if instance_seed is not None:
+            self._fixed = self.draw_instance(instance_seed)
+        # The sizes of the spaces come from an instance: a generator of any kind has none but those it draws.
+        sample = self.draw_instance(0) if self._fixed is None else self._fixed
+        self.n_agents, self.n_arms = sample.n_agents, sample.n_arms
+        self._new_federation(
+            sample, 0
+        )  # refuses bad values of delta, told, max_pulls, c_b, c_r now rather than at reset
+        self._order_bits = bits_for(self.n_arms)
+        self._federation: Federation | None = None
+        self._over = True
+        self._local = False
+        self._viewer: Viewer | None = None
+
+    # Built when first asked for: with millions of agents a play needs no spaces, and theirs would take gigabytes.
+    @cached_property
+    def action_space(self) -> spaces.OneOf:  # type: ignore[override]
+        n, k = self.n_agents, self.n_arms
+        return spaces.OneOf((spaces.MultiDiscrete([n, k]), spaces.MultiDiscrete(np.full(n, k))))
+
+    @cached_property
+    def observation_space(self) -> spaces.Dict:  # type: ignore[override]
+        shape = (self.n_agents, self.n_arms)
+        return spaces.Dict(
+            pulls=spaces.Box(0, MAX_PULLS, shape, np.int64), means=spaces.Box(-np.inf, np.inf, shape, np.float64)
+        )
+
+    # --- plays without an episode ------------------------------------------------------------------------------------
+
+    def draw_instance(self, seed: Seed) -> Instance:
+        """The instance that `seed` draws; where `instance` or `instance_seed` fixes one, that one whatever the seed."""
+        if self._fixed is not None or self._generator is None:
+            assert self._fixed is not None
+            return self._fixed
+        drawn = self._generator(np.random.default_rng(seed))
+        if not isinstance(drawn, Instance):
+            raise TypeError(f"the generator must return an Instance, got {type(drawn).__name__}")
+        return drawn
+
+    def check_size(self, instance: Instance) -> None:
+        """`ValueError` if `instance` does not fit the spaces."""
+        if (instance.n_agents, instance.n_arms) != (self.n_agents, self.n_arms):
+            raise ValueError(
+                f"the generator drew {instance.n_agents} agents and {instance.n_arms} arms; an environment has fixed "
+                f"spaces, here {self.n_agents} and {self.n_arms}: let the generator draw instances of one size"
+            )
+
+    def problem_of(self, instance: Instance) -> Problem:
+        """What a learner is told of `instance` in this environment."""
+        return Problem.of(instance, self.delta, sigma=self._sigma, check=self._check, **self._told)
+
+    def new_federation(self, instance_seed: Seed, play_seed: Seed) -> Federation:
+        """A play of its own; this environment's episode is left alone. The door for a `Policy`, for any N."""
+        return self._new_federation(self.draw_instance(instance_seed), play_seed)
+
+    def _new_federation(self, instance: Instance, play_seed: Seed) -> Federation:
+        return Federation(
+            instance,
+            self.problem_of(instance),
+            play_seed,
+            max_pulls=self.max_pulls,
+            c_b=self.c_b,
+            c_r=self.c_r,
+            itemise=self.itemise,
+        )
+
+    # --- the episode -------------------------------------------------------------------------------------------------
+
+    @property
+    def federation(self) -> Federation:
+        """The play of the current episode."""
+        if self._federation is None:
+            raise ResetNeeded("There is no play yet: call env.reset() first")
+        return self._federation
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
+        super().reset(seed=seed)
+        options = options or {}
+        if unknown := set(options) - set(_OPTIONS):
+            raise ValueError(f"unknown reset options {sorted(unknown)}; known: {', '.join(_OPTIONS)}")
+        instance_seed, play_seed = episode_seeds(self.np_random)
+        instance = self.draw_instance(options.get("instance_seed", instance_seed))
+        self.check_size(instance)
+        federation = self._new_federation(instance, options.get("play_seed", play_seed))
+        self._federation = federation
+        self._over, self._local = False, bool(options.get("local_pulls", False))
+        self._pulls = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
+        self._means = np.zeros((self.n_agents, self.n_arms))
+        self._billed_phase: str | None = None
+        self._last: tuple[int, int] | None = None
+        # A policy played through `step` may pull exactly max_pulls times and then stop, as in a play without an env.
+        self._limit = MAX_PULLS + 1 if self._local else federation.max_pulls
+        if self.render_mode == "human":
+            self.render()
+        return {"pulls": self._pulls.copy(), "means": self._means.copy()}, dict(vars(federation.problem))
+
+    def step(self, action: Action) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
+        federation = self._federation
+        if federation is None or self._over or federation.judgement is not None:
+            when = (
+                "before calling env.reset()" if federation is None else "after the end of an episode: call env.reset()"
+            )
+            raise ResetNeeded(f"Cannot call env.step() {when}")
+        terminated = truncated = False
+        kind, choice = read_action(action, self.n_agents, self.n_arms)
+        if kind == PULL:
+            agent, arm = choice
+            sample = federation._draw_one(agent, arm)
+            info: dict[str, Any] = {"sample": sample}
+            if not self._local:
+                self._show(federation, agent, arm, sample)
+            reward = -self.pull_cost
+            if federation.pulls >= self._limit:
+                truncated = self._over = True
+                info |= self._outcome(None)
+        else:
+            judgement = federation.stop(choice)
+            terminated = self._over = True
+            reward = -self.error_penalty * judgement.wrong_agents
+            info = self._outcome(judgement.arms)
+            if judgement.clustering_errors is not None:
+                info |= {"clustering_errors": judgement.clustering_errors, "arm_errors": judgement.arm_errors}
+        if self.render_mode == "human":
+            self.render()
+        return {"pulls": self._pulls.copy(), "means": self._means.copy()}, reward, terminated, truncated, info
+
+    def _show(self, federation: Federation, agent: int, arm: int, sample: float) -> None:
+        """Enter one pull ordered by the centre into the observation and the ledger."""
+        count = self._pulls.item(agent, arm) + 1
+        self._pulls[agent, arm] = count
+        self._last = agent, arm
+        mean = self._means.item(agent, arm)
+        self._means[agent, arm] = mean + (sample - mean) / count
+        federation.rounds += 1
+        if self.itemise:
+            whom = np.array([agent])
+            federation.ledger.record(federation._phase, "down", "order", whom, self._order_bits, 0)
+            federation.ledger.record(federation._phase, "up", "real", whom, 0, 1)
+            return
+        if self._billed_phase != federation._phase:
+            self._billed_phase = federation._phase
+            totals = federation.ledger.totals
+            down = totals.setdefault((federation._phase, "down", "order"), Total())
+            self._bill = down, totals.setdefault((federation._phase, "up", "real"), Total())
+        down, up = self._bill  # at hand, since looking them up would cost as much as the draw
+        down.messages += 1
+        down.bits += self._order_bits
+        up.messages += 1
+        up.reals += 1
+
+    def _outcome(self, arms: Ints | None) -> dict[str, Any]:
+        federation = self.federation
+        per_agent = federation.pulls_per_agent.copy()
+        return outcome(federation._instance, arms, per_agent, federation.ledger.summary())
+
+    # --- pictures ----------------------------------------------------------------------------------------------------
+
+    def render(self) -> Any:
+        """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"; mode "human" shows a window: None."""
+        if self.render_mode is None:
+            gym.logger.warn("env.render() needs a render_mode, e.g. gym.make(..., render_mode='rgb_array')")
+            return None
+        return self.picture(self._view(), self.render_mode)
+
+    def picture(self, view: View, mode: str) -> Any:
+        """What `render` returns for `view` in that mode."""
+        if mode == "ansi":
+            from clustered_bandit_gym.envs.rendering.text import table
+
+            return table(view)
+        if self._viewer is None:
+            from clustered_bandit_gym.envs.rendering.figure import Viewer
+
+            self._viewer = Viewer(view.problem, self.metadata["render_fps"])
+        return self._viewer.show(view) if mode == "human" else self._viewer.frame(view)
+
+    def _view(self) -> View:
+        from clustered_bandit_gym.envs.rendering.figure import View
+
+        federation = self.federation
+        view = View(
+            federation.problem,
+            self._pulls,
+            self._means,
+            federation.pulls_per_agent,
+            federation.ledger.cost,
+            last=self._last,
+        )
+        if not self._over:
+            return view
+        judgement, best = federation.judgement, federation._instance.agent_best_arms
+        if judgement is None:
+            return replace(view, over=True, best=best)
+        return replace(view, over=True, arms=judgement.arms, right=judgement.agent_correct, best=best)
+
+    def close(self) -> None:
+        if self._viewer is not None:
+            self._viewer.close()
+            self._viewer = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A picture can be drawn again; a canvas or a window cannot travel.
+        return {**self.__dict__, "_viewer": None}
+
+
+def _source(
+    instance: Instance | str | PathLike[str] | None, generator: Any, settings: dict[str, Any]
+) -> tuple[Callable[[np.random.Generator], Instance] | None, dict[str, Any], Instance | None]:
+    """Where instances come from: the generator, what it declares, and the fixed instance if there is one."""
+    if instance is not None:
+        if generator is not None:
+            raise ValueError("give an instance or a generator, not both (ClusteredBAI-v0 takes an instance)")
+        if settings:
+            raise ValueError(
+                f"{', '.join(sorted(settings))}: settings of a generator, but an instance is given; "
+                "use told={...} to change what the learner is told of it"
+            )
+        if not isinstance(instance, Instance):
+            instance = Instance.load(instance)
+        return None, {}, instance
+    from clustered_bandit_gym.generators import generator_class, make_generator
+
+    name = "paper-small" if generator is None else generator
+    if isinstance(name, str):
+        known = [field.name for field in fields(generator_class(name)) if field.init]  # type: ignore[arg-type]
+        if unknown := sorted(set(settings) - set(known)):
+            raise ValueError(
+                f"neither the environment nor its generator {name!r} has a setting {', '.join(unknown)}; the generator "
+                f"has {', '.join(known)} (told={{...}} changes what the learner is told)"
+            )
+    made = make_generator(name, **settings)
+    return made, dict(getattr(made, "declared", {})), None

@@ -1,0 +1,300 @@
+"""Pictures of a play: a frame, a window or a table. Matplotlib is loaded when the first picture is drawn."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym.game.instance import Problem
+from clustered_bandit_gym.game.rewards import Floats, Ints
+
+#: Width and height of a frame in pixels; even numbers, as video codecs ask for.
+SIZE = (1120, 640)
+#: Up to this many agents and arms every cell is drawn as a square of its own; beyond, as a pixel of an image.
+LARGEST_GRID = 48
+
+_PAPER, _CELL, _INK, _FAINT = "#fbfaf6", "#efece3", "#22303c", "#7d8790"
+_LEADER, _RIGHT, _WRONG = "#f2a30f", "#2e9e5b", "#d3394c"
+_BAR, _PALE = "#8fb3bf", {"#2e9e5b": "#8ccaa5", "#d3394c": "#e79aa3", "#f2a30f": "#8fb3bf"}
+_COLOURS = ["#dfe6da", "#9fd0bd", "#52a9a3", "#277a92", "#1c4a78", "#15264a"]
+
+
+@dataclass(frozen=True)
+class View:
+    """What a picture shows: what the centre has seen and, once the play is over, the truth.
+
+    Attributes:
+        pulls, means: (N, K) the observation.
+        pulls_per_agent: (N,) all pulls, those the centre has not seen as well.
+        cost: of the communication so far.
+        last: agent and arm of the latest pull, if any.
+        over: the episode has ended.
+        arms, right, best: (N,) recommended arms, whether they are right, the best arms; None before the end, the
+            first two also where it ended without a stop.
+    """
+
+    problem: Problem
+    pulls: Ints
+    means: Floats
+    pulls_per_agent: Ints
+    cost: float
+    last: tuple[int, int] | None = None
+    over: bool = False
+    arms: Ints | None = None
+    right: np.ndarray | None = None
+    best: Ints | None = None
+
+    @property
+    def leaders(self) -> Ints:
+        """(N,) the recommended arm after a stop, before it the arm with the largest estimate; −1 without a pull."""
+        if self.arms is not None:
+            return self.arms
+        seen = np.where(self.pulls > 0, self.means, -np.inf)
+        return np.where(self.pulls.any(axis=1), seen.argmax(axis=1), -1)
+
+    @property
+    def shares(self) -> Floats:
+        """(N, K) pulls of an arm in proportion to the agent's most pulled one."""
+        return self.pulls / np.maximum(self.pulls.max(axis=1, keepdims=True), 1)
+
+    @property
+    def verdict(self) -> str:
+        """One line on how the play ended; empty before."""
+        if not self.over:
+            return ""
+        if self.right is None:
+            return "Out of pulls: nothing recommended"
+        wrong = int(self.right.size - self.right.sum())
+        return f"{wrong} of {self.right.size} agents wrong" if wrong else f"All {self.right.size} agents right"
+
+
+class Viewer:
+    """Draws views of one size. What never changes is drawn once; a frame draws the rest on top of it."""
+
+    def __init__(self, problem: Problem, fps: float) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.colors import LinearSegmentedColormap
+        from matplotlib.figure import Figure
+
+        self._fps = fps
+        self._colours = LinearSegmentedColormap.from_list("estimates", _COLOURS)
+        self._figure = Figure(figsize=(SIZE[0] / 100, SIZE[1] / 100), dpi=100, facecolor=_PAPER)
+        self._canvas = FigureCanvasAgg(self._figure)
+        self._n, self._k = problem.n_agents, problem.n_arms
+        self._grid = max(self._n, self._k) <= LARGEST_GRID
+        self._moving: list[Any] = []
+        self._window: Any = None
+        self._draw_frame(problem)
+        self._draw_map()
+        self._draw_bars()
+        self._canvas.draw()
+        self._still = self._canvas.copy_from_bbox(self._figure.bbox)
+
+    def frame(self, view: View) -> np.ndarray:
+        """(H, W, 3) uint8."""
+        self._update(view)
+        self._canvas.restore_region(self._still)
+        renderer = self._canvas.get_renderer()
+        for artist in self._moving:
+            artist.draw(renderer)
+        return np.asarray(self._canvas.buffer_rgba())[:, :, :3].copy()
+
+    def show(self, view: View) -> None:
+        """The frame in a window; where there is no display, a warning once."""
+        if self._window is None:
+            self._window = _open_window()
+        if self._window is not False:
+            image, pause = self._window
+            image.set_data(self.frame(view))
+            pause(1 / self._fps)
+
+    def close(self) -> None:
+        if self._window:
+            import matplotlib.pyplot as plt
+
+            plt.close(self._window[0].figure)
+        self._window = None
+
+    # --- what stays --------------------------------------------------------------------------------------------------
+
+    def _text(self, x: float, y: float, text: str = "", size: float = 11, **style: Any) -> Any:
+        style = {"color": _INK, "va": "center", **style}
+        return self._figure.text(x, y, text, fontsize=size, **style)
+
+    def _add(self, artist: Any) -> Any:
+        """An artist that every frame draws anew."""
+        artist.set_animated(True)
+        self._moving.append(artist)
+        return artist
+
+    def _draw_frame(self, problem: Problem) -> None:
+        clusters = "M hidden" if problem.n_clusters is None else f"M = {problem.n_clusters}"
+        told = [f"N = {self._n:,} agents", f"K = {self._k:,} arms", f"{clusters} clusters", f"δ = {problem.delta:g}"]
+        told += [f"η = {problem.eta:.3g}"] if problem.eta is not None and np.isfinite(problem.eta) else []
+        self._title = self._add(self._text(0.06, 0.945, "", 19, weight="bold"))
+        self._text(0.06, 0.896, "   ".join(told), 11.5, color=_FAINT)
+        self._pulls_text = self._add(self._text(0.94, 0.945, "", 19, weight="bold", ha="right"))
+        self._cost_text = self._add(self._text(0.94, 0.896, "", 11.5, color=_FAINT, ha="right"))
+        # The key: colour, size, leader.
+        strip = self._figure.add_axes((0.085, 0.045, 0.17, 0.022))
+        strip.imshow(np.linspace(0, 1, 256)[None, :], aspect="auto", cmap=self._colours)
+        strip.set_axis_off()
+        self._low_text = self._add(self._text(0.079, 0.055, "", 9.5, ha="right"))
+        self._high_text = self._add(self._text(0.261, 0.055, "", 9.5))
+        self._text(0.17, 0.022, "estimated mean", 9.5, color=_FAINT, ha="center")
+        key = self._figure.add_axes((0.33, 0.01, 0.61, 0.085))
+        key.set(xlim=(0, 61), ylim=(-2, 2))
+        key.set_axis_off()
+        key.scatter([1, 2.3, 4.1], [0] * 3, s=[12, 60, 170], marker="s", color=_COLOURS[3], linewidths=0)
+        label: dict[str, Any] = {"fontsize": 9.5, "color": _FAINT, "va": "center"}
+        key.text(5.6, 0, f"{'size' if self._grid else 'strength'}: share of the agent's pulls", **label)
+        for x, colour, word in ((28.5, _LEADER, "leader"), (37, _RIGHT, "right"), (44.5, _WRONG, "wrong")):
+            key.scatter([x], [0], s=130, marker="s", facecolor="none", edgecolor=colour, linewidths=2.4)
+            key.text(x + 1.3, 0, word, **label)
+        key.scatter([53], [0], s=90, marker="*", color=_WRONG, linewidths=0)
+        key.text(54, 0, "missed best", **label)
+
+    def _axes(self, box: tuple[float, float, float, float], width: float) -> Any:
+        axes = self._figure.add_axes(box)
+        axes.set(xlim=(-0.5, width - 0.5), ylim=(self._n - 0.5, -0.5), facecolor=_PAPER)
+        axes.tick_params(length=0, labelsize=9.5, labelcolor=_FAINT)
+        for side in axes.spines.values():
+            side.set_visible(False)
+        return axes
+
+    def _draw_map(self) -> None:
+        from matplotlib.collections import PolyCollection
+
+        box = (0.06, 0.125, 0.695, 0.685)
+        axes = self._axes(box, self._k)
+        axes.xaxis.tick_top()
+        axes.xaxis.set_label_position("top")
+        axes.set_xlabel("arm", color=_FAINT, fontsize=10.5, labelpad=5)
+        axes.set_ylabel("agent", color=_FAINT, fontsize=10.5)
+        axes.set_xticks(_ticks(self._k))
+        axes.set_yticks(_ticks(self._n))
+        wide, high = box[2] * SIZE[0] / self._k, box[3] * SIZE[1] / self._n
+        # Half a tile in data units: it fills its cell, up to a shape of 4 : 1.
+        self._half = np.array([0.47 * min(1.0, 4 * high / wide), 0.47 * min(1.0, 4 * wide / high)])
+        short = 0.72 * min(wide, high)  # the shorter side in points: sets the size of marks
+        rows, columns = np.divmod(np.arange(self._n * self._k), self._k)
+        self._places = np.column_stack([columns, rows])
+        if self._grid:
+            axes.add_collection(PolyCollection(list(self._tiles(self._places)), facecolor=_CELL, linewidths=0))
+            self._cells = self._add(axes.add_collection(PolyCollection(list(self._tiles(self._places)), linewidths=0)))
+        else:
+            # An image of the very pixels: Matplotlib's resampling would take most of a frame's time.
+            across, down = round(box[2] * SIZE[0]), round(box[3] * SIZE[1])
+            self._columns, self._rows = np.arange(across) * self._k // across, np.arange(down) * self._n // down
+            blank = np.zeros((down, across, 4), dtype=np.uint8)
+            left, bottom = round(box[0] * SIZE[0]), round(box[1] * SIZE[1])
+            self._cells = self._add(self._figure.figimage(blank, left, bottom, origin="upper"))
+            self._half = np.maximum(self._half, 2.5 / np.array([wide, high]))
+        edge = min(2.6, max(1.2, short / 10))
+        self._rings = self._add(axes.add_collection(PolyCollection([], facecolor="none", linewidths=edge)))
+        nowhere, star, dot = np.full(self._n, np.nan), 0.25 * short**2, 0.04 * short**2
+        self._stars = self._add(
+            axes.scatter(nowhere, nowhere, s=min(max(star, 14.0), 250.0), marker="*", color=_WRONG, linewidths=0)
+        )
+        self._last = self._add(
+            axes.scatter([np.nan], [np.nan], s=min(max(dot, 6.0), 90.0), color="white", edgecolor=_INK, linewidths=0.8)
+        )
+
+    def _tiles(self, places: np.ndarray, scale: Any = 1.0) -> np.ndarray:
+        """(n, 4, 2) corners of tiles centred at `places` (n, 2), their sides `scale` (n,) times the full ones."""
+        corners = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)]) * self._half
+        return places[:, None, :] + corners * np.reshape(scale, (-1, 1, 1))
+
+    def _draw_bars(self) -> None:
+        from matplotlib.collections import LineCollection
+
+        axes = self._axes((0.79, 0.125, 0.15, 0.685), 1)
+        axes.set(xlim=(0, 1))
+        axes.set_xticks([])
+        axes.set_yticks([])
+        self._text(0.79, 0.833, "pulls per agent", 10.5, color=_FAINT)
+        # Thick enough that the bars of very many agents leave no gaps to flicker.
+        pitch = 0.685 * SIZE[1] / self._n * 0.72
+        thick = min(14.0, 0.5 * pitch) if self._grid else 1.3 * pitch
+        self._bars = self._add(axes.add_collection(LineCollection([], linewidths=thick, capstyle="butt")))
+        self._most_text = self._add(self._text(0.94, 0.105, "", 9.5, ha="right", color=_FAINT))
+        few = self._n <= 30
+        self._marks = [
+            self._add(axes.text(1.04, row, "", va="center", ha="left", fontsize=12, weight="bold", clip_on=False))
+            for row in (range(self._n) if few else ())
+        ]
+
+    # --- what changes ------------------------------------------------------------------------------------------------
+
+    def _update(self, view: View) -> None:
+        pulled = view.pulls > 0
+        seen = view.means[pulled]
+        # From a low quantile, not the minimum: an arm pulled once may lie far below all others.
+        low, high = (float(np.quantile(seen, 0.1)), float(seen.max())) if seen.size else (0.0, 1.0)
+        scaled = np.clip((view.means - low) / ((high - low) or 1.0), 0.0, 1.0)
+        colours = self._colours(np.where(pulled, scaled, 0.0), bytes=not self._grid)
+        if self._grid:
+            # Area stands for the share, but a colour needs some area to be seen.
+            sides = np.where(pulled, 0.9 * np.sqrt(0.1 + 0.9 * view.shares), 0.0)
+            self._cells.set_verts(self._tiles(self._places, sides.ravel()))
+            self._cells.set_facecolor(colours.reshape(-1, 4))
+        else:
+            colours[..., 3] = np.where(pulled, 76.0 + 179.0 * view.shares, 0.0)
+            self._cells.set_data(colours[self._rows[:, None], self._columns])
+        rows = np.arange(self._n)
+        leaders = view.leaders
+        led = leaders >= 0
+        self._rings.set_verts(self._tiles(np.column_stack([leaders, rows])[led]))
+        judged = [_LEADER] * self._n if view.right is None else [_RIGHT if good else _WRONG for good in view.right]
+        self._rings.set_edgecolor([judged[row] for row in rows[led]])
+        lost = np.zeros(self._n, dtype=bool) if view.right is None else ~view.right
+        best = np.where(lost, view.best, np.nan) if view.best is not None else np.full(self._n, np.nan)
+        self._stars.set_offsets(np.column_stack([best, rows]))
+        self._last.set_offsets([(np.nan, np.nan) if view.last is None or view.over else view.last[::-1]])
+        most = int(view.pulls_per_agent.max())
+        lengths = view.pulls_per_agent / max(most, 1)
+        self._bars.set_segments([[(0.0, row), (length, row)] for row, length in zip(rows, lengths, strict=True)])
+        self._bars.set_color([_BAR] if view.right is None else [_PALE[colour] for colour in judged])
+        for row, mark in enumerate(self._marks):
+            mark.set_text("" if view.right is None else "✓" if view.right[row] else "✗")
+            mark.set_color(judged[row])
+        self._most_text.set_text(f"max {most:,}")
+        self._pulls_text.set_text(f"{int(view.pulls_per_agent.sum()):,} pulls")
+        self._cost_text.set_text(f"communication {view.cost:,.0f} units")
+        self._low_text.set_text(f"≤ {low:.2f}" if seen.size else "")
+        self._high_text.set_text(f"{high:.2f}" if seen.size else "")
+        self._title.set_text(view.verdict or "Which arm is best for whom?")
+        good = view.right is not None and bool(view.right.all())
+        self._title.set_color(_INK if not view.over else _RIGHT if good else _WRONG)
+
+
+def _ticks(count: int) -> list[int]:
+    """Indices to label: all of a few, round steps of many."""
+    step = next(size for size in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9) if count <= 26 * size)
+    return list(range(0, count, step))
+
+
+def _open_window() -> Any:
+    """(image, pause) of a new window, False where none can be opened."""
+    reason = "Matplotlib has no interactive backend here"
+    try:
+        import matplotlib.pyplot as plt
+
+        figure = plt.figure(figsize=(SIZE[0] / 100, SIZE[1] / 100), dpi=100)
+        if figure.canvas.required_interactive_framework is not None:
+            axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+            axes.set_axis_off()
+            image = axes.imshow(np.full((SIZE[1], SIZE[0], 3), 255, dtype=np.uint8))
+            return image, plt.pause
+        plt.close(figure)
+    except Exception as error:  # every toolkit has exceptions of its own for a display that is missing
+        reason = f"{type(error).__name__}: {error}"
+    warnings.warn(
+        f"render_mode='human' cannot open a window ({reason}); use render_mode='rgb_array' with RecordVideo, or 'ansi'",
+        UserWarning,
+        stacklevel=4,
+    )
+    return False

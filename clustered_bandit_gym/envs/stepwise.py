@@ -1,0 +1,59 @@
+"""A `Policy` played through `env.step`, one pull at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+from gymnasium import spaces
+
+from clustered_bandit_gym.game.episode import Seed
+from clustered_bandit_gym.game.federation import BudgetExceeded, Federation, PlayOver
+from clustered_bandit_gym.policy import PULL, STOP, Policy
+
+
+def play_stepwise(
+    policy: Policy,
+    env: gym.Env[Any, Any],
+    seed: int | None = None,
+    *,
+    instance_seed: Seed | None = None,
+    play_seed: Seed | None = None,
+) -> dict[str, Any]:
+    """Play a `Policy` through `env.step`, one pull at a time and through all wrappers; returns the last `info`.
+
+    Pulls are the agents' own (`local_pulls`), so the bill is the policy's: results have the law of a play without an
+    environment. Flat actions cannot name recommendations: wrappers from `DiscreteActions` outwards are left aside.
+    Raises `BudgetExceeded` where `max_pulls`, or a wrapper's time limit, ends the episode first.
+    """
+    while not isinstance(env.action_space, spaces.OneOf):
+        if not isinstance(env, gym.Wrapper):
+            raise TypeError(f"{env} is no environment of this kind: its action space is {env.action_space}")
+        env = env.env
+    options: dict[str, Any] = {"local_pulls": True}
+    if instance_seed is not None:
+        options["instance_seed"] = instance_seed
+    if play_seed is not None:
+        options["play_seed"] = play_seed
+    env.reset(seed=seed, options=options)
+    federation: Federation = env.unwrapped.federation  # type: ignore[attr-defined]
+    over = False
+
+    def step(agent: int, arm: int) -> float:
+        nonlocal over
+        if over:
+            raise BudgetExceeded(f"the environment ended the episode after {federation.pulls:,} pulls")
+        _, _, terminated, truncated, info = env.step((PULL, (agent, arm)))
+        over = bool(terminated or truncated)
+        return float(info["sample"])
+
+    federation._step = step
+    try:
+        arms = policy.solve(federation)
+    finally:
+        federation._step = None
+    if over:
+        raise BudgetExceeded(f"the environment ended the episode after {federation.pulls:,} pulls")
+    if federation.judgement is not None:
+        raise PlayOver("the policy stopped the play itself; a policy that is played stepwise returns its arms")
+    return env.step((STOP, arms))[4]

@@ -1,0 +1,1 @@
+"""The paper's experiments, and what the package adds to them."""

@@ -1,0 +1,61 @@
+"""What theory says of an environment, to be set against what is measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym import theory
+from clustered_bandit_gym.game.seeds import trial_seeds
+from clustered_bandit_gym.harness.output.tables import Table, number
+from clustered_bandit_gym.harness.run import make_env
+
+
+def bounds_tables(env_id: str, env_kwargs: dict[str, Any], seed: int = 0) -> tuple[str, list[Table]]:
+    """A headline and tables of bounds for the instance that trial 0 of `seed` draws."""
+    unwrapped: Any = make_env(env_id, env_kwargs).unwrapped
+    instance = unwrapped.draw_instance(trial_seeds(seed, 0).instance)
+    problem = unwrapped.problem_of(instance)
+    if instance.eta <= 0:
+        raise ValueError("this instance violates Assumption 1: no bound applies to it")
+    eta = instance.eta if problem.eta is None else min(problem.eta, instance.eta)
+    told = {name: "not told" if value is None else f"{value:g}" for name, value in problem.to_dict().items()}
+    head = (
+        f"{env_id}: N = {told['n_agents']}, M = {told['n_clusters']}, K = {told['n_arms']}, δ = {told['delta']}, "
+        f"η = {told['eta']} (true {instance.eta:.4g}), η1 = {told['eta1']} (true {instance.eta1:.4g}), "
+        f"σ = {told['sigma']}"
+    )
+    smallest = float(instance.gaps.min())
+    sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
+    lower = theory.instance_lower_bound(instance, problem.delta, eta)
+    minimax = theory.minimax_lower_bound(
+        instance.n_agents, instance.n_clusters, instance.n_arms, smallest, problem.delta, problem.sigma
+    )
+    met = theory.coupon_collector_without_replacement(sizes)
+    facts = [
+        ["lower bound on the expected pulls, this instance", number(lower)],
+        [f"minimax lower bound over instances with gaps ≥ {smallest:.4g}", number(minimax)],
+        ["smallest gap", number(smallest)],
+        ["agents per cluster, smallest and largest", f"{sizes.min()} and {sizes.max()}"],
+        ["agents drawn until every cluster was met, expected", number(met)],
+    ]
+    args: dict[str, Any] = {"sigma": problem.sigma}
+    terms = {
+        "naive": theory.naive_terms(instance, problem.delta, **args),
+        "cl-bai": theory.cl_bai_terms(instance, problem.delta, eta, **args),
+        "bai-cl": theory.bai_cl_terms(instance, problem.delta, eta, **args),
+        "bai-cl++": theory.bai_cl_pp_terms(instance, problem.delta, eta, problem.eta1, **args),
+    }
+    orders = [
+        [name, number(each.first), number(each.second), number(each.total), number(each.total / terms["naive"].total)]
+        for name, each in terms.items()
+    ]
+    return head, [
+        Table("The instance (trial 0)", ["what", "value"], facts),
+        Table(
+            "Order of the schemes' pulls: the theorems' terms with hidden constants set to 1; compare ratios only",
+            ["policy", "phase 1", "phase 2", "sum", "vs naive"],
+            orders,
+        ),
+    ]

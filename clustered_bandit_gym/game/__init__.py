@@ -1,0 +1,1 @@
+"""The game: instances, rewards, the federation of agents, its ledger and its judge."""

@@ -1,0 +1,79 @@
+"""The agents' side of a play: what a local program gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from clustered_bandit_gym.game.checks import indices, whole_times
+from clustered_bandit_gym.game.rewards import Floats, Ints
+
+if TYPE_CHECKING:
+    from clustered_bandit_gym.game.federation import Federation
+
+
+class PlayOver(RuntimeError):
+    """Something was asked of a play that has stopped."""
+
+
+class Block:
+    """Agents that run a local program side by side; rows 0..n−1 are `agents`. Lives as long as the program runs:
+    the centre cannot keep it to pull arms without sending anything."""
+
+    def __init__(self, federation: Federation, agents: Ints, whole: Block | None = None) -> None:
+        self._play = federation
+        self._whole = whole or self
+        self._over = False
+        self.agents = agents
+        self.problem = federation.problem
+
+    def __len__(self) -> int:
+        return int(self.agents.size)
+
+    @property
+    def _federation(self) -> Federation:
+        if self._whole._over:
+            raise PlayOver("this block's program has returned; start another one with federation.local(...)")
+        return self._play
+
+    def part(self, rows: ArrayLike) -> Block:
+        """The agents of `rows` as a block of their own."""
+        return Block(self._federation, self.agents[indices(rows, len(self), "row")], whole=self._whole)
+
+    def pull(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
+        """Average of `times` fresh pulls of `arms` at the agents of `rows` (integer arrays that broadcast).
+
+        A grid `pull(rows[:, None], arms[None, :], n)` is the fastest form.
+        """
+        fed = self._federation
+        ids = self.agents[indices(rows, len(self), "row")]
+        return fed._draw(ids, fed._arm_ids(arms), whole_times(times))
+
+    def pull_grid(self, times: int) -> Floats:
+        """Average of `times` fresh pulls of every arm at every agent of the block: (n, K)."""
+        federation = self._federation
+        return federation._draw(self.agents[:, None], federation._all_arms, whole_times(times))
+
+    def save(self, name: str, values: np.ndarray) -> None:
+        """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not sent."""
+        memory, values = self._federation._memory, np.asarray(values)
+        if values.ndim == 0 or values.shape[0] != len(self):
+            raise ValueError(f"save {name!r}: one row for each of {len(self)} agents, got shape {values.shape}")
+        if name not in memory:
+            memory[name] = np.zeros((self.problem.n_agents, *values.shape[1:]), dtype=values.dtype)
+        kept = memory[name]
+        if kept.shape[1:] != values.shape[1:] or kept.dtype != values.dtype:
+            raise ValueError(
+                f"save {name!r}: agents already keep {kept.dtype} rows of shape {kept.shape[1:]} under that name, "
+                f"not {values.dtype} {values.shape[1:]}; take another name"
+            )
+        kept[self.agents] = values
+
+    def load(self, name: str) -> np.ndarray:
+        """What these agents saved under `name`: (n, ...), zeros where an agent saved nothing."""
+        memory = self._federation._memory
+        if name not in memory:
+            raise KeyError(f"no agent has saved {name!r}")
+        return memory[name][self.agents]

@@ -1,0 +1,65 @@
+"""Indices and numbers of pulls, checked before anything is drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from clustered_bandit_gym.game.rewards import Ints
+
+#: Largest number of pulls of one arm in one go: whole numbers up to here are exact in float64.
+MAX_TIMES = 2**53
+
+
+class BudgetExceeded(RuntimeError):
+    """The next pulls would exceed `max_pulls`. Nothing was drawn."""
+
+
+def indices(values: ArrayLike, size: int, what: str) -> Ints:
+    """`values` as int64, each checked to lie in 0..size−1; `what` names them in the error."""
+    ids = np.asarray(values)
+    if ids.dtype.kind not in "iu":
+        if ids.size:
+            raise ValueError(f"{what} indices must be integers, got {ids.dtype}")
+        ids = ids.astype(np.int64)
+    if ids.dtype == np.uint64:
+        ids = np.minimum(ids, np.iinfo(np.int64).max)
+    ids = ids.astype(np.int64, copy=False)
+    # Seen as unsigned, a negative number is a huge one: one pass finds both kinds of mistake.
+    if ids.size and ids.view(np.uint64).max() >= size:
+        bad = ids[(ids < 0) | (ids >= size)].flat[0]
+        raise ValueError(f"{what} {bad} is out of range: {what}s run from 0 to {size - 1}")
+    return ids
+
+
+def whole_times(times: ArrayLike) -> Ints | int:
+    """`times` as a plain int or an int64 array, checked to lie in 1..`MAX_TIMES`."""
+    if isinstance(times, int | np.integer) and not isinstance(times, bool):
+        low = high = int(times)
+        counts: Ints | int = low
+    else:
+        array = np.asarray(times)
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"times must be whole numbers, got {array.dtype}")
+        if array.size == 0:
+            return array.astype(np.int64)
+        low, high = int(array.min()), int(array.max())
+        counts = int(array) if array.ndim == 0 else array.astype(np.int64, copy=False)
+    if low < 1:
+        raise ValueError(f"an arm is pulled at least once: times must be >= 1, got {low}")
+    if high > MAX_TIMES:
+        raise BudgetExceeded(f"{high:,} pulls of one arm in one go; at most {MAX_TIMES:,} can be counted exactly")
+    return counts
+
+
+def ceil_log2(numbers: Ints) -> Ints:
+    """⌈log2 n⌉ of whole numbers 1..2**53: the bit length of n − 1, read from its exponent as a float.
+
+    In place, since a fresh array costs more than the arithmetic. (`np.frexp` gives the same at three times the cost.)
+    """
+    below = numbers.astype(np.float64)
+    below -= 1
+    exponents: Ints = below.view(np.int64)
+    exponents >>= 52
+    exponents -= 1022
+    return np.maximum(exponents, 0, out=exponents)

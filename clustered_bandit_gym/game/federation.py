@@ -1,0 +1,294 @@
+"""One play: the simulator, the channel between centre and agents, and the judge.
+
+What a local program returns is what is sent, and what is sent is billed: a policy cannot forget to count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from clustered_bandit_gym.game.block import Block, PlayOver
+from clustered_bandit_gym.game.checks import BudgetExceeded, ceil_log2, indices, whole_times
+from clustered_bandit_gym.game.instance import Instance, Problem
+from clustered_bandit_gym.game.judge import Judgement, misplaced
+from clustered_bandit_gym.game.ledger import Ledger, Payload, bits_for
+from clustered_bandit_gym.game.rewards import Floats, Ints, broadcast_shape
+
+#: Largest number of pulls in one play: counts are int64.
+MAX_PULLS = 2**62
+#: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a cache.
+BLOCK_CELLS = 2**18
+
+# The arrays of a block take a megabyte or two. glibc returns memory of that size to the system when it is freed, and
+# every page of the next array is faulted in again: a third of the time of a play. Once a block of 31 MB has been freed,
+# it keeps what is smaller. Nothing is written to it, so it costs nothing; other allocators do not mind.
+del (_ := [np.empty(31 * 2**20, dtype=np.uint8)])[:]
+
+
+#: Keys of the two streams of a play: the rewards, and the policy's own randomness.
+REWARDS, POLICY = 0, 1
+
+
+def play_stream(seed: int | np.random.SeedSequence, key: int) -> np.random.SeedSequence:
+    """The seed of one stream of the play that has `seed`."""
+    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    # Children by key, not by spawn(): spawn() counts, and a seed sequence used twice would give other streams.
+    child = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, key))
+    # Hashed once more: a generator shows the seed it was made from, and the root would lead a policy to the rewards.
+    return np.random.SeedSequence(child.generate_state(8).tolist())
+
+
+class Federation:
+    """A centre and N agents playing one instance.
+
+    Args:
+        instance: the truth; no public attribute leads back to it.
+        problem: what the learner is told.
+        seed: int, `SeedSequence` or None. Rewards and the policy's own randomness (`rng`) are separate streams.
+        max_pulls: pulls beyond this raise `BudgetExceeded` before they are drawn.
+        c_b, c_r, itemise: prices and detail of the ledger.
+
+    Public: `problem`, `agents` (all ids), `rng`, `ledger`, `pulls`, `pulls_per_agent`, `pulls_by_phase`, `rounds`
+    (exchanges between centre and agents), `judgement` (after `stop`).
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        problem: Problem,
+        seed: int | np.random.SeedSequence | None = None,
+        *,
+        max_pulls: int | None = None,
+        c_b: float = 1.0,
+        c_r: float = 32.0,
+        itemise: bool = False,
+    ) -> None:
+        if (problem.n_agents, problem.n_arms) != (instance.n_agents, instance.n_arms):
+            raise ValueError(
+                f"the problem is for {problem.n_agents} agents and {problem.n_arms} arms, "
+                f"the instance has {instance.n_agents} and {instance.n_arms}"
+            )
+        if max_pulls is not None and not (max_pulls >= 1 and max_pulls % 1 == 0):
+            raise ValueError(f"max_pulls must be a whole number >= 1 (or None: no limit), got {max_pulls}")
+        # One root for both: without a seed it is drawn from the system.
+        root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        self._instance = instance
+        self._noise = np.random.default_rng(play_stream(root, REWARDS))
+        self.rng = np.random.default_rng(play_stream(root, POLICY))
+        self.problem = problem
+        self.agents: Ints = np.arange(instance.n_agents)
+        self.agents.setflags(write=False)
+        self._all_arms: Ints = np.arange(instance.n_arms)[None, :]
+        self.ledger = Ledger(c_b, c_r, itemise)
+        self.max_pulls = MAX_PULLS if max_pulls is None else min(int(max_pulls), MAX_PULLS)
+        self.pulls = 0
+        self._pulls_per_agent: Ints = np.zeros(instance.n_agents, dtype=np.int64)
+        self.pulls_by_phase: dict[str, int] = {}
+        self.rounds = 0
+        self.judgement: Judgement | None = None
+        self._phase = "play"
+        self._memory: dict[str, np.ndarray] = {}
+        self._labels: Ints | None = None
+        self._step: Callable[[int, int], float] | None = None  # set for stepwise plays: one pull through an env
+
+    @property
+    def pulls_per_agent(self) -> Ints:
+        """(N,) pulls made at each agent so far: a read-only view that goes on counting; copy it to keep it."""
+        view = self._pulls_per_agent.view()
+        view.setflags(write=False)
+        return view
+
+    # --- centre ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Pulls and messages inside are counted under `name`; an inner phase takes over until it ends."""
+        before, self._phase = self._phase, str(name)
+        try:
+            yield
+        finally:
+            self._phase = before
+
+    def local(
+        self,
+        agents: ArrayLike,
+        program: Callable[..., Payload | Sequence[Payload] | None],
+        down: Payload | Sequence[Payload] = (),
+        *,
+        n_arms: int | None = None,
+    ) -> Any:
+        """Run `program` at `agents` (ids, each at most once) and hand what it returns to the centre.
+
+        `down` is sent to each agent first. `program(block, *values)` gets a `Block` of the agents and, for each payload
+        of `down`, its values with one row per agent; it must treat rows independently, since large sets of agents run
+        block after block. The payloads it returns are billed per agent. `n_arms`, if the program works on so many arms
+        of an agent only, makes the blocks larger: fewer and faster.
+
+        Returns:
+            The values of the returned payload, one row per agent in the order of `agents`; a tuple of such arrays if
+            the program returns several; None if it returns none, or if there are no agents.
+        """
+        self._check_open()
+        agents = self._agent_ids(agents)
+        if agents.size > 1 and np.any(agents[1:] <= agents[:-1]) and np.unique(agents).size < agents.size:
+            raise ValueError("an agent is listed twice; a local program runs once at each of its agents")
+        sent = (down,) if isinstance(down, Payload) else tuple(down)
+        tables = [payload.rows(agents.size) for payload in sent]
+        for payload in sent:
+            self.ledger.bill(self._phase, "down", payload, agents)
+        size = max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
+        received: list[tuple[np.ndarray, ...]] = []
+        single = spoke = False
+        for start in range(0, agents.size, size):
+            part = slice(start, start + size)
+            block = Block(self, agents[part])
+            try:
+                answer = program(block, *(table[part] for table in tables))
+            finally:
+                block._over = True
+            single = isinstance(answer, Payload)
+            payloads = tuple(answer) if isinstance(answer, tuple | list) else () if answer is None else (answer,)
+            for payload in payloads:
+                if not isinstance(payload, Payload):
+                    raise TypeError(
+                        f"a local program returns payloads (ArmIndex, ArmSet, Reals, Flag), got {payload!r}"
+                    )
+            received.append(tuple(payload.rows(len(block)) for payload in payloads))
+            for payload in payloads:
+                self.ledger.bill(self._phase, "up", payload, block.agents)
+            spoke = spoke or bool(payloads)
+        if sent or spoke:
+            self.rounds += 1
+        if not received or not received[0]:
+            return None
+        joined = tuple(parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in zip(*received, strict=True))
+        return joined[0] if single else joined
+
+    def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
+        """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and get the averages.
+
+        Billed per row: ⌈log2 K⌉ + ⌈log2 times⌉ bits down, one real up.
+        """
+        self._check_open()
+        ids, arm_ids = self._agent_ids(agents, vector=False), self._arm_ids(arms)
+        counts = whole_times(times)
+        averages = self._draw(ids, arm_ids, counts)
+        rows = averages.size
+        if rows:
+            to_whom = np.broadcast_to(ids, averages.shape).ravel()
+            arm_bits = bits_for(self.problem.n_arms)
+            bits: Any
+            if isinstance(counts, int):
+                bits = arm_bits + bits_for(counts)
+            else:
+                bits = np.broadcast_to(ceil_log2(counts) + arm_bits, averages.shape).ravel()
+            self.ledger.record(self._phase, "down", "order", to_whom, bits, 0)
+            self.ledger.record(self._phase, "up", "real", to_whom, 0, 1)
+            self.rounds += 1
+        return averages
+
+    def report_clusters(self, labels: ArrayLike) -> None:
+        """Tell the judge which agents the policy holds for equal: (N,) integers, any names. Costs and changes nothing;
+        with it the judge tells clustering errors from arm errors."""
+        vector = np.asarray(labels)
+        if vector.shape != self.agents.shape or vector.dtype.kind not in "iu":
+            raise ValueError(f"cluster labels are {self.agents.size} integers, got {vector.dtype} {vector.shape}")
+        self._labels = vector.astype(np.int64)
+
+    def stop(self, arms: ArrayLike) -> Judgement:
+        """End the play with one arm per agent (N,); returns the judge's row."""
+        self._check_open()
+        arm_ids = self._arm_ids(arms)
+        if arm_ids.shape != self.agents.shape:
+            raise ValueError(f"stop needs one arm for each of the {self.agents.size} agents, got shape {arm_ids.shape}")
+        truth = self._instance
+        right = truth.is_best[truth.clusters, arm_ids]
+        clustering_errors = arm_errors = None
+        if self._labels is not None:
+            lost = misplaced(self._labels, truth.clusters)
+            clustering_errors, arm_errors = int(lost.sum()), int((~right & ~lost).sum())
+        self.judgement = Judgement(bool(right.all()), right, arm_ids.copy(), clustering_errors, arm_errors)
+        return self.judgement
+
+    # --- drawing -----------------------------------------------------------------------------------------------------
+
+    def _draw(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
+        """Averages of `times` pulls; counts them. The one place where rewards come from."""
+        shape = broadcast_shape(agents, arms, times)
+        rows = math.prod(shape)
+        if rows == 0:
+            return np.empty(shape)
+        if isinstance(times, int):
+            total = rows * times
+        else:
+            # The float sum cannot overflow and is far more precise than the limit it is compared with.
+            rough = float(times.sum(dtype=np.float64)) * (rows / times.size)
+            total = int(times.sum()) * (rows // times.size) if rough < MAX_PULLS else int(rough)
+        if self.pulls + total > self.max_pulls:
+            raise BudgetExceeded(
+                f"{self.pulls:,} pulls made; {total:,} more would exceed max_pulls = {self.max_pulls:,}"
+            )
+        if self._step is not None:
+            return self._draw_stepwise(agents, arms, times, shape)
+        instance = self._instance
+        clusters = np.asarray(instance.clusters.take(agents))
+        averages = np.asarray(instance.rewards.average(self._noise, instance.means, clusters, arms, times))
+        self._count(agents, times, shape, total)
+        return averages
+
+    def _draw_one(self, agent: int, arm: int) -> float:
+        """One pull, from plain ints already checked: the fast path of `env.step`."""
+        if self.pulls >= self.max_pulls:
+            raise BudgetExceeded(f"{self.pulls:,} pulls made; max_pulls = {self.max_pulls:,}")
+        instance = self._instance
+        rewards = instance.rewards
+        sample = rewards.single(instance.means, instance.clusters[agent], arm, rewards.noise(self._noise))
+        self.pulls += 1
+        self._pulls_per_agent[agent] += 1
+        self.pulls_by_phase[self._phase] = self.pulls_by_phase.get(self._phase, 0) + 1
+        return float(sample)
+
+    def _draw_stepwise(self, agents: Ints, arms: Ints, times: Ints | int, shape: tuple[int, ...]) -> Floats:
+        step = self._step
+        assert step is not None
+        ids, arm_ids, counts = (np.broadcast_to(x, shape).ravel().tolist() for x in (agents, arms, times))
+        sums = [sum(step(i, k) for _ in range(n)) / n for i, k, n in zip(ids, arm_ids, counts, strict=True)]
+        return np.array(sums).reshape(shape)
+
+    def _count(self, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int) -> None:
+        self.pulls += total
+        self.pulls_by_phase[self._phase] = self.pulls_by_phase.get(self._phase, 0) + total
+        per_agent = self._pulls_per_agent
+        if agents.size == 1:
+            per_agent[agents.item()] += total
+        elif isinstance(times, int) and len(shape) == 2 and agents.shape == (shape[0], 1):
+            np.add.at(per_agent, agents[:, 0], times * shape[1])
+        elif isinstance(times, int):
+            flat = agents.ravel() if agents.shape == shape else np.broadcast_to(agents, shape).ravel()
+            if flat.size * 4 < per_agent.size:
+                np.add.at(per_agent, flat, times)
+            else:
+                per_agent += np.bincount(flat, minlength=per_agent.size) * times
+        else:
+            np.add.at(per_agent, np.broadcast_to(agents, shape).ravel(), np.broadcast_to(times, shape).ravel())
+
+    # --- checks ------------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self.judgement is not None:
+            raise PlayOver("this play has stopped; make a new Federation (or reset the environment)")
+
+    def _agent_ids(self, agents: ArrayLike, vector: bool = True) -> Ints:
+        ids = indices(agents, self.problem.n_agents, "agent")
+        if vector and ids.ndim != 1:
+            raise ValueError(f"agents must be a vector of ids, got shape {ids.shape}")
+        return ids
+
+    def _arm_ids(self, arms: ArrayLike) -> Ints:
+        return indices(arms, self.problem.n_arms, "arm")

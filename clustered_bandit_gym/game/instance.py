@@ -1,0 +1,324 @@
+"""The truth (`Instance`) and what the learner is told of it (`Problem`)."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from clustered_bandit_gym.game.rewards import Floats, Gaussian, Ints, RewardModel
+
+#: Default of `Problem.of`: tell the learner the true value. `None` means "not told".
+TRUTH = "truth"
+
+
+class Instance:
+    """N agents in M clusters, each cluster a K-armed bandit. Immutable: every array is read-only.
+
+    Args:
+        means: (M, K) mean reward of each arm in each cluster. None where the reward model brings its own.
+        clusters: (N,) the cluster of each agent. A cluster may have no agent.
+        rewards: law of the rewards around the means; unit Gaussian by default.
+        arm_names, cluster_names: K and M labels, for display.
+        allow_ties: accept bandits with several best arms; each of them then counts as right.
+        allow_overlap: accept an instance that violates Assumption 1 (η ≤ 0, e.g. two clusters with one best arm).
+            No scheme has a guarantee on it.
+    """
+
+    def __init__(
+        self,
+        means: ArrayLike | None,
+        clusters: ArrayLike,
+        rewards: RewardModel | None = None,
+        *,
+        arm_names: Sequence[str] | None = None,
+        cluster_names: Sequence[str] | None = None,
+        allow_ties: bool = False,
+        allow_overlap: bool = False,
+    ) -> None:
+        self.rewards: RewardModel = Gaussian() if rewards is None else rewards
+        if not isinstance(self.rewards, RewardModel):
+            raise TypeError(f"rewards must be Gaussian(), Bernoulli() or Categorical(...), got {rewards!r}")
+        self.means: Floats = self.rewards.check_means(None if means is None else _matrix(means))
+        self.means = _frozen(self.means)
+        self.n_clusters, self.n_arms = self.means.shape
+        self.clusters: Ints = _frozen(_cluster_vector(clusters, self.n_clusters))
+        self.n_agents: int = self.clusters.size
+        self.arm_names = _names(arm_names, self.n_arms, "arm_names")
+        self.cluster_names = _names(cluster_names, self.n_clusters, "cluster_names")
+        self.allow_ties, self.allow_overlap = bool(allow_ties), bool(allow_overlap)
+        if self.n_arms < self.n_clusters and not allow_overlap:
+            raise ValueError(
+                f"{self.n_clusters} clusters need as many different best arms, but there are only {self.n_arms} arms"
+            )
+        tied = np.flatnonzero(self.is_best.sum(axis=1) > 1)
+        if tied.size and not allow_ties:
+            m = int(tied[0])
+            raise ValueError(
+                f"cluster {m} has several best arms {np.flatnonzero(self.is_best[m]).tolist()}; "
+                "make the best arm unique, or pass allow_ties=True"
+            )
+        if not allow_overlap and self.eta <= 0:
+            a, b = self.closest_pair()
+            raise ValueError(
+                f"Assumption 1 fails: in cluster {b} the best arm {self.best_arms[a]} of cluster {a} is worse than the "
+                f"best one by {self.eta:.6g}, which must be positive. Pass allow_overlap=True to build it all the same"
+            )
+        self._complete = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_complete" in self.__dict__:
+            raise AttributeError(f"an Instance does not change; build a new one to set {name}")
+        super().__setattr__(name, value)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Pickling to a worker process forgets that arrays are read-only.
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        self.__dict__.update(state)
+
+    @cached_property
+    def best_arms(self) -> Ints:
+        """(M,) best arm of each cluster; with ties, the one of lowest index."""
+        return _frozen(self.means.argmax(axis=1).astype(np.int64))
+
+    @cached_property
+    def is_best(self) -> NDArray[np.bool_]:
+        """(M, K) whether the arm's mean equals the largest of its cluster."""
+        return _frozen(self.means == self.means.max(axis=1, keepdims=True))
+
+    @cached_property
+    def agent_best_arms(self) -> Ints:
+        """(N,) best arm of each agent."""
+        return _frozen(self.best_arms[self.clusters])
+
+    @cached_property
+    def gaps(self) -> Floats:
+        """(M, K) distance to the best mean; at the best arm itself, the distance to the second best (K = 1: inf)."""
+        gaps = self.means.max(axis=1, keepdims=True) - self.means
+        rows = np.arange(self.n_clusters)
+        others = gaps.copy()
+        others[rows, self.best_arms] = np.inf
+        gaps[rows, self.best_arms] = others.min(axis=1)
+        return _frozen(gaps)
+
+    @cached_property
+    def _separation(self) -> Floats:
+        """(M, M) entry (a, b): by how much a's best arm (any of them) is worse than b's, in bandit b. Diagonal inf."""
+        best = self.means.max(axis=1)
+        table = np.array([best - self.means[:, arms].max(axis=1) for arms in self.is_best])
+        np.fill_diagonal(table, np.inf)
+        return table
+
+    @cached_property
+    def _separation1(self) -> Floats:
+        """(M, M) entry (i, j): |μ_i,k − μ_j,k| for i's best arm k (any of them). Diagonal inf."""
+        best = self.means.max(axis=1)
+        table = np.array([np.abs(best[i] - self.means[:, arms]).min(axis=1) for i, arms in enumerate(self.is_best)])
+        np.fill_diagonal(table, np.inf)
+        return table
+
+    @property
+    def eta(self) -> float:
+        """The largest η with which Assumption 1 holds; inf for a single cluster."""
+        return float(self._separation.min())
+
+    @property
+    def eta1(self) -> float:
+        """The largest η1 with which Assumption 2 holds; inf for a single cluster."""
+        return float(self._separation1.min())
+
+    def closest_pair(self, assumption: int = 1) -> tuple[int, int]:
+        """The two clusters that set η (assumption=1) or η1 (assumption=2)."""
+        table = self._separation if assumption == 1 else self._separation1
+        a, b = np.unravel_index(int(table.argmin()), table.shape)
+        return int(a), int(b)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Instance):
+            return NotImplemented
+        mine, theirs = self.rewards.to_dict(), other.rewards.to_dict()
+        return (
+            np.array_equal(self.means, other.means)
+            and np.array_equal(self.clusters, other.clusters)
+            and mine.keys() == theirs.keys()
+            and all(np.array_equal(mine[key], theirs[key]) for key in mine)
+            and (self.arm_names, self.cluster_names) == (other.arm_names, other.cluster_names)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"Instance(n_agents={self.n_agents}, n_clusters={self.n_clusters}, n_arms={self.n_arms}, "
+            f"eta={self.eta:.4g}, eta1={self.eta1:.4g}, rewards={type(self.rewards).__name__})"
+        )
+
+    def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
+        """Write to a NumPy archive (.npz) without pickled objects; `Instance.load` reads it back."""
+        model: dict[str, Any] = {f"rewards.{key}": np.asarray(value) for key, value in self.rewards.to_dict().items()}
+        notes = {
+            "arm_names": self.arm_names,
+            "cluster_names": self.cluster_names,
+            "allow_ties": self.allow_ties,
+            "allow_overlap": self.allow_overlap,
+        }
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer, means=self.means, clusters=self.clusters, notes=np.array(json.dumps(notes)), **model
+        )
+        if isinstance(path, str | os.PathLike):
+            Path(path).write_bytes(buffer.getvalue())
+        else:
+            path.write(buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Instance:
+        """Read what `save` wrote. Never unpickles."""
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                notes = json.loads(str(archive["notes"]))
+                model = {key[8:]: archive[key] for key in archive.files if key.startswith("rewards.")}
+                model["kind"] = str(model["kind"])
+                means, clusters = archive["means"], archive["clusters"]
+        except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} is no saved Instance ({error})") from error
+        return cls(means, clusters, RewardModel.from_dict(model), **notes)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the learner is told. `None` for M, η or η1 means "not told".
+
+    Attributes:
+        n_agents, n_arms, n_clusters: N, K, M.
+        delta: the learner may err on any agent with at most this probability.
+        eta, eta1: separation of Assumptions 1 and 2; a lower bound on the truth is all a scheme needs.
+        sigma: rewards are σ-sub-Gaussian; sample sizes scale with σ². May exceed the model's own.
+    """
+
+    n_agents: int
+    n_arms: int
+    n_clusters: int | None
+    delta: float
+    eta: float | None = None
+    eta1: float | None = None
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("n_agents", "n_arms", "n_clusters"):
+            value = getattr(self, name)
+            if value is None and name == "n_clusters":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+            object.__setattr__(self, name, int(value))
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+        for name in ("eta", "eta1"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be positive (or None: not told), got {value}")
+        if not (np.isfinite(self.sigma) and self.sigma > 0):
+            raise ValueError(f"sigma must be a finite number > 0, got {self.sigma}")
+
+    @classmethod
+    def of(
+        cls,
+        instance: Instance,
+        delta: float,
+        *,
+        n_clusters: int | str | None = TRUTH,
+        eta: float | str | None = TRUTH,
+        eta1: float | str | None = TRUTH,
+        sigma: float | None = None,
+        check: bool = True,
+    ) -> Problem:
+        """The problem that `instance` poses. "truth" tells the true value, None tells nothing, a number is told as is.
+
+        With `check` (default) a number that the instance does not satisfy is refused; `check=False` is for studying
+        misspecified problems, where no guarantee holds. `sigma` defaults to the model's own.
+        """
+        told: dict[str, Any] = {}
+        for name, value in {"n_clusters": n_clusters, "eta": eta, "eta1": eta1}.items():
+            if isinstance(value, str):
+                if value != TRUTH:
+                    raise ValueError(f"{name} must be a number, None or {TRUTH!r}, got {value!r}")
+                value = getattr(instance, name)
+                # Assumption 2 may hold with η1 = 0 only, an overlapping instance has no η: there is nothing to tell.
+                value = value if value > 0 else None
+            told[name] = value
+        own_sigma = instance.rewards.sigma
+        sigma = (own_sigma if own_sigma > 0 else 1.0) if sigma is None else sigma
+        problem = cls(instance.n_agents, instance.n_arms, delta=delta, sigma=sigma, **told)
+        if check:
+            problem._check_against(instance)
+        return problem
+
+    def _check_against(self, instance: Instance) -> None:
+        if self.n_clusters is not None and self.n_clusters != instance.n_clusters:
+            raise ValueError(f"told M = {self.n_clusters}, but the instance has {instance.n_clusters} clusters")
+        if self.sigma < instance.rewards.sigma * (1 - 1e-12):
+            raise ValueError(f"told sigma = {self.sigma}, but the rewards need {instance.rewards.sigma}")
+        for number, told, true in ((1, self.eta, instance.eta), (2, self.eta1, instance.eta1)):
+            # A hair of slack: 1 − (1 − 0.15) is not 0.15 in floating point.
+            if told is not None and told > true * (1 + 1e-9) + 1e-12:
+                a, b = instance.closest_pair(number)
+                name = "eta" if number == 1 else "eta1"
+                raise ValueError(
+                    f"told {name} = {told:.6g}, but clusters {a} and {b} are only {true:.6g} apart "
+                    f"(Assumption {number} fails by {told - true:.3g}); tell at most {true:.6g}, or pass check=False"
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def _frozen(array: Any) -> Any:
+    """A read-only array of its own: never a view of what the caller can still write to."""
+    array = np.array(array) if array.base is not None or array.flags.writeable else array
+    array.setflags(write=False)
+    return array
+
+
+def _matrix(means: ArrayLike) -> Floats:
+    try:
+        matrix = np.array(means, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"means must be numbers in an array (clusters, arms): {error}") from None
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"means must have shape (clusters, arms), got {matrix.shape}")
+    if not np.all(np.isfinite(matrix)):
+        m, k = np.argwhere(~np.isfinite(matrix))[0]
+        raise ValueError(f"means must be finite; cluster {m}, arm {k} has {matrix[m, k]}")
+    return matrix
+
+
+def _cluster_vector(clusters: ArrayLike, n_clusters: int) -> Ints:
+    vector = np.asarray(clusters)
+    if vector.ndim != 1 or vector.size == 0:
+        raise ValueError(f"clusters must be a vector with one entry per agent, got shape {vector.shape}")
+    if vector.dtype.kind not in "iu":
+        raise ValueError(f"clusters must be integers, got {vector.dtype}")
+    if vector.min() < 0 or vector.max() >= n_clusters:
+        agent = int(np.flatnonzero((vector < 0) | (vector >= n_clusters))[0])
+        raise ValueError(f"agent {agent} is in cluster {vector[agent]}; clusters run from 0 to {n_clusters - 1}")
+    return vector.astype(np.int64)
+
+
+def _names(names: Sequence[str] | None, count: int, what: str) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if len(names) != count:
+        raise ValueError(f"{what} must have {count} entries, got {len(names)}")
+    return tuple(str(name) for name in names)

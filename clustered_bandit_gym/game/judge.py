@@ -1,0 +1,44 @@
+"""The judge's row, and who was grouped with the wrong crowd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from clustered_bandit_gym.game.rewards import Ints
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The judge's row at the end of a play.
+
+    Attributes:
+        correct: every agent's recommendation is a best arm of its cluster.
+        agent_correct: (N,) booleans.
+        arms: (N,) what was recommended.
+        clustering_errors: agents grouped with others of another cluster; None if the policy reported no clusters.
+        arm_errors: wrong agents that were grouped rightly; None likewise.
+    """
+
+    correct: bool
+    agent_correct: np.ndarray
+    arms: Ints
+    clustering_errors: int | None
+    arm_errors: int | None
+
+    @property
+    def wrong_agents(self) -> int:
+        return int(self.agent_correct.size - self.agent_correct.sum())
+
+
+def misplaced(labels: Ints, clusters: Ints) -> np.ndarray:
+    """(N,) booleans: the agent's true cluster is not the most frequent one of its label (of equals, the first)."""
+    _, label = np.unique(labels, return_inverse=True)
+    # Distinct (label, cluster) pairs rather than a table of all of them: labels may be as many as agents.
+    width = int(clusters.max()) + 1
+    pairs, counts = np.unique(label * width + clusters, return_counts=True)
+    order = np.lexsort((pairs, -counts, pairs // width))
+    _, first = np.unique(pairs[order] // width, return_index=True)
+    majority = pairs[order][first] % width
+    return majority[label] != clusters

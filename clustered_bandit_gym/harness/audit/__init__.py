@@ -1,0 +1,1 @@
+"""Instances built to provoke errors."""

@@ -1,0 +1,216 @@
+"""Is a policy δ-correct where it is hard to be? Sequential tests on a suite of adversarial games."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from clustered_bandit_gym.harness.audit.cells import CELLS, Cell
+from clustered_bandit_gym.harness.audit.report import AuditReport
+from clustered_bandit_gym.harness.fingerprint import label_of
+from clustered_bandit_gym.harness.output.progress import progress_bar
+from clustered_bandit_gym.harness.parallel import Task, Work, run
+from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.scoring.verdict import Word, verdict
+
+#: Trials per cell at most, times δ: enough to fail a policy whose error is 2δ, and to pass one well below δ.
+TRIALS, QUICK_TRIALS = 60.0, 30.0
+#: Cells with wrong promises decide nothing: this many trials show what happens.
+TRIALS_OUT_OF_SCOPE = 60
+#: Once a cell has failed the policy has: the others stop at this many trials times 1/δ, to show where else it fails.
+TRIALS_AFTER_FAIL = 20.0
+#: A cell whose first trials all end without an answer is given up.
+GIVE_UP = 5
+#: Budgets of a trial. A play that needs more is stuck; in the Gymnasium loop, a pull a step, time is the limit.
+MAX_PULLS, MAX_STEPS = 10**12, 50_000
+
+
+def audit(
+    policy: Any,
+    delta: float = 0.1,
+    trials: int | None = None,
+    seed: int = 0,
+    n_jobs: int = 1,
+    *,
+    quick: bool = False,
+    cells: Sequence[str | Cell] | None = None,
+    alpha: float = 0.05,
+    max_pulls: int | None = None,
+    stop_at_fail: bool = False,
+    progress: bool = True,
+) -> AuditReport:
+    """Play a suite of games on which policies that are not δ-correct show it, and judge each by a sequential test.
+
+    A cell is played until its confidence sequence lies on one side of δ, or until `trials`. The level is family-wise: a
+    policy that *is* δ-correct is failed on any cell at all with probability at most `alpha`. Cells with wrong promises
+    (η too large, M wrong, shared best arms), where no guarantee holds, are reported apart and decide nothing.
+
+    δ-correctness is about P(stopped and wrong). A trial without an answer (an exception, or more than `max_pulls`) is
+    no error and cannot FAIL a policy; but a PASS must hold even if every such trial had been wrong.
+
+    Args:
+        policy: a `Policy`, or anything with `act(obs, info)`, or a name such as "bai-cl". Players of the Gymnasium loop
+            get the small games only: the others take millions of steps.
+        delta: what the policy is asked for. Errors show fastest at a large δ; a threshold that is wrong there is wrong.
+        trials: most trials per cell; default 60/δ of the cell, or 30/δ if `quick`. Raise it if cells are INCONCLUSIVE.
+        seed, n_jobs: root seed, and processes (-1: all cores). Results do not depend on `n_jobs`.
+        quick: a shorter suite.
+        cells: names of cells, or cells of your own, instead of the suite.
+        alpha: family-wise level.
+        max_pulls: budget of a trial; default 10^12, or 50,000 in the Gymnasium loop. Lower it for a policy that pulls
+            one by one.
+        stop_at_fail: end as soon as one cell fails, instead of finding out where else the policy fails.
+        progress: show a bar.
+    """
+    if isinstance(policy, str):
+        from clustered_bandit_gym.policies import make
+
+        policy = make(policy)
+    stepper = not hasattr(policy, "solve")
+    if isinstance(policy, type) or (stepper and not hasattr(policy, "act")):
+        raise TypeError(
+            f"audit takes a policy object with solve(federation) or act(obs, info), or a name; got {policy!r}"
+        )
+    if trials is not None and trials < 1:
+        raise ValueError(f"trials must be at least 1, got {trials}")
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie strictly between 0 and 1, got {alpha}")
+    chosen, left_out = _choose(cells, quick, stepper)
+    decisive = sum(cell.in_scope for cell in chosen)
+    tallies = []
+    for cell in chosen:
+        cap = math.ceil((QUICK_TRIALS if quick else TRIALS) / cell.delta(delta)) if trials is None else int(trials)
+        if cell.in_scope:
+            tallies.append(_Tally(cell, cell.delta(delta), alpha / decisive, cap))
+        else:
+            tallies.append(_Tally(cell, cell.delta(delta), alpha, min(cap, TRIALS_OUT_OF_SCOPE)))
+    budget = (MAX_STEPS if stepper else MAX_PULLS) if max_pulls is None else max_pulls
+    label = label_of(policy)
+    games = [
+        (
+            "ClusteredBAI-v0",
+            {
+                "generator": tally.cell,
+                "delta": tally.delta,
+                "told": tally.cell.told,
+                "check": tally.cell.in_scope,
+                "max_pulls": budget,
+            },
+        )
+        for tally in tallies
+    ]
+    work = Work(games, [(label, policy)], seed, bound=False)
+    with progress_bar(total=len(tallies), desc=f"audit of {label}", unit="cell", disable=not progress) as bar:
+        while tasks := [
+            Task(i, 0, trial)
+            for i, tally in enumerate(tallies)
+            for trial in range(tally.trials, tally.trials + tally.batch())
+        ]:
+            rows = sorted(run(work, tasks, n_jobs), key=lambda pair: pair[0])
+            for task, row in rows:
+                tallies[task.cell].add(row)
+            if any(tally.cell.in_scope and tally.judge()[0] == "FAIL" for tally in tallies):
+                for tally in tallies:
+                    enough = 0 if stop_at_fail else math.ceil(TRIALS_AFTER_FAIL / tally.delta)
+                    tally.cap = min(tally.cap, max(tally.trials, enough))
+            bar.set_postfix(trials=sum(tally.trials for tally in tallies), refresh=False)
+            bar.update(sum(tally.batch() == 0 for tally in tallies) - bar.n)
+    return AuditReport(
+        policy=label,
+        delta=delta,
+        alpha=alpha,
+        seed=seed,
+        left_out=tuple(cell.name for cell in left_out),
+        cells=pd.DataFrame([tally.row() for tally in tallies]),
+    )
+
+
+@dataclass
+class _Tally:
+    """Counts of one cell, and whether it needs more trials."""
+
+    cell: Cell
+    delta: float
+    alpha: float
+    cap: int
+    trials: int = 0
+    errors: int = 0
+    unfinished: int = 0
+    pulls: int = 0
+    message: str = ""
+
+    def add(self, row: Row) -> None:
+        self.trials += 1
+        self.pulls += row["pulls"]
+        if row["correct"] is None:
+            self.unfinished += 1
+            self.message = self.message or row["message"]
+        elif not row["correct"]:
+            self.errors += 1
+
+    def judge(self) -> tuple[Word, float, float, int]:
+        """Word, ends of the interval, and how many error-free trials a PASS still needs.
+
+        The lower end takes unfinished trials for right, the upper end takes them for wrong. Both counts are Bernoulli,
+        so both sequences hold; the first alone can FAIL.
+        """
+        wrong = verdict(self.errors, self.trials, self.delta, self.alpha)
+        doubtful = wrong
+        if self.unfinished:
+            doubtful = verdict(self.errors + self.unfinished, self.trials, self.delta, self.alpha)
+        word: Word = "FAIL" if wrong.word == "FAIL" else "PASS" if doubtful.word == "PASS" else "INCONCLUSIVE"
+        return word, wrong.low, doubtful.high, doubtful.more or 0
+
+    def batch(self) -> int:
+        """How many trials to play next; 0 when the cell is done. Depends on the counts alone, never on timing."""
+        if self.trials == 0:
+            return min(GIVE_UP, self.cap)
+        word, _, _, more = self.judge()
+        if word != "INCONCLUSIVE" or self.unfinished == self.trials:
+            return 0
+        if self.unfinished and verdict(self.unfinished, self.trials, self.delta, self.alpha).word == "FAIL":
+            return 0  # without an answer more often than δ: a PASS is out of reach
+        return min(max(20, min(more, self.trials)), self.cap - self.trials)
+
+    def row(self) -> dict[str, Any]:
+        word, low, high, _ = self.judge()
+        return {
+            "cell": self.cell.name,
+            "in_scope": self.cell.in_scope,
+            "n_agents": sum(self.cell.sizes),
+            "n_clusters": len(self.cell.means),
+            "n_arms": len(self.cell.means[0]),
+            "delta": self.delta,
+            "trials": self.trials,
+            "errors": self.errors,
+            "unfinished": self.unfinished,
+            "low": low,
+            "high": high,
+            "verdict": word,
+            "pulls_mean": self.pulls / self.trials,
+            "why": self.cell.why,
+            "message": self.message,
+        }
+
+
+def _choose(wanted: Sequence[str | Cell] | None, quick: bool, stepper: bool) -> tuple[list[Cell], list[Cell]]:
+    """The cells to play, and those of the suite that do not suit the policy."""
+    if wanted is None:
+        suite = [cell for cell in CELLS if cell.quick or not quick]
+        if not stepper:
+            return suite, []
+        return [cell for cell in CELLS if cell.small], [cell for cell in suite if not cell.small]
+    known = {cell.name: cell for cell in CELLS}
+    if isinstance(wanted, str) or not wanted:
+        raise ValueError("cells must be a list of names or of cells, with at least one")
+    unknown = [one for one in wanted if isinstance(one, str) and one not in known]
+    if unknown:
+        raise ValueError(f"unknown cells {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
+    chosen = [known[one] if isinstance(one, str) else one for one in wanted]
+    if not any(cell.in_scope for cell in chosen):
+        raise ValueError("none of these cells decides: add one whose promises hold")
+    return chosen, []

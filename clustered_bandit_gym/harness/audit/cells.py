@@ -1,0 +1,225 @@
+"""The audit's games: instances on which a threshold that is a little too loose shows.
+
+Easy instances hide bad thresholds: with a large gap any test is right long before it dares to stop. So the gaps here
+are minute: an agent that stops wrongly does so long before the gap can be seen, led astray by noise alone, and how
+often that happens is the level of its test. Pulls cost nothing here (the sum of n pulls is one draw), so hard instances
+are as quick as easy ones. Each cell adds one thing: many agents or many arms (a union that was forgotten), a runner-up
+within the cluster, skewed or empty clusters, loud or discrete rewards, another δ.
+
+Where many arms tie behind the best one, they do so on a fine staircase. If they tied exactly, a policy that lost the
+best arm could never separate the others: its error would show as a play that does not end. One cell is exactly flat.
+
+Means are fixed; every trial deals arms and agents anew, so no index tells anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Floats, Gaussian, RewardModel
+
+Means = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One game of the audit: a generator of instances, and what the learner is told of them.
+
+    Attributes:
+        name, why: for the report; `why` says what the cell is after.
+        means: (M, K) mean rewards before arms are dealt.
+        sizes: (M,) number of agents in each cluster.
+        rewards: "gaussian", "bernoulli", or "jackpot": best arms pay JACKPOT rarely, all others pay 1 often.
+        sigma: of Gaussian rewards.
+        told: what replaces the truth in the learner's problem.
+        delta_factor: δ of the cell as a multiple of the audit's.
+        in_scope: the problem's promises hold, so the cell decides. The others study wrong promises.
+        small: few pulls are enough: suits policies that play the Gymnasium loop pull by pull.
+        quick: part of the short audit.
+    """
+
+    name: str
+    why: str
+    means: Means
+    sizes: tuple[int, ...]
+    rewards: Literal["gaussian", "bernoulli", "jackpot"] = "gaussian"
+    sigma: float = 1.0
+    told: dict[str, Any] = field(default_factory=dict)
+    delta_factor: float = 1.0
+    in_scope: bool = True
+    small: bool = False
+    quick: bool = False
+
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        """The cell's instance with arms and agents dealt at random."""
+        means = np.array(self.means)[:, rng.permutation(len(self.means[0]))]
+        clusters = rng.permutation(np.repeat(np.arange(len(self.sizes)), self.sizes))
+        model, given = self._model(means)
+        return Instance(given, clusters, model, allow_overlap=not self.in_scope)
+
+    def delta(self, delta: float) -> float:
+        """δ of the cell, if that of the audit is `delta`. Never above a half: beyond, guessing would do."""
+        return min(delta * self.delta_factor, max(delta, 0.5))
+
+    def _model(self, means: Floats) -> tuple[RewardModel, Floats | None]:
+        if self.rewards == "gaussian":
+            return Gaussian(self.sigma), means
+        if self.rewards == "bernoulli":
+            return Bernoulli(), means
+        best = means == means.max(axis=1, keepdims=True)
+        ones, jackpots = np.where(best, 0.0, means), np.where(best, means / JACKPOT, 0.0)
+        return Categorical(np.array([0.0, 1.0, JACKPOT]), np.stack([1 - ones - jackpots, ones, jackpots], axis=2)), None
+
+
+#: What a jackpot pays: with a mean of 0.5, once in twenty pulls.
+JACKPOT = 10.0
+
+
+def flat(n_clusters: int, n_arms: int, eta: float, top: float = 1.0, step: float = 0.0) -> Means:
+    """Best arm m of cluster m at `top`, all others η lower: clusters differ by no more than Assumption 1 asks.
+
+    With `step` the others descend: the first at top − η, each further one a step lower.
+    """
+    rows = []
+    for m in range(n_clusters):
+        row = [top - eta - step * j for j in range(n_arms - 1)]
+        row.insert(m, top)
+        rows.append(tuple(row))
+    return tuple(rows)
+
+
+def near_tie(n_clusters: int, n_arms: int, eta: float, gap: float, top: float = 1.0) -> Means:
+    """As `flat`, and arm M + m is a runner-up at distance `gap` in cluster m alone. Needs K ≥ 2M."""
+    if n_arms < 2 * n_clusters:
+        raise ValueError(f"{n_clusters} clusters with a runner-up each need {2 * n_clusters} arms, got {n_arms}")
+    rows = [list(row) for row in flat(n_clusters, n_arms, eta, top)]
+    for m, row in enumerate(rows):
+        row[n_clusters + m] = top - gap
+    return tuple(map(tuple, rows))
+
+
+CELLS: tuple[Cell, ...] = (
+    Cell(
+        "near tie",
+        "a runner-up 0.01 below the best arm, far within eta",
+        near_tie(3, 6, 0.3, 0.01),
+        (8, 8, 8),
+        quick=True,
+    ),
+    Cell(
+        "many agents",
+        "200 chances to be wrong, K = M = 2: a union over agents that was forgotten",
+        flat(2, 2, 0.02),
+        (100, 100),
+        quick=True,
+    ),
+    Cell("flat", "15 arms tie exactly behind the best", flat(4, 16, 0.03), (6, 6, 6, 6)),
+    Cell(
+        "nearly flat",
+        "15 arms close behind the best: a union over arms that was forgotten",
+        flat(4, 16, 0.02, step=0.003),
+        (6, 6, 6, 6),
+        quick=True,
+    ),
+    Cell("as many clusters as arms", "K = M = 6: all are best arms", flat(6, 6, 0.02, step=0.003), (5,) * 6),
+    Cell(
+        "skewed clusters",
+        "two agents have a cluster of their own, 36 share one",
+        near_tie(4, 8, 0.3, 0.02),
+        (1, 1, 2, 36),
+        quick=True,
+    ),
+    Cell("empty clusters", "two of five clusters have no agent", near_tie(5, 10, 0.3, 0.02), (10, 0, 10, 0, 5)),
+    Cell("one cluster", "M = 1: there is no eta", flat(1, 2, 0.01), (40,)),
+    Cell("one agent", "N = 1, and 29 rivals close behind", flat(1, 30, 0.02, step=0.003), (1,)),
+    Cell(
+        "small eta1",
+        "a cluster's best arm is nearly as good in the other: eta = 0.5, eta1 = 0.05",
+        ((1.0, 0.5, 0.98, 0.0), (0.95, 1.5, 0.0, 1.48)),
+        (12, 12),
+    ),
+    Cell(
+        "eta as a lower bound",
+        "told eta and eta1 are a quarter of the truth, as they may be",
+        near_tie(3, 6, 0.8, 0.02),
+        (8, 8, 8),
+        told={"eta": 0.2, "eta1": 0.2},
+    ),
+    Cell(
+        "Bernoulli",
+        "coins near 1/2, where they are loudest",
+        flat(2, 4, 0.02, top=0.53, step=0.003),
+        (15, 15),
+        rewards="bernoulli",
+        quick=True,
+    ),
+    Cell(
+        "jackpots",
+        "best arms pay 10 once in twenty pulls, the others 1 half of the time: few pulls mislead",
+        near_tie(2, 4, 0.25, 0.02, top=0.5),
+        (10, 10),
+        rewards="jackpot",
+    ),
+    Cell(
+        "loud noise",
+        "sigma = 4 around means near -30: nothing is in [0, 1]",
+        flat(2, 4, 0.1, top=-30.0, step=0.01),
+        (12, 12),
+        sigma=4.0,
+    ),
+    Cell("small delta", "a fifth of delta", flat(2, 2, 0.02), (20, 20), delta_factor=0.2),
+    Cell(
+        "large delta",
+        "three times delta: errors may be frequent, up to a point",
+        flat(2, 4, 0.02, step=0.003),
+        (10, 10),
+        delta_factor=3.0,
+    ),
+    Cell("small game", "few agents, few pulls", near_tie(2, 4, 0.6, 0.3), (3, 3), sigma=0.5, small=True, quick=True),
+    Cell("small flat game", "30 chances to be wrong, few pulls", flat(2, 2, 0.15), (15, 15), sigma=0.5, small=True),
+    Cell(
+        "small Bernoulli game",
+        "one cluster of coins",
+        flat(1, 3, 0.25, top=0.65, step=0.05),
+        (5,),
+        rewards="bernoulli",
+        small=True,
+    ),
+    Cell(
+        "eta told too large",
+        "told eta and eta1 are 2.5 times the truth",
+        flat(3, 6, 0.2),
+        (8, 8, 8),
+        told={"eta": 0.5, "eta1": 0.5},
+        in_scope=False,
+        quick=True,
+    ),
+    Cell(
+        "M told too small",
+        "told 2 clusters, there are 3",
+        near_tie(3, 6, 0.5, 0.05),
+        (8, 8, 8),
+        told={"n_clusters": 2},
+        in_scope=False,
+    ),
+    Cell(
+        "M told too large",
+        "told 4 clusters, there are 3",
+        near_tie(3, 6, 0.5, 0.05),
+        (8, 8, 8),
+        told={"n_clusters": 4},
+        in_scope=False,
+    ),
+    Cell(
+        "shared best arm",
+        "two clusters have the same best arm, against Assumption 1; told eta = eta1 = 0.3",
+        ((1.0, 0.9, 0.3, 0.2), (1.0, 0.4, 0.9, 0.2), (0.3, 0.2, 0.5, 1.0)),
+        (8, 8, 8),
+        told={"eta": 0.3, "eta1": 0.3},
+        in_scope=False,
+    ),
+)

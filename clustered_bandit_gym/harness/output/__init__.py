@@ -1,0 +1,1 @@
+"""Boards, tables, plots and reports."""

@@ -1,0 +1,128 @@
+"""One self-contained HTML page of a store: sortable board, interactive plots, verdicts in words, settings and seeds.
+
+The page fetches nothing: data, style and script are inside it, so it works offline, on a phone, and in ten years.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import clustered_bandit_gym
+from clustered_bandit_gym.harness.output.board import Board
+from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.scoring.summary import UNFINISHED, cell_labels
+from clustered_bandit_gym.harness.scoring.verdict import verdict
+from clustered_bandit_gym.harness.store import Store
+
+#: What the page shows of a trial; the rest of a row is in the store.
+_TRIAL = (
+    "policy",
+    "trial",
+    "outcome",
+    "correct",
+    "wrong_agents",
+    "pulls",
+    "pulls_by_phase",
+    "cost",
+    "rounds",
+    "seconds",
+    "seed",
+    "message",
+)
+_PROBLEM = ("n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma")
+#: Settings that can be the axis of the plot across settings, in this order of preference.
+_AXES = ("n_agents", "delta", "eta", "n_arms", "n_clusters")
+
+
+def write_report(folder: str | Path, path: str | Path) -> Path:
+    """Write the report of the store in `folder` to `path`, one HTML file."""
+    with Store(folder, create=False) as store:
+        rows = store.rows()
+    if not rows:
+        raise ValueError(f"{folder} holds no finished trials; play some with `clustered-bai compare --out {folder}`")
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(report_page(rows, title=f"clustered-bai report: {Path(folder).name}"), encoding="utf-8")
+    return path
+
+
+def report_page(rows: list[Row], title: str = "clustered-bai report") -> str:
+    """The page for `rows`, as text."""
+    board = Board(sorted(rows, key=lambda row: row["trial"]))
+    cells, varied = cell_labels(board.trials)
+    groups = [
+        _group(json.loads(str(cell)), str(seed), part.reset_index(drop=True), varied)
+        for (cell, seed), part in board.trials.groupby([cells, board.trials["seed"].astype(str)], sort=False)
+    ]
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    data = {
+        "title": title,
+        "made": f"{len(rows):,} trials; clustered-bandit-gym {clustered_bandit_gym.__version__}; made {now}",
+        "sweep": next((name for name in _AXES if len({group[name] for group in groups}) > 1), None),
+        "groups": groups,
+    }
+    # No "<" may stand in the script element, whatever a policy's message says: it could end it early.
+    text = json.dumps(_plain(data), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    template = files("clustered_bandit_gym.harness.output").joinpath("report.html").read_text(encoding="utf-8")
+    return template.replace("__DATA__", text)
+
+
+def _group(cell: list[Any], seed: str, trials: pd.DataFrame, varied: list[str]) -> dict[str, Any]:
+    """Everything about the trials of one environment and root seed."""
+    env, kwargs = cell
+    board = Board(trials)
+    first = trials.iloc[0]
+    problem = {name: first.get(name) for name in _PROBLEM}
+    shown = [f"{name} = {kwargs[name]}" for name in varied if name in kwargs and name not in ("n_agents", "delta")]
+    shown += [f"N = {problem['n_agents']}", f"δ = {problem['delta']:g}"]
+    summary: list[dict[Any, Any]] = board.summary.to_dict("records")
+    for line in summary:
+        own = trials[trials["policy"] == line["policy"]]
+        line["verdict_text"] = _in_words(line, float(own["delta"].iloc[0]))
+    return {
+        "name": " · ".join([env, *shown, f"seed {seed}"]),
+        "summary": summary,
+        "notes": board.notes,
+        "trials": [{key: row.get(key) for key in _TRIAL} for row in trials.to_dict("records")],
+        "settings": {
+            "environment": env,
+            "arguments": kwargs,
+            "root seed": seed,
+            "told to the learner": problem,
+            "policies": {row["policy"]: row.get("settings") for row in trials.to_dict("records")},
+            "package version": str(first.get("version", "")),
+        },
+        **problem,
+    }
+
+
+def _in_words(line: dict[Any, Any], delta: float) -> str:
+    finished = int(line["trials"]) - int(line["unfinished"])
+    word, _, text = verdict(int(line["errors"]), finished, delta).text.partition(": ")
+    if line["verdict"] != word:
+        text += " among the finished ones"
+    if line["unfinished"]:
+        text += f". {line['unfinished']} trials are unfinished ({' or '.join(UNFINISHED)}) and say nothing about errors"
+    return text + "."
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN, no infinity and no NumPy: missing and infinite numbers become null, the rest plain Python."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or value is pd.NA:
+        return None
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

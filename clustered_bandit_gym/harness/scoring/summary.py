@@ -1,0 +1,165 @@
+"""From rows to scores: pure functions on a data frame with a row a trial."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from clustered_bandit_gym.harness.scoring.verdict import verdict
+
+#: Level of all intervals.
+CONFIDENCE = 0.95
+#: Intervals of means and of log-ratios rest on trials, not on this; below it they are not worth printing.
+MIN_FOR_INTERVAL = 2
+
+UNFINISHED = ("budget", "error")
+_WHOLE = ("wrong_agents", "clustering_errors", "arm_errors")
+
+
+def frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """The rows as a data frame. Unfinished trials have no `correct`: it is missing, neither true nor false."""
+    table = pd.DataFrame(rows)
+    if "correct" in table:
+        table["correct"] = table["correct"].astype("boolean")
+    for column in _WHOLE:
+        if column in table:
+            table[column] = table[column].astype("Int64")
+    if "bound" in table:
+        table["bound"] = table["bound"].astype(float)
+    return table
+
+
+def cell_labels(trials: pd.DataFrame) -> tuple[pd.Series, list[str]]:
+    """Which environment each row was played on, and the names of the settings in which the environments differ.
+
+    Returns:
+        A series of JSON texts, one per row, and the names, "env" among them if ids differ.
+    """
+    kwargs = trials["env_kwargs"].map(lambda value: json.loads(value) if isinstance(value, str) else value)
+    cells = pd.Series(
+        [json.dumps([env, own], sort_keys=True) for env, own in zip(trials["env"], kwargs, strict=True)],
+        index=trials.index,
+    )
+    distinct = [json.loads(text) for text in dict.fromkeys(cells)]
+    names = list(dict.fromkeys(key for _, own in distinct for key in own))
+    varied = [name for name in names if len({json.dumps(own.get(name), sort_keys=True) for _, own in distinct}) > 1]
+    return cells, (["env"] if len({env for env, _ in distinct}) > 1 else []) + varied
+
+
+def summarise(trials: pd.DataFrame, baseline: str = "naive") -> pd.DataFrame:
+    """One row per environment and policy, in the order of the trials; the columns are explained in `Board`."""
+    if trials.empty:
+        return pd.DataFrame()
+    cells, varied = cell_labels(trials)
+    result = []
+    for cell, here in trials.groupby(cells, sort=False):
+        env, kwargs = json.loads(str(cell))
+        place = {"env": env} | {name: kwargs.get(name) for name in varied if name != "env"}
+        groups = dict(list(here.groupby("policy", sort=False)))
+        for policy, own in groups.items():
+            result.append(place | {"policy": policy} | _score(own, groups.get(baseline)))
+    return pd.DataFrame(result)
+
+
+def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
+    errors = int((own["outcome"] == "wrong").sum())
+    unfinished = int(own["outcome"].isin(UNFINISHED).sum())
+    trials, delta = len(own), float(own["delta"].iloc[0])
+    judged = verdict(errors, trials, delta)
+    if unfinished and judged.word != "FAIL":
+        # A PASS must not rest on trials without an answer: P(wrong | finished) bounds P(finished and wrong) from above.
+        judged = verdict(errors, trials - unfinished, delta)
+        low = verdict(errors, trials, delta).low
+        word: str = "INCONCLUSIVE" if judged.word == "FAIL" else judged.word
+    else:
+        low, word = judged.low, judged.word
+    pulls = own["pulls"].to_numpy(dtype=float)
+    mean, pulls_low, pulls_high = mean_interval(pulls)
+    ratio = paired_ratio(own, reference)
+    return {
+        "trials": trials,
+        "errors": errors,
+        "unfinished": unfinished,
+        "crashed": int((own["outcome"] == "error").sum()),
+        "error_low": low,
+        "error_high": judged.high,
+        "verdict": word,
+        "more_for_pass": judged.more,
+        "pulls_mean": mean,
+        "pulls_low": pulls_low,
+        "pulls_high": pulls_high,
+        "pulls_median": float(np.median(pulls)),
+        "largest_share": float(pulls.max() / pulls.sum()) if pulls.sum() > 0 else float("nan"),
+        "vs_naive": ratio[0],
+        "vs_naive_low": ratio[1],
+        "vs_naive_high": ratio[2],
+        "vs_naive_mark": ratio[3],
+        "vs_bound": _ratio_to_bound(own),
+        "bound_median": float(own["bound"].median()) if own["bound"].notna().any() else float("nan"),
+        "cost_mean": float(own["cost"].mean()),
+        **{
+            name: float(own[name].mean())
+            for name in ("bits_up", "bits_down", "reals_up", "reals_down", "rounds", "seconds")
+        },
+        "pulls_max_agent": float(own["pulls_max_agent"].mean()),
+        "wrong_agents": int(own["wrong_agents"].sum()),
+        "clustering_errors": _total(own["clustering_errors"]),
+        "arm_errors": _total(own["arm_errors"]),
+        "suspicious_communication": int(own["suspicious_communication"].sum()),
+        "delta": delta,
+    }
+
+
+def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Mean of non-negative values (n,) and its Student t interval, cut at zero; NaN ends for a single value."""
+    mean = float(values.mean())
+    if values.size < MIN_FOR_INTERVAL:
+        return mean, float("nan"), float("nan")
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size))
+    return mean, max(0.0, mean - half), mean + half
+
+
+def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> tuple[float, float, float, str]:
+    """Geometric mean over trials of own pulls / reference pulls, with a t interval of the logs.
+
+    Returns:
+        Ratio, its ends, and a mark: "≥" if own trials are unfinished (their pulls are a lower bound), "≤" if trials of
+        the reference are, "" if neither. If both are, there is no telling: NaN. Pairs in which a side made no pull at
+        all have no ratio.
+    """
+    nothing = (float("nan"), float("nan"), float("nan"), "")
+    if reference is None:
+        return nothing
+    keys = ["seed", "trial"]
+    pairs = own[[*keys, "pulls", "outcome"]].merge(
+        reference[[*keys, "pulls", "outcome"]], on=keys, suffixes=("", "_ref")
+    )
+    pairs = pairs[(pairs["pulls"] > 0) & (pairs["pulls_ref"] > 0)]
+    if pairs.empty:
+        return nothing
+    cut, cut_ref = (bool(pairs[column].isin(UNFINISHED).any()) for column in ("outcome", "outcome_ref"))
+    if cut and cut_ref:
+        return nothing
+    mark = "≥" if cut else "≤" if cut_ref else ""
+    logs = np.log(pairs["pulls"].to_numpy(dtype=float)) - np.log(pairs["pulls_ref"].to_numpy(dtype=float))
+    centre = float(logs.mean())
+    if logs.size < MIN_FOR_INTERVAL:
+        return float(np.exp(centre)), float("nan"), float("nan"), mark
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, logs.size - 1) * logs.std(ddof=1) / np.sqrt(logs.size))
+    return float(np.exp(centre)), float(np.exp(centre - half)), float(np.exp(centre + half)), mark
+
+
+def _ratio_to_bound(own: pd.DataFrame) -> float:
+    """Geometric mean over trials of pulls / lower bound of that trial's instance."""
+    known = own[(own["bound"] > 0) & (own["pulls"] > 0)]
+    if known.empty:
+        return float("nan")
+    return float(np.exp(np.mean(np.log(known["pulls"].to_numpy(dtype=float) / known["bound"].to_numpy(dtype=float)))))
+
+
+def _total(column: pd.Series) -> int | None:
+    return int(column.sum()) if column.notna().any() else None

@@ -1,0 +1,1 @@
+"""Best-arm searches that a scheme can run at one agent."""

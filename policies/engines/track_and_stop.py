@@ -1,0 +1,119 @@
+"""Track-and-stop: pull in the proportions that are optimal for the estimated means; stop on a likelihood ratio."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym.game.federation import Block
+from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence, radius, tuned_rho
+from clustered_bandit_gym.policies.sequential.running_means import Tally
+
+#: An agent's total number of pulls grows by this factor at a time.
+GROWTH = 1.15
+#: The tests are tuned for gaps of this many σ when no precision is asked for; they are valid whatever the gaps are.
+TUNED_GAP = 0.1
+
+
+def optimal_shares(gaps: Floats) -> Floats:
+    """Proportions of pulls that identify the best arm fastest, for unit Gaussian arms (Garivier and Kaufmann 2016).
+
+    With x_a the share of arm a relative to the best arm's, all rivals are equally hard to rule out when
+    Δ_a² x_a/(1 + x_a) is the same for all, and the total is smallest where Σ_a x_a² = 1.
+
+    Args:
+        gaps: (n, k) distance to the best mean; 0 at the best arm, the first such counts; inf for an arm not played.
+
+    Returns:
+        (n, k) shares, rows sum to one.
+    """
+    rows = np.arange(gaps.shape[0])
+    leader = gaps.argmin(axis=1)
+    squares = np.maximum(gaps, 1e-12) ** 2
+    squares[rows, leader] = np.inf
+    ratio = squares / squares.min(axis=1, keepdims=True)  # ≥ 1, and 1 at the closest rival
+
+    def relative(u: Floats) -> Floats:
+        return u[:, None] / (ratio - u[:, None])
+
+    low, high = np.zeros(rows.size), np.ones(rows.size)
+    for _ in range(50):
+        middle = (low + high) / 2
+        over = (relative(middle) ** 2).sum(axis=1) > 1
+        low, high = np.where(over, low, middle), np.where(over, middle, high)
+    shares = relative(low)
+    shares[rows, leader] = 1.0
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def track_and_stop(
+    block: Block, arms: Ints, gamma: Any, precision: float | None = None, within: np.ndarray | None = None
+) -> tuple[np.ndarray, Floats]:
+    """Track the optimal proportions, stop when the leader's generalised likelihood ratio against every rival is large.
+
+    A wrong leader a is returned only if the evidence that a beats the best arm ever passes ln((|A| − 1)/γ): |A| − 1
+    pairs at level γ/(|A| − 1) (`pair_evidence`: sub-Gaussian rewards, proved; the popular ln((1 + ln t)/γ) is not).
+    With `precision`, half of γ goes to these tests and half to intervals for all means; the arms not beaten are
+    returned once their intervals together are narrower than `precision`.
+
+    See `Engine` for arguments and result.
+    """
+    tally = Tally(block, arms, within)
+    played = tally.within
+    sizes = played.sum(axis=1)
+    budget = np.asarray(gamma) / (1 if precision is None else 2)
+    alpha = np.minimum(budget / np.maximum(1, sizes - 1), 0.5)
+    alpha_each = np.minimum(budget / np.maximum(1, sizes), 0.5)
+    width = TUNED_GAP if precision is None else precision / block.problem.sigma
+    rho = tuned_rho(8 * np.log(1 / alpha) / width**2, alpha)
+    active = played.copy()
+    running = np.flatnonzero((sizes > 1) & (precision is None or np.isfinite(width)))
+    if running.size:
+        rows, columns = np.nonzero(played[running])
+        tally.pull(running[rows], columns, int(max(1, np.ceil(np.log(1 / alpha.max()) / 2))))
+    while running.size:
+        here = np.arange(running.size)
+        playing, counts = played[running], np.maximum(tally.counts[running], 1)
+        means = np.where(playing, tally.means[running], -np.inf)
+        leader = means.argmax(axis=1)
+        top, top_count = means[here, leader][:, None], counts[here, leader][:, None]
+        evidence = pair_evidence(top, np.where(playing, means, 0), top_count, counts, rho[running][:, None])
+        left = playing & (evidence <= np.log(1 / alpha[running])[:, None])
+        left[here, leader] = True
+        active[running] = left
+        done = left.sum(axis=1) == 1
+        if precision is not None:
+            reach = radius(counts, alpha_each[running][:, None], rho[running][:, None])
+            highest = np.where(left, means + reach, -np.inf).max(axis=1)
+            done |= highest - np.where(left, means - reach, np.inf).min(axis=1) < width
+        on = ~done
+        running = running[on]
+        if running.size:
+            gaps = np.where(playing, top - means, np.inf)[on]
+            if precision is not None:
+                # Gaps below the precision need not be resolved; the leader's own zero marks it.
+                gaps = np.where(gaps > 0, np.maximum(gaps, width), gaps)
+            rows, columns, times = _batch(tally.counts[running], gaps, sizes[running])
+            tally.pull(running[rows], columns, times)
+    return active, tally.estimates
+
+
+def _batch(counts: Floats, gaps: Floats, sizes: Ints) -> tuple[Ints, Ints, Ints]:
+    """The next pulls: towards the optimal shares of a total `GROWTH` times as large, and no arm below √total − |A|/2.
+
+    Returns:
+        rows, columns, times: the cells to pull and how often.
+    """
+    playing = np.isfinite(gaps)
+    total = np.ceil(counts.sum(axis=1) * GROWTH)
+    target = optimal_shares(gaps) * total[:, None]
+    forced = np.sqrt(total) - sizes / 2
+    short = np.where(playing, np.maximum(target, forced[:, None]) - counts, 0)
+    # The arms behind their share get the whole batch, in proportion to what they lack.
+    short = np.maximum(short, 0)
+    scale = np.minimum(1, (total - counts.sum(axis=1)) / np.maximum(short.sum(axis=1), 1))
+    times = np.ceil(short * scale[:, None]).astype(np.int64)
+    rows, columns = np.nonzero(times)
+    return rows, columns, times[rows, columns]

@@ -1,0 +1,146 @@
+"""BAI-Cl: identify the best arms at a few agents, then cluster the others among them (the paper's Algorithm 3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from clustered_bandit_gym.game.federation import Block, Federation
+from clustered_bandit_gym.game.instance import Problem
+from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Payload
+from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym.policies.engines.registry import get_engine
+from clustered_bandit_gym.policies.paper.requirements import CONFIDENCES, check_choice, require
+from clustered_bandit_gym.policy import Policy
+
+
+class BAICl(Policy):
+    """Best arms first: sample agents until M different best arms are known, then choose among those M at all others.
+
+    Phase 1 ("identify"): agents are drawn uniformly without replacement. A drawn agent is sent the set S of best arms
+    so far and runs SE([K], γ, R), R = ⌈log2(1/η) + 1⌉. If what is left meets S, it sends that arm (the one of best
+    estimate if there are several); else it goes on, SE(S_i, γ, ∞), and sends a new arm. Until |S| = M.
+    Phase 2 ("assign"): every other agent is sent S, runs SE(S, δ/(3N), ∞) and sends its arm.
+
+    Needs M and η. As printed γ = δ·ln(M/(M−1))/ln(3M/δ).
+
+    Args:
+        confidence: "paper" (budgets as printed) or "certified".
+        engine: what takes the place of SE, by its name in `engines.ENGINES`.
+
+    Corners: M = 1 makes the printed γ infinite; one agent is drawn and γ = δ/3. Fewer clusters with agents than M: the
+    draw runs out, everybody has been asked in phase 1, phase 2 is empty. A finite η ≥ 2 would make R ≤ 0; at least one
+    round is played. η = ∞ (a single cluster) does make R = 0.
+
+    Error, `confidence="certified"`: the t-th agent drawn uses γ_t = δ/(3t(t+1)) for both of its calls, so that neither
+    the number of draws nor the cluster sizes matter:
+        1. phase 1: Σ_t 2·δ/(3t(t+1)) ≤ 2δ/3. Otherwise every drawn agent keeps its best arm and drops all arms η ≥ 2ε_R
+           worse, among them the other clusters' best arms: S ∩ S_i is its own best arm or empty, S has no wrong one.
+        2. phase 2, given that: fewer than N calls with δ/(3N): δ/3.
+        Sum: δ.
+    The printed γ does not add up: the proof needs a third of it, counts one of the two calls, and takes the number of
+    draws from clusters of equal probability.
+
+    Communication: down S to each agent once, ⌈log2 Σ_{i≤M} C(K, i)⌉ bits; up ⌈log2 K⌉ bits from each agent of phase 1,
+    ⌈log2 |S|⌉ of phase 2.
+    """
+
+    name = "bai-cl"
+    guarantee = "delta-PC under Assumption 1 if certified; as printed the proof has a gap"
+    _needs: tuple[str, ...] = ("n_clusters", "eta")
+
+    def __init__(self, confidence: str = "paper", engine: str = "elimination") -> None:
+        self.confidence = check_choice("confidence", confidence, CONFIDENCES)
+        get_engine(engine)
+        self.engine = engine
+
+    def solve(self, federation: Federation) -> np.ndarray:
+        p = federation.problem
+        require(self.name, p, *self._needs)
+        with federation.phase("identify"):
+            best, rest, known, means = self._find_best_arms(federation)
+        with federation.phase("assign"):
+            if rest.size:
+                best[rest] = self._assign(federation, rest, known, means)
+        federation.report_clusters(best)
+        return best
+
+    def _find_best_arms(self, federation: Federation) -> tuple[Ints, Ints, Ints, Floats]:
+        """Phase 1.
+
+        Returns:
+            best: (N,) the arms of the agents drawn, −1 elsewhere.
+            rest: the agents not drawn.
+            known: the set S, increasing.
+            means: for each arm of S, what its first agent reported of it (`_describe`); NaN if nothing.
+        """
+        p = federation.problem
+        n_clusters, eta = require(self.name, p, "n_clusters", "eta")
+        all_arms = np.arange(p.n_arms)
+        engine = get_engine(self.engine)
+        best = np.full(p.n_agents, -1)
+        means = np.full(p.n_arms, np.nan)
+        known = np.zeros(p.n_arms, dtype=np.bool_)
+        order = federation.rng.permutation(p.n_agents)
+        n_known = drawn = 0
+        gamma = 0.0
+
+        def find(block: Block, known_there: np.ndarray) -> Sequence[Payload]:
+            active, estimates = engine(block, all_arms, gamma, precision=eta)
+            shared = np.flatnonzero(active[0] & known_there[0])
+            if shared.size:
+                return (ArmIndex([shared[estimates[0, shared].argmax()]], among=p.n_arms),)
+            own = np.flatnonzero(active[0])
+            last, _ = engine(block, own, gamma)
+            arm = own[last[0].argmax()]
+            return (ArmIndex([arm], among=p.n_arms), *self._describe(block, arm))
+
+        while n_known < n_clusters and drawn < p.n_agents:
+            agent = order[drawn]
+            drawn += 1
+            gamma = self._draw_budget(p, drawn)
+            # The set is copied: what has been sent must not change in the agent's hands.
+            arm, *report = federation.local([agent], find, down=ArmSet(known.copy(), at_most=n_clusters))
+            best[agent] = arm[0]
+            if not known[arm[0]]:
+                known[arm[0]] = True
+                n_known += 1
+                if report:
+                    means[arm[0]] = report[0][0]
+        arms = np.flatnonzero(known)
+        return best, np.flatnonzero(best < 0), arms, means[arms]
+
+    def _describe(self, block: Block, arm: int) -> tuple[Payload, ...]:
+        """What an agent adds to the report of a new best arm: here nothing."""
+        return ()
+
+    def _draw_budget(self, p: Problem, t: int) -> float:
+        """γ of the t-th agent drawn, t = 1, 2, ..."""
+        if self.confidence == "certified":
+            return p.delta / (3 * t * (t + 1))
+        assert p.n_clusters is not None
+        if p.n_clusters == 1:
+            return p.delta / 3
+        # ln(M/(M−1)) = −ln(1 − 1/M), without loss of digits for large M.
+        return p.delta * -math.log1p(-1 / p.n_clusters) / math.log(3 * p.n_clusters / p.delta)
+
+    def _assign(self, federation: Federation, rest: Ints, known: Ints, means: Floats) -> Ints:
+        """Phase 2: the arms of `rest`, each one of `known`, the set S (`means`: what is known of its arms)."""
+        p = federation.problem
+        engine = get_engine(self.engine)
+
+        def choose(block: Block, _: np.ndarray) -> ArmIndex:
+            active, _ = engine(block, known, gamma=p.delta / (3 * p.n_agents))
+            return ArmIndex(known[active.argmax(axis=1)], among=known)
+
+        known_set = ArmSet(members(known, p.n_arms), at_most=p.n_clusters)
+        return federation.local(rest, choose, down=known_set, n_arms=known.size)
+
+
+def members(arms: Ints, n_arms: int) -> np.ndarray:
+    """The set as (K,) booleans."""
+    table = np.zeros(n_arms, dtype=np.bool_)
+    table[arms] = True
+    return table

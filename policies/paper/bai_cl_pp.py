@@ -1,0 +1,135 @@
+"""BAI-Cl++: BAI-Cl with a cheaper second phase that checks a guess instead of proving it (the paper's Algorithm 4)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from clustered_bandit_gym.game.checks import MAX_TIMES
+from clustered_bandit_gym.game.federation import Block, BudgetExceeded, Federation
+from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Payload, Reals
+from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym.policies.paper.bai_cl import BAICl, members
+from clustered_bandit_gym.policies.paper.elimination import eliminate, separating_rounds
+from clustered_bandit_gym.policies.paper.requirements import check_choice, require
+
+#: Tries of SE-hat before it gives up: 10^-k leaves the range of float64 soon after.
+MAX_TRIES = 300
+
+
+class BAIClPlusPlus(BAICl):
+    """BAI-Cl whose second phase guesses cheaply and checks the guess against the centre's mean of that arm.
+
+    Phase 1 ("identify") is that of `BAICl`; besides, an agent with a *new* best arm pulls it ⌈32σ² ln(12M/δ)/η1²⌉ fresh
+    times and sends the average. Phase 2 ("assign") is SE-hat with γ = δ/(6N) at every other agent: in the k-th try
+    SE(S, 10^-k, R) proposes the arm of best estimate among those left, the agent pulls it ⌈32σ² ln(4k²/γ)/η1²⌉ fresh
+    times, and it is accepted if that average is within η1/2 of the stored one.
+
+    Needs M, η and η1.
+
+    Args:
+        confidence: "paper" or "certified".
+        verify: who compares. "centre": each try sends the arm and its average up and one bit (accepted or not) down.
+            "agent": the stored means go down with S, |S| reals an agent, and only the accepted arm comes up.
+
+    Corners: those of `BAICl`. η1 = ∞ (a single cluster): one pull each, and any average passes. An agent whose
+    candidates are all rejected, `MAX_TRIES` times (its best arm is missing from S, or a stored mean is wrong: a failure
+    that the error probability covers), ends the play with `BudgetExceeded`, as an unfinished one.
+
+    Error, `confidence="certified"`:
+        1. eliminations of phase 1: 2δ/3, as in `BAICl`.
+        2. stored means: at most M of them, off by η1/4 or more with probability 2·exp(−ln(12M/δ)) = δ/(6M) each: δ/6.
+        3. phase 2, given that: a wrong arm of S is another cluster's best; its stored mean is more than 3η1/4 from the
+           agent's own, so accepting it takes an average off by η1/4: 2·exp(−ln(4k²/γ)) = γ/(2k²) in the k-th try, less
+           than γ in all tries, N·δ/(6N) = δ/6 at all agents. How good SE's proposals are, with 10^-k, does not matter.
+        Sum: δ.
+    As printed, term 1 is that of `BAICl` as printed.
+
+    Communication: as `BAICl`, and up one real for each arm of S, and for verify="centre" one real in each try at each
+    agent of phase 2 and one bit down; the paper's remark leaves these out.
+    """
+
+    name = "bai-cl++"
+    guarantee = "delta-PC under Assumptions 1 and 2 if certified; as printed the proof has a gap"
+    _needs = ("n_clusters", "eta", "eta1")
+
+    def __init__(self, confidence: str = "paper", verify: str = "centre") -> None:
+        super().__init__(confidence)
+        self.verify = check_choice("verify", verify, ("centre", "agent"))
+
+    def _describe(self, block: Block, arm: int) -> tuple[Payload, ...]:
+        p = block.problem
+        n_clusters, eta1 = require(self.name, p, "n_clusters", "eta1")
+        times = check_size(math.log(12 * n_clusters / p.delta), eta1, p.sigma)
+        return (Reals(block.pull(np.array([0]), np.array([arm]), times)),)
+
+    def _assign(self, federation: Federation, rest: Ints, known: Ints, means: Floats) -> Ints:
+        p = federation.problem
+        (eta1,) = require(self.name, p, "eta1")
+        known_set = ArmSet(members(known, p.n_arms), at_most=p.n_clusters)
+
+        def all_tries(block: Block, _: np.ndarray, stored: Floats) -> ArmIndex:
+            best = np.empty(len(block), dtype=np.int64)
+            waiting = np.arange(len(block))
+            for k in range(1, MAX_TRIES + 1):
+                place, averages = _guess(block.part(waiting), known, k)
+                passed = np.abs(averages - stored[waiting, place]) < eta1 / 2
+                best[waiting[passed]] = known[place[passed]]
+                waiting = waiting[~passed]
+                if not waiting.size:
+                    return ArmIndex(best, among=known)
+            raise _given_up(waiting.size)
+
+        if self.verify == "agent":
+            both = (known_set, Reals(means, shared=True))
+            return federation.local(rest, all_tries, down=both, n_arms=known.size)
+
+        stored_mean = np.full(p.n_arms, np.nan)
+        stored_mean[known] = means
+        best = np.empty(rest.size, dtype=np.int64)
+        waiting = np.arange(rest.size)
+        for k in range(1, MAX_TRIES + 1):
+
+            def one_try(block: Block, *_: np.ndarray, k: int = k) -> tuple[ArmIndex, Reals]:
+                place, averages = _guess(block, known, k)
+                return ArmIndex(known[place], among=known), Reals(averages)
+
+            first = (known_set,) if k == 1 else ()
+            arms, averages = federation.local(rest[waiting], one_try, down=first, n_arms=known.size)
+            passed = np.abs(averages - stored_mean[arms]) < eta1 / 2
+            # One bit to each: done, or try again.
+            federation.local(rest[waiting], lambda block, verdict: None, down=Flag(passed), n_arms=1)
+            best[waiting[passed]] = arms[passed]
+            waiting = waiting[~passed]
+            if not waiting.size:
+                return best
+        raise _given_up(waiting.size)
+
+
+def _guess(block: Block, known: Ints, k: int) -> tuple[Ints, Floats]:
+    """The k-th try of SE-hat (Algorithm 4, lines 3 and 4): each agent's candidate, as a place in S, and its average."""
+    p = block.problem
+    eta, eta1 = require(BAIClPlusPlus.name, p, "eta", "eta1")
+    active, estimates = eliminate(block, known, 10.0**-k, separating_rounds(eta))
+    place = active.argmax(axis=1)
+    if np.count_nonzero(active) > len(block):
+        place = np.where(active, estimates, -np.inf).argmax(axis=1)
+    gamma = p.delta / (6 * p.n_agents)
+    times = check_size(math.log(4 * k * k / gamma), eta1, p.sigma)
+    return place, block.pull(np.arange(len(block)), known[place], times)
+
+
+def check_size(log_term: float, eta1: float, sigma: float) -> int:
+    """⌈32σ²·log_term/η1²⌉, at least 1: an average this long is within η1/4 of its mean but for 2·exp(−log_term)."""
+    size = max(1.0, np.ceil(32 * sigma**2 * log_term / eta1**2))
+    if size > MAX_TIMES:
+        raise BudgetExceeded(f"checking an arm with eta1 = {eta1:.3g} takes {size:.3g} pulls, more than can be counted")
+    return int(size)
+
+
+def _given_up(agents: int) -> BudgetExceeded:
+    return BudgetExceeded(
+        f"{agents} agents had all of {MAX_TRIES} candidates rejected: their best arm is not among those found, or a "
+        "stored mean is wrong"
+    )

@@ -1,0 +1,45 @@
+"""The naive scheme: every agent on its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustered_bandit_gym.game.federation import Block, Federation
+from clustered_bandit_gym.game.ledger import ArmIndex
+from clustered_bandit_gym.policies.engines.registry import get_engine
+from clustered_bandit_gym.policies.paper.requirements import CONFIDENCES, check_choice
+from clustered_bandit_gym.policy import Policy
+
+
+class NaiveSE(Policy):
+    """Each agent runs SE([K], δ/N, ∞) and sends the arm that is left. Needs neither M nor η.
+
+    Error: N agents, each wrong with probability at most γ = δ/N; N·δ/N = δ. The printed budget adds up, so both
+    values of `confidence` mean the same.
+
+    Communication: N⌈log2 K⌉ bits up.
+
+    Args:
+        confidence: "paper" or "certified"; the same here.
+        engine: what takes the place of SE, by its name in `engines.ENGINES`.
+    """
+
+    name = "naive"
+    guarantee = "delta-PC"
+
+    def __init__(self, confidence: str = "paper", engine: str = "elimination") -> None:
+        self.confidence = check_choice("confidence", confidence, CONFIDENCES)
+        get_engine(engine)
+        self.engine = engine
+
+    def solve(self, federation: Federation) -> np.ndarray:
+        p = federation.problem
+        all_arms = np.arange(p.n_arms)
+        engine = get_engine(self.engine)
+
+        def find_best(block: Block) -> ArmIndex:
+            active, _ = engine(block, all_arms, gamma=p.delta / p.n_agents)
+            return ArmIndex(active.argmax(axis=1), among=p.n_arms)
+
+        with federation.phase("identify"):
+            return federation.local(federation.agents, find_best)

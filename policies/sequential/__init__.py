@@ -1,0 +1,1 @@
+"""Sequential tests that several policies share."""

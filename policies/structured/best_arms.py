@@ -1,0 +1,221 @@
+"""Best arms of the representatives, resolved together: Assumption 1 as a constraint between them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym.policies.sequential.scales import Scales
+from clustered_bandit_gym.policies.structured.budget import nats
+from clustered_bandit_gym.policies.structured.representatives import Representatives
+
+#: A batch adds at most this share to the pulls of an arm, and at least the second: few steps, little overshoot.
+GROWTH, LEAST = 0.5, 0.08
+#: Of the pulls that a task is expected to need still, a batch makes this part.
+PART = 0.6
+#: Evidence that mixing costs, roughly: for estimates of pulls only.
+SLACK = 4.5
+#: A task waits while another needs fewer than its pulls divided by this.
+URGENT = 10.0
+#: First pulls of every arm.
+START = 8
+#: A margin that is none.
+TINY = 1e-9
+
+
+class BestArms:
+    """Shrinks the live sets of representatives until each has one arm.
+
+    An arm k leaves the live set of x when
+    (a) it is shown to be worse than another arm at x, or
+    (b) it is shown to be less than η worse than every live arm at some y that is distinct from x: by Assumption 1 the
+        best arm of x is at least η worse than the best arm of y, at y.
+    Both are tests of two arms at one agent. What is pulled is whichever of the two is expected to be cheaper.
+    """
+
+    def __init__(self, reps: Representatives, eta: float | None) -> None:
+        self.reps, self.eta = reps, eta
+        budgets = reps.budgets
+        scale = eta if eta is not None else 0.5
+        alpha = budgets.beaten()
+        self.scales = Scales.around(2 * nats(alpha) / scale**2, alpha)
+
+    def _set_levels(self) -> None:
+        budgets, numbers = self.reps.budgets, self.reps.number.tolist()
+        self.level_beaten: Floats = np.array([nats(budgets.beaten(number)) for number in numbers])
+        self.level_close: Floats = np.array([nats(budgets.close(number)) for number in numbers])
+
+    def eliminate(self) -> None:
+        """Apply (a) and (b) to what was drawn so far."""
+        reps = self.reps
+        rows = np.arange(len(reps))
+        leader = reps.leader
+        top = reps.mean[rows, leader][:, None]
+        n_top = reps.n[rows, leader][:, None]
+        evidence = self.scales.pair_evidence(top - reps.mean, n_top, np.maximum(reps.n, 1e-9))
+        beaten = (evidence >= self.level_beaten[:, None]) & (reps.mean < top)
+        reps.live &= ~beaten
+        if self.eta is not None and len(reps) > 1:
+            close = self.close(leader)
+            # Arm k leaves x if k is close at some y that is distinct from x.
+            hit = (reps.distinct.astype(np.int64) @ close.astype(np.int64)) > 0
+            shrunk = reps.live & ~hit
+            # An empty live set is possible only where an error was made; keep the leader, so that the play ends.
+            reps.live = np.where(shrunk.any(axis=1, keepdims=True), shrunk, reps.live)
+
+    def close(self, leader: Ints) -> np.ndarray:
+        """(R, K) arms shown to be less than η worse than every live arm of the representative."""
+        assert self.eta is not None
+        reps = self.reps
+        rows = np.arange(len(reps))
+        top, n_top = reps.mean[rows, leader][:, None], reps.n[rows, leader][:, None]
+        first = self.scales.pair_evidence(top - reps.mean - self.eta, n_top, np.maximum(reps.n, 1e-9))
+        hopeful = (first >= self.level_close[:, None]) & (top - reps.mean < self.eta)
+        hopeful[rows, leader] = True
+        y, k = np.nonzero(hopeful)
+        blocked = self.blockers(y, k)
+        close = np.zeros_like(reps.live)
+        close[y, k] = ~blocked.any(axis=1)
+        return close
+
+    def blockers(self, y: Ints, k: Ints) -> np.ndarray:
+        """(n, K) live arms of representative y that may still be η better than arm k there."""
+        assert self.eta is not None
+        reps = self.reps
+        level = self.level_close[y][:, None]
+        difference = reps.mean[y] - reps.mean[y, k][:, None] - self.eta
+        evidence = self.scales.pair_evidence(difference, np.maximum(reps.n[y], 1e-9), reps.n[y, k][:, None])
+        open_ = reps.live[y] & ~((evidence >= level) & (difference < 0))
+        open_[np.arange(y.size), k] = False
+        return open_
+
+    def plan(self) -> Floats:
+        """(R, K) pulls to make next; zero where nothing is needed.
+
+        Every arm of a live set with several arms is a task: show it worse than the leader at x, or close at some y,
+        whichever is expected to take fewer pulls. Tasks that need few pulls go first: they may make the others moot.
+        So does showing that two representatives are distinct.
+        """
+        reps = self.reps
+        r, arms = reps.n.shape
+        rows = np.arange(r)
+        leader = reps.leader
+        n = np.maximum(reps.n, 1)
+        noise = 1 / np.sqrt(n)
+        gap = reps.mean[rows, leader][:, None] - reps.mean
+        task = reps.live & (reps.live.sum(axis=1) > 1)[:, None]
+        rival = task.copy()
+        rival[rows, leader] = False
+        beaten = 2 * (self.level_beaten + SLACK)[:, None] / np.maximum(np.abs(gap), noise) ** 2
+        share = np.sqrt(np.maximum(rival.sum(axis=1, keepdims=True), 1))
+        need = np.where(rival, np.maximum(beaten, n), np.inf)
+        via = np.full((r, arms), -1)
+        if self.eta is not None and reps.distinct.any():
+            cost = np.where(rival, _still(beaten, n, n[rows, leader][:, None], share), np.inf)
+            margin = np.maximum(self.eta - gap + noise, TINY)
+            close = 2 * (self.level_close + SLACK)[:, None] / margin**2
+            # What closeness at y costs is shared by all x that are distinct from y and still have the arm.
+            helped = np.maximum(reps.distinct.astype(float) @ task, 1)
+            cost_close, via_close = self._cheapest(_still(close, n, n[rows, leader][:, None], share) / helped)
+            close = np.maximum(close, n)
+            elsewhere = cost_close < cost
+            via = np.where(elsewhere, via_close, -1)
+            need = np.where(elsewhere, np.take_along_axis(close / helped, via_close, axis=0), need)
+        need = np.where(task, need, np.inf)
+        times = np.zeros((r, arms))
+        least = min(need.min(initial=np.inf), self._plan_distinct(need, times))
+        now = task & (need <= URGENT * least)
+        x, k = np.nonzero(now & (via >= 0))
+        if x.size:
+            pairs = np.unique(via[x, k] * arms + k)
+            self._plan_close(pairs // arms, pairs % arms, close, times)
+        self._plan_beaten(now & (via < 0) & rival, np.maximum(beaten, n), leader, times)
+        # No plan is ever empty while something is open, whatever the estimates are.
+        return times if times.any() else np.where(task, GROWTH * n + START, 0)
+
+    def _cheapest(self, cost: Floats) -> tuple[Floats, Ints]:
+        """For every (x, k) the least cost (R, K) over the y that are distinct from x, and that y."""
+        reps = self.reps
+        r = len(reps)
+        if reps.distinct.sum() == r * (r - 1):
+            # All are distinct: the least of all, or for the row that has it the second least.
+            order = np.argpartition(cost, 1, axis=0)[:2]
+            first, second = np.take_along_axis(cost, order, axis=0)
+            swap = first > second
+            best, other = np.where(swap, order[1], order[0]), np.where(swap, order[0], order[1])
+            via = np.where(best[None, :] == np.arange(r)[:, None], other[None, :], best[None, :])
+            return np.take_along_axis(cost, via, axis=0), via
+        table = np.where(reps.distinct[:, :, None], cost[None, :, :], np.inf)
+        via = table.argmin(axis=1)
+        return np.take_along_axis(table, via[:, None, :], axis=1)[:, 0, :], via
+
+    def _plan_beaten(self, chosen: np.ndarray, need: Floats, leader: Ints, times: Floats) -> None:
+        """Pull the chosen arms, and the leader so often that the sum of pulls is least: √Σn² against rivals with n."""
+        reps = self.reps
+        rows = np.arange(len(reps))
+        step = np.clip(PART * (np.where(chosen, need, 0) - reps.n), LEAST * reps.n, GROWTH * reps.n + START)
+        times[:] = np.maximum(times, np.where(chosen, step, 0))
+        goal = np.sqrt((np.where(chosen, reps.n + step, 0) ** 2).sum(axis=1))
+        lack = np.where(chosen.any(axis=1), goal - reps.n[rows, leader], 0)
+        times[rows, leader] = np.maximum(times[rows, leader], np.maximum(lack, 0))
+
+    def _plan_distinct(self, need: Floats, times: Floats) -> float:
+        """Pull what tells two representatives apart, where that is far cheaper than all that is open at one of them.
+
+        Only then can closeness at the other help. Returns the fewest pulls of an arm that such a pair needs, or inf.
+        """
+        reps = self.reps
+        easiest = need.min(axis=1)
+        easiest[np.isinf(easiest)] = 0
+        a, b = np.nonzero(np.triu(~reps.distinct, 1) & (np.maximum(easiest[:, None], easiest) > 0))
+        if self.eta is None or not a.size:
+            return np.inf
+        apart = np.abs(reps.mean[a] - reps.mean[b]) - np.sqrt(1 / reps.n[a] + 1 / reps.n[b])
+        # After n pulls of one of K arms at both, a difference d is worth nd²/4. Two mixtures, so twice the slack.
+        level = reps.distinct_level(a, b) + np.log(reps.n.shape[1]) + 2 * SLACK
+        pulls = 4 * level[:, None] / np.maximum(apart, TINY) ** 2
+        arm = pulls.argmin(axis=1)
+        pulls = pulls[np.arange(a.size), arm]
+        wanted = URGENT * pulls < np.maximum(easiest[a], easiest[b])
+        a, b, arm, pulls = a[wanted], b[wanted], arm[wanted], pulls[wanted]
+        for row in (a, b):
+            n = reps.n[row, arm]
+            np.maximum.at(times, (row, arm), np.clip(PART * (pulls - n), LEAST * n, GROWTH * n + START))
+        return float(pulls.min(initial=np.inf))
+
+    def _plan_close(self, y: Ints, k: Ints, need: Floats, times: Floats) -> None:
+        """Pull arm k at y, and those live arms of y that are known less well than k and stand in its way."""
+        reps = self.reps
+        blocked = self.blockers(y, k)
+        own = reps.n[y, k]
+        n_blockers = np.where(blocked, reps.n[y], np.inf)
+        pull_k = own <= 4 * n_blockers.min(axis=1)
+        step = np.clip(PART * (need[y, k] - own), LEAST * own, GROWTH * own + START)
+        np.maximum.at(times, (y[pull_k], k[pull_k]), step[pull_k])
+        i, other = np.nonzero(blocked & (reps.n[y] <= 2 * own[:, None]))
+        n = reps.n[y[i], other]
+        np.maximum.at(times, (y[i], other), np.minimum(GROWTH * n + START, np.maximum(LEAST * n, own[i] + step[i] - n)))
+
+    def resolve(self) -> None:
+        """Pull until every live set has one arm."""
+        reps = self.reps
+        self._set_levels()
+        reps.pull_where(np.maximum(START - reps.n, 0))
+        while True:
+            reps.certify()
+            self.eliminate()
+            if (reps.live.sum(axis=1) == 1).all():
+                reps.certify()
+                return
+            reps.pull_where(self.plan())
+
+
+def _still(need: Floats, n: Floats, n_leader: Floats, share: Floats) -> Floats:
+    """Pulls still to make, at an arm with n and a leader with n_leader, until the two are as good as `need` of one arm.
+
+    1/n + 1/n_leader = 1/need; the leader's part is shared by several rivals. Never less than one small batch, so that a
+    task that was begun is not given up for one that looks a little cheaper.
+    """
+    leader = np.maximum(n_leader, 2 * need)
+    own = 1 / (1 / need - 1 / leader)
+    return np.maximum(np.maximum(own - n, 0) + np.maximum(2 * need - n_leader, 0) / share, LEAST * n)

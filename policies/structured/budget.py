@@ -1,0 +1,81 @@
+"""How `StructuredBAI` spends δ: one place for every error probability that it uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+from clustered_bandit_gym.game.instance import Problem
+
+#: Shares of δ: best arms of representatives, representatives held for different, classification, acceptance.
+SHARES = {"best": 0.40, "distinct": 0.02, "classify": 0.43, "accept": 0.15}
+#: What the likely case gets when a budget is spread over infinitely many cases: nine tenths.
+LIKELY = 0.9
+
+
+def retry_weight(attempt: int) -> float:
+    """Weight of the attempt-th of possibly many attempts: 0.9, then 0.1/((attempt − 1)·attempt); the sum is one.
+
+    It falls slowly: among very many agents hundreds of candidates are dropped, and each would cost a factor.
+    """
+    return LIKELY if attempt == 1 else (1 - LIKELY) / ((attempt - 1) * attempt)
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Levels of all tests, as functions of the problem; docs/structured-bai.md has the union bound.
+
+    Attributes:
+        n_agents, n_arms: N, K.
+        n_clusters: M, or where it is not told the most there can be: min(N, K).
+        delta: δ.
+    """
+
+    n_agents: int
+    n_arms: int
+    n_clusters: int
+    delta: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> Budgets:
+        most = min(problem.n_agents, problem.n_arms)
+        return cls(problem.n_agents, problem.n_arms, problem.n_clusters or most, problem.delta)
+
+    def number_weight(self, number: int) -> float:
+        """Weight of the number-th candidate: nine tenths for the first M, the rest for those beyond; the sum is one."""
+        if number <= self.n_clusters:
+            return LIKELY / self.n_clusters
+        beyond = number - self.n_clusters
+        return (1 - LIKELY) / (beyond * (beyond + 1))
+
+    def beaten(self, number: int = 1) -> float:
+        """The best arm of the number-th candidate is held for worse than one certain other arm."""
+        return SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_arms - 1)
+
+    def close(self, number: int = 1) -> float:
+        """At the number-th candidate, one certain other cluster's best arm is held for less than η worse than the best
+        arm."""
+        return SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_clusters - 1)
+
+    def distinct(self, number: int = 1, later: int = 2) -> float:
+        """Two candidates of one cluster are held for different. Over all pairs products of weights sum to at most ½."""
+        return self.distinct_share() * self.number_weight(number) * self.number_weight(later)
+
+    def distinct_share(self) -> float:
+        """What `distinct` multiplies by two weights."""
+        return 2 * SHARES["distinct"] * self.delta
+
+    def classify(self, generation: int = 1, attempt: int = 1) -> float:
+        """An agent's own cluster, whose representative is its generation-th candidate, is ruled out in one attempt."""
+        weight = retry_weight(generation) * retry_weight(attempt)
+        return SHARES["classify"] * self.delta * weight / self.n_agents
+
+    def accept(self) -> float:
+        """At one agent, its best arm is held for worse than a certain other arm, or a certain other cluster's best arm
+        is held for less than η worse than it."""
+        return SHARES["accept"] * self.delta / (self.n_agents * (self.n_clusters + self.n_arms - 2 or 1))
+
+
+def nats(alpha: float) -> float:
+    """ln(1/α): the evidence that a test at level α needs."""
+    return -log(alpha)

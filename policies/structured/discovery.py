@@ -1,0 +1,261 @@
+"""Discovery: one agent of every cluster, found among those that do *not* look like the ones known.
+
+Nothing here is trusted: a wrong guess costs pulls, never correctness. That representatives are distinct is proved
+elsewhere, from pulls made after they were chosen.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor, log
+
+import numpy as np
+
+from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym.policies.structured.representatives import Representatives
+
+#: Effort: pulls of a representative's leading arms, and of its leader at an agent that is compared with it. At first
+#: at least this, and so that the last effort is met on the way.
+FIRST_EFFORT = 32
+#: How much the effort grows when everybody drawn so far is explained.
+MORE = 4
+#: Pulls of every arm at an agent: twice the effort spread over all arms if they are at most so many; else this share
+#: of the effort, up to five pulls, since every look sends an average of every arm.
+FEW_ARMS, LOOK, LOOK_MOST = 64, 1 / 32, 5
+#: The leader of a representative is pulled this many times as often: it is compared with many agents.
+LEADER = 4
+#: A comparison at full effort takes this many steps, while it is open which representative an agent is like.
+STEPS = 2
+#: An agent is odd beside a representative when half a χ² exceeds its mean by this many standard deviations, plus 4.
+DEVIATIONS, EXTRA = 3.5, 4.0
+#: The leader alone is odd beyond so many nats (3.5 standard deviations), and fits below so many (2.4).
+ODD_LEADER, FITTING_LEADER = 6.0, 3.0
+#: A representative that fits this many nats worse than another is not looked at for the time being.
+BEHIND = 3.0
+#: Two arms of a representative are told apart, provisionally, by this many nats.
+SOFT = 7.0
+#: Search no further once a difference of η on a leading arm is worth this many nats.
+LAST = 24.0
+
+
+class Discovery:
+    """Draws agents at random and promotes those that fit no representative.
+
+    Args:
+        reps: the representatives, empty at first.
+        eta: η in units of σ, or None.
+        goal: how many clusters there are at most.
+
+    Attributes (B agents drawn so far and neither promoted nor forgotten):
+        agents: (B,) ids.
+        n, mean: (B, K) pulls and averages, in units of σ.
+        odd: (B, R) agents that look different from a representative.
+        looked: (B, R) effort at which all arms were compared.
+        far: (B, R) distance found then.
+        seen: (B,) effort at which the agent was last explained by some representative.
+        explored: (R,) effort that a representative has received.
+    """
+
+    def __init__(self, reps: Representatives, eta: float | None, goal: int) -> None:
+        self.reps, self.goal = reps, goal
+        fed = reps.federation
+        self.order: Ints = fed.rng.permutation(fed.problem.n_agents)
+        self.last = max(FIRST_EFFORT, ceil(2 * LAST / (eta or 0.1) ** 2))
+        self.effort = ceil(self.last / MORE ** floor(log(self.last / FIRST_EFFORT, MORE)))
+        # Enough agents that no cluster of average size is likely to be missing.
+        self.most = min(fed.problem.n_agents, ceil(goal * (log(goal) + 3)))
+        # Without M nobody is assigned by what others are, and everybody is looked at closely later on anyway.
+        self.thorough = fed.problem.n_clusters is not None
+        if not self.thorough:
+            self.most = min(self.most, 256)
+        self.drawn = 0
+        self.dropped_by_glance = 1.0
+        k = fed.problem.n_arms
+        self.agents: Ints = np.zeros(0, dtype=np.int64)
+        self.n: Floats = np.zeros((0, k))
+        self.mean: Floats = np.zeros((0, k))
+        self.odd = np.zeros((0, 0), dtype=bool)
+        self.looked: Ints = np.zeros((0, 0), dtype=np.int64)
+        self.far: Floats = np.zeros((0, 0))
+        self.seen: Ints = np.zeros(0, dtype=np.int64)
+        self.explored: Ints = np.zeros(0, dtype=np.int64)
+
+    def run(self) -> bool:
+        """Look for representatives until there are `goal`; False if the search ended with fewer."""
+        fresh = True
+        while len(self.reps) < self.goal:
+            waiting = np.flatnonzero(self.seen < self.effort)
+            if waiting.size:
+                # Once one of them was promoted, most of those that wait are of clusters yet unknown: a few will do.
+                before = len(self.reps)
+                self._search(waiting if fresh else waiting[: max(8, self.goal // 2)], STEPS if fresh else 1)
+                fresh = fresh and (before == 0 or len(self.reps) == before)
+            elif self.drawn < self.most:
+                self._draw(self.most - self.drawn)
+                fresh = True
+            elif self.effort < self.last:
+                self.effort = min(MORE * self.effort, self.last)
+                self.dropped_by_glance = 1.0
+                fresh = True
+            elif self.thorough and self.drawn < self.order.size:
+                # The last resort: everybody once, at full effort. Those that are explained are forgotten.
+                self._keep(np.zeros(self.agents.size, dtype=bool))
+                self._draw(256)
+            else:
+                return False
+        return True
+
+    def again(self) -> None:
+        """Start over with all agents that are no representatives, at full effort."""
+        self._keep(np.zeros(self.agents.size, dtype=bool))
+        self.effort, self.drawn = self.last, 0
+        others = ~np.isin(self.order, self.reps.agents)
+        self.order = self.order[others]
+        self.most = min(self.most, self.order.size)
+
+    def forget(self, row: int) -> None:
+        """Representative `row` was dropped."""
+        self.explored = np.delete(self.explored, row)
+        self.odd = np.delete(self.odd, row, axis=1)
+        self.looked, self.far = np.delete(self.looked, row, axis=1), np.delete(self.far, row, axis=1)
+
+    def _search(self, rows: Ints, steps: int) -> None:
+        """Compare agents with all representatives at the present effort; promote one of those that fit none."""
+        if len(self.reps):
+            self._explore_representatives(np.arange(len(self.reps)))
+            rows = self._explore(rows, steps)
+        if rows.size:
+            self._promote(int(rows[0]))
+
+    def _promote(self, row: int) -> None:
+        reps = self.reps
+        reps.add(int(self.agents[row]))
+        self._keep(np.arange(self.agents.size) != row)
+        last = len(reps) - 1
+        self.explored = np.append(self.explored, 0)
+        self._explore_representatives(np.array([last]))
+        if last:
+            odd, _, _ = self._compare(reps.n[last:], reps.mean[last:], np.arange(last), None)
+            arms = np.unique(reps.leader)
+            odd_leaders, _, _ = self._compare(reps.n[last:], reps.mean[last:], np.arange(last), arms)
+            if (~odd[0] & ~odd_leaders[0] & (reps.leader[:last] == reps.leader[last])).any():
+                reps.drop(last)
+                self.explored = self.explored[:-1]
+                return
+        self.odd, self.looked, self.far = (
+            np.hstack([a, np.zeros((a.shape[0], 1), dtype=a.dtype)]) for a in (self.odd, self.looked, self.far)
+        )
+
+    def _explore_representatives(self, rows: Ints) -> None:
+        """Bring the arms that may be a representative's best, by a rough rule, to `effort` pulls."""
+        reps = self.reps
+        rows = rows[self.explored[rows] < self.effort]
+        if not rows.size:
+            return
+        self.explored[rows] = self.effort
+        # A first glance at all arms is for dropping the worst of them; where it drops few it is left out.
+        glance = self.dropped_by_glance > 0.2
+        for level in (max(8, self.effort // 8), self.effort) if glance else (self.effort,):
+            leader = reps.leader[rows]
+            n, mean = np.maximum(reps.n[rows], 1e-9), reps.mean[rows]
+            index = np.arange(rows.size)
+            gap = mean[index, leader][:, None] - mean
+            noise = np.sqrt(2 * SOFT * (1 / n + 1 / n[index, leader][:, None]))
+            times = np.zeros_like(reps.n)
+            contend = (gap <= noise) & reps.live[rows]
+            times[rows] = np.where(contend, level - reps.n[rows], 0)
+            reps.pull_where(times)
+        if glance:
+            self.dropped_by_glance = 1 - contend.mean()
+        leader = reps.leader[rows]
+        times = np.zeros_like(reps.n)
+        times[rows, leader] = LEADER * self.effort - reps.n[rows, leader]
+        reps.pull_where(times)
+
+    def _explore(self, rows: Ints, steps: int) -> Ints:
+        """Those of `rows` that fit no representative, after each representative was given a fair chance."""
+        self._look(rows)
+        leader = self.reps.leader
+        arms, slot = np.unique(leader, return_inverse=True)
+        step = ceil(self.effort / steps)
+        every = np.arange(len(self.reps))
+        nobody: list[Ints] = []
+        while rows.size:
+            odd, near, own = self._compare(self.n[rows], self.mean[rows], every, arms)
+            self.odd[rows] |= odd
+            odd = self.odd[rows]
+            fit = np.where(odd, np.inf, near + self.far[rows])
+            guess = fit.argmin(axis=1)
+            none = odd.all(axis=1)
+            pulls, misfit = self.n[rows, leader[guess]], own[np.arange(rows.size), guess]
+            # An agent of another cluster may be unlucky with this leader; where in doubt it is asked twice as much.
+            fits = (pulls >= self.effort) & ((misfit < FITTING_LEADER) | (pulls >= 2 * self.effort))
+            explained = ~none & fits
+            nobody.append(rows[none])
+            self.seen[rows[explained]] = self.effort
+            if steps == 1 and none.any():
+                # One is enough for now.
+                break
+            go_on = ~(none | explained)
+            rows, fit = rows[go_on], fit[go_on]
+            if rows.size:
+                near_best = fit <= fit.min(axis=1, keepdims=True) + BEHIND
+                wanted = near_best.astype(np.int64) @ (slot[:, None] == np.arange(arms.size)) > 0
+                r, a = np.nonzero(wanted & (self.n[rows[:, None], arms] < 2 * self.effort))
+                self._record(rows[r], arms[a], np.full(r.size, step, dtype=np.int64))
+        return np.concatenate(nobody)
+
+    def _look(self, rows: Ints) -> None:
+        """A few pulls of every arm, and a comparison over all arms where there was none at this effort."""
+        arms = self.n.shape[1]
+        look = ceil(2 * self.effort / arms) if arms <= FEW_ARMS else min(LOOK_MOST, ceil(LOOK * self.effort))
+        lack = look - self.n[rows]
+        r, a = np.nonzero(lack > 0)
+        if r.size:
+            self._record(rows[r], a, lack[r, a].astype(np.int64))
+        columns = np.flatnonzero((self.looked[rows] < self.effort).any(axis=0))
+        if columns.size:
+            odd, distance, _ = self._compare(self.n[rows], self.mean[rows], columns, None)
+            self.odd[np.ix_(rows, columns)] |= odd
+            self.far[np.ix_(rows, columns)] = distance
+            self.looked[np.ix_(rows, columns)] = self.effort
+
+    def _compare(self, n: Floats, mean: Floats, columns: Ints, arms: Ints | None) -> tuple[np.ndarray, Floats, Floats]:
+        """Agents (rows, K) beside representatives `columns` on `arms` (None: all): odd or not, half the squared
+        distance in units of noise, and that on the representative's leader alone; all (rows, columns)."""
+        reps = self.reps
+        own = reps.leader[columns]
+        if arms is None:
+            n_rep, m_rep = reps.n[columns], reps.mean[columns]
+        else:
+            n, mean = n[:, arms], mean[:, arms]
+            n_rep, m_rep = reps.n[np.ix_(columns, arms)], reps.mean[np.ix_(columns, arms)]
+            own = np.searchsorted(arms, own)
+        info = n[:, None, :] * n_rep / np.maximum(n[:, None, :] + n_rep, 1)
+        terms = 0.5 * info * (mean[:, None, :] - m_rep) ** 2
+        distance = terms.sum(axis=2)
+        count = n.shape[1]
+        odd = distance > count / 2 + DEVIATIONS * np.sqrt(count / 2) + EXTRA
+        on_leader = terms[:, np.arange(columns.size), own]
+        odd |= on_leader > ODD_LEADER
+        return odd, distance, on_leader
+
+    def _draw(self, count: int) -> None:
+        new = self.order[self.drawn : self.drawn + count]
+        self.drawn += new.size
+        self.agents = np.append(self.agents, new)
+        self.seen = np.append(self.seen, np.zeros(new.size, dtype=np.int64))
+        self.n, self.mean, self.odd, self.looked, self.far = (
+            np.vstack([a, np.zeros((new.size, a.shape[1]), dtype=a.dtype)])
+            for a in (self.n, self.mean, self.odd, self.looked, self.far)
+        )
+
+    def _keep(self, keep: np.ndarray) -> None:
+        self.agents, self.seen, self.n, self.mean = self.agents[keep], self.seen[keep], self.n[keep], self.mean[keep]
+        self.odd, self.looked, self.far = self.odd[keep], self.looked[keep], self.far[keep]
+
+    def _record(self, rows: Ints, arms: Ints, times: Ints) -> None:
+        fed = self.reps.federation
+        drawn = fed.pull(self.agents[rows], arms, times) / fed.problem.sigma
+        n = self.n[rows, arms]
+        self.mean[rows, arms] += (drawn - self.mean[rows, arms]) * (times / (n + times))
+        self.n[rows, arms] = n + times

@@ -1,0 +1,215 @@
+"""The command line: what it prints, its exit codes, and no traceback for a mistake."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym import cli
+from clustered_bandit_gym.cli import verbs
+
+runner = CliRunner()
+
+MINE = """\
+import numpy as np
+import clustered_bandit_gym as cbg
+
+
+class Mine(cbg.Policy):
+    \"\"\"Every agent pulls each arm `n` times and sends the best.\"\"\"
+
+    def __init__(self, n=100):
+        self.n = n
+
+    def solve(self, federation):
+        k = federation.problem.n_arms
+
+        def look(block):
+            return cbg.ArmIndex(block.pull_grid(self.n).argmax(axis=1), among=k)
+
+        return federation.local(federation.agents, look)
+"""
+
+
+def call(*arguments: Any, code: int = 0) -> str:
+    result = runner.invoke(cli.app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, (result.exit_code, result.output, result.exception)
+    return str(result.output)
+
+
+def error(*arguments: Any) -> str:
+    """The message of a mistake: exit code 2, one line, no traceback."""
+    result = runner.invoke(cli.app, [str(argument) for argument in arguments])
+    assert result.exit_code == 2, (result.exit_code, result.output, result.exception)
+    assert "Traceback" not in result.output
+    return str(result.output)
+
+
+def csv(text: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(text))
+
+
+def test_the_scoreboard_of_the_four_schemes(tmp_path: Path) -> None:
+    """The command of the documentation, as a process of its own."""
+    command = [sys.executable, "-m", "clustered_bandit_gym.cli", "compare", "ClusteredBAI-PaperSmall-v0"]
+    options = ["--n-agents", "30", "--delta", "1e-10", "--trials", "50", "--jobs", "2"]
+    done = subprocess.run([*command, *options, "--out", tmp_path / "out"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for part in ("naive", "cl-bai", "bai-cl", "bai-cl++", "0/50", "no simulation can give a PASS"):
+        assert part in done.stdout
+    summary = cbg.Board.load(tmp_path / "out").summary.set_index("policy")
+    assert summary["errors"].sum() == 0
+    # Figure 1a of the paper, at one point: the clustered schemes pull less than naive, BAI-Cl least.
+    assert summary.loc["bai-cl", "vs_naive_high"] < summary.loc["cl-bai", "vs_naive_low"]
+    assert summary.loc["cl-bai", "vs_naive_high"] < 1
+
+
+def test_a_policy_of_the_user_s_own_file(tmp_path: Path) -> None:
+    (tmp_path / "my_file_of_policies.py").write_text(MINE)
+    assert len(MINE.splitlines()) <= 20
+    command = [
+        sys.executable,
+        "-m",
+        "clustered_bandit_gym.cli",
+        "compare",
+        "--n-agents",
+        "6",
+        "--trials",
+        "4",
+        "-j",
+        "2",
+    ]
+    chosen = ["--policies", "naive", "my_file_of_policies:Mine:n=50", "my_file_of_policies:Mine", "--format", "csv"]
+    done = subprocess.run([*command, *chosen], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = csv(done.stdout)
+    assert list(table["policy"]) == ["naive", "Mine:n=50", "Mine"]
+    assert list(table["pulls_mean"][1:]) == [6 * 10 * 50, 6 * 10 * 100]
+
+
+def test_several_values_after_one_flag() -> None:
+    table = csv(call("compare", "--policies", "naive", "bai-cl", "--n-agents", 4, 6, "-t", 2, "--format", "csv"))
+    assert list(zip(table["n_agents"], table["policy"], strict=True)) == [
+        (4, "naive"),
+        (4, "bai-cl"),
+        (6, "naive"),
+        (6, "bai-cl"),
+    ]
+    again = csv(call("compare", "-p", "naive", "-p", "bai-cl", "-n", 4, "-n", 6, "-t", 2, "--format", "csv"))
+    pd.testing.assert_frame_equal(table.drop(columns="seconds"), again.drop(columns="seconds"))
+
+
+def test_environments_in_a_row_and_other_keywords() -> None:
+    envs = ["ClusteredBAI-PaperSmall-v0", "ClusteredBAI-NearTie-v0"]
+    text = call(
+        "compare", *envs, "-p", "naive", "-t", 2, "-n", 4, "--set", "sigma=2", 'told={"eta": 0.1}', "-f", "json"
+    )
+    table = json.loads(text)
+    assert [row["env"] for row in table] == envs
+
+
+def test_resume_and_show(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    base = ("compare", "-p", "naive", "bai-cl", "-n", 4, "--out", out)
+    call(*base, "-t", 2)
+    before = cbg.Board.load(out).trials
+    call(*base, "-t", 4)
+    after = cbg.Board.load(out).trials
+    assert len(after) == 8
+    kept = after[after["trial"] < 2].reset_index(drop=True)
+    assert sorted(kept["seconds"]) == sorted(before["seconds"])  # the same plays, not new ones
+    text = call("show", out, "--export", tmp_path / "all.parquet")
+    assert "0/4" in text
+    assert (out / "board.png").stat().st_size > 5000
+    assert len(pd.read_parquet(tmp_path / "all.parquet")) == 8
+    assert call("show", out, "-f", "latex", "--plot", tmp_path / "b.svg").count(r"\toprule") == 2
+    assert (tmp_path / "b.svg").exists()
+    assert call("show", out, "-f", "markdown").startswith("**ClusteredBAI")
+
+
+def test_list_names_everything() -> None:
+    text = call("list")
+    for name in (
+        "ClusteredBAI-v0",
+        "ClusteredBAI-PaperFlat-v0",
+        "naive",
+        "cl-bai",
+        "bai-cl",
+        "bai-cl++",
+        "module:Class",
+    ):
+        assert name in text
+
+
+def test_bounds() -> None:
+    text = call("bounds", "ClusteredBAI-PaperSmall-v0", "--n-agents", 300, "--delta", "1e-10")
+    assert "lower bound on the expected pulls" in text
+    assert "bai-cl++" in text
+    assert "M = 3, K = 10" in text
+
+
+def test_audit_fails_with_exit_code_1() -> None:
+    text = call("audit", "random", "--quick", "--quiet", code=verbs.FAILED)
+    assert "FAIL" in text
+
+
+def test_help_of_every_command() -> None:
+    text = call("--help")
+    for name in ("list", "compare", "audit", "show", "bounds", "reproduce", "train", "report", "demo"):
+        assert name in text
+        assert "Usage" in call(name, "--help")
+    assert cbg.__version__ in call("--version")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("compare", "-p", "no-such"), "unknown policy"),
+        (("compare", "-p", "no_such_module:Mine"), "no module"),
+        (("compare", "-p", "naive", "ClusteredBAI-v0"), "name the ENV first"),
+        (("compare", "-p", "bai-cl:no=1"), "no setting"),
+        (("compare", "Nowhere-v0"), "clustered-bai list"),
+        (("compare", "--n-agents", "0"), "n_agents"),
+        (("compare", "--n-agents", "many"), "--n-agents"),
+        (("compare", "--delta", "2"), "delta"),
+        (("compare", "--trials", "0"), "trials"),
+        (("compare", "--jobs", "0"), "n_jobs"),
+        (("compare", "--set", "n_agents"), "KEY=VALUE"),
+        (("compare", "--set", "colour=red"), "colour"),
+        (("compare", "-n", "4", "--set", "n_agents=4"), "twice"),
+        (("compare", "--format", "word"), "--format is"),
+        (("compare", "--backend", "slurm"), "unknown backend"),
+        (("show", "no such folder"), "holds no trials"),
+        (("bounds", "Nowhere-v0"), "clustered-bai list"),
+        (("no-such-command",), "no-such-command"),
+        (("compare", "--no-such-option"), "no-such-option"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
+    assert message in error(*arguments)
+
+
+def test_out_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert "is a file" in error("compare", "-t", 1, "--out", tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_demo(tmp_path: Path) -> None:
+    text = call("demo", "--out", tmp_path, "--jobs", 1)
+    assert text.count("Correctness and pulls") == 2
+    assert text.count("PASS") >= 4
+    assert (tmp_path / "pulls.png").stat().st_size > 5000
+    assert "pulls.png" in text
+    assert "bai-cl++" in (tmp_path / "report.html").read_text()
+    assert call("report", tmp_path, "-o", tmp_path / "again.html")
+    assert (tmp_path / "again.html").stat().st_size > 10_000

@@ -1,0 +1,210 @@
+"""Pictures: what they show and what they must not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.envs.rendering import figure as rendering
+from clustered_bandit_gym.envs.rendering.figure import View, Viewer
+from clustered_bandit_gym.envs.rendering.text import table
+from clustered_bandit_gym.game.instance import Problem
+
+INSTANCE = cbg.Instance([[0.9, 0.1, 0.2], [0.1, 0.8, 0.3]], [0, 1, 1, 0])
+GREEN, RED, AMBER = (46, 158, 91), (211, 57, 76), (242, 163, 15)
+
+
+def pixels(frame: np.ndarray, colour: tuple[int, int, int]) -> int:
+    """How many pixels of the map (not of the key below it) have exactly this colour."""
+    return int((frame[100:570, 60:860] == colour).all(axis=2).sum())
+
+
+def played(mode: str, **settings: Any) -> gym.Env[Any, Any]:
+    env = gym.make("ClusteredBAI-v0", instance=INSTANCE, render_mode=mode, **settings)
+    env.reset(seed=0)
+    for agent in range(4):
+        for arm in range(3):
+            env.step((cbg.PULL, (agent, arm)))
+    return env
+
+
+def test_frame_shows_leaders_and_then_the_verdict() -> None:
+    env = played("rgb_array")
+    before = env.render()
+    assert pixels(before, AMBER) > 500
+    assert pixels(before, GREEN) == pixels(before, RED) == 0
+    assert np.array_equal(before, env.render())
+    env.step((cbg.STOP, [0, 1, 1, 1]))
+    after = env.render()
+    assert after.shape == before.shape == (640, 1120, 3)
+    assert pixels(after, AMBER) == 0
+    assert pixels(after, GREEN) > pixels(after, RED) > 0
+    env.reset(seed=0)
+    env.step((cbg.STOP, [0, 1, 1, 0]))
+    right = env.render()
+    assert pixels(right, GREEN) > 0
+    assert pixels(right, RED) == 0
+
+
+def test_truth_is_not_drawn_before_the_end() -> None:
+    """Two instances with the same numbers seen and other best arms give the same picture."""
+    frames = []
+    for means in ([[0.0, 1.0]], [[1.0, 0.0]]):
+        env = cbg.ClusteredBAIEnv(cbg.Instance(means, [0, 0]), render_mode="rgb_array")
+        env.reset(seed=0)
+        frames.append(env.render())
+    assert np.array_equal(*frames)
+
+
+def test_the_next_episode_starts_clean() -> None:
+    env = played("rgb_array")
+    first = env.unwrapped
+    env.step((cbg.STOP, [0, 0, 0, 0]))
+    env.render()
+    env.reset(seed=0)
+    clean = cbg.ClusteredBAIEnv(INSTANCE, render_mode="rgb_array")
+    clean.reset(seed=0)
+    assert np.array_equal(first.render(), clean.render())
+
+
+def test_views() -> None:
+    problem = Problem(2, 3, None, 0.1)
+    pulls, means = np.array([[4, 1, 0], [0, 0, 0]]), np.array([[-1.0, -2.0, 0.0], [0.0, 0.0, 0.0]])
+    view = View(problem, pulls, means, np.array([5, 0]), 12.0)
+    assert view.leaders.tolist() == [0, -1]
+    assert view.shares.tolist() == [[1, 0.25, 0], [0, 0, 0]]
+    assert view.verdict == ""
+    ended = View(problem, pulls, means, np.array([5, 0]), 12.0, None, True, np.array([1, 2]), np.array([False, True]))
+    assert ended.verdict == "1 of 2 agents wrong"
+    assert ended.leaders.tolist() == [1, 2]
+    truncated = View(problem, pulls, means, np.array([5, 0]), 12.0, over=True, best=np.array([0, 0]))
+    assert "nothing recommended" in truncated.verdict
+    viewer = Viewer(problem, 20)
+    assert len({viewer.frame(one).tobytes() for one in (view, ended, truncated)}) == 3
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (48, 48), (49, 3), (600, 400)])
+def test_any_size(sizes: tuple[int, int]) -> None:
+    n, k = sizes
+    viewer = Viewer(Problem(n, k, 1, 0.1), 20)
+    pulls = np.random.default_rng(0).integers(3, size=sizes)
+    means = np.where(pulls > 0, 0.5, 0.0)
+    frame = viewer.frame(View(Problem(n, k, 1, 0.1), pulls, means, pulls.sum(axis=1), 1e9))
+    assert frame.shape == (640, 1120, 3)
+    assert np.unique(frame.reshape(-1, 3), axis=0).shape[0] > 20
+    text = table(View(Problem(n, k, 1, 0.1), pulls, means, pulls.sum(axis=1), 1e9))
+    assert len(text.splitlines()) <= 28
+
+
+def test_table() -> None:
+    env = played("ansi")
+    text = env.render()
+    lines = text.splitlines()
+    assert len(lines) == 6
+    assert "12 pulls" in lines[0]
+    assert "communication 408 units" in lines[0]  # 12 pulls, ⌈log2 3⌉ bits and a real of 32 each
+    assert text.count("\x1b[1;33m") == 4  # a leader for each agent
+    env.step((cbg.STOP, [0, 1, 1, 1]))
+    ended = env.render()
+    assert "1 of 4 agents wrong" in ended
+    assert ended.count("✓") == 3
+    assert "✗ best: arm 0" in ended
+
+
+def test_record_video(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+    env = gym.wrappers.RecordVideo(
+        gym.make("ClusteredBAI-Discrete-v0", instance=INSTANCE, render_mode="rgb_array", max_pulls=6),
+        str(tmp_path),
+        episode_trigger=lambda number: True,
+        disable_logger=True,
+    )
+    env.reset(seed=0)
+    for action in range(6):
+        env.step(action)
+    env.close()
+    (video,) = tmp_path.glob("*.mp4")
+    assert video.stat().st_size > 2000
+
+
+def test_frame_lists_through_make() -> None:
+    for name in ("ClusteredBAI-v0", "ClusteredBAI-Discrete-v0"):
+        env = gym.make(name, render_mode="rgb_array_list")
+        env.reset(seed=0)
+        assert len(env.render()) == 1
+
+
+def test_vector_pictures() -> None:
+    envs = gym.make_vec("ClusteredBAI-Discrete-v0", num_envs=2, instance=INSTANCE, render_mode="rgb_array")
+    single = gym.make("ClusteredBAI-v0", instance=INSTANCE, render_mode="rgb_array")
+    envs.reset(seed=0)
+    single.reset(seed=0)
+    frames = envs.render()
+    assert np.array_equal(frames[0], single.render())
+    assert np.array_equal(frames[0], frames[1])
+    for action in range(12):
+        envs.step(np.array([action, 0]))
+    envs.step(np.array([12, 0]))
+    frames = envs.render()
+    assert pixels(frames[0], AMBER) == 0
+    assert pixels(frames[1], AMBER) > 0
+    envs.close()
+
+
+def test_human_without_a_display_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    import matplotlib
+
+    matplotlib.use("agg")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        env = cbg.ClusteredBAIEnv(INSTANCE, render_mode="human")
+        env.reset(seed=0)
+        env.step((cbg.PULL, (0, 0)))
+        assert env.render() is None
+    messages = [str(one.message) for one in caught]
+    assert sum("cannot open a window" in message for message in messages) == 1
+    assert any("RecordVideo" in message for message in messages)
+
+
+def test_human_with_a_display_shows_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[np.ndarray] = []
+
+    class Image:
+        def set_data(self, frame: np.ndarray) -> None:
+            shown.append(frame)
+
+    pauses: list[float] = []
+    monkeypatch.setattr(rendering, "_open_window", lambda: (Image(), pauses.append))
+    env = cbg.ClusteredBAIEnv(INSTANCE, render_mode="human")
+    env.reset(seed=0)
+    env.step((cbg.PULL, (0, 0)))
+    env.step((cbg.STOP, [0, 1, 1, 0]))
+    assert len(shown) == 3
+    assert pauses == [1 / 20] * 3
+    assert len({frame.tobytes() for frame in shown}) == 3
+
+
+def test_render_without_a_mode_warns() -> None:
+    env = cbg.ClusteredBAIEnv(INSTANCE)
+    env.reset(seed=0)
+    with pytest.warns(UserWarning, match="render_mode"):
+        assert env.render() is None
+
+
+def test_frames_leave_pyplot_alone() -> None:
+    code = (
+        "import sys, gymnasium as gym; env = gym.make('clustered_bandit_gym:ClusteredBAI-v0', render_mode='rgb_array');"
+        "env.reset(seed=0); print('matplotlib' in sys.modules); env.render();"
+        "print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == ["False", "True", "False"]

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from itertools import combinations
+from math import ceil, log2
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Ledger, Payload, Reals, bits_for
+
+ENTRY = st.tuples(
+    st.sampled_from(["explore", "identify"]),
+    st.sampled_from(["up", "down"]),
+    st.sampled_from(["arm", "real", "flag"]),
+    st.lists(st.integers(0, 50), max_size=8),
+    st.integers(0, 40),
+    st.integers(0, 3),
+)
+
+
+@given(st.integers(1, 2**40))
+def test_bits_for(size: int) -> None:
+    bits = bits_for(size)
+    assert 2**bits >= size
+    assert bits == 0 or 2 ** (bits - 1) < size
+    if size < 2**20:
+        assert bits == ceil(log2(size))
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_no_symbols(size: int) -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        bits_for(size)
+
+
+@given(st.integers(1, 9), st.integers(0, 10))
+def test_bits_of_sets_by_counting_them(n_arms: int, at_most: int) -> None:
+    count = sum(1 for size in range(at_most + 1) for _ in combinations(range(n_arms), size))
+    members = np.zeros((2, n_arms), dtype=bool)
+    assert ArmSet(members, at_most).bits == ceil(log2(count))
+    assert ArmSet(members).bits == n_arms
+
+
+@given(st.lists(ENTRY, max_size=20), st.floats(0, 10), st.floats(0, 100))
+def test_totals_are_sums_of_messages(entries: list, c_b: float, c_r: float) -> None:
+    ledger, single = Ledger(c_b, c_r, itemise=True), Ledger(c_b, c_r)
+    for phase, direction, kind, agents, bits, reals in entries:
+        ledger.record(phase, direction, kind, np.array(agents, dtype=int), bits, reals)
+        for agent in agents:
+            single.record(phase, direction, kind, np.array([agent]), bits, reals)
+    assert single.totals == ledger.totals, "a batch is the same as its messages one by one"
+    messages = list(ledger.messages())
+    assert [m.agent for m in messages] == [agent for entry in entries for agent in entry[3]]
+    for direction in ("up", "down", None):
+        for phase in ("explore", "identify", None):
+            mine = [m for m in messages if direction in (None, m.direction) and phase in (None, m.phase)]
+            assert ledger.bits(direction, phase) == sum(m.bits for m in mine)
+            assert ledger.reals(direction, phase) == sum(m.reals for m in mine)
+    expected = sum(c_b * m.bits + c_r * m.reals for m in messages)
+    assert ledger.cost == pytest.approx(expected)
+    assert sum(ledger.by_phase().values()) == pytest.approx(expected)
+    summary = ledger.summary()
+    assert summary["bits_up"] + summary["bits_down"] == ledger.bits()
+    assert summary["reals_up"] + summary["reals_down"] == ledger.reals()
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 63)), min_size=1, max_size=30))
+def test_bits_of_each_message_may_differ(rows: list[tuple[int, int]]) -> None:
+    agents, bits = np.array(rows).T
+    ledger = Ledger(itemise=True)
+    ledger.record("play", "down", "order", agents, bits, 0)
+    assert ledger.bits() == sum(b for _, b in rows)
+    assert [(m.agent, m.bits) for m in ledger.messages()] == rows
+
+
+def test_defaults_and_small_memory() -> None:
+    ledger = Ledger()
+    everybody = np.arange(10**6)
+    for _ in range(100):
+        ledger.bill("play", "up", Reals(np.zeros(10**6)), everybody)
+        ledger.bill("play", "down", Flag(True), everybody)
+    assert (ledger.c_b, ledger.c_r) == (1, 32)
+    assert ledger.cost == 100 * 10**6 * 33
+    assert len(ledger.totals) == 2
+    with pytest.raises(ValueError, match="itemise=True"):
+        next(ledger.messages())
+
+
+@pytest.mark.parametrize(
+    ("payload", "bits", "reals", "rows"),
+    [
+        (ArmIndex([0, 9, 3], among=10), 4, 0, [0, 9, 3]),
+        (ArmIndex([5, 7, 5], among=[7, 5, 5]), 1, 0, [5, 7, 5]),
+        (ArmIndex(np.int64(4), among=8), 3, 0, [4, 4, 4]),
+        (ArmIndex([0, 0, 0], among=1), 0, 0, [0, 0, 0]),
+        (ArmSet(np.eye(3, dtype=bool)), 3, 0, np.eye(3, dtype=bool).tolist()),
+        (ArmSet(np.array([True, False]), at_most=1), 2, 0, [[True, False]] * 3),
+        (Reals([1.0, 2.0, 3.0]), 0, 1, [1, 2, 3]),
+        (Reals(np.ones((3, 2))), 0, 2, [[1, 1]] * 3),
+        (Reals([1.0, 2.0], shared=True), 0, 2, [[1, 2]] * 3),
+        (Reals(4.0), 0, 1, [4, 4, 4]),
+        (Flag([True, False, True]), 1, 0, [True, False, True]),
+        (Flag(False), 1, 0, [False] * 3),
+    ],
+)
+def test_payloads(payload: Payload, bits: int, reals: int, rows: list) -> None:
+    assert (payload.bits, payload.reals) == (bits, reals)
+    assert payload.rows(3).tolist() == rows
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ArmIndex([0, 10], among=10),
+        lambda: ArmIndex([-1], among=10),
+        lambda: ArmIndex([3], among=[1, 2]),
+        lambda: ArmIndex([0.5], among=10),
+        lambda: ArmIndex([0], among=0),
+        lambda: ArmIndex([0], among=[]),
+        lambda: ArmSet([[0, 1]]),
+        lambda: ArmSet(np.ones((1, 4), dtype=bool), at_most=3),
+        lambda: ArmSet(np.zeros((1, 4), dtype=bool), at_most=-1),
+        lambda: Reals(np.zeros((2, 2, 2))),
+        lambda: Reals(np.zeros((2, 2)), shared=True),
+        lambda: Reals(["a"]),
+        lambda: Flag([0, 1]),
+        lambda: Flag(np.ones((2, 2), dtype=bool)),
+        lambda: Reals([1.0, 2.0]).rows(3),
+        lambda: ArmSet(np.ones((2, 4), dtype=bool)).rows(3),
+        lambda: Ledger(c_b=-1.0),
+        lambda: Ledger(c_r=np.inf),
+    ],
+)
+def test_bad_payloads_and_prices(make: object) -> None:
+    with pytest.raises(ValueError):
+        make()

@@ -1,0 +1,319 @@
+"""The audit says no to policies that are not δ-correct, and not to the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.game.instance import Instance, Problem
+from clustered_bandit_gym.harness.audit.audit import _Tally, audit
+from clustered_bandit_gym.harness.audit.bad_policies import BAD_POLICIES, ForgetsUnion, Guesses, StopsEarly, log_mixture
+from clustered_bandit_gym.harness.audit.cells import CELLS, Cell, flat, near_tie
+from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence, verdict
+
+BY_NAME = {cell.name: cell for cell in CELLS}
+
+
+@pytest.mark.parametrize("bad", BAD_POLICIES)
+def test_bad_policies_fail_with_every_seed(bad: type[cbg.Policy]) -> None:
+    """20 of 20. On a cell of the short suite each of the three errs in over 99% of all trials, and 5 of 5 is a FAIL;
+    that a seed shows none in up to 300 trials has probability below 1e-100."""
+    for seed in range(20):
+        report = audit(bad(), seed=seed, quick=True, stop_at_fail=True, progress=False)
+        assert report.word == "FAIL", (seed, report.cells)
+        assert not report.passed
+        assert "is not δ-correct" in report.text
+
+
+@pytest.mark.parametrize("name", ["naive", "cl-bai", "bai-cl", "bai-cl++"])
+def test_schemes_pass(name: str) -> None:
+    """Their sample sizes are so ample that errors are unheard of; a single one would not stand against a PASS."""
+    report = audit(name, quick=True, progress=False)
+    assert report.word == "PASS", str(report)
+    assert report.passed
+
+
+def test_a_sharp_and_correct_policy_does_not_fail() -> None:
+    """The union over agents is all that ForgetsUnion lacks. With it these games still show errors, at a rate below δ. A
+    FAIL has probability at most the family-wise level, here 1e-9; without the union it comes at that level, too."""
+    cells = ["one cluster", "many agents"]
+    report = audit(ForgetsUnion(union=True), cells=cells, alpha=1e-9, trials=250, progress=False)
+    assert report.word != "FAIL", str(report)
+    assert report.cells["errors"].min() > 0
+    assert audit(ForgetsUnion(), cells=cells, alpha=1e-9, progress=False).word == "FAIL"
+
+
+def test_forgets_union_is_sharp_for_each_agent_and_wrong_for_all() -> None:
+    """Each agent keeps its level δ (false alarm < 1e-9), so the union is all that is wrong; and the error of 20 agents
+    is at least 2δ even at the lower end of what 60,000 agents show (confidence 1 − 1e-9)."""
+    n, delta = 60_000, 0.1
+    instance = Instance(np.array(flat(1, 2, 0.02)), np.zeros(n, dtype=np.int64))
+    federation = cbg.Federation(instance, Problem.of(instance, delta), seed=3)
+    judgement = federation.stop(ForgetsUnion().solve(federation))
+    wrong = judgement.wrong_agents
+    assert stats.binom.cdf(wrong, n, delta) < 1e-9  # surely below δ
+    low = stats.beta.ppf(1e-9, wrong, n - wrong + 1)  # Clopper–Pearson
+    assert 1 - (1 - low) ** 20 >= 2 * delta
+    assert low == pytest.approx(0.0421, abs=0.006)  # what the policy's docstring says
+
+
+def test_log_mixture_against_quadrature() -> None:
+    for lead, variance, rho in ((0.0, 2.0, 2.0), (3.0, 5.0, 2.0), (-4.0, 7.0, 1.0), (9.0, 40.0, 0.5)):
+        law = stats.halfnorm(scale=rho**-0.5)
+        value = law.expect(lambda theta, x=lead, v=variance: np.exp(theta * x - theta**2 * v / 2))
+        assert float(log_mixture(np.array(lead), variance, rho)) == pytest.approx(np.log(value), abs=1e-7)
+
+
+class Eliminates(cbg.Policy):
+    """Each agent drops an arm as soon as the leader beats it; `level` is that of one comparison."""
+
+    def __init__(self, union_over_arms: bool = True) -> None:
+        self.union_over_arms = union_over_arms
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        p = federation.problem
+        level = p.delta / p.n_agents / (p.n_arms - 1 if self.union_over_arms else 1)
+
+        def find(block: cbg.Block) -> cbg.ArmIndex:
+            sums = np.zeros((len(block), p.n_arms))
+            active = np.ones(sums.shape, dtype=bool)
+            rows, pulls = np.arange(len(block)), 0
+            while rows.size:
+                batch = 1 + pulls // 5
+                pulls += batch
+                sums[rows] += batch * block.pull(rows[:, None], np.arange(p.n_arms)[None, :], batch)
+                lead = np.where(active[rows], sums[rows], -np.inf).max(axis=1, keepdims=True) - sums[rows]
+                active[rows] &= log_mixture(np.maximum(lead, 0) / p.sigma, 2.0 * pulls) < -np.log(level)
+                rows = rows[active[rows].sum(axis=1) > 1]
+            return cbg.ArmIndex(active.argmax(axis=1), among=p.n_arms)
+
+        return federation.local(federation.agents, find)
+
+
+def test_a_forgotten_union_over_arms_fails_too() -> None:
+    """Not one of the three the suite was built against: 15 rivals at level δ/N each. Measured error about 0.3."""
+    cells = ["nearly flat", "near tie"]
+    assert audit(Eliminates(union_over_arms=False), cells=cells, stop_at_fail=True, progress=False).word == "FAIL"
+    assert audit(Eliminates(), cells=cells, progress=False).word == "PASS"
+
+
+def test_results_do_not_depend_on_the_number_of_processes() -> None:
+    cells = ["one cluster", "near tie", "M told too small"]
+    one, two = (audit("bai-cl", cells=cells, n_jobs=jobs, progress=False) for jobs in (1, 2))
+    pd.testing.assert_frame_equal(one.cells, two.cells)
+    bad = [audit(ForgetsUnion(), cells=["small delta", "small eta1"], seed=4, n_jobs=n, progress=False) for n in (1, 2)]
+    pd.testing.assert_frame_equal(bad[0].cells, bad[1].cells)
+    assert bad[0].cells["errors"].sum() > 0
+
+
+def test_wrong_promises_decide_nothing() -> None:
+    report = audit("bai-cl", cells=["small game", "eta told too large"], progress=False)
+    apart = report.cells.set_index("cell").loc["eta told too large"]
+    assert not apart["in_scope"]
+    assert apart["verdict"] == "FAIL"
+    assert report.word == "PASS"
+    assert "decides nothing" in report.text
+
+
+def test_level_is_shared_by_the_cells_that_decide() -> None:
+    report = audit(StopsEarly(), progress=False)
+    decisive = report.decisive
+    assert len(decisive) == sum(cell.in_scope for cell in CELLS) < len(report.cells)
+    for _, row in report.cells.iterrows():
+        alpha = 0.05 / len(decisive) if row["in_scope"] else 0.05
+        assert (row["low"], row["high"]) == confidence_sequence(row["errors"], row["trials"], alpha, row["delta"])
+        assert row["verdict"] == verdict(row["errors"], row["trials"], row["delta"], alpha).word
+        assert row["delta"] == pytest.approx(0.1 * BY_NAME[row["cell"]].delta_factor)
+    assert set(decisive["verdict"]) >= {"PASS", "FAIL"}  # right on flat games, wrong on near ties
+
+
+# --- trials without an answer ----------------------------------------------------------------------------------------
+
+
+class Raises(cbg.Policy):
+    """Right in small games, out of order with many agents."""
+
+    def __init__(self, above: int = 0) -> None:
+        self.above = above
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        if federation.problem.n_agents > self.above:
+            raise RuntimeError("too many agents for me")
+        return ForgetsUnion(union=True).solve(federation)
+
+
+class NeverStops(cbg.Policy):
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        times = 1
+        while True:
+            federation.pull([0], [0], times)
+            times *= 2
+
+
+def test_a_policy_without_answers_neither_passes_nor_fails() -> None:
+    for policy, message in ((Raises(), "too many agents for me"), (NeverStops(), "max_pulls")):
+        report = audit(policy, quick=True, progress=False)
+        assert report.word == "INCONCLUSIVE"
+        assert not report.passed
+        assert (report.cells["unfinished"] == report.cells["trials"]).all()
+        assert (report.cells["trials"] == 5).all()  # given up
+        assert message in report.text
+        assert "≥" in str(report)
+
+
+def test_one_cell_without_answers_stands_against_a_pass() -> None:
+    report = audit(Raises(above=6), cells=["small game", "near tie"], progress=False)
+    assert report.cells["verdict"].tolist() == ["PASS", "INCONCLUSIVE"]
+    assert report.word == "INCONCLUSIVE"
+
+
+def test_unfinished_trials_are_taken_for_wrong_by_the_upper_end_and_for_right_by_the_lower() -> None:
+    tally = _Tally(BY_NAME["near tie"], delta=0.1, alpha=0.05, cap=1000, trials=200, errors=3, unfinished=40)
+    word, low, high, _ = tally.judge()
+    assert word == "INCONCLUSIVE"
+    assert low == confidence_sequence(3, 200, 0.05, 0.1)[0]
+    assert high == confidence_sequence(43, 200, 0.05, 0.1)[1]
+    assert tally.batch() == 0  # unfinished more often than δ
+    assert _Tally(BY_NAME["near tie"], 0.1, 0.05, 1000, trials=200, errors=60, unfinished=40).judge()[0] == "FAIL"
+    assert _Tally(BY_NAME["near tie"], 0.1, 0.05, 1000, trials=200, errors=0, unfinished=2).judge()[0] == "PASS"
+
+
+# --- players of the Gymnasium loop -----------------------------------------------------------------------------------
+
+
+class Stepper(cbg.StepPolicy):
+    """Pulls every arm `times` times, one by one, and names the best average."""
+
+    def __init__(self, times: int = 60) -> None:
+        self.times = times
+
+    def act(self, obs: dict[str, np.ndarray], info: dict) -> tuple:
+        agent, arm = np.unravel_index(int(obs["pulls"].argmin()), obs["pulls"].shape)
+        if obs["pulls"][agent, arm] >= self.times:
+            return cbg.STOP, obs["means"].argmax(axis=1)
+        return cbg.PULL, (int(agent), int(arm))
+
+
+def test_step_policies_play_the_small_games() -> None:
+    report = audit(Stepper(times=1), progress=False)
+    assert report.word == "FAIL"
+    assert set(report.cells["cell"]) == {cell.name for cell in CELLS if cell.small}
+    assert "near tie" in report.left_out
+    assert "near tie" in report.text
+
+
+def test_a_patient_step_policy_passes_a_small_game() -> None:
+    """Per agent P(wrong) ≤ P(N(0, 1) > 0.3/√(2·0.25/80)) < 8e-5: an error at all in 45 trials of 6 agents has
+    probability below 0.03, and one would not stand against a PASS."""
+    report = audit(Stepper(times=80), cells=["small game"], progress=False)
+    assert report.word == "PASS"
+    assert report.cells["pulls_mean"].tolist() == [6 * 4 * 80]
+
+
+# --- cells -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
+def test_promises_hold_in_scope_and_only_there(cell: Cell) -> None:
+    instance = cell(np.random.default_rng(0))
+    if cell.in_scope:
+        Problem.of(instance, 0.1, **cell.told)  # raises where a promise is broken
+        assert instance.eta > 0
+    else:
+        shared = np.unique(instance.best_arms).size < instance.n_clusters
+        with pytest.raises(ValueError, match="told"):
+            Problem.of(instance, 0.1, **cell.told)
+        assert shared == (cell.name == "shared best arm")
+    assert (np.bincount(instance.clusters, minlength=instance.n_clusters) == cell.sizes).all()
+
+
+def test_cells_cover_what_they_should() -> None:
+    assert len(BY_NAME) == len(CELLS)
+    scope = [cell for cell in CELLS if cell.in_scope]
+    instances = {cell.name: cell(np.random.default_rng(1)) for cell in scope}
+    assert any(0 in cell.sizes for cell in scope)
+    assert any(max(cell.sizes) >= 10 * min(cell.sizes) > 0 for cell in scope)
+    assert any(i.n_agents >= 100 for i in instances.values())
+    assert any(i.n_clusters == 1 for i in instances.values())
+    assert any(i.n_clusters == i.n_arms for i in instances.values())
+    assert {type(i.rewards).__name__ for i in instances.values()} == {"Gaussian", "Bernoulli", "Categorical"}
+    assert any(i.rewards.sigma > 1 for i in instances.values())
+    assert {cell.delta_factor for cell in scope} >= {0.2, 1.0, 3.0}
+    assert min(i.gaps.min() for i in instances.values()) <= 0.011
+    assert BY_NAME["large delta"].delta(0.3) == 0.5
+
+
+def test_jackpots_keep_the_means_of_the_cell() -> None:
+    cell = BY_NAME["jackpots"]
+    instance = cell(np.random.default_rng(2))
+    assert np.allclose(np.sort(instance.means), np.sort(np.array(cell.means)))
+    model = instance.rewards
+    assert isinstance(model, cbg.Categorical)
+    best = model.probabilities[np.arange(2), instance.best_arms]
+    assert best == pytest.approx(np.array([[0.95, 0.0, 0.05]] * 2))
+
+
+def test_arms_and_agents_are_dealt_anew() -> None:
+    """200 deals: that one of the six arms is never cluster 0's best has probability 6·(5/6)^200 < 1e-14."""
+    cell = BY_NAME["near tie"]
+    drawn = [cell(np.random.default_rng(seed)) for seed in range(200)]
+    best = np.array([instance.best_arms[0] for instance in drawn])
+    assert set(best) == set(range(6))
+    assert len({tuple(instance.clusters) for instance in drawn}) > 190
+    assert drawn[0] == cell(np.random.default_rng(0))
+
+
+def test_near_tie_needs_room() -> None:
+    with pytest.raises(ValueError, match="need 6 arms"):
+        near_tie(3, 5, 0.3, 0.1)
+
+
+# --- use -------------------------------------------------------------------------------------------------------------
+
+
+def test_report_prints_and_shows() -> None:
+    report = audit(Guesses(), cells=["small game", "M told too small"], progress=False)
+    text = str(report)
+    assert "Audit of guesses, δ = 0.1" in text
+    assert "small game" in text
+    assert "Wrong promises" in text
+    assert "FAIL: guesses is not δ-correct" in text
+    shown = report._repr_html_()
+    assert shown.count("<table>") == 2
+    assert "few agents, few pulls" in shown
+    assert {"cell", "in_scope", "trials", "errors", "unfinished", "low", "high", "verdict", "pulls_mean"} <= set(
+        report.cells
+    )
+
+
+def test_a_cell_of_ones_own() -> None:
+    cell = Cell("mine", "a <b> game", flat(2, 2, 0.5), (1, 1))
+    report = audit(Guesses(), cells=[cell], progress=False)
+    assert report.word == "FAIL"
+    assert "a &lt;b&gt; game" in report._repr_html_()
+    assert cbg.audit is audit
+
+
+@pytest.mark.parametrize(
+    ("policy", "settings", "message"),
+    [
+        (Guesses(), {"cells": ["no such"]}, "unknown cells 'no such'; known: near tie"),
+        (Guesses(), {"cells": []}, "at least one"),
+        (Guesses(), {"cells": ["M told too small"]}, "none of these cells decides"),
+        (Guesses(), {"trials": 0}, "trials must be at least 1"),
+        (Guesses(), {"alpha": 0.0}, "alpha"),
+        (Guesses(), {"delta": 1.5}, "delta"),
+        ("no-such-policy", {}, "unknown policy"),
+    ],
+)
+def test_bad_input(policy: cbg.Policy, settings: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        audit(policy, progress=False, **settings)
+
+
+def test_a_class_is_no_policy() -> None:
+    with pytest.raises(TypeError, match="policy object"):
+        audit(Guesses, progress=False)

@@ -1,0 +1,129 @@
+"""Scores against SciPy and hand calculation; unfinished trials never vanish."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from harness_rows import rows
+from scipy import stats
+
+from clustered_bandit_gym.harness.scoring.summary import cell_labels, frame, mean_interval, paired_ratio, summarise
+from clustered_bandit_gym.harness.scoring.verdict import verdict
+
+
+def only(table: pd.DataFrame) -> Any:
+    (row,) = table.to_dict("records")
+    return row
+
+
+def test_mean_and_interval_against_scipy() -> None:
+    values = np.random.default_rng(0).lognormal(size=40)
+    mean, low, high = mean_interval(values)
+    expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert mean == pytest.approx(values.mean())
+    assert (low, high) == pytest.approx((expected.low, expected.high))
+    assert mean_interval(np.array([0.0, 100.0]))[1] == 0  # cut at zero
+    assert np.isnan(mean_interval(np.array([3.0]))[1:]).all()
+
+
+def test_interval_of_the_mean_covers() -> None:
+    """4,000 samples of 30 normal values: a hit rate of 95% ± 0.0034; six of these deviations are a 2e-9 alarm."""
+    draws = np.random.default_rng(1).normal(100, 1, size=(4_000, 30))
+    hits = [low <= 100 <= high for _, low, high in map(mean_interval, draws)]
+    assert abs(np.mean(hits) - 0.95) < 6 * np.sqrt(0.95 * 0.05 / 4_000)
+
+
+def test_ratio_is_paired_geometric_and_matches_scipy() -> None:
+    rng = np.random.default_rng(2)
+    reference = rng.lognormal(10, 2, size=25)
+    own = reference * rng.lognormal(-1, 0.3, size=25)
+    table = frame(rows("naive", list(reference)) + rows("mine", list(own)))
+    ratio, low, high, mark = paired_ratio(table[table.policy == "mine"], table[table.policy == "naive"])
+    expected = stats.ttest_rel(np.log(own), np.log(reference)).confidence_interval(0.95)
+    assert ratio == pytest.approx(stats.gmean(own / reference))
+    assert (low, high) == pytest.approx((np.exp(expected.low), np.exp(expected.high)))
+    assert mark == ""
+    summary = summarise(table).set_index("policy")
+    assert summary.loc["mine", "vs_naive"] == pytest.approx(ratio)
+    assert summary.loc["naive", "vs_naive"] == 1
+    assert summary.loc["mine", "vs_bound"] == pytest.approx(stats.gmean(own / 10))
+
+
+def test_pairing_goes_by_trial_not_by_place() -> None:
+    naive, mine = rows("naive", [10, 1000]), rows("mine", [1, 100])[::-1]
+    own = only(summarise(frame(naive + mine)).query("policy == 'mine'"))
+    assert own["vs_naive"] == pytest.approx(0.1)
+    assert own["vs_naive_low"] == pytest.approx(own["vs_naive_high"])
+
+
+def test_unfinished_trials_are_counted_marked_and_in_the_mean() -> None:
+    outcomes = ["solved", "budget", "error", "wrong"]
+    own = only(summarise(frame(rows("mine", [10, 20, 0, 30], outcomes))))
+    assert (own["trials"], own["errors"], own["unfinished"], own["crashed"]) == (4, 1, 2, 1)
+    assert own["pulls_mean"] == 15
+    assert own["pulls_median"] == 15
+    assert np.isnan(own["vs_naive"])
+
+
+def test_marks_of_ratios_with_unfinished_trials() -> None:
+    def mark(own: str, reference: str) -> tuple[float, str]:
+        table = frame(rows("naive", [10, 20], ["solved", reference]) + rows("mine", [1, 2], ["solved", own]))
+        found = only(summarise(table).query("policy == 'mine'"))
+        return found["vs_naive"], found["vs_naive_mark"]
+
+    assert mark("solved", "solved") == (pytest.approx(0.1), "")
+    assert mark("budget", "wrong") == (pytest.approx(0.1), "≥")
+    assert mark("solved", "error") == (pytest.approx(0.1), "≤")
+    assert np.isnan(mark("budget", "error")[0])
+
+
+def test_verdict_counts_errors_of_stopped_trials() -> None:
+    own = only(summarise(frame(rows("mine", [1.0] * 60))))
+    expected = verdict(0, 60, 0.1)
+    assert (own["verdict"], own["error_low"], own["error_high"]) == ("PASS", expected.low, expected.high)
+    own = only(summarise(frame(rows("mine", [1.0] * 60, "wrong"))))
+    assert own["verdict"] == "FAIL"
+
+
+def test_no_pass_from_trials_without_an_answer_and_no_fail_from_few_answers() -> None:
+    never = only(summarise(frame(rows("mine", [1.0] * 200, "budget"))))
+    assert (never["verdict"], never["error_high"]) == ("INCONCLUSIVE", 1)
+    # Three errors in three answers, among 200 trials at δ = 0.1: P(stopped and wrong) may well be below δ.
+    few = only(summarise(frame(rows("mine", [1.0] * 200, ["wrong"] * 3 + ["budget"] * 197))))
+    assert few["verdict"] == "INCONCLUSIVE"
+    assert few["error_low"] == verdict(3, 200, 0.1).low
+    assert few["error_high"] == verdict(3, 3, 0.1).high
+    many = only(summarise(frame(rows("mine", [1.0] * 200, ["wrong"] * 100 + ["budget"] * 100))))
+    assert many["verdict"] == "FAIL"
+    assert many["error_low"] <= 0.5 <= many["error_high"]
+
+
+def test_columns_of_the_contract() -> None:
+    summary = summarise(frame(rows("naive", [1.0, 2.0])))
+    contract = (
+        "policy trials errors unfinished error_low error_high verdict pulls_mean pulls_low pulls_high pulls_median "
+        "vs_naive vs_bound cost_mean bits_up bits_down reals_up reals_down rounds seconds"
+    )
+    assert set(contract.split()) <= set(summary.columns)
+    assert list(summary[["cost_mean", "bits_up", "reals_down", "rounds"]].iloc[0]) == [5, 1, 4, 5]
+
+
+def test_cells_and_what_varies() -> None:
+    table = frame(
+        rows("p", [1.0], env_kwargs={"n_agents": 3, "delta": 0.1})
+        + rows("p", [2.0], env_kwargs={"n_agents": 4, "delta": 0.1})
+        + rows("p", [3.0], env_kwargs={"n_agents": 4, "delta": 0.1}, env="F")
+    )
+    cells, varied = cell_labels(table)
+    assert cells.nunique() == 3
+    assert varied == ["env", "n_agents"]
+    assert list(summarise(table)["pulls_mean"]) == [1, 2, 3]
+
+
+def test_correct_is_missing_where_there_was_no_answer() -> None:
+    table = frame(rows("p", [1.0, 1.0, 1.0], ["solved", "wrong", "budget"]))
+    assert table["correct"].isna().tolist() == [False, False, True]
+    assert table["correct"].mean() == 0.5

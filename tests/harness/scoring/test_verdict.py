@@ -1,0 +1,171 @@
+"""The verdict's confidence sequence against independently computed laws."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from scipy.special import xlog1py, xlogy
+
+from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence, verdict
+
+
+def mixture_by_quadrature(errors: int, trials: int, delta: float | None) -> float:
+    """∫ q^S (1 − q)^(n − S) dπ(q) by numerical integration over the prior's own quantiles: no beta function of ours."""
+    laws = [(1.0, stats.beta(0.5, 0.5))]
+    if delta is not None:
+        laws = [(0.9, stats.beta(0.5, (1 / delta - 1) / 2)), (0.1, stats.beta(0.5, 0.5))]
+
+    def average(law: stats.rv_frozen) -> float:
+        def integrand(u: float) -> float:
+            q = law.ppf(u)
+            return float(np.exp(xlogy(errors, q) + xlog1py(trials - errors, -q)))
+
+        edges = np.linspace(0, 1, 41)
+        return sum(integrate.quad(integrand, a, b, limit=100)[0] for a, b in itertools.pairwise(edges))
+
+    return sum(weight * average(law) for weight, law in laws)
+
+
+@pytest.mark.parametrize("delta", [None, 0.3, 0.05])
+@pytest.mark.parametrize(("errors", "trials"), [(0, 1), (0, 30), (1, 1), (2, 7), (5, 40), (9, 12), (12, 12)])
+def test_ends_are_where_the_martingale_reaches_one_over_alpha(errors: int, trials: int, delta: float | None) -> None:
+    mixture = mixture_by_quadrature(errors, trials, delta)
+    low, high = confidence_sequence(errors, trials, alpha=0.1, delta=delta)
+    for end, trivial in ((low, errors == 0), (high, errors == trials)):
+        if trivial:
+            assert end == (0.0 if end == low else 1.0)
+        else:
+            likelihood = end**errors * (1 - end) ** (trials - errors)
+            assert mixture / likelihood == pytest.approx(1 / 0.1, rel=1e-5)
+    assert low <= errors / trials <= high
+
+
+def missing_table(p: float, trials: np.ndarray, width: int, alpha: float, delta: float | None) -> np.ndarray:
+    """(trials, width) booleans: with S (column) errors the interval misses p."""
+    n, s = trials[:, None], np.arange(width)[None, :]
+    rows, columns = np.nonzero(s <= n)
+    low, high = confidence_sequence(columns, trials[rows], alpha, delta)
+    table = np.zeros((trials.size, width), dtype=bool)
+    table[rows, columns] = (p < low) | (p > high)
+    return table
+
+
+def crossing_probability(p: float, horizon: int, alpha: float, delta: float | None) -> float:
+    """Exact P(some interval among the first `horizon` misses p), by carrying the law of S that has not yet missed."""
+    outside = missing_table(p, np.arange(1, horizon + 1), horizon + 2, alpha, delta)
+    alive = np.zeros(horizon + 2)
+    alive[0] = 1.0
+    missed = 0.0
+    for t in range(1, horizon + 1):
+        stepped = alive * (1 - p)
+        stepped[1:] += alive[:-1] * p
+        missed += stepped[outside[t - 1]].sum()
+        alive = np.where(outside[t - 1], 0.0, stepped)
+    assert missed + alive.sum() == pytest.approx(1.0)
+    return float(missed)
+
+
+@pytest.mark.parametrize("delta", [None, 0.05, 0.3])
+@pytest.mark.parametrize("p", [0.001, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9])
+def test_exact_probability_of_ever_missing_the_truth(p: float, delta: float | None) -> None:
+    alpha = 0.05
+    missed = crossing_probability(p, 500, alpha, delta)
+    assert missed <= alpha
+
+
+def test_exact_probability_is_not_vacuous() -> None:
+    """The bound is used, not merely kept: most of alpha is spent within 500 looks at the rate asked about; a fixed-n
+    95% interval looked at as often would miss with several times alpha."""
+    assert 0.015 < crossing_probability(0.1, 500, 0.05, 0.1) <= 0.05
+    assert crossing_probability(0.1, 500, 0.5, 0.1) > 0.2
+
+
+def test_coverage_under_peeking_after_every_trial() -> None:
+    """10,000 runs of 2,000 trials, looked at after every one. If the sequence misses with probability at most
+    0.05, more misses than `limit` have probability < 1e-9 (binomial tail)."""
+    runs, horizon, alpha = 10_000, 2_000, 0.05
+    limit = int(stats.binom.isf(1e-9, runs, alpha))
+    rng = np.random.default_rng(20)
+    for p, delta, width in ((0.05, 0.05, 200), (0.1, 0.2, 350)):
+        # Which S are outside at each n is a table; the runs look it up.
+        outside = missing_table(p, np.arange(1, horizon + 1), width, alpha, delta)
+        errors = np.zeros(runs, dtype=np.int64)
+        missed = np.zeros(runs, dtype=bool)
+        for t in range(horizon):
+            errors += rng.random(runs) < p
+            missed |= outside[t, errors]
+        assert 0 < missed.sum() <= limit
+
+
+def test_error_free_trials_that_a_pass_needs() -> None:
+    for delta, needed in ((0.1, 41), (0.05, 83), (0.01, 420)):
+        assert verdict(0, needed, delta).word == "PASS"
+        before = verdict(0, needed - 1, delta)
+        assert (before.word, before.more) == ("INCONCLUSIVE", 1)
+
+
+@pytest.mark.parametrize(("errors", "trials", "delta"), [(0, 0, 0.1), (0, 10, 0.05), (3, 40, 0.1), (7, 30, 0.2)])
+def test_more_is_the_least_number_that_passes(errors: int, trials: int, delta: float) -> None:
+    found = verdict(errors, trials, delta)
+    assert found.word == "INCONCLUSIVE"
+    assert found.more is not None
+    words = [verdict(errors, trials + m, delta).word for m in range(1, found.more + 1)]
+    assert words == ["INCONCLUSIVE"] * (found.more - 1) + ["PASS"]
+    assert f"{found.more:,} further error-free trial" in found.text
+
+
+def test_words() -> None:
+    assert verdict(30, 60, 0.1).word == "FAIL"
+    assert verdict(30, 60, 0.1).more is None
+    assert verdict(1, 2000, 0.05).more == 0
+    assert verdict(0, 0, 0.5) == verdict(0, 0, 0.5)
+    for errors, trials, delta in ((4, 20, 0.1), (0, 200, 0.1), (19, 20, 0.1)):
+        found = verdict(errors, trials, delta)
+        low, high = confidence_sequence(errors, trials, 0.05, delta)
+        assert (found.low, found.high) == (low, high)
+        assert found.word == ("PASS" if high <= delta else "FAIL" if low > delta else "INCONCLUSIVE")
+
+
+def test_tiny_delta_says_what_the_trials_cannot_tell() -> None:
+    clean = verdict(0, 50, 1e-10)
+    assert clean.word == "INCONCLUSIVE"
+    assert clean.more is not None
+    assert 3e10 < clean.more < 1e11
+    assert "out of reach of simulation" in clean.text
+    assert verdict(1, 50, 1e-10).word == "FAIL"
+
+
+def test_edges() -> None:
+    assert confidence_sequence(0, 0) == (0.0, 1.0)
+    assert confidence_sequence(0, 10**12, delta=1e-10)[1] < 1e-10
+    assert confidence_sequence(5, 5)[1] == 1.0
+    assert 0 < confidence_sequence(1, 10**12)[0] < 1e-12 < confidence_sequence(1, 10**12)[1] < 1e-10
+
+
+def test_arrays_agree_with_numbers_and_broadcast() -> None:
+    trials = np.array([[0], [1], [50], [3000]])
+    errors = np.minimum(np.array([[0, 1, 17, 3000]]), trials)
+    low, high = confidence_sequence(errors, trials, 0.01, 0.1)
+    assert low.shape == high.shape == (4, 4)
+    for index in np.ndindex(4, 4):
+        one = confidence_sequence(int(errors[index]), int(trials[index[0], 0]), 0.01, 0.1)
+        assert one == pytest.approx((low[index], high[index]), rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("errors", "trials", "alpha", "delta"),
+    [
+        (-1, 3, 0.05, 0.1),
+        (4, 3, 0.05, 0.1),
+        (0.5, 3, 0.05, 0.1),
+        (0, 3, 0.0, 0.1),
+        (0, 3, 0.05, 1.0),
+        (0, 3, 0.05, 0.0),
+    ],
+)
+def test_bad_input(errors: int, trials: int, alpha: float, delta: float) -> None:
+    with pytest.raises(ValueError, match=r"errors|alpha|delta"):
+        verdict(errors, trials, delta, alpha)

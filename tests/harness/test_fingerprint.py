@@ -1,0 +1,193 @@
+"""Keys of stored rows: equal for equal games, different as soon as anything that makes a row differs."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from harness_players import Empirical
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.harness.fingerprint import (
+    env_spec,
+    find_instance,
+    instance_digest,
+    label_of,
+    plain,
+    policy_spec,
+    rebuild_policy,
+    settings_of,
+    source_hash,
+    versions,
+)
+from clustered_bandit_gym.policies import BAICl, NaiveSE
+
+POLICY = """
+import numpy as np
+import clustered_bandit_gym as cbg
+from {helper} import FACTOR
+
+class Mine(cbg.Policy):
+    def __init__(self, n=1):
+        self.n = n
+
+    def solve(self, federation):
+        return np.full(federation.problem.n_agents, {answer})
+"""
+
+
+@pytest.fixture
+def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Writes a user's module and its helper and (re)loads both."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two edits within a second would look the same
+
+    def write(answer: str = "0", factor: str = "1") -> Any:
+        (tmp_path / "helper_of_mine.py").write_text(f"FACTOR = {factor}\n\ndef double(x):\n    return 2 * x\n")
+        text = POLICY.format(answer=answer, helper="helper_of_mine")
+        (tmp_path / "mine_of_mine.py").write_text(text.replace("FACTOR\n", "FACTOR, double\n"))
+        importlib.invalidate_caches()
+        for name in ("helper_of_mine", "mine_of_mine"):
+            sys.modules.pop(name, None)
+        return importlib.import_module("mine_of_mine").Mine
+
+    yield write
+    for name in ("helper_of_mine", "mine_of_mine"):
+        sys.modules.pop(name, None)
+
+
+def test_editing_the_policy_or_what_it_imports_changes_its_spec(user_module: Any) -> None:
+    first = policy_spec(user_module()())
+    assert policy_spec(user_module()()) == first
+    assert policy_spec(user_module(answer="1")()) != first
+    assert policy_spec(user_module(factor="2")()) != first
+
+
+def test_settings_change_the_spec_and_defaults_do_not() -> None:
+    assert policy_spec(Empirical(5)) == policy_spec(Empirical(n=5)) != policy_spec(Empirical(6))
+    assert policy_spec(BAICl()) != policy_spec(BAICl(confidence="certified"))
+    assert policy_spec(NaiveSE()) != policy_spec(BAICl())
+
+
+def test_a_file_named_by_a_setting_is_part_of_the_spec(tmp_path: Path) -> None:
+    class Model(cbg.Policy):
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        def solve(self, federation: cbg.Federation) -> np.ndarray:
+            raise NotImplementedError
+
+    file = tmp_path / "model.zip"
+    file.write_bytes(b"one")
+    first = policy_spec(Model(str(file)))
+    file.write_bytes(b"two")
+    assert policy_spec(Model(str(file))) != first
+    env = env_spec("E", {"instance": str(file)})
+    file.write_bytes(b"three")
+    assert env_spec("E", {"instance": str(file)}) != env
+
+
+SCRIPT = """
+import numpy as np
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.harness.fingerprint import policy_spec
+
+{above}
+LIMIT = {limit}
+
+def helper(x):
+    return x + {shift}
+
+class Mine(cbg.Policy):
+    def solve(self, federation):
+        return np.full(helper(LIMIT), {answer})
+
+print(policy_spec(Mine()))
+print("{below}")
+"""
+
+
+def test_a_policy_in_a_script_has_the_hash_of_its_own_code(tmp_path: Path) -> None:
+    """Unrelated edits of the script (more trials, another plot) must not throw rows away; edits of what it uses do."""
+
+    def spec(**edits: str) -> str:
+        values = {"above": "", "limit": "3", "shift": "1", "answer": "0", "below": ""} | edits
+        text = textwrap.dedent(SCRIPT.format(**values))
+        return exec_main(text)
+
+    def exec_main(text: str) -> str:
+        # The same module name and globals as a script has, without the price of a new process each time.
+        scope: dict[str, Any] = {"__name__": "__main__"}
+        printed: list[str] = []
+        scope["print"] = lambda value: printed.append(str(value))
+        exec(compile(text, "script.py", "exec"), scope)
+        return printed[0]
+
+    first = spec()
+    assert spec(below="trials = 500") == first
+    assert spec(above="UNRELATED = 7") == first
+    for edit in ({"limit": "4"}, {"shift": "2"}, {"answer": "1"}):
+        assert spec(**edit) != first, edit
+
+
+def test_the_hash_is_the_same_in_another_process() -> None:
+    code = (
+        "from clustered_bandit_gym.policies import BAICl; "
+        "from clustered_bandit_gym.harness.fingerprint import policy_spec; "
+        "print(policy_spec(BAICl()))"
+    )
+    fresh = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert fresh == policy_spec(BAICl())
+
+
+def test_environment_specs() -> None:
+    assert env_spec("E", {"a": 1, "b": 2}) == env_spec("E", {"b": 2, "a": 1})
+    assert env_spec("E", {"a": 1}) != env_spec("E", {"a": 2}) != env_spec("F", {"a": 2})
+    means = np.array([[1.0, 0.0], [0.0, 1.0]])
+    one, two = cbg.Instance(means, [0, 1, 1]), cbg.Instance(means, [0, 0, 1])
+    assert env_spec("E", {"instance": one}) != env_spec("E", {"instance": two})
+    assert env_spec("E", {"instance": one}) == env_spec("E", {"instance": cbg.Instance(means, [0, 1, 1])})
+    assert find_instance(instance_digest(one)) is one
+    other = cbg.Instance(means, [0, 1, 1], cbg.Gaussian(2.0))
+    assert instance_digest(other) != instance_digest(one)
+
+
+def test_generators_as_objects_have_specs_of_their_settings() -> None:
+    small = cbg.generators.PaperSmall
+    assert plain(small(n_agents=9)) == plain(small(n_agents=9)) != plain(small(n_agents=10))
+
+
+def test_labels_and_settings_of_players_without_a_base_class() -> None:
+    class Bare:
+        __slots__ = ()
+
+        def act(self, obs: Any, info: Any) -> Any: ...
+
+    assert label_of(Bare()) == "Bare"
+    assert settings_of(Bare()) == {}
+    assert settings_of(Empirical(np.int64(4))) == {"n": 4}  # type: ignore[arg-type]
+
+
+def test_rebuild() -> None:
+    again = rebuild_policy("harness_players:Empirical", {"n": 7})
+    assert isinstance(again, Empirical)
+    assert again.n == 7
+    for path, settings in (
+        ("no_such:Thing", {}),
+        ("harness_players:Nobody", {}),
+        ("harness_players:Empirical", {"m": 1}),
+    ):
+        with pytest.raises(ValueError, match="hand it over"):
+            rebuild_policy(path, settings)
+
+
+def test_versions_name_package_and_numpy() -> None:
+    assert cbg.__version__ in versions()
+    assert np.__version__ in versions()
+    assert source_hash(Empirical) != source_hash(NaiveSE)

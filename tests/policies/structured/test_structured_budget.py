@@ -1,0 +1,171 @@
+"""StructuredBAI's error budgets: their sum is at most δ, and the code tests at no other level."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.generators import PaperSmall
+from clustered_bandit_gym.policies import StructuredBAI
+from clustered_bandit_gym.policies.sequential.scales import Scales
+from clustered_bandit_gym.policies.structured import plan as structured_plan
+from clustered_bandit_gym.policies.structured.best_arms import BestArms
+from clustered_bandit_gym.policies.structured.budget import Budgets, nats, retry_weight
+from clustered_bandit_gym.policies.structured.plan import MOST_ARMS, Plan
+from clustered_bandit_gym.policies.structured.representatives import Representatives
+
+SIZES = [(300, 10, 3), (1000, 100, 20), (5, 4, 4), (1, 1, 1), (2, 6, 4), (40, 2, 2)]
+#: Enough terms: Σ_{t > T} of the weights below is 0.1/(T − M), added to each sum.
+TERMS = 2000
+
+
+@pytest.mark.parametrize(("n", "k", "m"), SIZES)
+@pytest.mark.parametrize("delta", [0.1, 1e-10])
+def test_all_budgets_add_up_to_at_most_delta(n: int, k: int, m: int, delta: float) -> None:
+    b = Budgets(n, k, m, delta)
+    numbers = range(1, TERMS + 1)
+    weights = np.array([b.number_weight(t) for t in numbers])
+    tail = 0.1 / (TERMS - m)
+    assert weights.sum() + tail == pytest.approx(1)
+    best = sum((k - 1) * b.beaten(t) + (m - 1) * b.close(t) for t in numbers)
+    # The sum over pairs s < t of w_s·w_t is (1 − Σw²)/2.
+    scale = b.distinct(1, 2) / (weights[0] * weights[1])
+    distinct = scale * ((weights.sum() + tail) ** 2 - (weights**2).sum()) / 2
+    retries = [retry_weight(a) for a in numbers]
+    # The weights beyond add up to 0.1/T.
+    assert sum(retries) + 0.1 / TERMS == pytest.approx(1)
+    classify = n * b.classify(1, 1) / retries[0] ** 2
+    accept = n * (k + m - 2) * b.accept()
+    total = best * (1 + tail / (1 - tail)) + distinct + classify + accept
+    assert total <= delta * (1 + 1e-9)
+    if k > 1 and m > 1:
+        assert total >= 0.9 * delta, "budgets that are left over are pulls given away"
+
+
+def test_budgets_as_the_docs_state_them() -> None:
+    b = Budgets(300, 10, 3, 1e-10)
+    assert b.beaten(2) == pytest.approx(0.2e-10 * 0.3 / 9)
+    assert b.beaten(5) == pytest.approx(0.2e-10 * 0.1 / 6 / 9)
+    assert b.close(1) == pytest.approx(0.2e-10 * 0.3 / 2)
+    assert b.distinct(1, 4) == pytest.approx(0.04e-10 * 0.3 * 0.05)
+    assert b.classify(1, 1) == pytest.approx(0.43e-10 * 0.81 / 300)
+    assert b.classify(2, 3) == pytest.approx(0.43e-10 * 0.05 * 0.1 / 6 / 300)
+    assert b.accept() == pytest.approx(0.15e-10 / (300 * 11))
+
+
+def test_weights_of_attempts_fall_and_never_vanish() -> None:
+    """The code puts 1 + (number dropped) for the generation, which may be less: the weights must not rise. Among 10^5
+    agents hundreds of candidates are dropped: a weight that vanishes has no logarithm."""
+    weights = np.array([retry_weight(a) for a in range(1, 10_000)])
+    assert (np.diff(weights) < 0).all()
+    first, late = (nats(Budgets(10**5, 10, 3, 1e-10).classify(g, 1)) for g in (1, 10_000))
+    assert late < first + 22
+
+
+def representatives(instance: cbg.Instance, delta: float, pulls: int = 50, seed: int = 0) -> Representatives:
+    """One representative of every cluster, every arm pulled `pulls` times."""
+    problem = cbg.Problem.of(instance, delta)
+    federation = cbg.Federation(instance, problem, seed=seed)
+    reps = Representatives(federation, Budgets.of(problem))
+    for cluster in range(instance.n_clusters):
+        reps.add(int(np.flatnonzero(instance.clusters == cluster)[0]))
+    reps.pull_where(np.full(reps.n.shape, float(pulls)))
+    return reps
+
+
+def test_thresholds_of_the_code_are_those_of_the_budgets() -> None:
+    instance = PaperSmall(n_agents=30)(np.random.default_rng(0))
+    reps = representatives(instance, 0.01)
+    best_arms = BestArms(reps, 0.3)
+    best_arms.resolve()
+    assert best_arms.level_beaten == pytest.approx([nats(0.002 * 0.3 / 9)] * 3)
+    assert best_arms.level_close == pytest.approx([nats(0.002 * 0.3 / 2)] * 3)
+    a, b = np.array([0, 0, 1]), np.array([1, 2, 2])
+    assert reps.distinct_level(a, b) == pytest.approx([nats(0.0004 * 0.09)] * 3)
+
+
+def test_candidates_are_numbered_in_the_order_in_which_they_were_chosen() -> None:
+    reps = representatives(PaperSmall(n_agents=30)(np.random.default_rng(0)), 0.01)
+    reps.drop(1)
+    reps.add(29)
+    reps.drop(0)
+    reps.add(28)
+    assert reps.number.tolist() == [3, 4, 5]
+    assert reps.dropped == 2
+
+
+def test_levels_that_are_asked_for_in_a_play_are_few_and_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every level that a play uses comes from `Budgets`, with numbers that the union bound has room for."""
+    asked: dict[str, set[tuple[int, ...]]] = {}
+    for name in ("beaten", "close", "classify"):
+        original = getattr(Budgets, name)
+
+        def spy(self: Budgets, *args: int, name: str = name, original: object = original) -> float:
+            asked.setdefault(name, set()).add(args)
+            return original(self, *args)  # type: ignore[operator]
+
+        monkeypatch.setattr(Budgets, name, spy)
+    instance = PaperSmall(n_agents=60)(np.random.default_rng(0))
+    federation = cbg.Federation(instance, cbg.Problem.of(instance, 1e-6, eta=0.3), seed=4)
+    assert federation.stop(StructuredBAI().solve(federation)).correct
+    assert asked["beaten"] - {()} == asked["close"] - {()} == {(1,), (2,), (3,)}
+    assert asked["classify"] - {()} == {(1, 1)}
+
+
+def test_weights_of_choices_made_after_the_data_sum_to_at_most_one() -> None:
+    k = 40
+    w = structured_plan
+    sets = sum(math.comb(k, d) * w.WEIGHT_ANY / math.comb(k, d) for d in range(1, MOST_ARMS + 1))
+    assert w.WEIGHT_ASSUMED + 3 * w.WEIGHT_BEST + sets == pytest.approx(1)
+    instance = PaperSmall(n_agents=30)(np.random.default_rng(0))
+    reps = representatives(instance, 0.01)
+    for eta in (0.3, 1e-3, None):
+        plan = Plan(reps, instance.best_arms, eta, beta=20.0)
+        assert np.exp(-plan.rho_price).sum() == pytest.approx(1)
+        # Each set of d arms costs ln C(K, d) and its share; each of R − 1 alternatives ln(R − 1).
+        prices = [math.log(math.comb(10, d) / w.WEIGHT_ANY) for d in range(1, MOST_ARMS + 1)]
+        assert plan.any_price[1:] == pytest.approx(prices)
+        assert plan.log_rivals == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("n", [1.0, 75.0, 4e7])
+def test_scales_have_weights_that_sum_to_at_most_one(n: float) -> None:
+    scales = Scales.around(n, 1e-9)
+    assert scales.weight.sum() <= 1
+    assert scales.weight.max() == 0.5
+    assert np.allclose(np.diff(np.log(scales.rho)), np.log(32))
+    assert scales.rho[0] <= 1
+
+
+def test_price_of_a_test_is_what_its_parts_cost() -> None:
+    """price = ln(R − 1) + what the set of arms costs + Σ over its arms of ½ ln(1 + n/ρ) + what ρ costs."""
+    instance = PaperSmall(n_agents=30)(np.random.default_rng(1))
+    reps = representatives(instance, 1e-10, pulls=3000)
+    plan = Plan(reps, instance.best_arms, 0.3, beta=30.0)
+    plan.prepare()
+    for x in range(3):
+        for j in set(range(3)) - {x}:
+            arms = plan.arms[x, j][plan.arms[x, j] >= 0]
+            if plan.assumed[x, j]:
+                cells, part = [instance.best_arms[j]], -math.log(structured_plan.WEIGHT_ASSUMED)
+            elif set(arms.tolist()) <= {instance.best_arms[x], instance.best_arms[j]}:
+                cells, part = arms, -math.log(structured_plan.WEIGHT_BEST)
+            else:
+                cells, part = arms, math.log(math.comb(10, arms.size) / structured_plan.WEIGHT_ANY)
+            options = 0.5 * np.log1p(reps.n[j, cells][:, None] / plan.rho) + plan.rho_price
+            worth = reps.n[j, cells][:, None] ** 2 / (reps.n[j, cells][:, None] + plan.rho)
+            pick = np.abs(worth - plan.worth[x, j, : len(cells)][:, None]).argmin(axis=1)
+            expected = math.log(2) + part + options[np.arange(len(cells)), pick].sum()
+            assert plan.price[x, j] == pytest.approx(expected)
+
+
+def test_the_grid_of_rho_does_not_depend_on_how_the_play_went() -> None:
+    """A ρ tuned to an attempt's own level would be chosen after the rewards that it is used on."""
+    instance = PaperSmall(n_agents=30)(np.random.default_rng(0))
+    reps = representatives(instance, 0.01)
+    first, later = (Plan(reps, instance.best_arms, 0.3, beta) for beta in (20.0, 35.0))
+    assert np.array_equal(first.rho, later.rho)
+    assert np.array_equal(first.rho_price, later.rho_price)

@@ -1,0 +1,312 @@
+"""The tests inside StructuredBAI, against numbers and error rates that are computed independently."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+from scipy.stats import binom
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.generators import PAPER_SMALL_MEANS
+from clustered_bandit_gym.policies.sequential.scales import Scales
+from clustered_bandit_gym.policies.structured import classify as structured_classify
+from clustered_bandit_gym.policies.structured.best_arms import BestArms
+from clustered_bandit_gym.policies.structured.budget import Budgets
+from clustered_bandit_gym.policies.structured.classify import _Block, _one_sided
+from clustered_bandit_gym.policies.structured.plan import Plan, max_min_shares
+from clustered_bandit_gym.policies.structured.representatives import Representatives
+
+#: False-alarm rate of every random test here.
+RARE = 1e-9
+
+
+def representatives(
+    instance: cbg.Instance, pulls: np.ndarray | float, seed: int = 0, delta: float = 1e-3
+) -> Representatives:
+    problem = cbg.Problem.of(instance, delta)
+    reps = Representatives(cbg.Federation(instance, problem, seed=seed), Budgets.of(problem))
+    for cluster in range(instance.n_clusters):
+        reps.add(int(np.flatnonzero(instance.clusters == cluster)[0]))
+    reps.pull_where(np.broadcast_to(np.asarray(pulls, dtype=float), reps.n.shape))
+    return reps
+
+
+def mixture(deviation: float, n: float, rho: float) -> float:
+    """Log of the normal mixture at a mean that the average of n pulls misses by `deviation`."""
+    return 0.5 * (n * n / (n + rho)) * deviation**2 - 0.5 * math.log(1 + n / rho)
+
+
+@pytest.mark.parametrize("n_a", [3, 400, 10**6])
+@pytest.mark.parametrize("n_b", [7, 10**4])
+@pytest.mark.parametrize("difference", [0.01, -0.3, 2.0])
+def test_pair_evidence_is_one_term_of_the_mixture_over_scales(n_a: int, n_b: int, difference: float) -> None:
+    scales = Scales.around(3000.0, 1e-9)
+
+    def least(rho: float) -> float:
+        found = minimize_scalar(
+            lambda mu: mixture(difference - mu, n_a, rho) + mixture(0.0 - mu, n_b, rho),
+            bounds=(min(0, difference), max(0, difference)),
+            method="bounded",
+            options={"xatol": 1e-12},
+        )
+        return float(found.fun)
+
+    terms = [least(rho) + math.log(weight) for rho, weight in zip(scales.rho, scales.weight, strict=True)]
+    value = float(scales.pair_evidence(difference, n_a, n_b))
+    assert min(abs(value - term) for term in terms) < 1e-6 * (1 + abs(value))
+    assert value <= logsumexp(terms) + 1e-9
+    # Not a term chosen at random: near the threshold it loses little beside the best one.
+    if max(terms) > 20:
+        assert value > 0.8 * max(terms)
+
+
+def test_max_min_shares_against_a_grid_of_allocations() -> None:
+    rng = np.random.default_rng(0)
+    blocks = [rng.random((rivals, 3)) ** 2 for rivals in (1, 2, 5)] + [np.eye(3)]
+    steps = 40
+    grid = np.array([(a, b, steps - a - b) for a in range(steps + 1) for b in range(steps + 1 - a)]) / steps
+    for block, shares in zip(blocks, max_min_shares(blocks), strict=True):
+        assert shares.sum() == pytest.approx(1)
+        assert (shares >= 0).all()
+        best = (grid @ block.T).min(axis=1).max()
+        value = (block @ shares).min()
+        assert best - 1e-9 <= value <= best + 0.05
+    assert max_min_shares([]) == []
+
+
+@pytest.mark.parametrize(("mean", "reference", "alternative"), list(itertools.product((0.2, 0.9, 1.6), repeat=3)))
+def test_one_sided_evidence_is_a_minimum_over_the_unknown_mean(
+    mean: float, reference: float, alternative: float
+) -> None:
+    n, worth = 30.0, 200.0
+    grid = np.linspace(-2, 5, 2_000_01)
+    ratio = 0.5 * n * ((mean - grid) ** 2 - (mean - alternative) ** 2)
+    # "At most μ" is tested by the Wald ratio only for μ below the alternative.
+    value = 0.5 * worth * (reference - grid) ** 2 + np.where(grid < alternative, ratio, 0)
+    inside = 0.5 * n * worth / (n + worth) * (mean - reference) ** 2 - 0.5 * n * (mean - alternative) ** 2
+    arguments = (np.array(x) for x in (n, mean, worth, reference, alternative, inside))
+    found = float(_one_sided(*arguments))
+    # Where the alternative is no larger than the reference there is no evidence; the minimum may then be negative.
+    assert found == pytest.approx(value.min() if reference < alternative else 0, abs=1e-3)
+    assert reference < alternative or value.min() <= 1e-3
+
+
+def table(means: list[list[float]], n: float) -> Representatives:
+    """Representatives with given averages, each from n pulls, none distinct."""
+    clusters = len(means)
+    instance = cbg.Instance(np.eye(clusters, len(means[0])), np.arange(clusters))
+    problem = cbg.Problem.of(instance, 0.1)
+    reps = Representatives(cbg.Federation(instance, problem), Budgets.of(problem))
+    for agent in range(clusters):
+        reps.add(agent)
+    reps.n[:] = n
+    reps.mean[:] = means
+    return reps
+
+
+def eliminated(reps: Representatives, eta: float | None) -> list[list[int]]:
+    best_arms = BestArms(reps, eta)
+    best_arms._set_levels()
+    best_arms.eliminate()
+    return [np.flatnonzero(row).tolist() for row in reps.live]
+
+
+def test_an_arm_that_is_close_elsewhere_leaves_only_where_the_clusters_are_distinct() -> None:
+    means = [[1.0, 0.99, 0.0], [0.0, 0.995, 1.0]]
+    together = table(means, 2000)
+    assert eliminated(together, 0.3) == [[0, 1], [1, 2]]
+    apart = table(means, 2000)
+    apart.distinct[:] = ~np.eye(2, dtype=bool)
+    assert eliminated(apart, 0.3) == [[0], [2]]
+    without = table(means, 2000)
+    without.distinct[:] = ~np.eye(2, dtype=bool)
+    assert eliminated(without, None) == [[0, 1], [1, 2]]
+
+
+def test_close_needs_evidence_against_every_live_arm() -> None:
+    means = [[1.0, 0.99, 0.0], [0.0, 0.995, 1.0]]
+    reps = table(means, 2000)
+    reps.distinct[:] = ~np.eye(2, dtype=bool)
+    reps.n[0, 0] = reps.n[1, 2] = 10
+    # The leaders are hardly known, so arm 1 is not shown close to them.
+    left = eliminated(reps, 0.3)
+    assert 1 in left[0]
+    assert 1 in left[1]
+
+
+def test_a_live_arm_that_is_hardly_known_stands_in_the_way_of_closeness() -> None:
+    means = [[1.0, 0.99, 0.0, 0.9], [0.0, 0.6, 1.0, 0.0]]
+    reps = table(means, 2000)
+    reps.distinct[:] = ~np.eye(2, dtype=bool)
+    reps.live[1] = [False, True, True, False]
+    reps.n[0, 3] = reps.n[1, 1] = 5
+    # Arm 3 of the first may be far better than its arm 1, so arm 1 stays with the second.
+    assert eliminated(reps, 0.3)[1] == [1, 2]
+    reps.n[0, 3] = 2000
+    assert eliminated(reps, 0.3)[1] == [2]
+
+
+def test_pairs_become_distinct_by_disjoint_live_sets_or_by_evidence_only() -> None:
+    reps = table([[1.0, 0.5, 0.4], [1.0, 0.5, 0.4]], 10**6)
+    reps.certify()
+    assert not reps.distinct.any()
+    reps.live[:] = [[True, False, False], [False, True, True]]
+    reps.certify()
+    assert reps.distinct.tolist() == [[False, True], [True, False]]
+    reps = table([[1.0, 0.5, 0.4], [0.9, 0.5, 0.4]], 10**5)
+    reps.certify()
+    assert reps.distinct[0, 1]
+
+
+@pytest.mark.parametrize("eta", [None, 0.3])
+def test_evidence_against_a_cluster_is_the_sum_that_the_docs_state(eta: float | None) -> None:
+    """Each arm's term by numerical minimisation over the unknown mean, less the price."""
+    rng = np.random.default_rng(2)
+    reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
+    plan = Plan(reps, MEANS.argmax(axis=1), eta, beta=25.0)
+    plan.prepare()
+    block = _Block(plan, np.arange(3, 12))
+    n = rng.integers(1, 300, (9, block.used.size)).astype(float)
+    mean = rng.uniform(0, 1, n.shape)
+    guess = np.arange(9) % 3
+    found = block._evidence(guess, n, mean)
+    for row, x in enumerate(guess):
+        for j in set(range(3)) - {int(x)}:
+            total = -plan.price[x, j]
+            for slot, arm in enumerate(plan.arms[x, j]):
+                if arm < 0:
+                    continue
+                at = int(np.searchsorted(block.used, arm))
+                alternative, worth, reference = (
+                    plan.estimate[x, arm],
+                    plan.worth[x, j, slot],
+                    plan.reference[x, j, slot],
+                )
+                mu = np.linspace(-3, 4, 400_001)
+                ratio = 0.5 * n[row, at] * ((mean[row, at] - mu) ** 2 - (mean[row, at] - alternative) ** 2)
+                if plan.assumed[x, j]:
+                    ratio = np.where(mu < alternative, ratio, 0)
+                value = (0.5 * worth * (reference - mu) ** 2 + ratio).min()
+                total += 0 if plan.assumed[x, j] and reference >= alternative else value
+            assert found[row, j] == pytest.approx(total, abs=1e-3)
+        assert found[row, x] == -np.inf
+
+
+def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() -> None:
+    """Arm 3 is close at both, which settles it for both, once they are distinct. Until then a gap of 0.02 is open, and
+    takes 10^5 pulls; the difference of 0.6 on arms 0 and 1 takes a few hundred."""
+    reps = table([[0.62, 0.02, 0.0, 0.60], [0.02, 0.62, 0.0, 0.60]], 50)
+    reps.live[:] = [[True, False, False, True], [False, True, False, True]]
+    reps.n[reps.live] = 2000
+    best_arms = BestArms(reps, 0.58)
+    best_arms._set_levels()
+    reps.certify()
+    assert not reps.distinct.any()
+    times = best_arms.plan()
+    assert (times[:, 3] == 0).all()
+    assert (times[:, :2] > 0).all(axis=0).any()
+    assert times.sum() < 1000
+    # Nothing is to be gained where arms can be told apart as cheaply, or from twins.
+    easy = table([[0.62, 0.02, 0.0, 0.02], [0.02, 0.62, 0.0, 0.02]], 50)
+    twins = table([[0.62, 0.02, 0.0, 0.60]] * 2, 50)
+    for other in (easy, twins):
+        best_arms = BestArms(other, 0.58)
+        best_arms._set_levels()
+        assert best_arms._plan_distinct(np.where(other.live, 500.0, np.inf), times) == np.inf
+
+
+def test_agents_of_one_cluster_are_rarely_held_for_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two representatives of one cluster, watched while their pulls grow: the share ever called distinct is ≤ level."""
+    level, runs = 0.2, 150
+    monkeypatch.setattr(
+        Representatives, "distinct_level", lambda self, a, b: np.full(a.size, -math.log(level)), raising=True
+    )
+    instance = cbg.Instance([[1.0, 0.5, 0.0, 0.2]], np.zeros(2, dtype=int))
+    wrong = 0
+    for run in range(runs):
+        problem = cbg.Problem.of(instance, 0.1)
+        reps = Representatives(cbg.Federation(instance, problem, seed=run), Budgets.of(problem))
+        reps.add(0)
+        reps.add(1)
+        for _ in range(25):
+            reps.pull_where(np.maximum(reps.n * 0.5, 4))
+            reps.certify()
+        wrong += bool(reps.distinct.any())
+    assert wrong <= binom.isf(RARE, runs, level)
+
+
+MEANS = np.array(PAPER_SMALL_MEANS)
+CLOSE = np.array([[1.0, 0.8, 0.6, 0.5], [0.85, 1.0, 0.6, 0.5], [0.85, 0.8, 1.0, 0.5]])
+
+
+def mislabelled(means: np.ndarray, eta: float | None, runs: int, alpha: float, pulls: float, trusting: bool) -> int:
+    """Runs in which an agent's own cluster is ruled out at level α, with representatives that are poorly known.
+
+    Each run has representatives and one agent of its own. `trusting` takes their averages for the truth.
+    """
+    count = 0
+    clusters = np.append(np.arange(3), [0, 1, 2])
+    for run in range(runs):
+        reps = representatives(cbg.Instance(means, clusters), pulls, seed=run)
+        plan = Plan(reps, means.argmax(axis=1), eta, beta=-math.log(alpha))
+        plan._sharpen = lambda: None  # type: ignore[method-assign]
+        plan.prepare()
+        if trusting:
+            plan.worth[:] = 1e18
+            plan.price[:] = 0
+        agent = 3 + run % 3
+        block = _Block(plan, np.array([agent]))
+        if trusting:
+            block.n_by_arm[:] = 1e18
+        label = int(block.run()[0])
+        count += label >= 0 and label != agent - 3
+    return count
+
+
+@pytest.mark.parametrize(("means", "eta"), [(MEANS, None), (MEANS, 0.3), (CLOSE, 0.15)])
+def test_an_agents_own_cluster_is_ruled_out_as_rarely_as_stated(means: np.ndarray, eta: float | None) -> None:
+    runs, alpha = 120, 0.2
+    assert mislabelled(means, eta, runs, alpha, 60.0, trusting=False) <= binom.isf(RARE, runs, alpha)
+
+
+def test_taking_estimates_for_the_truth_would_not_do() -> None:
+    """The same check fails for the plug-in test, so it can fail."""
+    runs, alpha = 120, 0.05
+    assert mislabelled(CLOSE, None, runs, alpha, 10.0, trusting=True) > binom.isf(RARE, runs, alpha)
+
+
+def test_the_best_arm_of_a_representative_is_lost_as_rarely_as_stated() -> None:
+    """δ near one and small gaps, so that errors can be seen: at most 0.42δ, an arm beaten or close, or a false pair."""
+    runs, wrong, delta = 80, 0, 0.9
+    means = np.array([[0.5, 0.4, 0.1, 0.1, 0.2], [0.0, 0.1, 0.5, 0.42, 0.2]])
+    for run in range(runs):
+        reps = representatives(cbg.Instance(means, np.arange(2)), 8.0, seed=run, delta=delta)
+        BestArms(reps, 0.3).resolve()
+        wrong += bool((reps.leader != means.argmax(axis=1)).any())
+    assert wrong <= binom.isf(RARE, runs, 0.42 * delta)
+
+
+def test_agents_that_run_out_of_patience_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(structured_classify, "PATIENCE", 0.3)
+    instance = cbg.Instance(MEANS, np.arange(30) % 3)
+    reps = representatives(instance, 500.0)
+    agents = np.arange(3, 30)
+    attempts = []
+    original = Budgets.classify
+
+    def spy(self: Budgets, *args: int) -> float:
+        if args:
+            attempts.append(args[1])
+            if args[1] == 4:
+                monkeypatch.setattr(structured_classify, "PATIENCE", 16)
+        return original(self, *args)
+
+    monkeypatch.setattr(Budgets, "classify", spy)
+    labels = structured_classify.classify(reps, instance.best_arms, 0.3, agents)
+    assert attempts == [1, 2, 3, 4]
+    assert labels.tolist() == (agents % 3).tolist()
