@@ -10,9 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from clustered_bandit_gym import envs_registry
-from clustered_bandit_gym.game.federation import Block, BudgetExceeded, Federation, Judgement, PlayOver
-from clustered_bandit_gym.game.instance import Instance, Problem
+from clustered_bandit_gym.errors import BudgetExceeded, PlayOver
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.judge import Judgement
 from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Ledger, Payload, Reals
+from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
 

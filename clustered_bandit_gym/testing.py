@@ -24,7 +24,8 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, play_stepwise
-from clustered_bandit_gym.game.federation import BudgetExceeded, Federation
+from clustered_bandit_gym.errors import BudgetExceeded
+from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy

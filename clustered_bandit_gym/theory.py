@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.rewards import Floats
 
 
 class Terms(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym.game.federation import Block, Federation
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex
 from clustered_bandit_gym.policy import Policy
 

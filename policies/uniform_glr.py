@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym.game.federation import Block, Federation
+from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex
-from clustered_bandit_gym.game.rewards import Floats
 from clustered_bandit_gym.policy import Policy
 
 #: Looks at the statistic after every pull of all arms up to this many, then each time their number has grown by 1%.

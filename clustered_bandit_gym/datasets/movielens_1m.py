@@ -9,9 +9,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.datasets.sources import Origin, Source, find
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.rewards import Categorical, Ints
+from clustered_bandit_gym.game.rewards import Categorical
 
 ORIGIN = Origin("MovieLens-1M", "https://grouplens.org/datasets/movielens/1m/", ("ml-1m", "ml-1m.zip"))
 

@@ -11,7 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from clustered_bandit_gym.game.rewards import Categorical, Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.rewards import Categorical
 
 #: Best movies of the six age groups in MovieLens-1M, as the paper's source prints them.
 BEST_MOVIES = (50, 318, 922, 527, 2019, 1207)

@@ -10,9 +10,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.datasets.sources import Origin, Source, find
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.rewards import Floats
 
 FILE = "yelp_academic_dataset_business.json"
 ORIGIN = Origin(

@@ -13,24 +13,28 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.actions import read_action
 from clustered_bandit_gym.envs.stepwise import play_stepwise
-from clustered_bandit_gym.game.episode import Seed, episode_seeds, outcome
 from clustered_bandit_gym.game.federation import MAX_PULLS, Federation
-from clustered_bandit_gym.game.instance import Instance, Problem
-from clustered_bandit_gym.game.ledger import Total, bits_for
-from clustered_bandit_gym.game.rewards import Ints
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.judge import outcome
+from clustered_bandit_gym.game.ledger import bits_for
+from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.game.seeds import Seed, episode_seeds
+from clustered_bandit_gym.game.source import Source
 from clustered_bandit_gym.policy import PULL
 
 if TYPE_CHECKING:
-    from clustered_bandit_gym.envs.rendering.figure import View, Viewer
+    from clustered_bandit_gym.envs.rendering.figure import Viewer
+    from clustered_bandit_gym.envs.rendering.view import View
 
 __all__ = ["ClusteredBAIEnv", "play_stepwise"]
 
 Obs = dict[str, np.ndarray]
 Action = tuple[int, Any]
 
-_OPTIONS = ("instance_seed", "play_seed", "local_pulls")
+_OPTIONS = ("instance_seed", "play_seed", "local_pulls", "source")
 _TOLD = ("n_clusters", "eta", "eta1")
 
 
@@ -177,11 +181,11 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         # The sizes of the spaces come from an instance: a generator of any kind has none but those it draws.
         sample = self.draw_instance(0) if self._fixed is None else self._fixed
         self.n_agents, self.n_arms = sample.n_agents, sample.n_arms
-        self._new_federation(
-            sample, 0
-        )  # refuses bad values of delta, told, max_pulls, c_b, c_r now rather than at reset
+        # Refuses bad values of delta, told, max_pulls, c_b, c_r now rather than at reset.
+        self.federation_on(sample, 0)
         self._order_bits = bits_for(self.n_arms)
         self._federation: Federation | None = None
+        self._instance: Instance | None = None
         self._over = True
         self._local = False
         self._viewer: Viewer | None = None
@@ -225,13 +229,15 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
 
     def new_federation(self, instance_seed: Seed, play_seed: Seed) -> Federation:
         """A play of its own; this environment's episode is left alone. The door for a `Policy`, for any N."""
-        return self._new_federation(self.draw_instance(instance_seed), play_seed)
+        return self.federation_on(self.draw_instance(instance_seed), play_seed)
 
-    def _new_federation(self, instance: Instance, play_seed: Seed) -> Federation:
+    def federation_on(self, instance: Instance, play_seed: Seed, source: Source | None = None) -> Federation:
+        """A play on `instance` under this environment's settings; `source` draws the rewards, if given."""
         return Federation(
             instance,
             self.problem_of(instance),
             play_seed,
+            source=source,
             max_pulls=self.max_pulls,
             c_b=self.c_b,
             c_r=self.c_r,
@@ -247,6 +253,18 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
             raise ResetNeeded("There is no play yet: call env.reset() first")
         return self._federation
 
+    @property
+    def truth(self) -> Instance:
+        """The instance of the current episode, for judges and pictures; a learner must not look."""
+        if self._instance is None:
+            raise ResetNeeded("There is no play yet: call env.reset() first")
+        return self._instance
+
+    @property
+    def seen(self) -> tuple[Ints, Floats]:
+        """(N, K) pulls and averages that the centre has seen: the observation without a copy; do not write to it."""
+        return self._pulls, self._means
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
         super().reset(seed=seed)
         options = options or {}
@@ -255,8 +273,8 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         instance_seed, play_seed = episode_seeds(self.np_random)
         instance = self.draw_instance(options.get("instance_seed", instance_seed))
         self.check_size(instance)
-        federation = self._new_federation(instance, options.get("play_seed", play_seed))
-        self._federation = federation
+        federation = self.federation_on(instance, options.get("play_seed", play_seed), options.get("source"))
+        self._federation, self._instance = federation, instance
         self._over, self._local = False, bool(options.get("local_pulls", False))
         self._pulls = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
         self._means = np.zeros((self.n_agents, self.n_arms))
@@ -279,7 +297,7 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         kind, choice = read_action(action, self.n_agents, self.n_arms)
         if kind == PULL:
             agent, arm = choice
-            sample = federation._draw_one(agent, arm)
+            sample = federation.draw_one(agent, arm)
             info: dict[str, Any] = {"sample": sample}
             if not self._local:
                 self._show(federation, agent, arm, sample)
@@ -308,14 +326,14 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         federation.rounds += 1
         if self.itemise:
             whom = np.array([agent])
-            federation.ledger.record(federation._phase, "down", "order", whom, self._order_bits, 0)
-            federation.ledger.record(federation._phase, "up", "real", whom, 0, 1)
+            federation.ledger.record(federation.current_phase, "down", "order", whom, self._order_bits, 0)
+            federation.ledger.record(federation.current_phase, "up", "real", whom, 0, 1)
             return
-        if self._billed_phase != federation._phase:
-            self._billed_phase = federation._phase
-            totals = federation.ledger.totals
-            down = totals.setdefault((federation._phase, "down", "order"), Total())
-            self._bill = down, totals.setdefault((federation._phase, "up", "real"), Total())
+        phase = federation.current_phase
+        if self._billed_phase != phase:
+            self._billed_phase = phase
+            ledger = federation.ledger
+            self._bill = ledger.total(phase, "down", "order"), ledger.total(phase, "up", "real")
         down, up = self._bill  # at hand, since looking them up would cost as much as the draw
         down.messages += 1
         down.bits += self._order_bits
@@ -325,7 +343,7 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
     def _outcome(self, arms: Ints | None) -> dict[str, Any]:
         federation = self.federation
         per_agent = federation.pulls_per_agent.copy()
-        return outcome(federation._instance, arms, per_agent, federation.ledger.summary())
+        return outcome(self.truth, arms, per_agent, federation.ledger.summary())
 
     # --- pictures ----------------------------------------------------------------------------------------------------
 
@@ -349,7 +367,7 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         return self._viewer.show(view) if mode == "human" else self._viewer.frame(view)
 
     def _view(self) -> View:
-        from clustered_bandit_gym.envs.rendering.figure import View
+        from clustered_bandit_gym.envs.rendering.view import View
 
         federation = self.federation
         view = View(
@@ -362,7 +380,7 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         )
         if not self._over:
             return view
-        judgement, best = federation.judgement, federation._instance.agent_best_arms
+        judgement, best = federation.judgement, self.truth.agent_best_arms
         if judgement is None:
             return replace(view, over=True, best=best)
         return replace(view, over=True, arms=judgement.arms, right=judgement.agent_correct, best=best)

@@ -7,8 +7,9 @@ from typing import Any
 import gymnasium as gym
 from gymnasium import spaces
 
-from clustered_bandit_gym.game.episode import Seed
-from clustered_bandit_gym.game.federation import BudgetExceeded, Federation, PlayOver
+from clustered_bandit_gym.errors import BudgetExceeded, PlayOver
+from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.seeds import Seed
 from clustered_bandit_gym.policy import PULL, STOP, Policy
 
 
@@ -47,11 +48,8 @@ def play_stepwise(
         over = bool(terminated or truncated)
         return float(info["sample"])
 
-    federation._step = step
-    try:
+    with federation.stepping(step):
         arms = policy.solve(federation)
-    finally:
-        federation._step = None
     if over:
         raise BudgetExceeded(f"the environment ended the episode after {federation.pulls:,} pulls")
     if federation.judgement is not None:

@@ -14,15 +14,15 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs
-from clustered_bandit_gym.envs.rendering.figure import View
+from clustered_bandit_gym.envs.rendering.view import View
 from clustered_bandit_gym.envs.vector_rewards import VectorRewards
 from clustered_bandit_gym.envs.wrappers import empirical_best
-from clustered_bandit_gym.game.episode import Seed, episode_seeds, outcome
-from clustered_bandit_gym.game.federation import POLICY, REWARDS, play_stream
 from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.judge import outcome
 from clustered_bandit_gym.game.ledger import bits_for
-from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym.game.seeds import POLICY, REWARDS, Seed, episode_seeds, play_stream
 
 Bools = np.ndarray
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Floats, Gaussian, Ints, RewardModel
+from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 
 #: Base variates fetched at a time: enough that refilling costs little, few enough that a short episode wastes little.
 AHEAD = 256

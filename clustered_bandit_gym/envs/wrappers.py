@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.actions import whole
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs
-from clustered_bandit_gym.game.rewards import Floats, Ints
 from clustered_bandit_gym.policy import PULL, STOP
 
 
@@ -40,12 +40,12 @@ class DiscreteActions(gym.Wrapper[Obs, Any, Obs, Any], gym.utils.RecordConstruct
         if number != self._stop:
             raise ValueError(f"action {number} is out of range: agent * {self._n_arms} + arm pulls, {self._stop} stops")
         core = self._core
-        return self.env.step((STOP, empirical_best(core._pulls, core._means, lambda: core.federation.rng)))
+        return self.env.step((STOP, empirical_best(*core.seen, lambda: core.federation.rng)))
 
     def action_masks(self) -> np.ndarray:
         """(N*K + 1,) booleans: which actions make sense now."""
         mask = np.ones(self._stop + 1, dtype=np.bool_)
-        mask[-1] = self._core._pulls.any(axis=1).all()
+        mask[-1] = self._core.seen[0].any(axis=1).all()
         return mask
 
 

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import PlayOver
 from clustered_bandit_gym.game.checks import indices, whole_times
-from clustered_bandit_gym.game.rewards import Floats, Ints
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.game.federation import Federation
-
-
-class PlayOver(RuntimeError):
-    """Something was asked of a play that has stopped."""
 
 
 class Block:
@@ -38,6 +35,10 @@ class Block:
             raise PlayOver("this block's program has returned; start another one with federation.local(...)")
         return self._play
 
+    def close(self) -> None:
+        """The program has returned: the block can be used no more."""
+        self._over = True
+
     def part(self, rows: ArrayLike) -> Block:
         """The agents of `rows` as a block of their own."""
         return Block(self._federation, self.agents[indices(rows, len(self), "row")], whole=self._whole)
@@ -49,12 +50,12 @@ class Block:
         """
         fed = self._federation
         ids = self.agents[indices(rows, len(self), "row")]
-        return fed._draw(ids, fed._arm_ids(arms), whole_times(times))
+        return fed.draw(ids, indices(arms, self.problem.n_arms, "arm"), whole_times(times))
 
     def pull_grid(self, times: int) -> Floats:
         """Average of `times` fresh pulls of every arm at every agent of the block: (n, K)."""
         federation = self._federation
-        return federation._draw(self.agents[:, None], federation._all_arms, whole_times(times))
+        return federation.draw(self.agents[:, None], federation.arms[None, :], whole_times(times))
 
     def save(self, name: str, values: np.ndarray) -> None:
         """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not sent."""

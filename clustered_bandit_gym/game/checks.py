@@ -5,14 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym.game.rewards import Ints
+from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym.errors import BudgetExceeded
 
 #: Largest number of pulls of one arm in one go: whole numbers up to here are exact in float64.
 MAX_TIMES = 2**53
-
-
-class BudgetExceeded(RuntimeError):
-    """The next pulls would exceed `max_pulls`. Nothing was drawn."""
 
 
 def indices(values: ArrayLike, size: int, what: str) -> Ints:

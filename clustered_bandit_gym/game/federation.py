@@ -8,40 +8,39 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym.game.block import Block, PlayOver
-from clustered_bandit_gym.game.checks import BudgetExceeded, ceil_log2, indices, whole_times
-from clustered_bandit_gym.game.instance import Instance, Problem
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import BudgetExceeded, PlayOver
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.checks import ceil_log2, indices, whole_times
+from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import Judgement, misplaced
 from clustered_bandit_gym.game.ledger import Ledger, Payload, bits_for
-from clustered_bandit_gym.game.rewards import Floats, Ints, broadcast_shape
+from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.game.rewards import broadcast_shape
+from clustered_bandit_gym.game.seeds import POLICY, REWARDS, play_stream
+from clustered_bandit_gym.game.source import Simulator, Source
 
 #: Largest number of pulls in one play: counts are int64.
 MAX_PULLS = 2**62
 #: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a cache.
 BLOCK_CELLS = 2**18
 
-# The arrays of a block take a megabyte or two. glibc returns memory of that size to the system when it is freed, and
-# every page of the next array is faulted in again: a third of the time of a play. Once a block of 31 MB has been freed,
-# it keeps what is smaller. Nothing is written to it, so it costs nothing; other allocators do not mind.
-del (_ := [np.empty(31 * 2**20, dtype=np.uint8)])[:]
 
+@cache
+def _keep_freed_memory() -> None:
+    """Make glibc keep freed arrays of a block's size instead of returning them to the system.
 
-#: Keys of the two streams of a play: the rewards, and the policy's own randomness.
-REWARDS, POLICY = 0, 1
-
-
-def play_stream(seed: int | np.random.SeedSequence, key: int) -> np.random.SeedSequence:
-    """The seed of one stream of the play that has `seed`."""
-    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    # Children by key, not by spawn(): spawn() counts, and a seed sequence used twice would give other streams.
-    child = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, key))
-    # Hashed once more: a generator shows the seed it was made from, and the root would lead a policy to the rewards.
-    return np.random.SeedSequence(child.generate_state(8).tolist())
+    The arrays of a full block take a megabyte or two. By default every page of the next one is faulted in again, which
+    is a third of the time of a large play. glibc raises its threshold once a larger allocation has been freed. Nothing
+    is written to it, so it costs no memory. Other allocators ignore it.
+    """
+    del (_ := [np.empty(31 * 2**20, dtype=np.uint8)])[:]
 
 
 class Federation:
@@ -51,6 +50,7 @@ class Federation:
         instance: the truth; no public attribute leads back to it.
         problem: what the learner is told.
         seed: int, `SeedSequence` or None. Rewards and the policy's own randomness (`rng`) are separate streams.
+        source: draws the rewards; by default a `Simulator` of the instance with the seed's stream of rewards.
         max_pulls: pulls beyond this raise `BudgetExceeded` before they are drawn.
         c_b, c_r, itemise: prices and detail of the ledger.
 
@@ -64,6 +64,7 @@ class Federation:
         problem: Problem,
         seed: int | np.random.SeedSequence | None = None,
         *,
+        source: Source | None = None,
         max_pulls: int | None = None,
         c_b: float = 1.0,
         c_r: float = 32.0,
@@ -79,12 +80,13 @@ class Federation:
         # One root for both: without a seed it is drawn from the system.
         root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._instance = instance
-        self._noise = np.random.default_rng(play_stream(root, REWARDS))
+        self._source: Source = source or Simulator(instance, np.random.default_rng(play_stream(root, REWARDS)))
         self.rng = np.random.default_rng(play_stream(root, POLICY))
         self.problem = problem
         self.agents: Ints = np.arange(instance.n_agents)
         self.agents.setflags(write=False)
-        self._all_arms: Ints = np.arange(instance.n_arms)[None, :]
+        self.arms: Ints = np.arange(instance.n_arms)
+        self.arms.setflags(write=False)
         self.ledger = Ledger(c_b, c_r, itemise)
         self.max_pulls = MAX_PULLS if max_pulls is None else min(int(max_pulls), MAX_PULLS)
         self.pulls = 0
@@ -95,7 +97,7 @@ class Federation:
         self._phase = "play"
         self._memory: dict[str, np.ndarray] = {}
         self._labels: Ints | None = None
-        self._step: Callable[[int, int], float] | None = None  # set for stepwise plays: one pull through an env
+        self._step: Callable[[int, int], float] | None = None
 
     @property
     def pulls_per_agent(self) -> Ints:
@@ -103,6 +105,11 @@ class Federation:
         view = self._pulls_per_agent.view()
         view.setflags(write=False)
         return view
+
+    @property
+    def current_phase(self) -> str:
+        """The phase under which pulls and messages are counted now."""
+        return self._phase
 
     # --- centre ------------------------------------------------------------------------------------------------------
 
@@ -143,6 +150,8 @@ class Federation:
         for payload in sent:
             self.ledger.bill(self._phase, "down", payload, agents)
         size = max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
+        if agents.size * (n_arms or self.problem.n_arms) >= BLOCK_CELLS:
+            _keep_freed_memory()
         received: list[tuple[np.ndarray, ...]] = []
         single = spoke = False
         for start in range(0, agents.size, size):
@@ -151,7 +160,7 @@ class Federation:
             try:
                 answer = program(block, *(table[part] for table in tables))
             finally:
-                block._over = True
+                block.close()
             single = isinstance(answer, Payload)
             payloads = tuple(answer) if isinstance(answer, tuple | list) else () if answer is None else (answer,)
             for payload in payloads:
@@ -178,7 +187,7 @@ class Federation:
         self._check_open()
         ids, arm_ids = self._agent_ids(agents, vector=False), self._arm_ids(arms)
         counts = whole_times(times)
-        averages = self._draw(ids, arm_ids, counts)
+        averages = self.draw(ids, arm_ids, counts)
         rows = averages.size
         if rows:
             to_whom = np.broadcast_to(ids, averages.shape).ravel()
@@ -218,8 +227,9 @@ class Federation:
 
     # --- drawing -----------------------------------------------------------------------------------------------------
 
-    def _draw(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
-        """Averages of `times` pulls; counts them. The one place where rewards come from."""
+    def draw(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
+        """Averages of `times` pulls, counted and not billed: what agents do on their own. Indices must be valid."""
+        self._check_open()
         shape = broadcast_shape(agents, arms, times)
         rows = math.prod(shape)
         if rows == 0:
@@ -236,23 +246,28 @@ class Federation:
             )
         if self._step is not None:
             return self._draw_stepwise(agents, arms, times, shape)
-        instance = self._instance
-        clusters = np.asarray(instance.clusters.take(agents))
-        averages = np.asarray(instance.rewards.average(self._noise, instance.means, clusters, arms, times))
+        averages = self._source.averages(agents, arms, times)
         self._count(agents, times, shape, total)
         return averages
 
-    def _draw_one(self, agent: int, arm: int) -> float:
-        """One pull, from plain ints already checked: the fast path of `env.step`."""
+    def draw_one(self, agent: int, arm: int) -> float:
+        """`draw` of one pull, from plain ints already checked: the fast path of `env.step`."""
         if self.pulls >= self.max_pulls:
             raise BudgetExceeded(f"{self.pulls:,} pulls made; max_pulls = {self.max_pulls:,}")
-        instance = self._instance
-        rewards = instance.rewards
-        sample = rewards.single(instance.means, instance.clusters[agent], arm, rewards.noise(self._noise))
+        sample = self._source.single(agent, arm)
         self.pulls += 1
         self._pulls_per_agent[agent] += 1
         self.pulls_by_phase[self._phase] = self.pulls_by_phase.get(self._phase, 0) + 1
-        return float(sample)
+        return sample
+
+    @contextmanager
+    def stepping(self, step: Callable[[int, int], float]) -> Iterator[None]:
+        """Inside, every pull is one call `step(agent, arm)`, which counts it (`draw_one`) and returns the reward."""
+        self._step = step
+        try:
+            yield
+        finally:
+            self._step = None
 
     def _draw_stepwise(self, agents: Ints, arms: Ints, times: Ints | int, shape: tuple[int, ...]) -> Floats:
         step = self._step

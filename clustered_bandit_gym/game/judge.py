@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym.game.rewards import Ints
+from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym.game.instance import Instance
 
 
 @dataclass(frozen=True)
@@ -42,3 +44,23 @@ def misplaced(labels: Ints, clusters: Ints) -> np.ndarray:
     _, first = np.unique(pairs[order] // width, return_index=True)
     majority = pairs[order][first] % width
     return majority[label] != clusters
+
+
+def outcome(
+    instance: Instance, arms: Ints | None, pulls_per_agent: Ints, communication: dict[str, Any]
+) -> dict[str, Any]:
+    """`info` at the end of an episode; `arms` (N,) is what was recommended, None for a truncated one."""
+    if arms is None:
+        right = np.zeros(instance.n_agents, dtype=np.bool_)
+    else:
+        right = instance.is_best[instance.clusters, arms]
+    return {
+        "stopped": arms is not None,
+        "correct": bool(right.all()),
+        "agent_correct": right,
+        "wrong_agents": 0 if arms is None else int(right.size - right.sum()),
+        "pulls": int(pulls_per_agent.sum()),
+        "pulls_per_agent": pulls_per_agent,
+        "communication": communication,
+        "best_arms": instance.agent_best_arms.copy(),
+    }

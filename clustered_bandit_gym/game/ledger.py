@@ -179,9 +179,18 @@ class Ledger:
         if n == 0:
             return
         total_bits = int(bits.sum()) if isinstance(bits, np.ndarray) else n * bits
-        self.totals.setdefault((phase, direction, kind), Total()).add(n, total_bits, n * reals)
+        self.total(phase, direction, kind).add(n, total_bits, n * reals)
         if self._items is not None:
             self._items.append((phase, direction, kind, agents.copy(), bits, reals))
+
+    def total(self, phase: str, direction: Direction, kind: str) -> Total:
+        """The running sums of one sort of message; callers that send very many keep it at hand and add to it."""
+        return self.totals.setdefault((phase, direction, kind), Total())
+
+    @property
+    def itemised(self) -> bool:
+        """Whether every message is kept."""
+        return self._items is not None
 
     def bill(self, phase: str, direction: Direction, payload: Payload, agents: np.ndarray) -> None:
         """`payload` goes to or comes from each of `agents`."""

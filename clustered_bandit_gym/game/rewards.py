@@ -17,10 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from clustered_bandit_gym._types import Floats, Ints
 
 
 class RewardModel(ABC):

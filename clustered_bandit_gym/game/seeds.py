@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+Seed = int | np.random.SeedSequence
+
 # The kinds of stream; the first number of a spawn key.
 _INSTANCE, _PLAY = 0, 1
 
@@ -37,3 +39,22 @@ def trial_seeds(seed: int, trial: int) -> TrialSeeds:
         np.random.SeedSequence(int(seed), spawn_key=(_INSTANCE, int(trial))),
         np.random.SeedSequence(int(seed), spawn_key=(_PLAY, int(trial))),
     )
+
+
+def episode_seeds(rng: np.random.Generator) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
+    """Seeds of the next episode's instance and rewards, from the environment's own generator: 128 fresh bits each."""
+    words = rng.integers(2**32, size=8, dtype=np.uint32).tolist()
+    return np.random.SeedSequence(words[:4]), np.random.SeedSequence(words[4:])
+
+
+#: Keys of the two streams of a play: the rewards, and the policy's own randomness.
+REWARDS, POLICY = 0, 1
+
+
+def play_stream(seed: int | np.random.SeedSequence, key: int) -> np.random.SeedSequence:
+    """The seed of one stream of the play that has `seed`."""
+    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    # Children by key, not by spawn(): spawn() counts, and a seed sequence used twice would give other streams.
+    child = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, key))
+    # Hashed once more: a generator shows the seed it was made from, and the root would lead a policy to the rewards.
+    return np.random.SeedSequence(child.generate_state(8).tolist())

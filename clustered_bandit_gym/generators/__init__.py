@@ -1,21 +1,9 @@
 """Where instances come from: callables `rng -> Instance`."""
 
-from clustered_bandit_gym.generators.base import (
-    GENERATORS,
-    LAZY_GENERATORS,
-    PAPER_SMALL_MEANS,
-    REWARDS,
-    SIZES,
-    InstanceGenerator,
-    NearTie,
-    PaperFlat,
-    PaperRandom,
-    PaperSmall,
-    RandomFamily,
-    Tiny,
-    generator_class,
-    make_generator,
-)
+from clustered_bandit_gym.generators.base import SIZES, InstanceGenerator
+from clustered_bandit_gym.generators.paper import PAPER_SMALL_MEANS, PaperFlat, PaperRandom, PaperSmall
+from clustered_bandit_gym.generators.registry import GENERATORS, LAZY_GENERATORS, generator_class, make_generator
+from clustered_bandit_gym.generators.synthetic import REWARDS, NearTie, RandomFamily, Tiny
 
 __all__ = [
     "GENERATORS",

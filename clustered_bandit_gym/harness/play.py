@@ -20,8 +20,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from clustered_bandit_gym.game.federation import BudgetExceeded, Federation
-from clustered_bandit_gym.game.instance import Instance, Problem
+from clustered_bandit_gym.errors import BudgetExceeded
+from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian
 from clustered_bandit_gym.game.seeds import TrialSeeds, trial_seeds
 from clustered_bandit_gym.harness.fingerprint import label_of, path_of, plain, settings_of, versions
@@ -94,7 +96,8 @@ def play(
         except (Exception, SystemExit) as error:
             unfinished, message = "error", _describe(error)
     seconds = perf_counter() - start
-    return row | _judge(game.federation, unfinished, message, bound) | {"seconds": seconds, "version": versions()}
+    judged = _judge(game.federation, game.instance, unfinished, message, bound)
+    return row | judged | {"seconds": seconds, "version": versions()}
 
 
 class _Direct:
@@ -102,7 +105,8 @@ class _Direct:
 
     def __init__(self, env: gym.Env[Any, Any], seeds: TrialSeeds) -> None:
         unwrapped: Any = env.unwrapped
-        self.federation: Federation = unwrapped.new_federation(seeds.instance, seeds.play)
+        self.instance: Instance = unwrapped.draw_instance(seeds.instance)
+        self.federation: Federation = unwrapped.federation_on(self.instance, seeds.play)
 
     def run(self, player: Any) -> None:
         arms = player.solve(self.federation)
@@ -123,6 +127,12 @@ class _Stepwise:
         federation: Federation = unwrapped.federation
         return federation
 
+    @property
+    def instance(self) -> Instance:
+        unwrapped: Any = self.env.unwrapped
+        truth: Instance = unwrapped.truth
+        return truth
+
     def run(self, player: Any) -> None:
         from clustered_bandit_gym.envs.env import play_stepwise
 
@@ -138,6 +148,7 @@ class _Loop:
         self.obs, self.info = env.reset(seed=self.seed, options=options)
         unwrapped: Any = env.unwrapped
         self.federation: Federation = unwrapped.federation
+        self.instance: Instance = unwrapped.truth
 
     def run(self, player: Any) -> None:
         obs, info = self.obs, self.info
@@ -165,7 +176,7 @@ def _identity(policy: Any, env: gym.Env[Any, Any], label: str | None, env_kwargs
     }
 
 
-def _judge(federation: Federation, unfinished: str, message: str, bound: bool) -> Row:
+def _judge(federation: Federation, instance: Instance, unfinished: str, message: str, bound: bool) -> Row:
     """The row's figures, from the play as it stands."""
     judgement, problem, ledger = federation.judgement, federation.problem, federation.ledger
     outcome = unfinished or ("solved" if judgement and judgement.correct else "wrong")
@@ -190,7 +201,7 @@ def _judge(federation: Federation, unfinished: str, message: str, bound: bool) -
         "rounds": int(federation.rounds),
         "suspicious_communication": bool(judgement and judgement.correct and _too_quiet(judgement.arms, ledger)),
         **problem.to_dict(),
-        "bound": _bound(federation._instance, problem) if bound else None,
+        "bound": _bound(instance, problem) if bound else None,
     }
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym.game.federation import Block
-from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.policies.sequential.boundaries import one_sided, tuned_rho
 from clustered_bandit_gym.policies.sequential.running_means import Tally
 

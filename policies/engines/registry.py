@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from clustered_bandit_gym.game.federation import Block
-from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.policies.paper.elimination import eliminate, separating_rounds
 from clustered_bandit_gym.policies.paper.requirements import check_choice
 

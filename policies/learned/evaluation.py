@@ -14,9 +14,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.rewards import Floats
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.policies.learned.player import LearnedPolicy, features_of
 from clustered_bandit_gym.policies.uniform_glr import statistic
@@ -157,7 +157,7 @@ def play_many(policy: LearnedPolicy, env: str, trials: int, seed: int, **env_kwa
                 game.step(action, answer)
         pending = [game for game in pending if not game.over]
     return Played(
-        [game.env.federation._instance for game in games],
+        [game.env.truth for game in games],
         np.array([game.info["pulls"] for game in games], dtype=np.float64),
         np.array([not game.info["correct"] for game in games], dtype=np.float64),
         np.array([game.total for game in games]),

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 
 #: Features of each (agent, arm) cell, and of the play as a whole.
 CELL_FEATURES = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clustered_bandit_gym.game.rewards import Ints
+from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.policies.learned.features import Features
 from clustered_bandit_gym.policy import PULL, STOP, StepPolicy
 

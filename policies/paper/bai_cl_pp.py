@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import BudgetExceeded
+from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import MAX_TIMES
-from clustered_bandit_gym.game.federation import Block, BudgetExceeded, Federation
+from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Payload, Reals
-from clustered_bandit_gym.game.rewards import Floats, Ints
 from clustered_bandit_gym.policies.paper.bai_cl import BAICl, members
 from clustered_bandit_gym.policies.paper.elimination import eliminate, separating_rounds
 from clustered_bandit_gym.policies.paper.requirements import check_choice, require

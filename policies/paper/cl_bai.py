@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from clustered_bandit_gym.game.federation import Block, Federation
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Reals
 from clustered_bandit_gym.policies.paper.elimination import eliminate
 from clustered_bandit_gym.policies.paper.graph import components

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import BudgetExceeded
+from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import MAX_TIMES
-from clustered_bandit_gym.game.federation import Block, BudgetExceeded
-from clustered_bandit_gym.game.rewards import Floats, Ints
 
 #: ε_r = 2^-r and n_r ∝ 4^r leave the range of float64 beyond about this round; only a minute σ gets anywhere near.
 MAX_ROUND = 500

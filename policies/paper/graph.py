@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.cluster.hierarchy import DisjointSet
 
-from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 
 #: Pairs of agents are compared in pieces of about this many (agent, agent, arm) cells.
 PIECE = 2**20

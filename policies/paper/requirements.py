@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clustered_bandit_gym.game.instance import Problem
+from clustered_bandit_gym.game.problem import Problem
 
 #: "paper": the budgets as printed. "certified": budgets whose union bound adds up to δ, whatever the cluster sizes.
 CONFIDENCES = ("paper", "certified")

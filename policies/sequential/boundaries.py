@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 
-from clustered_bandit_gym.game.rewards import Floats
+from clustered_bandit_gym._types import Floats
 
 
 def tuned_rho(n: Any, alpha: Any) -> Any:

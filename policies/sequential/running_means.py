@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym.game.federation import Block
-from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.block import Block
 
 
 class Tally:

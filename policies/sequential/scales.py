@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym.game.rewards import Floats
+from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence, tuned_rho
 
 #: A scale is used from this many times its ρ on. At the levels of interest n/ρ from 20 to 640 is within a nat of the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.budget import nats
 from clustered_bandit_gym.policies.structured.representatives import Representatives

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import log
 
-from clustered_bandit_gym.game.instance import Problem
+from clustered_bandit_gym.game.problem import Problem
 
 #: Shares of δ: best arms of representatives, representatives held for different, classification, acceptance.
 SHARES = {"best": 0.40, "distinct": 0.02, "classify": 0.43, "accept": 0.15}

@@ -10,7 +10,7 @@ from math import ceil, floor, log
 
 import numpy as np
 
-from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
 #: Effort: pulls of a representative's leading arms, and of its leader at an agent that is compared with it. At first

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import block_diag, csr_array, hstack
 
-from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.structured.budget import nats
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 

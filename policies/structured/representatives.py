@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.rewards import Floats, Ints
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.budget import Budgets

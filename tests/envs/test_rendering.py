@@ -14,9 +14,10 @@ import pytest
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.envs.rendering import figure as rendering
-from clustered_bandit_gym.envs.rendering.figure import View, Viewer
+from clustered_bandit_gym.envs.rendering.figure import Viewer
 from clustered_bandit_gym.envs.rendering.text import table
-from clustered_bandit_gym.game.instance import Problem
+from clustered_bandit_gym.envs.rendering.view import View
+from clustered_bandit_gym.game.problem import Problem
 
 INSTANCE = cbg.Instance([[0.9, 0.1, 0.2], [0.1, 0.8, 0.3]], [0, 1, 1, 0])
 GREEN, RED, AMBER = (46, 158, 91), (211, 57, 76), (242, 163, 15)

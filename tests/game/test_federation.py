@@ -112,7 +112,7 @@ def test_pulls_have_the_law_of_their_cell() -> None:
 def test_one_pull_at_a_time_is_the_same_law() -> None:
     instance = RandomFamily(rewards="categorical")(np.random.default_rng(5))
     federation = Federation(instance, Problem.of(instance, 0.1), 3)
-    ones = np.array([federation._draw_one(2, 4) for _ in range(20_000)])
+    ones = np.array([federation.draw_one(2, 4) for _ in range(20_000)])
     batch = federation.pull(np.full(20_000, 2), 4)
     assert stats.ks_2samp(ones, batch, method="asymp").pvalue > ALARM
     assert federation.pulls == 40_000
@@ -127,8 +127,8 @@ def test_stepwise_pulls_go_through_the_step() -> None:
         calls.append((agent, arm))
         return float(len(calls))
 
-    federation._step = step
-    averages = federation.local([2, 5], lambda block: Reals(block.pull([[0], [1]], [[3, 4]], [[2], [1]])))
+    with federation.stepping(step):
+        averages = federation.local([2, 5], lambda block: Reals(block.pull([[0], [1]], [[3, 4]], [[2], [1]])))
     assert calls == [(2, 3), (2, 3), (2, 4), (2, 4), (5, 3), (5, 4)]
     assert averages.tolist() == [[1.5, 3.5], [5.0, 6.0]]
 
@@ -163,7 +163,7 @@ def test_budget_is_checked_before_drawing() -> None:
     assert federation.pulls_per_agent.sum() == 60
     assert federation.pull(0, 0, 40) == twin.pull(0, 0, 40), "a refused pull used up randomness"
     with pytest.raises(BudgetExceeded, match="100 pulls made"):
-        federation._draw_one(0, 0)
+        federation.draw_one(0, 0)
 
 
 def test_counts_never_overflow() -> None:

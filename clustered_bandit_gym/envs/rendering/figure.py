@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym.game.instance import Problem
-from clustered_bandit_gym.game.rewards import Floats, Ints
+from clustered_bandit_gym.envs.rendering.view import View
+from clustered_bandit_gym.game.problem import Problem
 
 #: Width and height of a frame in pixels; even numbers, as video codecs ask for.
 SIZE = (1120, 640)
@@ -20,55 +19,6 @@ _PAPER, _CELL, _INK, _FAINT = "#fbfaf6", "#efece3", "#22303c", "#7d8790"
 _LEADER, _RIGHT, _WRONG = "#f2a30f", "#2e9e5b", "#d3394c"
 _BAR, _PALE = "#8fb3bf", {"#2e9e5b": "#8ccaa5", "#d3394c": "#e79aa3", "#f2a30f": "#8fb3bf"}
 _COLOURS = ["#dfe6da", "#9fd0bd", "#52a9a3", "#277a92", "#1c4a78", "#15264a"]
-
-
-@dataclass(frozen=True)
-class View:
-    """What a picture shows: what the centre has seen and, once the play is over, the truth.
-
-    Attributes:
-        pulls, means: (N, K) the observation.
-        pulls_per_agent: (N,) all pulls, those the centre has not seen as well.
-        cost: of the communication so far.
-        last: agent and arm of the latest pull, if any.
-        over: the episode has ended.
-        arms, right, best: (N,) recommended arms, whether they are right, the best arms; None before the end, the
-            first two also where it ended without a stop.
-    """
-
-    problem: Problem
-    pulls: Ints
-    means: Floats
-    pulls_per_agent: Ints
-    cost: float
-    last: tuple[int, int] | None = None
-    over: bool = False
-    arms: Ints | None = None
-    right: np.ndarray | None = None
-    best: Ints | None = None
-
-    @property
-    def leaders(self) -> Ints:
-        """(N,) the recommended arm after a stop, before it the arm with the largest estimate; −1 without a pull."""
-        if self.arms is not None:
-            return self.arms
-        seen = np.where(self.pulls > 0, self.means, -np.inf)
-        return np.where(self.pulls.any(axis=1), seen.argmax(axis=1), -1)
-
-    @property
-    def shares(self) -> Floats:
-        """(N, K) pulls of an arm in proportion to the agent's most pulled one."""
-        return self.pulls / np.maximum(self.pulls.max(axis=1, keepdims=True), 1)
-
-    @property
-    def verdict(self) -> str:
-        """One line on how the play ended; empty before."""
-        if not self.over:
-            return ""
-        if self.right is None:
-            return "Out of pulls: nothing recommended"
-        wrong = int(self.right.size - self.right.sum())
-        return f"{wrong} of {self.right.size} agents wrong" if wrong else f"All {self.right.size} agents right"
 
 
 class Viewer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym.envs.rendering.figure import View
+from clustered_bandit_gym.envs.rendering.view import View
 
 #: Agents and arms that a table shows; of more, the first ones.
 MOST_AGENTS, MOST_ARMS = 24, 12

@@ -10,9 +10,10 @@ import math
 import numpy as np
 from scipy.special import log_ndtr
 
-from clustered_bandit_gym.game.federation import Block, Federation
+from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex
-from clustered_bandit_gym.game.rewards import Floats
 from clustered_bandit_gym.policy import Policy
 
 

@@ -19,8 +19,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Floats, Gaussian, RewardModel
+from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 
 Means = tuple[tuple[float, ...], ...]
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaln, expit
 
-from clustered_bandit_gym.game.rewards import Floats
+from clustered_bandit_gym._types import Floats
 
 Word = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 

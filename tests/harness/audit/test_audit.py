@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.game.instance import Instance, Problem
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.harness.audit.audit import _Tally, audit
 from clustered_bandit_gym.harness.audit.bad_policies import BAD_POLICIES, ForgetsUnion, Guesses, StopsEarly, log_mixture
 from clustered_bandit_gym.harness.audit.cells import CELLS, Cell, flat, near_tie

@@ -1,0 +1,59 @@
+"""What a picture of a play shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.problem import Problem
+
+
+@dataclass(frozen=True)
+class View:
+    """What a picture shows: what the centre has seen and, once the play is over, the truth.
+
+    Attributes:
+        pulls, means: (N, K) the observation.
+        pulls_per_agent: (N,) all pulls, those the centre has not seen as well.
+        cost: of the communication so far.
+        last: agent and arm of the latest pull, if any.
+        over: the episode has ended.
+        arms, right, best: (N,) recommended arms, whether they are right, the best arms; None before the end, the
+            first two also where it ended without a stop.
+    """
+
+    problem: Problem
+    pulls: Ints
+    means: Floats
+    pulls_per_agent: Ints
+    cost: float
+    last: tuple[int, int] | None = None
+    over: bool = False
+    arms: Ints | None = None
+    right: np.ndarray | None = None
+    best: Ints | None = None
+
+    @property
+    def leaders(self) -> Ints:
+        """(N,) the recommended arm after a stop, before it the arm with the largest estimate; −1 without a pull."""
+        if self.arms is not None:
+            return self.arms
+        seen = np.where(self.pulls > 0, self.means, -np.inf)
+        return np.where(self.pulls.any(axis=1), seen.argmax(axis=1), -1)
+
+    @property
+    def shares(self) -> Floats:
+        """(N, K) pulls of an arm in proportion to the agent's most pulled one."""
+        return self.pulls / np.maximum(self.pulls.max(axis=1, keepdims=True), 1)
+
+    @property
+    def verdict(self) -> str:
+        """One line on how the play ended; empty before."""
+        if not self.over:
+            return ""
+        if self.right is None:
+            return "Out of pulls: nothing recommended"
+        wrong = int(self.right.size - self.right.sum())
+        return f"{wrong} of {self.right.size} agents wrong" if wrong else f"All {self.right.size} agents right"

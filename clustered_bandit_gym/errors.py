@@ -1,0 +1,15 @@
+"""Exceptions of the package."""
+
+from __future__ import annotations
+
+
+class UserError(ValueError):
+    """The user asked for something that cannot be done; the message says what to do."""
+
+
+class BudgetExceeded(RuntimeError):
+    """The next pulls would exceed `max_pulls`. Nothing was drawn."""
+
+
+class PlayOver(RuntimeError):
+    """A play that has stopped was asked to go on."""

@@ -1,0 +1,101 @@
+"""`Problem`: what the learner is told of an instance."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym.game.instance import Instance
+
+#: Default of `Problem.of`: tell the learner the true value. `None` means "not told".
+TRUTH = "truth"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the learner is told. `None` for M, η or η1 means "not told".
+
+    Attributes:
+        n_agents, n_arms, n_clusters: N, K, M.
+        delta: the learner may err on any agent with at most this probability.
+        eta, eta1: separation of Assumptions 1 and 2; a lower bound on the truth is all a scheme needs.
+        sigma: rewards are σ-sub-Gaussian; sample sizes scale with σ². May exceed the model's own.
+    """
+
+    n_agents: int
+    n_arms: int
+    n_clusters: int | None
+    delta: float
+    eta: float | None = None
+    eta1: float | None = None
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("n_agents", "n_arms", "n_clusters"):
+            value = getattr(self, name)
+            if value is None and name == "n_clusters":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+            object.__setattr__(self, name, int(value))
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+        for name in ("eta", "eta1"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be positive (or None: not told), got {value}")
+        if not (np.isfinite(self.sigma) and self.sigma > 0):
+            raise ValueError(f"sigma must be a finite number > 0, got {self.sigma}")
+
+    @classmethod
+    def of(
+        cls,
+        instance: Instance,
+        delta: float,
+        *,
+        n_clusters: int | str | None = TRUTH,
+        eta: float | str | None = TRUTH,
+        eta1: float | str | None = TRUTH,
+        sigma: float | None = None,
+        check: bool = True,
+    ) -> Problem:
+        """The problem that `instance` poses. "truth" tells the true value, None tells nothing, a number is told as is.
+
+        With `check` (default) a number that the instance does not satisfy is refused; `check=False` is for studying
+        misspecified problems, where no guarantee holds. `sigma` defaults to the model's own.
+        """
+        told: dict[str, Any] = {}
+        for name, value in {"n_clusters": n_clusters, "eta": eta, "eta1": eta1}.items():
+            if isinstance(value, str):
+                if value != TRUTH:
+                    raise ValueError(f"{name} must be a number, None or {TRUTH!r}, got {value!r}")
+                value = getattr(instance, name)
+                # Assumption 2 may hold with η1 = 0 only, an overlapping instance has no η: there is nothing to tell.
+                value = value if value > 0 else None
+            told[name] = value
+        own_sigma = instance.rewards.sigma
+        sigma = (own_sigma if own_sigma > 0 else 1.0) if sigma is None else sigma
+        problem = cls(instance.n_agents, instance.n_arms, delta=delta, sigma=sigma, **told)
+        if check:
+            problem._check_against(instance)
+        return problem
+
+    def _check_against(self, instance: Instance) -> None:
+        if self.n_clusters is not None and self.n_clusters != instance.n_clusters:
+            raise ValueError(f"told M = {self.n_clusters}, but the instance has {instance.n_clusters} clusters")
+        if self.sigma < instance.rewards.sigma * (1 - 1e-12):
+            raise ValueError(f"told sigma = {self.sigma}, but the rewards need {instance.rewards.sigma}")
+        for number, told, true in ((1, self.eta, instance.eta), (2, self.eta1, instance.eta1)):
+            # A hair of slack: 1 − (1 − 0.15) is not 0.15 in floating point.
+            if told is not None and told > true * (1 + 1e-9) + 1e-12:
+                a, b = instance.closest_pair(number)
+                name = "eta" if number == 1 else "eta1"
+                raise ValueError(
+                    f"told {name} = {told:.6g}, but clusters {a} and {b} are only {true:.6g} apart "
+                    f"(Assumption {number} fails by {told - true:.3g}); tell at most {true:.6g}, or pass check=False"
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,103 @@
+"""The paper's synthetic data sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.generators.base import HAIR, InstanceGenerator, assemble
+
+#: Mean rewards of the paper's first data set ("Synthetic Datasets", first): three bandits with ten arms.
+PAPER_SMALL_MEANS = (
+    (0.09, 0.26, 0.49, 0.91, 0.56, 0.16, 0.31, 0.75, 0.76, 0.77),
+    (0.02, 0.27, 0.36, 0.42, 0.47, 0.92, 0.32, 0.62, 0.82, 0.90),
+    (0.14, 0.46, 0.64, 0.44, 0.70, 0.03, 0.96, 0.72, 0.79, 0.95),
+)
+
+
+@dataclass(frozen=True)
+class PaperSmall(InstanceGenerator):
+    """The paper's first data set: M = 3, K = 10, fixed means. Declares η = η1 = 0.3 as the paper does, although the
+    means give 0.5 and 0.47: a lower bound is all that a scheme needs."""
+
+    n_agents: int = 9
+    sizes: str = "equal"
+    alpha: float = 0.0
+    n_clusters: int = field(default=3, init=False)
+    n_arms: int = field(default=10, init=False)
+    name: ClassVar[str] = "paper-small"
+
+    @property
+    def declared(self) -> dict[str, float]:
+        return {"eta": 0.3, "eta1": 0.3}
+
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        return Instance(np.array(PAPER_SMALL_MEANS), self.draw_clusters(rng))
+
+
+@dataclass(frozen=True)
+class PaperRandom(InstanceGenerator):
+    """The paper's second data set: random means; Assumptions 1 and 2 hold with `eta`, which is what it declares.
+
+    In each bandit the best arm's mean is U(1 − η, 1), those of the other bandits' best arms are U(0, 1 − 2η), the rest
+    U(0, own best mean). Its smallest gap has a density at 0, so the mean number of pulls of any scheme over fresh
+    instances is infinite: report medians, or fix the instance.
+    """
+
+    n_agents: int = 200
+    n_clusters: int = 20
+    n_arms: int = 100
+    eta: float = 0.15
+    sizes: str = "equal"
+    alpha: float = 0.0
+    name: ClassVar[str] = "paper-random"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.eta <= 0.5:
+            raise ValueError(f"eta must be positive and at most 0.5 (means are U(0, 1 - 2 eta)), got {self.eta}")
+
+    @property
+    def declared(self) -> dict[str, float]:
+        return {"eta": self.eta, "eta1": self.eta}
+
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        best, rest = self._split_arms(rng)
+        own = rng.uniform(1 - self.eta, 1, self.n_clusters)
+        rivals = rng.uniform(0, max(0.0, 1 - 2 * self.eta - HAIR), (self.n_clusters, self.n_clusters))
+        means = assemble(own, rivals, own[:, None] * rng.random((self.n_clusters, rest.size)), best, rest)
+        return Instance(means, self.draw_clusters(rng))
+
+
+@dataclass(frozen=True)
+class PaperFlat(InstanceGenerator):
+    """The paper's third data set: each bandit's best arm has mean 1, all other arms 1 − η. Declares η = η1 = `eta`.
+
+    In floating point 1 − (1 − η) may miss η in the last digit; `Problem.of` allows for that.
+    """
+
+    n_agents: int = 200
+    n_clusters: int = 20
+    n_arms: int = 100
+    eta: float = 0.15
+    sizes: str = "equal"
+    alpha: float = 0.0
+    name: ClassVar[str] = "paper-flat"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.eta < np.inf or 1 - self.eta == 1:
+            raise ValueError(f"eta must be a positive number (not lost beside 1), got {self.eta}")
+
+    @property
+    def declared(self) -> dict[str, float]:
+        return {"eta": self.eta, "eta1": self.eta}
+
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        best, _ = self._split_arms(rng)
+        means = np.full((self.n_clusters, self.n_arms), 1 - self.eta)
+        means[np.arange(self.n_clusters), best] = 1.0
+        return Instance(means, self.draw_clusters(rng))

@@ -1,0 +1,60 @@
+"""Generators by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.generators.base import InstanceGenerator
+from clustered_bandit_gym.generators.paper import PaperFlat, PaperRandom, PaperSmall
+from clustered_bandit_gym.generators.synthetic import NearTie, RandomFamily, Tiny
+
+GENERATORS: dict[str, type[InstanceGenerator]] = {
+    kind.name: kind for kind in (PaperSmall, PaperRandom, PaperFlat, NearTie, RandomFamily, Tiny)
+}
+#: Generators that bring data with them, "module:class": imported when first asked for.
+LAZY_GENERATORS = {
+    "movielens": "clustered_bandit_gym.datasets.generators:MovieLens",
+    "movielens-like": "clustered_bandit_gym.datasets.generators:MovieLensLike",
+    "yelp": "clustered_bandit_gym.datasets.generators:Yelp",
+    "yelp-like": "clustered_bandit_gym.datasets.generators:YelpLike",
+}
+
+
+def make_generator(
+    name_or_callable: str | Callable[[np.random.Generator], Instance], **settings: Any
+) -> Callable[[np.random.Generator], Instance]:
+    """The generator of that name with these settings; a callable is handed back as it is (and takes none).
+
+    Raises:
+        ValueError: unknown name or setting; the message lists what is known.
+    """
+    if not isinstance(name_or_callable, str):
+        if not callable(name_or_callable):
+            raise ValueError(f"a generator is a name or a callable rng -> Instance, got {name_or_callable!r}")
+        if settings:
+            raise ValueError(f"settings {sorted(settings)} were given for a generator that is already made")
+        return name_or_callable
+    kind = generator_class(name_or_callable)
+    known = [one.name for one in fields(kind) if one.init]  # type: ignore[arg-type]
+    unknown = sorted(set(settings) - set(known))
+    if unknown:
+        raise ValueError(
+            f"generator {name_or_callable!r} has no setting {', '.join(unknown)}; its settings: {', '.join(known)}"
+        )
+    return kind(**settings)
+
+
+def generator_class(name: str) -> type[InstanceGenerator]:
+    """The class of that name; `ValueError` lists what is known."""
+    if name in LAZY_GENERATORS:
+        module, _, attribute = LAZY_GENERATORS[name].partition(":")
+        return getattr(import_module(module), attribute)
+    if name not in GENERATORS:
+        raise ValueError(f"unknown generator {name!r}; known: {', '.join([*GENERATORS, *LAZY_GENERATORS])}")
+    return GENERATORS[name]

@@ -1,0 +1,151 @@
+"""Random instances with stated separations and gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
+from clustered_bandit_gym.generators.base import HAIR, InstanceGenerator, assemble
+
+REWARDS = ("gaussian", "bernoulli", "categorical")
+
+
+@dataclass(frozen=True)
+class NearTie(InstanceGenerator):
+    """Every bandit has one runner-up at distance `gap` from the best arm; all other arms are at least `eta` worse.
+
+    Each bandit has a runner-up of its own, an arm that is far from the best everywhere else, so no knowledge of the
+    other bandits helps: the gap has to be resolved. Needs K ≥ 2M. Means lie in [0, 1]; the truth is declared.
+    """
+
+    n_agents: int = 9
+    n_clusters: int = 3
+    n_arms: int = 10
+    eta: float = 0.3
+    gap: float = 0.01
+    sizes: str = "equal"
+    alpha: float = 0.0
+    name: ClassVar[str] = "near-tie"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_arms < 2 * self.n_clusters:
+            raise ValueError(
+                f"each of the {self.n_clusters} clusters needs a best arm and a runner-up of its own: "
+                f"n_arms must be at least {2 * self.n_clusters}, got {self.n_arms}"
+            )
+        if not 0 < self.eta <= 0.5:
+            raise ValueError(f"eta must be positive and at most 0.5, got {self.eta}")
+        if not 1e-12 <= self.gap <= self.eta:
+            raise ValueError(f"gap must lie between 1e-12 and eta = {self.eta}, got {self.gap}")
+
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        best, rest = self._split_arms(rng)
+        own = rng.uniform(1 - self.eta, 1, self.n_clusters)
+        low = max(0.0, 1 - 2 * self.eta - HAIR)
+        rivals = rng.uniform(0, low, (self.n_clusters, self.n_clusters))
+        others = rng.uniform(0, low, (self.n_clusters, rest.size))
+        np.fill_diagonal(others, own - self.gap)
+        return Instance(assemble(own, rivals, others, best, rest), self.draw_clusters(rng))
+
+
+@dataclass(frozen=True)
+class _Separated(InstanceGenerator):
+    """Random means in [0, 1] with stated η, η1 and smallest gap, under any reward model."""
+
+    n_agents: int = 12
+    n_clusters: int = 3
+    n_arms: int = 6
+    eta: float = 0.2
+    eta1: float = 0.05
+    gap: float = 0.01
+    rewards: str = "gaussian"
+    sigma: float = 1.0
+    sizes: str = "uniform"
+    alpha: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for setting, low in (("eta", 1e-9), ("eta1", 0.0), ("gap", 1e-9)):
+            if not low <= getattr(self, setting) < 1 - 1e-9:
+                raise ValueError(f"{setting} must be at least {low} and below 1, got {getattr(self, setting)}")
+        if self.rewards not in REWARDS:
+            raise ValueError(f"rewards must be one of {', '.join(REWARDS)}, got {self.rewards!r}")
+        if self.rewards != "gaussian" and self.sigma != type(self).sigma:
+            raise ValueError(f"sigma is a setting of Gaussian rewards; {self.rewards} rewards bring their own")
+        Gaussian(self.sigma)
+
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        best, rest = self._split_arms(rng)
+        own = rng.uniform(max(self.eta, self.eta1, self.gap) + HAIR, 1, self.n_clusters)
+        others = np.maximum(own - self.gap - HAIR, 0)[:, None] * rng.random((self.n_clusters, rest.size))
+        means = assemble(own, self._rival_means(rng, own), others, best, rest)
+        clusters = self.draw_clusters(rng)
+        if self.rewards == "categorical":
+            return Instance(None, clusters, _categorical_with(means, rng))
+        model: RewardModel = Bernoulli() if self.rewards == "bernoulli" else Gaussian(self.sigma)
+        return Instance(means, clusters, model)
+
+    def _rival_means(self, rng: np.random.Generator, own: Floats) -> Floats:
+        """(M, M) entry (j, i): mean of i's best arm in bandit j, uniform on what the two assumptions leave.
+
+        Assumption 1 leaves [0, own_j − η]; Assumption 2 cuts out (own_i − η1, own_i + η1).
+        """
+        top = np.maximum(own[:, None] - self.eta - HAIR, 0)
+        below = np.maximum(np.minimum(top, own[None, :] - self.eta1 - HAIR), 0)
+        restart = own[None, :] + self.eta1 + HAIR
+        above = np.maximum(top - restart, 0)
+        point = rng.random(top.shape) * (below + above)
+        return np.where(point <= below, point, np.minimum(restart + (point - below), top))
+
+
+@dataclass(frozen=True)
+class RandomFamily(_Separated):
+    """Fuzzing: random means in [0, 1], `rewards` "gaussian", "bernoulli" or "categorical" (five values in [0, 1]).
+
+    Best means are U(max(η, η1, gap), 1), another bandit's best arm is uniform on what Assumption 1 with `eta` and
+    Assumption 2 with `eta1` leave, every other arm is U(0, best − gap). The truth is declared.
+    """
+
+    name: ClassVar[str] = "random"
+
+
+@dataclass(frozen=True)
+class Tiny(_Separated):
+    """Training: so small that a learner sees many episodes, with few agents to a cluster so that sharing pays.
+
+    As `RandomFamily`, with larger separations. Declares its `eta` and `eta1`, the same in every episode. Its Gaussian
+    rewards have σ = 0.4 and so η/σ = 1.25: an episode takes tens of pulls, not hundreds.
+    """
+
+    n_agents: int = 4
+    n_clusters: int = 2
+    n_arms: int = 3
+    eta: float = 0.5
+    eta1: float = 0.25
+    gap: float = 0.25
+    sigma: float = 0.4
+    sizes: str = "equal"
+    name: ClassVar[str] = "tiny"
+
+    @property
+    def declared(self) -> dict[str, float]:
+        return {"eta": self.eta, "eta1": self.eta1} if self.eta1 > 0 else {"eta": self.eta}
+
+
+def _categorical_with(means: Floats, rng: np.random.Generator) -> Categorical:
+    """Random laws on five values in [0, 1] with the given means (M, K): uniform on the simplex, then mixed with
+    the value at the end of the support towards which the mean has to move."""
+    support = np.linspace(0, 1, 5)
+    laws = rng.dirichlet(np.ones(support.size), means.shape)
+    drawn = laws @ support
+    weight = np.where(means < drawn, 1 - means / drawn, (means - drawn) / (1 - drawn))
+    mixed = (1 - weight)[..., None] * laws
+    mixed[..., 0] += np.where(means < drawn, weight, 0)
+    mixed[..., -1] += np.where(means < drawn, 0, weight)
+    return Categorical(support, mixed)
