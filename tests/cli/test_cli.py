@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym import cli
-from clustered_bandit_gym.cli import verbs
+from clustered_bandit_gym.cli.app import FAILED
 
 runner = CliRunner()
 
@@ -158,7 +158,7 @@ def test_bounds() -> None:
 
 
 def test_audit_fails_with_exit_code_1() -> None:
-    text = call("audit", "random", "--quick", "--quiet", code=verbs.FAILED)
+    text = call("audit", "random", "--quick", "--quiet", code=FAILED)
     assert "FAIL" in text
 
 

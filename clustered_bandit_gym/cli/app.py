@@ -1,0 +1,80 @@
+"""The application, its exit codes and how it reports errors."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from clustered_bandit_gym.cli.options import SpreadCommand
+
+#: Exit codes: an audit that fails; a mistake of the user's (as for any wrong option); Ctrl-C.
+FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
+
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Best-arm identification for clustered bandits: play policies, judge them, keep and show the results.",
+    rich_markup_mode="rich",
+)
+
+
+def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command of the app; what a user got wrong ends in one line and exit code 2 instead of a traceback."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> None:
+            try:
+                function(*args, **kwargs)
+            except (ValueError, ImportError, FileNotFoundError, PermissionError, NotADirectoryError) as error:
+                if "--traceback" in sys.argv:
+                    raise
+                text = str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
+                typer.secho(f"clustered-bai {name}: {text}", err=True, fg="red")
+                raise typer.Exit(MISTAKE) from None
+            except KeyboardInterrupt:
+                typer.secho("interrupted", err=True)
+                raise typer.Exit(INTERRUPTED) from None
+
+        return app.command(name, cls=SpreadCommand)(guarded)
+
+    return register
+
+
+def few(trials: int, at_most: int = 3) -> int:
+    """The trials to play: those asked for, or a handful where CLUSTERED_BANDIT_QUICK is set, to try a command out."""
+    if not os.environ.get("CLUSTERED_BANDIT_QUICK") or trials <= at_most:
+        return trials
+    typer.echo(f"CLUSTERED_BANDIT_QUICK is set: {at_most} trials instead of {trials:,}", err=True)
+    return at_most
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
+    if version:
+        from clustered_bandit_gym import __version__
+
+        typer.echo(f"clustered-bandit-gym {__version__}")
+        raise typer.Exit()
+
+
+def main() -> None:
+    """Entry point."""
+    warnings.showwarning = lambda message, *_, **__: print(f"note: {message}", file=sys.stderr)  # type: ignore[assignment]
+    app()
+
+
+def console() -> Any:
+    """The terminal, or 120 columns where there is none."""
+    from rich.console import Console
+
+    screen = Console()
+    return screen if screen.is_terminal else Console(width=120)

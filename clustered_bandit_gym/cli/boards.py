@@ -1,0 +1,172 @@
+"""Playing policies and showing the results: list, compare, show, report."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from clustered_bandit_gym.cli.app import INTERRUPTED, command, console, few
+from clustered_bandit_gym.cli.options import (
+    DEFAULT_ENV,
+    Address,
+    Agents,
+    Backend,
+    Delta,
+    Envs,
+    Eta,
+    Export,
+    Format,
+    Jobs,
+    MaxPulls,
+    Out,
+    Plot,
+    Policies,
+    Quiet,
+    Seed,
+    Set,
+    Traceback,
+    grid_of,
+)
+
+#: The paper's schemes, in its order.
+FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
+
+
+@command("list")
+def list_all() -> None:
+    """Environments and policies."""
+    from rich.table import Table
+
+    from clustered_bandit_gym.envs_registry import CATALOGUE
+    from clustered_bandit_gym.policies import POLICIES
+
+    screen = console()
+    table = Table("environment", "what it is", title="Environments", title_justify="left", box=None)
+    for name, entry in CATALOGUE.items():
+        table.add_row(name, entry.about + (" (needs your copy of the data)" if entry.needs_data else ""))
+    screen.print(table)
+    screen.print()
+    table = Table("policy", "class", "promise", title="Policies", title_justify="left", box=None)
+    for name, target in POLICIES.items():
+        module, _, cls = target.partition(":")
+        table.add_row(name, cls, getattr(import_module(module), cls).guarantee)
+    screen.print(table)
+    screen.print("\nYour own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py of this folder.")
+
+
+@command("compare")
+def compare(
+    envs: Envs = None,
+    policies: Policies = None,
+    n_agents: Agents = None,
+    delta: Delta = None,
+    eta: Eta = None,
+    max_pulls: MaxPulls = None,
+    set_: Set = None,
+    trials: Annotated[int, typer.Option("--trials", "-t", help="Trials of each policy.", min=1)] = 50,
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    out: Out = None,
+    backend: Backend = None,
+    address: Address = None,
+    output: Format = "text",
+    plot: Plot = None,
+    export: Export = None,
+    bound: Annotated[bool, typer.Option(help="Compute the instances' lower bounds.")] = True,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Score policies on environments: correctness, pulls, communication.
+
+    Several values of --n-agents, --delta or --eta are swept in all combinations. With --out finished trials are kept as
+    they end: the same command again plays only what is missing, and --trials may be raised.
+
+    Example: clustered-bai compare ClusteredBAI-PaperSmall-v0 --n-agents 10 30 100 --delta 1e-10 --jobs 2 --out out
+    """
+    from clustered_bandit_gym.harness.run import sweep
+
+    check_format(output)
+    if misplaced := [name for name in policies or [] if name.startswith("ClusteredBAI-")]:
+        raise ValueError(f"{misplaced[0]} is no policy: name the ENV first, then --policies")
+    grid = grid_of(n_agents, delta, eta, max_pulls, set_)
+    board = sweep(
+        policies or FOUR,
+        envs or [DEFAULT_ENV],
+        trials=few(trials),
+        seed=seed,
+        n_jobs=jobs,
+        out=out,
+        backend=backend,
+        address=address,
+        progress=not quiet and sys.stderr.isatty(),
+        bound=bound,
+        **grid,
+    )
+    show_board(board, output, plot, export)
+    if out is not None:
+        typer.echo(f"Trials are in {out}: `clustered-bai show {out}`, `clustered-bai report {out}`.", err=True)
+    if board.missing:
+        raise typer.Exit(INTERRUPTED)
+
+
+@command("show")
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` has filled.")],
+    output: Format = "text",
+    plot: Plot = None,
+    export: Export = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also trials of policies whose code has changed since.")
+    ] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Scoreboard and plots of kept trials. Without --plot the picture goes to DIR/board.png."""
+    from clustered_bandit_gym.harness.output.board import Board
+    from clustered_bandit_gym.harness.store import Store
+
+    check_format(output)
+    board = Board.load(folder, everything)
+    if not len(board.trials):
+        raise ValueError(f"{folder} holds no trials yet")
+    show_board(board, output, plot or (folder / "board.png" if output == "text" else None), export)
+    with Store(folder, create=False) as store:
+        outdated = store.outdated()
+    if outdated and not everything:
+        typer.echo(f"{outdated:,} trials of code that has changed since are left out (--all shows them).", err=True)
+
+
+@command("report")
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` has filled.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    traceback: Traceback = False,
+) -> None:
+    """One self-contained HTML page of kept trials."""
+    from clustered_bandit_gym.harness.output.report import write_report
+
+    write_report(folder, out)
+    typer.echo(f"Wrote {out}")
+
+
+def check_format(output: str) -> None:
+    if output not in ("text", "markdown", "latex", "csv", "json"):
+        raise ValueError(f"--format is text, markdown, latex, csv or json, not {output!r}")
+
+
+def show_board(board: Any, output: str, plot: Path | None, export: Path | None) -> None:
+    if output == "text":
+        board.print(console())
+    elif output == "json":
+        typer.echo(board.summary.to_json(orient="records", indent=1))
+    else:
+        typer.echo({"markdown": board.to_markdown, "latex": board.to_latex, "csv": board.to_csv}[output]())
+    if plot is not None:
+        board.plot(plot)
+        typer.echo(f"Wrote {plot}", err=True)
+    if export is not None:
+        board.export(export)
+        typer.echo(f"Wrote {export}", err=True)

@@ -1,0 +1,68 @@
+"""Experiments: reproduce, beyond, demo."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clustered_bandit_gym.cli.app import command, console, few
+from clustered_bandit_gym.cli.options import Jobs, Out, Quiet, Seed, Traceback
+
+
+@command("reproduce")
+def reproduce(
+    figures: Annotated[list[str] | None, typer.Argument(metavar="FIGURE...", help="fig1a, ...; default all.")] = None,
+    trials: Annotated[int, typer.Option("--trials", "-t", help="Runs of each setting.", min=2)] = 50,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for trials, tables, figures.")] = Path(
+        "out/reproduce"
+    ),
+    data: Annotated[
+        str | None, typer.Option("--data", help="Your copy of MovieLens-1M or Yelp; else stand-ins.")
+    ] = None,
+    seed: Seed = 0,
+    jobs: Jobs = -1,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """The paper's experiments again: its figures, and what it claims beside what was measured."""
+    from clustered_bandit_gym.experiments.reproduce import reproduce as run_reproduce
+
+    progress = not quiet and sys.stderr.isatty()
+    run_reproduce(
+        figures or ["all"], few(trials), out, seed=seed, n_jobs=jobs, data=data, progress=progress, console=console()
+    )
+
+
+@command("beyond")
+def beyond(
+    trials: Annotated[int, typer.Option("--trials", "-t", help="Trials of each setting.", min=1)] = 20,
+    seed: Seed = 0,
+    jobs: Jobs = -1,
+    out: Out = None,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """StructuredBAI beside BAI-Cl++ on the paper's settings: pulls, ratio, distance to the lower bound.
+
+    With --out the trials are kept, and the table goes to beyond.md there.
+    """
+    from clustered_bandit_gym.experiments.beyond import beyond_table
+
+    progress = not quiet and sys.stderr.isatty()
+    typer.echo(beyond_table(few(trials), seed, out, jobs, progress))
+
+
+@command("demo")
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for trials, picture and report.")] = Path("out/demo"),
+    jobs: Jobs = -1,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """The four schemes on the paper's small instance, in under a minute: as in the paper, then with a verdict."""
+    from clustered_bandit_gym.experiments.demo import run_demo
+
+    run_demo(out, jobs, not quiet and sys.stderr.isatty(), console())
