@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -96,3 +97,56 @@ class YelpLike(InstanceGenerator):
     def __call__(self, rng: np.random.Generator) -> Instance:
         bandits = stand_ins.yelp_like()
         return Instance(bandits.means, self.draw_clusters(rng), arm_names=bandits.names, cluster_names=yelp_open.STATES)
+
+
+def movielens(
+    path: str | os.PathLike[str] | None = None,
+    n_agents: int = 120,
+    min_ratings: int = 31,
+    sizes: str = "equal",
+    alpha: float = 0.0,
+    seed: int | np.random.Generator | None = 0,
+) -> Instance:
+    """The MovieLens-1M instance of the paper, from your own copy of the data.
+
+    Six age groups from 18 to 56+; an arm is a movie with at least `min_ratings` ratings in each of them; its reward in
+    a group is half a rating drawn from those that the group gave it. η and η1 are those of the data (`Instance.eta`).
+
+    Args:
+        path: the folder ml-1m, ml-1m.zip, or a folder that holds one of them; None: environment variable
+            CLUSTERED_BANDIT_DATA.
+        n_agents: N simulated users.
+        min_ratings: 31 gives the 316 movies of the paper, which says "at least 30"; 30 gives 333.
+        sizes, alpha: how agents spread over the groups, as for the generators ("equal", "uniform", "power").
+        seed: of that spread.
+    """
+    generator = MovieLens(n_agents, min_ratings, None if path is None else os.fspath(path), sizes, alpha)
+    return generator(np.random.default_rng(seed))
+
+
+def yelp(
+    path: str | os.PathLike[str] | None = None,
+    n_agents: int = 100,
+    states: tuple[str, ...] = yelp_open.STATES,
+    weights: str = "branches",
+    sizes: str = "equal",
+    alpha: float = 0.0,
+    seed: int | np.random.Generator | None = 0,
+) -> Instance:
+    """The Yelp instance of the paper, from your own copy of the data.
+
+    An arm is a business name present in all `states`; its mean in a state is the average of the stars of the branches
+    of that name there; rewards are unit Gaussian. Several names may share the best mean of a state. Then one stays,
+    the first in alphabetical order among those that are best in no other state, and the others are no arms at all.
+
+    Args:
+        path: yelp_academic_dataset_business.json, a folder, zip or tar that holds it; None: environment variable
+            CLUSTERED_BANDIT_DATA.
+        n_agents: N simulated agents.
+        states: the clusters.
+        weights: "branches": a plain average over branches; "reviews": weighted by their numbers of reviews.
+        sizes, alpha: how agents spread over the states, as for the generators ("equal", "uniform", "power").
+        seed: of that spread.
+    """
+    generator = Yelp(n_agents, states, weights, None if path is None else os.fspath(path), sizes, alpha)
+    return generator(np.random.default_rng(seed))

@@ -11,7 +11,6 @@ import numpy as np
 
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.datasets.sources import Origin, Source, find
-from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Categorical
 
 ORIGIN = Origin("MovieLens-1M", "https://grouplens.org/datasets/movielens/1m/", ("ml-1m", "ml-1m.zip"))
@@ -31,33 +30,6 @@ class Ratings:
     counts: Ints
     movies: Ints
     titles: dict[int, str]
-
-
-def movielens(
-    path: str | os.PathLike[str] | None = None,
-    n_agents: int = 120,
-    min_ratings: int = 31,
-    sizes: str = "equal",
-    alpha: float = 0.0,
-    seed: int | np.random.Generator | None = 0,
-) -> Instance:
-    """The MovieLens-1M instance of the paper, from your own copy of the data.
-
-    Six age groups from 18 to 56+; an arm is a movie with at least `min_ratings` ratings in each of them; its reward in
-    a group is half a rating drawn from those that the group gave it. η and η1 are those of the data (`Instance.eta`).
-
-    Args:
-        path: the folder ml-1m, ml-1m.zip, or a folder that holds one of them; None: environment variable
-            CLUSTERED_BANDIT_DATA.
-        n_agents: N simulated users.
-        min_ratings: 31 gives the 316 movies of the paper, which says "at least 30"; 30 gives 333.
-        sizes, alpha: how agents spread over the groups, as for the generators ("equal", "uniform", "power").
-        seed: of that spread.
-    """
-    from clustered_bandit_gym.datasets.generators import MovieLens
-
-    generator = MovieLens(n_agents, min_ratings, None if path is None else os.fspath(path), sizes, alpha)
-    return generator(np.random.default_rng(seed))
 
 
 @dataclass(frozen=True, eq=False)

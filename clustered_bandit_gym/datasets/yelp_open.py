@@ -12,7 +12,6 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.datasets.sources import Origin, Source, find
-from clustered_bandit_gym.game.instance import Instance
 
 FILE = "yelp_academic_dataset_business.json"
 ORIGIN = Origin(
@@ -22,36 +21,6 @@ ORIGIN = Origin(
     any_name=".json",
 )
 STATES = ("LA", "TN", "MO", "IN")
-
-
-def yelp(
-    path: str | os.PathLike[str] | None = None,
-    n_agents: int = 100,
-    states: tuple[str, ...] = STATES,
-    weights: str = "branches",
-    sizes: str = "equal",
-    alpha: float = 0.0,
-    seed: int | np.random.Generator | None = 0,
-) -> Instance:
-    """The Yelp instance of the paper, from your own copy of the data.
-
-    An arm is a business name present in all `states`; its mean in a state is the average of the stars of the branches
-    of that name there; rewards are unit Gaussian. Several names may share the best mean of a state. Then one stays,
-    the first in alphabetical order among those that are best in no other state, and the others are no arms at all.
-
-    Args:
-        path: yelp_academic_dataset_business.json, a folder, zip or tar that holds it; None: environment variable
-            CLUSTERED_BANDIT_DATA.
-        n_agents: N simulated agents.
-        states: the clusters.
-        weights: "branches": a plain average over branches; "reviews": weighted by their numbers of reviews.
-        sizes, alpha: how agents spread over the states, as for the generators ("equal", "uniform", "power").
-        seed: of that spread.
-    """
-    from clustered_bandit_gym.datasets.generators import Yelp
-
-    generator = Yelp(n_agents, states, weights, None if path is None else os.fspath(path), sizes, alpha)
-    return generator(np.random.default_rng(seed))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
+
 #: δ of all the paper's experiments.
 DELTA = 1e-10
 
@@ -59,6 +61,15 @@ class Figure:
     def over_instances(self) -> bool:
         """Whether the cells are several fixed instances of the same settings."""
         return any("instance_seed" in cell for cell in self.cells)
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """A figure and its rows: `rows` of the plotted settings, `readings` of the others."""
+
+    figure: Figure
+    rows: pd.DataFrame
+    readings: pd.DataFrame
 
 
 def _fig1a(data: str | None) -> Figure:

@@ -1,7 +1,7 @@
 """The paper's experiments by one command: play every figure's settings, plot them, and judge the paper's claims.
 
 `out` gets, for each figure, the rows (CSV) and the plot (PNG, SVG), and `claims.md`. Trials are kept in ``out/store``
-as they end: interrupted and called again, the run goes on where it was.
+as they end; an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -13,20 +13,12 @@ from typing import Any
 
 import pandas as pd
 
-from clustered_bandit_gym.experiments.claims.claims import Claim, claims_of, render_markdown, render_terminal
+from clustered_bandit_gym.experiments.claims.claim import Claim
+from clustered_bandit_gym.experiments.claims.page import claims_of, render_markdown, render_terminal
 from clustered_bandit_gym.experiments.figure_plots import plot
-from clustered_bandit_gym.experiments.figures import DELTA, FIGURES, OURS, Figure
+from clustered_bandit_gym.experiments.figures import DELTA, FIGURES, OURS, Figure, Played
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.run import sweep
-
-
-@dataclass(frozen=True, eq=False)
-class Played:
-    """A figure and its rows: `rows` of the plotted settings, `readings` of the others."""
-
-    figure: Figure
-    rows: pd.DataFrame
-    readings: pd.DataFrame
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +61,7 @@ def reproduce(
     if trials < 2:
         raise ValueError(f"trials must be at least 2, so that there are intervals, got {trials}")
     if data is not None and not Path(data).expanduser().exists():
-        # A path with a slip of the pen must not end in stand-ins.
+        # A mistyped path raises an error; it does not fall back to stand-ins.
         raise ValueError(f"there are no data at {data}; leave --data out to play on stand-ins")
     if console is None:
         from rich.console import Console
@@ -98,7 +90,7 @@ def _play(figure: Figure, trials: int, seed: int, n_jobs: int, folder: Path, pro
     count = figure.trials(trials)
     runs = [
         (figure.policies, [*figure.cells, *figure.readings], count),
-        # A curve for the eye: its trials vary little, a fifth of them will do. No claim of the paper's is about it.
+        # For the plot only: its pulls vary little, so a fifth of the trials suffices. No claim depends on it.
         ((OURS,), [*figure.cells], max(2, -(-count // 5))),
     ]
     boards = []

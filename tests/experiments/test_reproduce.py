@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 
 from clustered_bandit_gym import Federation, Instance, Problem
-from clustered_bandit_gym.experiments.claims import claims
+from clustered_bandit_gym.experiments.claims import claim, page
 from clustered_bandit_gym.experiments.claims import figures as claims_figures
 from clustered_bandit_gym.experiments.claims import measure as claims_measure
 from clustered_bandit_gym.experiments.claims import theory as claims_theory
-from clustered_bandit_gym.experiments.claims.claims import FAILS, HOLDS, OPEN, UNTESTED
-from clustered_bandit_gym.experiments.figures import FIGURES
-from clustered_bandit_gym.experiments.reproduce import Played, reproduce
+from clustered_bandit_gym.experiments.claims.claim import FAILS, HOLDS, OPEN, UNTESTED
+from clustered_bandit_gym.experiments.figures import FIGURES, Played
+from clustered_bandit_gym.experiments.reproduce import reproduce
 from clustered_bandit_gym.harness.play import play
 from clustered_bandit_gym.harness.store import Store
 from clustered_bandit_gym.policies import BAICl
@@ -71,7 +71,7 @@ def test_mean_and_interval_of_a_point() -> None:
     [(0, "0"), (0.0123, "0.0123"), (524.4, "524"), (66_000, "66,000"), (1.613e9, "1.61e9"), (1e-10, "1.00e-10")],
 )
 def test_numbers_are_short(value: float, text: str) -> None:
-    assert claims.short(value) == text
+    assert claim.short(value) == text
 
 
 def test_agents_asked_are_those_that_sent_something_in_the_first_phase() -> None:
@@ -110,9 +110,9 @@ def test_the_instance_of_a_row_is_the_one_it_was_played_on() -> None:
 
 
 def test_a_verdict_needs_every_comparison() -> None:
-    assert claims.judge([-1, -1], -1) == HOLDS
-    assert claims.judge([-1, 1, 0], -1) == FAILS
-    assert claims.judge([-1, 0], -1) == OPEN
+    assert claim.judge([-1, -1], -1) == HOLDS
+    assert claim.judge([-1, 1, 0], -1) == FAILS
+    assert claim.judge([-1, 0], -1) == OPEN
 
 
 STEADY = {"naive": [100.0, 101.0, 99.0], "cl-bai": [80.0, 81.0, 79.0]}
@@ -176,9 +176,9 @@ def test_a_claim_on_real_data_is_not_judged_on_a_stand_in() -> None:
 
 def test_one_wrong_answer_refutes_delta() -> None:
     played = made_up("fig1a", STEADY)
-    assert claims._correctness({"fig1a": played}).verdict == UNTESTED
+    assert page._correctness({"fig1a": played}).verdict == UNTESTED
     played.rows.loc[played.rows.index[0], "outcome"] = "wrong"
-    found = claims._correctness({"fig1a": played})
+    found = page._correctness({"fig1a": played})
     assert found.verdict == FAILS
     assert "1 wrong and 0 unfinished of 6 plays" in found.measured
 

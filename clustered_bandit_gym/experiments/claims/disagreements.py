@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from clustered_bandit_gym.experiments.claims.claims import NAMES, SIGNS, short
+from clustered_bandit_gym.experiments.claims.claim import NAMES, SIGNS, short
 from clustered_bandit_gym.experiments.claims.measure import drawn_agents, keys_of, paired, points_of
 from clustered_bandit_gym.experiments.claims.theory import instance_of, sizes_of, span
 from clustered_bandit_gym.experiments.figures import AT_AGENT, CERTIFIED, SCHEMES
 
 if TYPE_CHECKING:
-    from clustered_bandit_gym.experiments.reproduce import Played
+    from clustered_bandit_gym.experiments.figures import Played
 
 
 def disagreements(played: dict[str, Played]) -> str:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from clustered_bandit_gym.experiments.claims.claims import FAILS, HOLDS, NAMES, SIGNS, UNTESTED, Claim, judge, short
+from clustered_bandit_gym.experiments.claims.claim import FAILS, HOLDS, NAMES, SIGNS, UNTESTED, Claim, judge, short
 from clustered_bandit_gym.experiments.claims.measure import Ratio, against, paired
 from clustered_bandit_gym.experiments.figures import SCHEMES
 
 if TYPE_CHECKING:
-    from clustered_bandit_gym.experiments.reproduce import Played
+    from clustered_bandit_gym.experiments.figures import Played
 
 #: Two means this close are called equal ("invariant").
 _EQUAL = 0.01

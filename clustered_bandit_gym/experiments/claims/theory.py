@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym import theory
-from clustered_bandit_gym.experiments.claims.claims import NAMES, SIGNS, short, table
+from clustered_bandit_gym.experiments.claims.claim import NAMES, SIGNS, short, table
 from clustered_bandit_gym.experiments.claims.measure import drawn_agents, points_of
 from clustered_bandit_gym.experiments.figures import DELTA, SCHEMES
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import trial_seeds
 
 if TYPE_CHECKING:
-    from clustered_bandit_gym.experiments.reproduce import Played
+    from clustered_bandit_gym.experiments.figures import Played
 
 _PHASES = {
     "naive": ("identify", ""),

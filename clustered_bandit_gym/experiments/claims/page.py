@@ -1,80 +1,36 @@
-"""The paper's claims, what was measured, and whether they hold: for a page and for the terminal."""
+"""The page of claims: the paper's claims, what was measured, and whether they hold."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
+from clustered_bandit_gym.experiments.claims.claim import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    SIGNS,
+    UNTESTED,
+    Claim,
+    name_of,
+    short,
+    table,
+)
+from clustered_bandit_gym.experiments.claims.disagreements import disagreements
+from clustered_bandit_gym.experiments.claims.figures import JUDGES
 from clustered_bandit_gym.experiments.claims.measure import points
-from clustered_bandit_gym.experiments.figures import DELTA, INSTANCE_SEEDS, OURS
+from clustered_bandit_gym.experiments.claims.theory import coupon_table, theorem_table
+from clustered_bandit_gym.experiments.figures import DELTA, INSTANCE_SEEDS, OURS, Played
 from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
 
-if TYPE_CHECKING:
-    from clustered_bandit_gym.experiments.reproduce import Played
-
-HOLDS, FAILS, UNTESTED, OPEN = "holds", "does not hold", "cannot be tested here", "undecided"
 _COLOURS = {HOLDS: "green", FAILS: "red", UNTESTED: "yellow", OPEN: "yellow"}
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What the paper says, what came out, and one of the four verdicts."""
-
-    figure: str
-    text: str
-    measured: str
-    verdict: str
 
 
 def claims_of(played: dict[str, Played]) -> list[Claim]:
     """All claims about the figures that were played."""
-    from clustered_bandit_gym.experiments.claims.figures import JUDGES
-
     found = [claim for name, one in played.items() for claim in JUDGES[name](one)]
     return [*found, _correctness(played)]
-
-
-def judge(signs: list[int], wanted: int) -> str:
-    """The verdict on a claim that every comparison has the sign `wanted`; 0 is an interval that settles nothing."""
-    if any(sign == -wanted for sign in signs):
-        return FAILS
-    return OPEN if 0 in signs else HOLDS
-
-
-#: Names as the paper writes them.
-NAMES = {
-    "naive": "naive",
-    "cl-bai": "Cl-BAI",
-    "bai-cl": "BAI-Cl",
-    "bai-cl++": "BAI-Cl++",
-    OURS: "StructuredBAI (ours)",
-}
-SIGNS = {"n_agents": "N", "n_clusters": "M", "eta": "η", "alpha": "α"}
-
-
-def name_of(policy: str) -> str:
-    """“BAI-Cl, certified” for ``bai-cl:confidence=certified``."""
-    plain, _, setting = policy.partition(":")
-    return NAMES[plain] + (f", {setting.replace('confidence=', '').replace('verify=', 'check at ')}" if setting else "")
-
-
-def table(header: list[str], lines: list[list[str]]) -> str:
-    """A Markdown table."""
-    rows = [header, ["---"] * len(header), *lines]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
-
-
-def short(value: float) -> str:
-    """Three digits: 1.61e9, 524, 0.0123."""
-    if not math.isfinite(value):
-        return str(float(value))
-    if value == 0 or 1e-3 <= abs(value) < 1e5:
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    mantissa, exponent = f"{value:.2e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
 
 
 def _correctness(played: dict[str, Played]) -> Claim:
@@ -110,9 +66,6 @@ def render_terminal(claims: list[Claim], console: Any) -> None:
 
 def render_markdown(played: dict[str, Played], claims: list[Claim], command: str, seed: int) -> str:
     """The page `claims.md`."""
-    from clustered_bandit_gym.experiments.claims.disagreements import disagreements
-    from clustered_bandit_gym.experiments.claims.theory import coupon_table, theorem_table
-
     some = next(iter(played.values()))
     counts = {word: sum(claim.verdict == word for claim in claims) for word in (HOLDS, FAILS, UNTESTED, OPEN)}
     undecided = f", {counts[OPEN]} would need more trials" if counts[OPEN] else ""
