@@ -15,7 +15,17 @@ from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import Judgement
-from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Ledger, Payload, Reals
+from clustered_bandit_gym.game.ledger import (
+    ArmIndex,
+    ArmSet,
+    ArmSubset,
+    Flag,
+    Ledger,
+    Payload,
+    Quantised,
+    Reals,
+    Symbol,
+)
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
@@ -60,6 +70,7 @@ __all__ = [
     "STOP",
     "ArmIndex",
     "ArmSet",
+    "ArmSubset",
     "Bernoulli",
     "Block",
     "Board",
@@ -78,10 +89,12 @@ __all__ = [
     "PlayOver",
     "Policy",
     "Problem",
+    "Quantised",
     "Reals",
     "RewardModel",
     "StepPolicy",
     "Store",
+    "Symbol",
     "audit",
     "datasets",
     "evaluate",

@@ -31,7 +31,7 @@ from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
 
 #: What `info` holds after `reset`, and at the end of an episode.
-PROBLEM_KEYS = {"n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma"}
+PROBLEM_KEYS = {"n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma", "support"}
 OUTCOME_KEYS = {
     "stopped",
     "correct",

@@ -35,7 +35,7 @@ Obs = dict[str, np.ndarray]
 Action = tuple[int, Any]
 
 _OPTIONS = ("instance_seed", "play_seed", "local_pulls", "source")
-_TOLD = ("n_clusters", "eta", "eta1")
+_TOLD = ("n_clusters", "eta", "eta1", "support")
 
 
 class ClusteredBAIEnv(gym.Env[Obs, Action]):
@@ -74,10 +74,11 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
 
     ## Starting State
     No pulls. Every `reset` draws a fresh instance from the generator, unless `instance` or `instance_seed` fixes one.
-    `info` holds the problem as plain numbers: `n_agents, n_arms, n_clusters, delta, eta, eta1, sigma`, with None for
-    what the learner is not told. `reset(options=...)` takes `instance_seed` and `play_seed` (ints or `SeedSequence`s):
-    the same two seeds give the same instance and the same rewards for the same pulls; and `local_pulls=True`: pulls are
-    the agents' own, hence neither billed nor shown in the observation; the reward is in `info["sample"]` alone.
+    `info` holds the problem as plain numbers: `n_agents, n_arms, n_clusters, delta, eta, eta1, sigma, support`, with
+    None for what the learner is not told. `reset(options=...)` takes `instance_seed` and `play_seed` (ints or
+    `SeedSequence`s): the same two seeds give the same instance and the same rewards for the same pulls; and
+    `local_pulls=True`: pulls are the agents' own, hence neither billed nor shown in the observation; the reward is in
+    `info["sample"]` alone.
 
     ## Episode End
     *Termination* at the stop. *Truncation* at the step that makes pull number `max_pulls`. `info["sample"]` is the
@@ -112,7 +113,8 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         instance_seed: draw one instance with this seed, once, and play it in every episode.
         delta: allowed probability of error.
         told: what the learner is told instead of what the generator declares (the truth, where it declares nothing):
-            a dict with any of `n_clusters`, `eta`, `eta1`; None hides the value, "truth" tells it.
+            a dict with any of `n_clusters`, `eta`, `eta1`, `support` (low, high); None hides the value, "truth" tells
+            it.
         sigma: told sub-Gaussian constant; default is that of the rewards.
         check: refuse values in `told` and `sigma` that the instance does not satisfy. False allows to study them.
         max_pulls: truncate at this many pulls; None for no limit.

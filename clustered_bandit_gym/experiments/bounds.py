@@ -20,7 +20,7 @@ def bounds_tables(env_id: str, env_kwargs: dict[str, Any], seed: int = 0) -> tup
     if instance.eta <= 0:
         raise ValueError("this instance violates Assumption 1: no bound applies to it")
     eta = instance.eta if problem.eta is None else min(problem.eta, instance.eta)
-    told = {name: "not told" if value is None else f"{value:g}" for name, value in problem.to_dict().items()}
+    told = {name: _told(value) for name, value in problem.to_dict().items()}
     head = (
         f"{env_id}: N = {told['n_agents']}, M = {told['n_clusters']}, K = {told['n_arms']}, δ = {told['delta']}, "
         f"η = {told['eta']} (true {instance.eta:.4g}), η1 = {told['eta1']} (true {instance.eta1:.4g}), "
@@ -59,3 +59,9 @@ def bounds_tables(env_id: str, env_kwargs: dict[str, Any], seed: int = 0) -> tup
             orders,
         ),
     ]
+
+
+def _told(value: float | list[float] | None) -> str:
+    if isinstance(value, list):
+        return f"[{value[0]:g}, {value[1]:g}]"
+    return "not told" if value is None else f"{value:g}"

@@ -25,6 +25,8 @@ class Block:
         self._over = False
         self.agents = agents
         self.problem = federation.problem
+        #: (S,) the values that rewards can take, increasing; None where they are not finitely many.
+        self.values = federation.reward_values
 
     def __len__(self) -> int:
         return int(self.agents.size)
@@ -56,6 +58,15 @@ class Block:
         """Average of `times` fresh pulls of every arm at every agent of the block: (n, K)."""
         federation = self._federation
         return federation.draw(self.agents[:, None], federation.arms[None, :], whole_times(times))
+
+    def pull_counts(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
+        """As `pull`, and instead of an average how often each of `values` came up: (..., S).
+
+        An agent sees its rewards one by one; these are all of them but for their order.
+        """
+        fed = self._federation
+        ids = self.agents[indices(rows, len(self), "row")]
+        return fed.draw_counts(ids, indices(arms, self.problem.n_arms, "arm"), whole_times(times))
 
     def save(self, name: str, values: np.ndarray) -> None:
         """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not sent."""

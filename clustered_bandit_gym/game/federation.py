@@ -165,9 +165,7 @@ class Federation:
             payloads = tuple(answer) if isinstance(answer, tuple | list) else () if answer is None else (answer,)
             for payload in payloads:
                 if not isinstance(payload, Payload):
-                    raise TypeError(
-                        f"a local program returns payloads (ArmIndex, ArmSet, Reals, Flag), got {payload!r}"
-                    )
+                    raise TypeError(f"a local program returns payloads (ArmIndex, Symbol, Reals, ...), got {payload!r}")
             received.append(tuple(payload.rows(len(block)) for payload in payloads))
             for payload in payloads:
                 self.ledger.bill(self._phase, "up", payload, block.agents)
@@ -229,11 +227,45 @@ class Federation:
 
     def draw(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
         """Averages of `times` pulls, counted and not billed: what agents do on their own. Indices must be valid."""
+        shape, total = self._admit(agents, arms, times)
+        if total == 0:
+            return np.empty(shape)
+        if self._step is not None:
+            samples = self._draw_stepwise(agents, arms, times, shape)
+            return np.array([sum(pulled) / len(pulled) for pulled in samples]).reshape(shape)
+        averages = self._source.averages(agents, arms, times)
+        self._count(agents, times, shape, total)
+        return averages
+
+    @property
+    def reward_values(self) -> Floats | None:
+        """(S,) the values that rewards can take, increasing; None where they are not finitely many."""
+        values = self._instance.rewards.values
+        return None if values is None else values.copy()
+
+    def draw_counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
+        """As `draw`, and instead of an average how often each of `reward_values` came up: (..., S)."""
+        values = self.reward_values
+        if values is None:
+            raise ValueError("these rewards take infinitely many values and cannot be counted; draw averages")
+        shape, total = self._admit(agents, arms, times)
+        if total == 0:
+            return np.empty((*shape, values.size), dtype=np.int64)
+        if self._step is not None:
+            samples = self._draw_stepwise(agents, arms, times, shape)
+            places = (np.searchsorted(values, pulled) for pulled in samples)
+            return np.array([np.bincount(place, minlength=values.size) for place in places]).reshape(*shape, -1)
+        counts = self._source.counts(agents, arms, times)
+        self._count(agents, times, shape, total)
+        return counts
+
+    def _admit(self, agents: Ints, arms: Ints, times: Ints | int) -> tuple[tuple[int, ...], int]:
+        """Shape and number of the pulls asked for; raises where they may not be made."""
         self._check_open()
         shape = broadcast_shape(agents, arms, times)
         rows = math.prod(shape)
         if rows == 0:
-            return np.empty(shape)
+            return shape, 0
         if isinstance(times, int):
             total = rows * times
         else:
@@ -244,11 +276,7 @@ class Federation:
             raise BudgetExceeded(
                 f"{self.pulls:,} pulls made; {total:,} more would exceed max_pulls = {self.max_pulls:,}"
             )
-        if self._step is not None:
-            return self._draw_stepwise(agents, arms, times, shape)
-        averages = self._source.averages(agents, arms, times)
-        self._count(agents, times, shape, total)
-        return averages
+        return shape, total
 
     def draw_one(self, agent: int, arm: int) -> float:
         """`draw` of one pull, from plain ints already checked: the fast path of `env.step`."""
@@ -269,12 +297,14 @@ class Federation:
         finally:
             self._step = None
 
-    def _draw_stepwise(self, agents: Ints, arms: Ints, times: Ints | int, shape: tuple[int, ...]) -> Floats:
+    def _draw_stepwise(
+        self, agents: Ints, arms: Ints, times: Ints | int, shape: tuple[int, ...]
+    ) -> Iterator[list[float]]:
+        """The rewards of each cell, one pull after the other."""
         step = self._step
         assert step is not None
         ids, arm_ids, counts = (np.broadcast_to(x, shape).ravel().tolist() for x in (agents, arms, times))
-        sums = [sum(step(i, k) for _ in range(n)) / n for i, k, n in zip(ids, arm_ids, counts, strict=True)]
-        return np.array(sums).reshape(shape)
+        return ([step(i, k) for _ in range(n)] for i, k, n in zip(ids, arm_ids, counts, strict=True))
 
     def _count(self, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int) -> None:
         self.pulls += total

@@ -7,16 +7,17 @@ is one entry.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 Direction = Literal["up", "down"]
+Rounding = Literal["up", "down", "nearest"]
 
 
 def bits_for(size: int) -> int:
@@ -28,18 +29,24 @@ def bits_for(size: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _subset_bits(n_arms: int, at_most: int) -> int:
-    return bits_for(sum(comb(n_arms, size) for size in range(at_most + 1)))
+    return bits_for(sum(math.comb(n_arms, size) for size in range(at_most + 1)))
+
+
+@lru_cache(maxsize=65536)
+def _sparse_bits(size: int, count: int) -> int:
+    return 2 * ((count + 1).bit_length() - 1) + 1 + bits_for(math.comb(size, count))
 
 
 class Payload:
-    """Something to send: the same kind to or from every agent of a message, hence one price per agent.
+    """Something to send: the same kind to or from every agent of a message, priced per agent.
 
     `values` is what arrives: an array with one row per agent, or without that axis where all agents get the same.
     """
 
     kind: str
     values: np.ndarray
-    bits: int = 0
+    #: Price per agent: one number, or (n,) where messages of different agents differ in length.
+    bits: int | np.ndarray = 0
     reals: int = 0
     _item_ndim: int = 0
 
@@ -126,6 +133,98 @@ class Flag(Payload):
         if self.values.dtype != np.bool_ or self.values.ndim > 1:
             raise ValueError("a flag is a boolean, or a vector of them")
         self.bits = 1
+
+
+class ArmSubset(Payload):
+    """A small set of arms out of a set that both sides know: a code whose length grows with the number of arms sent.
+
+    With n arms to choose from and c of them sent, the count takes 2⌊log2(c + 1)⌋ + 1 bits (Elias' gamma code of c + 1)
+    and the choice ⌈log2 C(n, c)⌉: one bit for the empty set. The code is prefix-free, so no length has to be sent.
+
+    Args:
+        values: (n, K) boolean membership.
+        within: (n, K) the sets chosen from, known to both sides; None for all arms.
+    """
+
+    kind = "arm subset"
+    _item_ndim = 1
+
+    def __init__(self, values: ArrayLike, within: ArrayLike | None = None) -> None:
+        self.values = np.asarray(values)
+        if self.values.dtype != np.bool_ or self.values.ndim != 2:
+            raise ValueError("an arm subset is a boolean array (agents, arms)")
+        known = np.ones_like(self.values) if within is None else np.asarray(within)
+        if known.dtype != np.bool_ or known.shape != self.values.shape:
+            raise ValueError(f"within must be booleans of shape {self.values.shape}, got {known.dtype} {known.shape}")
+        if np.any(self.values & ~known):
+            raise ValueError("an arm subset has an arm outside the set it is said to come from")
+        sizes, counts = known.sum(axis=1).tolist(), self.values.sum(axis=1).tolist()
+        self.bits = np.array([_sparse_bits(n, c) for n, c in zip(sizes, counts, strict=True)], dtype=np.int64)
+
+
+class Symbol(Payload):
+    """Symbols from the alphabet 0..n−1: ⌈log2 n⌉ bits for one; d of them are one symbol out of n^d, ⌈d·log2 n⌉ bits.
+
+    Args:
+        values: (agents,) or (agents, d) integers.
+        among: n, the size of the alphabet, known to both sides.
+    """
+
+    kind = "symbol"
+
+    def __init__(self, values: ArrayLike, among: int) -> None:
+        array = np.asarray(values)
+        if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
+            raise ValueError(f"symbols are integers (agents,) or (agents, d), got {array.dtype} of shape {array.shape}")
+        if array.size and (array.min() < 0 or array.max() >= among):
+            raise ValueError(f"a symbol lies outside its alphabet 0..{among - 1}")
+        self.values = array.astype(np.int64, copy=False)
+        self._item_ndim = array.ndim - 1
+        self.bits = bits_for(int(among) ** math.prod(array.shape[1:]))
+
+
+class Quantised(Payload):
+    """Real numbers rounded to a grid that both sides know: ⌈log2 size⌉ bits for one, ⌈d·log2 size⌉ for d of them.
+
+    `values` holds what arrives: grid points. A proof that uses them needs to know on which side of the true number they
+    lie, so the direction is always stated, and a number beyond the grid is an error unless clipping is asked for.
+
+    Args:
+        values: (agents,) or (agents, d) numbers.
+        grid: (size,) the points, strictly increasing.
+        rounding: "up" (the least grid point not below the number), "down", or "nearest" (the lower one on a tie).
+        clip: send numbers beyond an end of the grid as that end. Rounded "up", a number above the grid then arrives
+            as a smaller one; rounded "down", a number below the grid as a larger one.
+    """
+
+    kind = "quantised"
+
+    def __init__(self, values: ArrayLike, grid: ArrayLike, rounding: Rounding, clip: bool = False) -> None:
+        points = np.asarray(grid, dtype=np.float64)
+        if points.ndim != 1 or points.size < 1 or not np.all(np.isfinite(points)) or np.any(np.diff(points) <= 0):
+            raise ValueError("grid must be a vector of finite numbers, strictly increasing")
+        if rounding not in ("up", "down", "nearest"):
+            raise ValueError(f"rounding must be 'up', 'down' or 'nearest', got {rounding!r}")
+        exact = np.asarray(values, dtype=np.float64)
+        if exact.ndim not in (1, 2):
+            raise ValueError(f"quantised numbers have shape (agents,) or (agents, d), got {exact.shape}")
+        if np.any(np.isnan(exact)):
+            raise ValueError("nan cannot be quantised")
+        if not clip and exact.size and (exact.min() < points[0] or exact.max() > points[-1]):
+            raise ValueError(
+                f"numbers from {exact.min():.6g} to {exact.max():.6g} leave the grid from {points[0]:.6g} to "
+                f"{points[-1]:.6g}; take a wider grid, or clip=True if the ends may stand for what lies beyond"
+            )
+        # Found by comparison, not by arithmetic: a grid point is sent as itself, and no rounding error flips a side.
+        above = np.searchsorted(points, exact, side="left").clip(0, points.size - 1)
+        below = (np.searchsorted(points, exact, side="right") - 1).clip(0, points.size - 1)
+        if rounding == "nearest":
+            place = np.where(points[above] - exact < exact - points[below], above, below)
+        else:
+            place = above if rounding == "up" else below
+        self.values = points[place]
+        self._item_ndim = exact.ndim - 1
+        self.bits = bits_for(points.size ** math.prod(exact.shape[1:]))
 
 
 @dataclass

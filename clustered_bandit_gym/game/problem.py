@@ -15,13 +15,14 @@ TRUTH = "truth"
 
 @dataclass(frozen=True)
 class Problem:
-    """What the learner is told. `None` for M, η or η1 means "not told".
+    """What the learner is told. `None` for M, η, η1 or the support means "not told".
 
     Attributes:
         n_agents, n_arms, n_clusters: N, K, M.
         delta: the learner may err on any agent with at most this probability.
         eta, eta1: separation of Assumptions 1 and 2; a lower bound on the truth is all a scheme needs.
         sigma: rewards are σ-sub-Gaussian; sample sizes scale with σ². May exceed the model's own.
+        support: (low, high), an interval that holds every reward, where there is one. May be wider than needed.
     """
 
     n_agents: int
@@ -31,6 +32,7 @@ class Problem:
     eta: float | None = None
     eta1: float | None = None
     sigma: float = 1.0
+    support: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         for name in ("n_agents", "n_arms", "n_clusters"):
@@ -48,6 +50,10 @@ class Problem:
                 raise ValueError(f"{name} must be positive (or None: not told), got {value}")
         if not (np.isfinite(self.sigma) and self.sigma > 0):
             raise ValueError(f"sigma must be a finite number > 0, got {self.sigma}")
+        if self.support is not None:
+            if np.shape(self.support) != (2,) or not -np.inf < self.support[0] < self.support[1] < np.inf:
+                raise ValueError(f"support must be two finite numbers low < high (or None), got {self.support!r}")
+            object.__setattr__(self, "support", (float(self.support[0]), float(self.support[1])))
 
     @classmethod
     def of(
@@ -59,10 +65,12 @@ class Problem:
         eta: float | str | None = TRUTH,
         eta1: float | str | None = TRUTH,
         sigma: float | None = None,
+        support: tuple[float, float] | str | None = TRUTH,
         check: bool = True,
     ) -> Problem:
         """The problem that `instance` poses. "truth" tells the true value, None tells nothing, a number is told as is.
 
+        The support is that of the reward model where it is bounded, and is not told otherwise.
         With `check` (default) a number that the instance does not satisfy is refused; `check=False` is for studying
         misspecified problems, where no guarantee holds. `sigma` defaults to the model's own.
         """
@@ -77,7 +85,11 @@ class Problem:
             told[name] = value
         own_sigma = instance.rewards.sigma
         sigma = (own_sigma if own_sigma > 0 else 1.0) if sigma is None else sigma
-        problem = cls(instance.n_agents, instance.n_arms, delta=delta, sigma=sigma, **told)
+        if isinstance(support, str):
+            if support != TRUTH:
+                raise ValueError(f"support must be two numbers, None or {TRUTH!r}, got {support!r}")
+            support = instance.rewards.bounds
+        problem = cls(instance.n_agents, instance.n_arms, delta=delta, sigma=sigma, support=support, **told)
         if check:
             problem._check_against(instance)
         return problem
@@ -87,6 +99,16 @@ class Problem:
             raise ValueError(f"told M = {self.n_clusters}, but the instance has {instance.n_clusters} clusters")
         if self.sigma < instance.rewards.sigma * (1 - 1e-12):
             raise ValueError(f"told sigma = {self.sigma}, but the rewards need {instance.rewards.sigma}")
+        if self.support is not None:
+            own = instance.rewards.bounds
+            if own is None and instance.rewards.values is not None:
+                own = (float(instance.rewards.values[0]),) * 2
+            if own is None or self.support[0] > own[0] or self.support[1] < own[1]:
+                found = "are unbounded" if own is None else f"span {own}"
+                raise ValueError(
+                    f"told support = {self.support}, but the rewards {found}; tell an interval that holds them "
+                    "or None, or pass check=False"
+                )
         for number, told, true in ((1, self.eta, instance.eta), (2, self.eta1, instance.eta1)):
             # A hair of slack: 1 − (1 − 0.15) is not 0.15 in floating point.
             if told is not None and told > true * (1 + 1e-9) + 1e-12:
@@ -98,4 +120,5 @@ class Problem:
                 )
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Plain values, as JSON knows them; the support is a list of two numbers."""
+        return asdict(self) | {"support": None if self.support is None else list(self.support)}

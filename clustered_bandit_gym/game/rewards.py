@@ -26,6 +26,21 @@ class RewardModel(ABC):
 
     sigma: float
 
+    @property
+    def values(self) -> Floats | None:
+        """(S,) the values that a reward can take, increasing; None where they are not finitely many."""
+        return None
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The smallest interval that holds every reward; None where there is none, or where it is a single point."""
+        values = self.values
+        return None if values is None or values.size < 2 else (float(values[0]), float(values[-1]))
+
+    def counts(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Ints:
+        """How often each of `values` comes up in `times` pulls: (..., S), the rest as for `average`."""
+        raise ValueError(f"{type(self).__name__} rewards take infinitely many values and cannot be counted")
+
     @abstractmethod
     def check_means(self, means: Floats | None) -> Floats:
         """The means (M, K) of the model, from what the user gave; `ValueError` where the two disagree."""
@@ -126,6 +141,14 @@ class Bernoulli(RewardModel):
 
     sigma: float = field(default=0.5, init=False)
 
+    @property
+    def values(self) -> Floats:
+        return np.array([0.0, 1.0])
+
+    def counts(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Ints:
+        ones = _binomial(rng, times, _gather(means, clusters, arms))
+        return np.stack([times - ones, ones], axis=-1)
+
     def check_means(self, means: Floats | None) -> Floats:
         means = _need_means(means, "Bernoulli")
         if np.any((means < 0) | (means > 1)):
@@ -203,23 +226,30 @@ class Categorical(RewardModel):
         object.__setattr__(self, "_cumulative", cumulative)
         object.__setattr__(self, "_conditional", conditional)
 
+    @property
+    def values(self) -> Floats:
+        return self.support
+
     def check_means(self, means: Floats | None) -> Floats:
         own = self.probabilities @ self.support
         if means is not None and (means.shape != own.shape or not np.allclose(means, own, rtol=0, atol=1e-9)):
             raise ValueError("the means given are not those of the categorical laws; leave them out")
         return own
 
-    def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
+    def counts(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Ints:
         shape = np.broadcast_shapes(clusters.shape, arms.shape, np.shape(times))
         # Multinomial counts value by value: each is binomial among the pulls that are left, given what came before.
         conditional = self._conditional[clusters, arms]
         left = np.broadcast_to(np.asarray(times, dtype=np.int64), shape)
-        total = np.zeros(shape)
-        for s, value in enumerate(self.support[:-1]):
-            count = _binomial(rng, left, conditional[..., s])
-            left = left - count
-            total += count * value
-        return (total + left * self.support[-1]) / times
+        counts = np.empty((*shape, self.support.size), dtype=np.int64)
+        for s in range(self.support.size - 1):
+            counts[..., s] = _binomial(rng, left, conditional[..., s])
+            left = left - counts[..., s]
+        counts[..., -1] = left
+        return counts
+
+    def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
+        return self.counts(rng, means, clusters, arms, times) @ self.support / times
 
     def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
         return rng.random(size)

@@ -21,6 +21,11 @@ class Source(Protocol):
         """Averages of `times` fresh pulls of `arms` at `agents`: integer arrays that broadcast."""
         ...
 
+    def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
+        """How often each value of the reward model comes up in `times` fresh pulls: (..., S). `ValueError` where it has
+        infinitely many."""
+        ...
+
     def single(self, agent: int, arm: int) -> float:
         """One pull."""
         ...
@@ -41,6 +46,11 @@ class Simulator:
         instance = self._instance
         clusters = np.asarray(instance.clusters.take(agents))
         return np.asarray(instance.rewards.average(self._rng, instance.means, clusters, arms, times))
+
+    def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
+        instance = self._instance
+        clusters = np.asarray(instance.clusters.take(agents))
+        return instance.rewards.counts(self._rng, instance.means, clusters, arms, times)
 
     def single(self, agent: int, arm: int) -> float:
         instance = self._instance

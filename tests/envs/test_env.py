@@ -171,7 +171,11 @@ def test_what_the_learner_is_told() -> None:
         "eta": 0.3,
         "eta1": 0.3,
         "sigma": 1.0,
+        "support": None,
     }
+    coins = cbg.Instance([[0.9, 0.1], [0.1, 0.8]], [0, 1], cbg.Bernoulli())
+    assert ClusteredBAIEnv(coins).reset(seed=0)[1]["support"] == (0.0, 1.0)
+    assert ClusteredBAIEnv(coins, told={"support": None}).reset(seed=0)[1]["support"] is None
     hidden = ClusteredBAIEnv(told={"n_clusters": None, "eta1": None, "eta": 0.1}, sigma=2.0).reset(seed=0)[1]
     assert (hidden["n_clusters"], hidden["eta1"], hidden["eta"], hidden["sigma"]) == (None, None, 0.1, 2.0)
     assert ClusteredBAIEnv(told={"eta": "truth"}).reset(seed=0)[1]["eta"] == pytest.approx(0.5)
@@ -189,7 +193,7 @@ def test_what_the_learner_is_told() -> None:
         ({"c_r": -1.0}, "c_r"),
         ({"pull_cost": float("nan")}, "pull_cost"),
         ({"error_penalty": -1.0}, "error_penalty"),
-        ({"told": {"eta2": 1}}, "told takes n_clusters, eta, eta1, got eta2"),
+        ({"told": {"eta2": 1}}, "told takes n_clusters, eta, eta1, support, got eta2"),
         ({"max_pull": 3}, "neither the environment nor its generator 'paper-small' has a setting max_pull"),
         ({"eta": 0.2}, "told="),
         ({"generator": "paper-smal"}, "known: paper-small"),

@@ -15,6 +15,7 @@ from clustered_bandit_gym import (
     Bernoulli,
     Block,
     BudgetExceeded,
+    Categorical,
     Federation,
     Flag,
     Gaussian,
@@ -469,3 +470,36 @@ def test_bad_set_up() -> None:
             small(max_pulls=limit)
     with pytest.raises(ValueError, match="c_b"):
         small(c_b=-1.0)
+
+
+def test_counts_at_agents() -> None:
+    instance = Instance([[0.9, 0.1], [0.1, 0.8]], [0, 1, 1], Bernoulli())
+    federation = Federation(instance, Problem.of(instance, 0.1), seed=3)
+
+    def program(block: Block) -> Reals:
+        assert block.values is not None
+        assert block.values.tolist() == [0.0, 1.0]
+        counts = block.pull_counts(np.arange(len(block))[:, None], np.arange(2)[None, :], 1000)
+        assert (counts.sum(axis=2) == 1000).all()
+        return Reals(counts[:, :, 1] / 1000)
+
+    shares = federation.local(federation.agents, program)
+    assert federation.pulls == 6000
+    assert federation.pulls_per_agent.tolist() == [2000] * 3
+    # Hoeffding: off by 0.15 after 1000 pulls with probability 2·exp(−45).
+    np.testing.assert_allclose(shares, instance.means[instance.clusters], atol=0.15)
+    gaussian = Instance(instance.means, [0, 1, 1])
+    with pytest.raises(ValueError, match="cannot be counted"):
+        Federation(gaussian, Problem.of(gaussian, 0.1)).local([0], lambda block: block.pull_counts([0], [0], 2))
+
+
+def test_counts_one_pull_at_a_time() -> None:
+    instance = Instance(None, [0], Categorical([-1.0, 0.5, 2.0], np.array([[[0.2, 0.3, 0.5], [0.5, 0.5, 0.0]]])))
+    federation = Federation(instance, Problem.of(instance, 0.1), seed=3)
+    counts: list[np.ndarray] = []
+    with federation.stepping(federation.draw_one):
+        federation.local([0], lambda block: counts.append(block.pull_counts([0, 0], [0, 1], [40, 3])))
+    assert counts[0].shape == (2, 3)
+    assert counts[0].sum(axis=1).tolist() == [40, 3]
+    assert counts[0][1, 2] == 0
+    assert federation.pulls == 43

@@ -201,6 +201,10 @@ def test_problem_tells_the_truth_less_or_nothing() -> None:
         ({"sigma": 0.5}, "the rewards need 1"),
         ({"sigma": 0.0}, "sigma"),
         ({"sigma": np.inf}, "sigma"),
+        ({"support": (0, 1)}, "the rewards are unbounded"),
+        ({"support": (1, 0)}, "low < high"),
+        ({"support": 3.0}, "two finite numbers"),
+        ({"support": "much"}, "truth"),
     ],
 )
 def test_bad_problems(settings: dict, message: str) -> None:
@@ -215,3 +219,20 @@ def test_misspecified_problems_on_request() -> None:
     assert (problem.eta, problem.n_clusters) == (5.0, 7)
     with pytest.raises(ValueError, match="delta"):
         Problem.of(instance, 2.0, check=False)
+
+
+def test_the_support_is_told_where_there_is_one() -> None:
+    coin = Instance([[0.9, 0.1], [0.1, 0.8]], [0, 1], Bernoulli())
+    assert Problem.of(coin, 0.1).support == (0.0, 1.0)
+    assert Problem.of(coin, 0.1).to_dict()["support"] == [0.0, 1.0]
+    assert Problem.of(coin, 0.1, support=None).support is None
+    assert Problem.of(coin, 0.1, support=(-1, 2)).support == (-1.0, 2.0), "a wider interval is true as well"
+    with pytest.raises(ValueError, match="the rewards span"):
+        Problem.of(coin, 0.1, support=(0.0, 0.9))
+    assert Problem.of(coin, 0.1, support=(0.0, 0.9), check=False).support == (0.0, 0.9)
+    laws = np.array([[[0.1, 0.2, 0.7], [0.7, 0.2, 0.1]]])
+    assert Problem.of(Instance(None, [0], Categorical([-1.0, 0.5, 4.0], laws)), 0.1).support == (-1.0, 4.0)
+    point = Instance(None, [0], Categorical([0.3], np.ones((1, 1, 1))))
+    assert Problem.of(point, 0.1).support is None, "a single value is no interval"
+    assert Problem.of(point, 0.1, support=(0.0, 1.0)).support == (0.0, 1.0)
+    assert Problem.of(Instance(GOOD, [0, 1]), 0.1).support is None

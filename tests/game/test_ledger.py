@@ -1,14 +1,25 @@
 from __future__ import annotations
 
 from itertools import combinations
-from math import ceil, log2
+from math import ceil, comb, log2
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Ledger, Payload, Reals, bits_for
+from clustered_bandit_gym.game.ledger import (
+    ArmIndex,
+    ArmSet,
+    ArmSubset,
+    Flag,
+    Ledger,
+    Payload,
+    Quantised,
+    Reals,
+    Symbol,
+    bits_for,
+)
 
 ENTRY = st.tuples(
     st.sampled_from(["explore", "identify"]),
@@ -103,6 +114,14 @@ def test_defaults_and_small_memory() -> None:
         (Reals(4.0), 0, 1, [4, 4, 4]),
         (Flag([True, False, True]), 1, 0, [True, False, True]),
         (Flag(False), 1, 0, [False] * 3),
+        (Symbol([0, 2, 4], among=5), 3, 0, [0, 2, 4]),
+        (Symbol([0, 0, 0], among=1), 0, 0, [0, 0, 0]),
+        (Symbol([[0, 2], [1, 1], [2, 0]], among=3), 4, 0, [[0, 2], [1, 1], [2, 0]]),
+        (Quantised([0.1, 0.5, 0.9], [0, 0.5, 1], "up"), 2, 0, [0.5, 0.5, 1]),
+        (Quantised([0.1, 0.5, 0.9], [0, 0.5, 1], "down"), 2, 0, [0, 0.5, 0.5]),
+        (Quantised([0.25, 0.3, 0.9], [0, 0.5, 1], "nearest"), 2, 0, [0, 0.5, 1]),
+        (Quantised([-3.0, 0.2, 7.0], [0, 0.5, 1], "up", clip=True), 2, 0, [0, 0.5, 1]),
+        (Quantised(np.full((3, 5), 0.4), [0, 0.5, 1], "down"), 8, 0, [[0] * 5] * 3),
     ],
 )
 def test_payloads(payload: Payload, bits: int, reals: int, rows: list) -> None:
@@ -129,6 +148,25 @@ def test_payloads(payload: Payload, bits: int, reals: int, rows: list) -> None:
         lambda: Flag(np.ones((2, 2), dtype=bool)),
         lambda: Reals([1.0, 2.0]).rows(3),
         lambda: ArmSet(np.ones((2, 4), dtype=bool)).rows(3),
+        lambda: Symbol([0, 5], among=5),
+        lambda: Symbol([-1], among=5),
+        lambda: Symbol([0.5], among=5),
+        lambda: Symbol(3, among=5),
+        lambda: Symbol([0], among=0),
+        lambda: Symbol(np.zeros((2, 2, 2), dtype=int), among=5),
+        lambda: Quantised([1.5], [0, 1], "up"),
+        lambda: Quantised([-0.5], [0, 1], "down"),
+        lambda: Quantised([np.nan], [0, 1], "down", clip=True),
+        lambda: Quantised([0.5], [1, 0], "up"),
+        lambda: Quantised([0.5], [0, 0], "up"),
+        lambda: Quantised([0.5], [], "up"),
+        lambda: Quantised([0.5], [0, np.inf], "up"),
+        lambda: Quantised([0.5], [0, 1], "around"),
+        lambda: Quantised(0.5, [0, 1], "up"),
+        lambda: ArmSubset([[0, 1]]),
+        lambda: ArmSubset(np.array([True])),
+        lambda: ArmSubset(np.array([[True, False]]), within=np.array([[False, True]])),
+        lambda: ArmSubset(np.array([[True, False]]), within=np.array([True, True])),
         lambda: Ledger(c_b=-1.0),
         lambda: Ledger(c_r=np.inf),
     ],
@@ -136,3 +174,38 @@ def test_payloads(payload: Payload, bits: int, reals: int, rows: list) -> None:
 def test_bad_payloads_and_prices(make: object) -> None:
     with pytest.raises(ValueError):
         make()
+
+
+@given(st.integers(1, 12), st.data())
+def test_sparse_sets_cost_what_a_prefix_free_code_of_them_takes(n_arms: int, data: st.DataObject) -> None:
+    within = np.array([data.draw(st.lists(st.booleans(), min_size=n_arms, max_size=n_arms)) for _ in range(3)])
+    chosen = within & np.array([data.draw(st.lists(st.booleans(), min_size=n_arms, max_size=n_arms)) for _ in range(3)])
+    bits = ArmSubset(chosen, within=within).bits
+    for row in range(3):
+        size, count = int(within[row].sum()), int(chosen[row].sum())
+        choices = sum(1 for _ in combinations(range(size), count))
+        gamma = len(bin(count + 1)[2:]) * 2 - 1
+        assert bits[row] == gamma + ceil(log2(choices))
+    # Kraft: all subsets of one set fit into one prefix-free code.
+    size = int(within[0].sum())
+    lengths = [2 * ((c + 1).bit_length() - 1) + 1 + ceil(log2(comb(size, c))) for c in range(size + 1)]
+    assert sum(comb(size, c) * 2.0**-length for c, length in enumerate(lengths)) <= 1
+
+
+def test_messages_of_different_lengths_are_billed_one_by_one() -> None:
+    ledger = Ledger(itemise=True)
+    sets = ArmSubset(np.array([[False] * 8, [True] + [False] * 7]))
+    ledger.bill("play", "up", sets, np.array([4, 7]))
+    assert [(m.agent, m.bits) for m in ledger.messages()] == [(4, 1), (7, 3 + 3)]
+    assert ledger.bits("up") == 7
+
+
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=20), st.integers(2, 300), st.sampled_from(["up", "down"]))
+def test_rounding_keeps_its_side(numbers: list[float], size: int, rounding: str) -> None:
+    grid = np.linspace(-50, 50, size)
+    got = Quantised(numbers, grid, rounding).values
+    assert np.isin(got, grid).all()
+    error = got - numbers if rounding == "up" else numbers - got
+    assert (error >= 0).all()
+    assert (error < 100 / (size - 1) + 1e-9).all()
+    assert np.array_equal(Quantised(grid, grid, rounding).values, grid), "a grid point is sent as itself"

@@ -278,3 +278,23 @@ def test_categorical_refuses(support: list[float], laws: list, message: str) -> 
 def test_unknown_model() -> None:
     with pytest.raises(ValueError, match="known: gaussian"):
         RewardModel.from_dict({"kind": "cauchy"})
+
+
+@pytest.mark.parametrize("model", [Bernoulli(), Categorical(SUPPORT, LAWS)])
+def test_counts_have_the_law_of_their_averages(model: RewardModel) -> None:
+    means = model.check_means(None if isinstance(model, Categorical) else MEANS)
+    clusters, arms, times = np.array([[0], [1]]), np.array([[0, 1]]), np.array([[7, 1000], [3, 50]])
+    counts = model.counts(np.random.default_rng(5), means, clusters, arms, times)
+    averages = model.average(np.random.default_rng(5), means, clusters, arms, times)
+    assert model.values is not None
+    assert counts.shape == (2, 2, model.values.size)
+    assert np.array_equal(counts.sum(axis=-1), times)
+    # One stream of draws behind both: the average is that of the counts.
+    np.testing.assert_allclose(counts @ model.values / times, averages, rtol=1e-12)
+
+
+def test_gaussian_rewards_cannot_be_counted() -> None:
+    assert Gaussian().values is None
+    assert Gaussian().bounds is None
+    with pytest.raises(ValueError, match="cannot be counted"):
+        Gaussian().counts(np.random.default_rng(0), MEANS, np.array([0]), np.array([0]), 3)

@@ -36,7 +36,7 @@ _TRIAL = (
     "seed",
     "message",
 )
-_PROBLEM = ("n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma")
+_PROBLEM = ("n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma", "support")
 #: Settings that can be the axis of the plot across settings, in this order of preference.
 _AXES = ("n_agents", "delta", "eta", "n_arms", "n_clusters")
 
