@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from clustered_bandit_gym import envs_registry
+from clustered_bandit_gym._version import __version__ as __version__
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
@@ -29,8 +30,6 @@ from clustered_bandit_gym.game.ledger import (
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
-
-__version__ = "0.1.0"
 
 _LAZY = {
     "Board": "clustered_bandit_gym.harness.output.board:Board",

@@ -60,7 +60,7 @@ def few(trials: int, at_most: int = 3) -> int:
 @app.callback(invoke_without_command=True)
 def root(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
     if version:
-        from clustered_bandit_gym import __version__
+        from clustered_bandit_gym._version import __version__
 
         typer.echo(f"clustered-bandit-gym {__version__}")
         raise typer.Exit()

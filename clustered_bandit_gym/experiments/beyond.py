@@ -170,6 +170,6 @@ def _cell(setting: Setting, frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def _made() -> str:
-    from clustered_bandit_gym import __version__
+    from clustered_bandit_gym._version import __version__
 
     return f"{datetime.date.today().isoformat()} with version {__version__}"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-import clustered_bandit_gym
+from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED, cell_labels
@@ -64,7 +64,7 @@ def report_page(rows: list[Row], title: str = "clustered-bai report") -> str:
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     data = {
         "title": title,
-        "made": f"{len(rows):,} trials; clustered-bandit-gym {clustered_bandit_gym.__version__}; made {now}",
+        "made": f"{len(rows):,} trials; clustered-bandit-gym {__version__}; made {now}",
         "sweep": next((name for name in _AXES if len({group[name] for group in groups}) > 1), None),
         "groups": groups,
     }

@@ -1,0 +1,60 @@
+"""The floors of the house: imports lead down, and public names stay."""
+
+from __future__ import annotations
+
+import house
+import pytest
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym import envs_registry, policies
+
+GRAPH = house.graph()
+
+#: Names that users and scripts rely on. Names may be added, none may go.
+PUBLIC = """
+PULL STOP ArmIndex ArmSet Bernoulli Block Board BudgetExceeded Categorical ClusteredBAIEnv
+ClusteredBAIVectorEnv DiscreteActions Federation Flag Gaussian Instance Judgement Ledger Payload PlayOver
+Policy Problem Reals RewardModel StepPolicy Store audit datasets env evaluate generators harness play policies
+replay sweep testing theory
+""".split()  # noqa: SIM905
+CLASSES = """
+BAICl BAIClPlusPlus ClBAI LearnedPolicy NaiveSE RandomPolicy StructuredBAI UniformGLR UniformPolicy POLICIES
+make
+""".split()  # noqa: SIM905
+IDS = """
+ClusteredBAI-v0 ClusteredBAI-Discrete-v0 ClusteredBAI-PaperSmall-v0 ClusteredBAI-PaperRandom-v0
+ClusteredBAI-PaperFlat-v0 ClusteredBAI-PaperSkewed-v0 ClusteredBAI-NearTie-v0 ClusteredBAI-Tiny-v0
+ClusteredBAI-MovieLens-v0 ClusteredBAI-Yelp-v0 ClusteredBAI-MovieLensLike-v0 ClusteredBAI-YelpLike-v0
+""".split()  # noqa: SIM905
+VERBS = ["list", "compare", "show", "audit", "bounds", "reproduce", "beyond", "train", "report", "demo"]
+
+
+def test_every_room_has_a_floor() -> None:
+    known = {name for names in house.FLOORS for name in names}
+    assert {house.room(module) for module in GRAPH} - {""} <= known
+
+
+def test_the_checks_bite() -> None:
+    game, harness = "clustered_bandit_gym.game.judge", "clustered_bandit_gym.harness.play"
+    assert f"{game} -> {harness}" in house.upward({**GRAPH, game: GRAPH[game] | {harness}})
+    assert house.cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == ["a", "b", "c", "a"]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_name(name: str) -> None:
+    assert getattr(cbg, name) is not None
+
+
+def test_public_policies_environments_and_verbs() -> None:
+    from clustered_bandit_gym.cli import app
+
+    assert [name for name in CLASSES if not hasattr(policies, name)] == []
+    assert set(IDS) <= set(envs_registry.CATALOGUE)
+    assert set(VERBS) <= {str(command.name) for command in app.registered_commands}
+
+
+def test_the_picture_shows_every_room() -> None:
+    drawn = house.picture()
+    for name in {house.room(module) for module in GRAPH} - {""}:
+        assert f">{name}</text>" in drawn
+    assert "track_and_stop" in drawn
