@@ -42,12 +42,17 @@ class Scales:
         weight = np.where(level == 0, 0.5, 0.25 / (away * (away + 1)))
         return cls(float(tuned_rho(n, alpha)) * ratio ** level.astype(float), weight)
 
+    def at(self, n: Any) -> tuple[Floats, Floats]:
+        """ρ and the logarithm of its weight, at the scale that suits n > 0 pulls."""
+        steps = np.log(n / (FROM * self.rho[0])) / np.log(self.rho[1] / self.rho[0])
+        level = np.clip(steps, 0, self.rho.size - 1).astype(np.int64)
+        return self.rho[level], np.log(self.weight)[level]
+
     def pair_evidence(self, difference: Any, n_a: Any, n_b: Any) -> Floats:
         """Log-evidence against equal means of two arms whose averages differ by `difference` after n_a and n_b pulls.
 
         `boundaries.pair_evidence` at the scale that suits the smaller number of pulls, plus the logarithm of its
         weight. Arguments broadcast, pulls are positive. For "the means differ by s" pass the difference minus s.
         """
-        steps = np.log(np.minimum(n_a, n_b) / (FROM * self.rho[0])) / np.log(self.rho[1] / self.rho[0])
-        level = np.clip(steps, 0, self.rho.size - 1).astype(np.int64)
-        return pair_evidence(difference, 0.0, n_a, n_b, self.rho[level]) + np.log(self.weight)[level]
+        rho, log_weight = self.at(np.minimum(n_a, n_b))
+        return pair_evidence(difference, 0.0, n_a, n_b, rho) + log_weight

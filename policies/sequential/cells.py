@@ -1,0 +1,188 @@
+"""What agents have seen of their arms, and what that shows: one interface over sub-Gaussian and bounded rewards.
+
+A *cell* is all pulls of one arm at one agent; tables of cells are (R, K). "Shown at level L" means that an e-process
+for the opposite has reached e^L, which ever happens with probability at most e^−L if the opposite is true, whatever was
+pulled when and however often one looked.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.policies.sequential.betting import Bets
+from clustered_bandit_gym.policies.sequential.gaussian import half_normal, pair
+from clustered_bandit_gym.policies.sequential.scales import Scales
+
+#: A guess of the variance counts this many pulls of a uniform law.
+PRIOR = 0.5
+
+
+class Cells(ABC):
+    """Pulls of K arms at R agents.
+
+    Attributes:
+        n: (R, K) pulls.
+        mean: (R, K) averages in units of the rewards, 0 where there are none.
+        slack: nats that mixing costs, roughly: for plans only.
+    """
+
+    n: Floats
+    mean: Floats
+    slack: float
+
+    @abstractmethod
+    def pull(self, block: Block, rows: Ints, arms: Ints, times: Ints) -> None:
+        """`times` fresh pulls of (row, arm), each pair at most once: vectors of one length. Rows are the block's."""
+
+    @abstractmethod
+    def shows(self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any) -> np.ndarray:
+        """(P,) whether the mean of cell (row_a, a) is shown to be less than that of (row_b, b) plus `shift`."""
+
+    @abstractmethod
+    def above(self, row: Ints, arm: Ints, bound: Any) -> Floats:
+        """(P,) evidence that the mean of a cell is above `bound`, in nats."""
+
+    @abstractmethod
+    def below(self, row: Ints, arm: Ints, bound: Any) -> Floats:
+        """(P,) evidence that the mean of a cell is below `bound`, in nats."""
+
+    @abstractmethod
+    def variance(self) -> Floats:
+        """(R, K) a guess of the variance of one pull, for plans only."""
+
+    @property
+    @abstractmethod
+    def memory(self) -> Floats:
+        """(R, K, ...) all that is known, to be kept by the agents; the constructor takes it back."""
+
+
+class GaussianCells(Cells):
+    """σ-sub-Gaussian rewards; half-normal mixtures on a grid of ρ.
+
+    Args:
+        sigma: σ.
+        scales: the grid, fixed before the data, in pulls.
+        memory: (R, K, 2) pulls and averages.
+    """
+
+    def __init__(self, sigma: float, scales: Scales, memory: Floats) -> None:
+        self.sigma, self.scales = sigma, scales
+        self.n, self.mean = memory[..., 0].copy(), memory[..., 1].copy()
+        self.slack = 3.0
+
+    def pull(self, block: Block, rows: Ints, arms: Ints, times: Ints) -> None:
+        drawn = block.pull(rows, arms, times)
+        n = self.n[rows, arms]
+        self.mean[rows, arms] += (drawn - self.mean[rows, arms]) * (times / (n + times))
+        self.n[rows, arms] = n + times
+
+    def shows(self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any) -> np.ndarray:
+        n_a, n_b = self.n[row_a, a], self.n[row_b, b]
+        d = (self.mean[row_b, b] + shift - self.mean[row_a, a]) / self.sigma
+        level = np.broadcast_to(level, d.shape)
+        # Mixing costs something, so what does not even reach the level without it is not looked at.
+        hope = (d > 0) & (0.5 * d * d * (n_a * n_b) >= level * (n_a + n_b)) & (n_a > 0) & (n_b > 0)
+        shown = np.zeros(d.shape, dtype=bool)
+        if hope.any():
+            some_a, some_b = n_a[hope], n_b[hope]
+            rho, weight = self.scales.at(np.minimum(some_a, some_b))
+            shown[hope] = pair(d[hope], some_a, some_b, rho) + weight >= level[hope]
+        return shown
+
+    def above(self, row: Ints, arm: Ints, bound: Any) -> Floats:
+        return self._one_sided(row, arm, bound, 1.0)
+
+    def below(self, row: Ints, arm: Ints, bound: Any) -> Floats:
+        return self._one_sided(row, arm, bound, -1.0)
+
+    def _one_sided(self, row: Ints, arm: Ints, bound: Any, sign: float) -> Floats:
+        n = self.n[row, arm]
+        rho, weight = self.scales.at(np.maximum(n, 1.0))
+        return half_normal(sign * n * (self.mean[row, arm] - bound) / self.sigma, n, rho) + weight
+
+    def variance(self) -> Floats:
+        return np.full(self.n.shape, self.sigma**2)
+
+    @property
+    def memory(self) -> Floats:
+        return np.stack([self.n, self.mean], axis=-1)
+
+
+class BettingCells(Cells):
+    """Rewards with finitely many values in a told interval; betting.
+
+    Args:
+        values: (S,) the values.
+        support: the interval.
+        memory: (R, K, S) counts of the values.
+    """
+
+    def __init__(self, values: Floats, support: tuple[float, float], memory: Floats) -> None:
+        self.low, self.width = support[0], support[1] - support[0]
+        self.values, self.counts = values, memory.copy()
+        self.bets = Bets((values - self.low) / self.width)
+        self.n = self.counts.sum(axis=-1)
+        self.mean = self.counts @ values / np.maximum(self.n, 1)
+        self.slack = 5.0
+
+    def pull(self, block: Block, rows: Ints, arms: Ints, times: Ints) -> None:
+        self.counts[rows, arms] += block.pull_counts(rows, arms, times)
+        self.n[rows, arms] += times
+        self.mean[rows, arms] = self.counts[rows, arms] @ self.values / self.n[rows, arms]
+
+    def shows(self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any) -> np.ndarray:
+        n_a, n_b = self.n[row_a, a], self.n[row_b, b]
+        d = self.mean[row_b, b] + shift - self.mean[row_a, a]
+        level, shift = np.broadcast_to(level, d.shape), np.broadcast_to(shift, d.shape)
+        noise_a = self._variance(self.counts[row_a, a]) / np.maximum(n_a, 1)
+        noise_b = self._variance(self.counts[row_b, b]) / np.maximum(n_b, 1)
+        # As normal laws would have it, and one part in ten more: where that is too little the bets are not worked out.
+        hope = (d > 0) & (0.55 * d * d >= level * (noise_a + noise_b)) & (n_a > 0) & (n_b > 0)
+        shown = np.zeros(d.shape, dtype=bool)
+        if hope.any():
+            share = noise_a[hope] / (noise_a + noise_b)[hope]
+            counts_a, counts_b = self.counts[row_a, a][hope], self.counts[row_b, b][hope]
+            shown[hope] = self.bets.pair(counts_a, counts_b, shift[hope] / self.width, share) >= level[hope]
+        return shown
+
+    def above(self, row: Ints, arm: Ints, bound: Any) -> Floats:
+        return self.bets.above(self.counts[row, arm], self._scaled(row, bound))
+
+    def below(self, row: Ints, arm: Ints, bound: Any) -> Floats:
+        return self.bets.below(self.counts[row, arm], self._scaled(row, bound))
+
+    def _scaled(self, row: Ints, bound: Any) -> Floats:
+        return np.broadcast_to(np.clip((np.asarray(bound) - self.low) / self.width, 0, 1), row.shape)
+
+    def variance(self) -> Floats:
+        return self._variance(self.counts)
+
+    def _variance(self, counts: Floats) -> Floats:
+        """(...) of the empirical law of counts (..., S), mixed with the uniform one while there are few."""
+        share = counts + PRIOR / self.values.size
+        share /= share.sum(axis=-1, keepdims=True)
+        return share @ self.values**2 - (share @ self.values) ** 2
+
+    @property
+    def memory(self) -> Floats:
+        return self.counts.copy()
+
+
+def bounded(problem: Problem, values: Floats | None) -> bool:
+    """Whether betting is possible: the support is told, and rewards take finitely many values inside it."""
+    return problem.support is not None and values is not None
+
+
+def make_cells(problem: Problem, values: Floats | None, scales: Scales, memory: Floats | tuple[int, int]) -> Cells:
+    """Cells of the right kind for the rewards of `problem`, empty (R, K) or from memory."""
+    if problem.support is not None and values is not None:
+        empty = (*memory, values.size) if isinstance(memory, tuple) else None
+        return BettingCells(values, problem.support, np.zeros(empty) if empty else np.asarray(memory))
+    empty = (*memory, 2) if isinstance(memory, tuple) else None
+    return GaussianCells(problem.sigma, scales, np.zeros(empty) if empty else np.asarray(memory))
