@@ -1,7 +1,7 @@
 """Evidence for rewards in a known interval: betting e-processes (Waudby-Smith and Ramdas 2023).
 
 Rewards are scaled to [0, 1]. If the mean of X is at most m, then 1 + λ(X − m) has mean at most 1 and is not negative,
-for 0 ≤ λ ≤ 1/m: the wealth of a gambler who bets λ on every pull that rewards exceed m is an e-process. So is the average
+for 0 ≤ λ ≤ 1/m: the wealth of a gambler who bets λ on every pull that rewards exceed m is an e-process. So is the mean
 wealth of several gamblers, each with a λ fixed before the data. Nothing but the interval is assumed. Where the variance
 is small the best λ is large, so wealth grows as fast as the true law allows, up to the weights of the gamblers.
 

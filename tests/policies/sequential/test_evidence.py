@@ -1,4 +1,4 @@
-"""E-processes of `sequential.gaussian`, `betting` and `cells`, against exact sums, integrals and direct minimisation."""
+"""E-processes of `sequential.gaussian`, `betting` and `cells`, against exact sums, integrals and minimisation."""
 
 from __future__ import annotations
 
