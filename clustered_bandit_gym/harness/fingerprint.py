@@ -1,303 +1,299 @@
-"""What was played: specs of environments and policies as plain JSON, exact enough to be the key of a stored trial.
+"""Keys of stored rows. Equal keys mean that the same code with the same state would be played again.
 
-A stored row may be used again only if nothing that made it has changed: hence a policy's spec holds a hash of its
-source, of the user's modules that it draws on, and of the files that its settings name.
+The rule is: unknown means different. A key holds
+
+* every file of the package that can change a row, and the versions of the libraries it computes with (`versions`);
+* the text of every module of the user's that the policy and the environment reach by import statements (`imports`);
+* the full state of the policy and of the environment's keywords: private attributes, arguments of a
+  `functools.partial`, variables of a closure, globals and class attributes that the user's code refers to, and the
+  content of files that a value names.
+
+State is written down as `pickle` and `copy.deepcopy` would take it apart, with code by its content instead of its name.
+What they refuse (an open file, a lock) has no key: `Unwritable` is raised, and the caller reuses nothing.
+
+Two things are out of sight: values that are patched into this package or into an installed one at run time, and files
+that code opens under a name computed at run time.
 """
 
 from __future__ import annotations
 
+import copyreg
+import dis
 import hashlib
-import importlib
-import inspect
 import json
-import site
-import sys
-import sysconfig
-from functools import cache
+import os
+import platform
+import warnings
+from collections.abc import Iterator
+from functools import cache, cached_property, partial
+from importlib.metadata import version
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, GetSetDescriptorType, MappingProxyType, MemberDescriptorType, ModuleType
 from typing import Any
-from weakref import WeakValueDictionary
 
+import gymnasium as gym
 import numpy as np
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.datasets.sources import VARIABLE
 from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.harness.imports import PACKAGE, is_user_module, package_files, reached
+from clustered_bandit_gym.harness.settings import instance_digest, path_of
 
-PACKAGE = "clustered_bandit_gym"
-#: Folders of the package that change no result, or are hashed elsewhere. Editing any other makes older rows unusable.
-_NO_GAME = ("cli", "experiments", "policies", "rendering")
-
-#: Instances met in this process, so that `replay` finds them again by their digest.
-_instances: WeakValueDictionary[str, Instance] = WeakValueDictionary()
-
-
-# --- plain values ----------------------------------------------------------------------------------------------------
+#: A value that names a folder with more files than this has no key: looking at all of them would take too long.
+MOST_FILES = 1000
+#: Methods with which a class decides what a copy of its objects holds.
+_OWN_COPY = ("__deepcopy__", "__copy__", "__reduce__", "__reduce_ex__", "__getstate__")
+_NOT_STATE = ("_abc_impl", "__slots__")
 
 
-def plain(value: Any) -> Any:
-    """`value` as JSON can hold it. Instances become ``{"instance": digest}``, other objects ``{"object": repr}``."""
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        return float(value)
-    if isinstance(value, np.bool_):
-        return bool(value)
-    if isinstance(value, Instance):
-        return {"instance": instance_digest(value)}
-    if isinstance(value, np.ndarray):
-        return value.tolist() if value.size <= 1000 else {"array": _sha(value.tobytes()), "shape": list(value.shape)}
-    if isinstance(value, dict):
-        return {str(key): plain(value[key]) for key in sorted(value, key=str)}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, Path):
-        return str(value)
-    if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
-        fields = {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
-        return {"object": path_of(type(value)), "settings": fields, "source": source_hash(type(value))}
-    if callable(value) and hasattr(value, "__module__"):
-        target = value if isinstance(value, type | FunctionType) else type(value)
-        return {"object": path_of(target), "source": source_hash(target)}
-    return {"object": path_of(type(value)), "repr": repr(value)}
-
-
-def canonical(value: Any) -> str:
-    """One text for equal plain values: sorted keys, no spaces."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def instance_digest(instance: Instance) -> str:
-    """A hash of everything in the instance that a play depends on; remembers the instance for `find_instance`."""
-    digest = hashlib.sha256()
-    for array in (instance.means, instance.clusters):
-        digest.update(repr((array.shape, array.dtype.str)).encode())
-        digest.update(np.ascontiguousarray(array).data)
-    model = instance.rewards.to_dict()
-    for key in sorted(model):
-        digest.update(key.encode() + np.asarray(model[key]).astype("U" if key == "kind" else float).tobytes())
-    name = digest.hexdigest()[:24]
-    _instances[name] = instance
-    return name
-
-
-def find_instance(digest: str) -> Instance | None:
-    """The instance of this digest, if this process has met it and still holds it."""
-    return _instances.get(digest)
-
-
-# --- environments ----------------------------------------------------------------------------------------------------
-
-
-def env_spec(env_id: str, env_kwargs: dict[str, Any]) -> str:
-    """The key of an environment: its id, every keyword given, and a hash of the files that keywords name."""
-    return canonical({"id": env_id, "kwargs": plain(env_kwargs)} | _named_files(env_kwargs))
-
-
-# --- policies --------------------------------------------------------------------------------------------------------
-
-
-def label_of(policy: Any) -> str:
-    """What a policy is called on the board."""
-    label = getattr(policy, "label", None) or getattr(policy, "name", None)
-    return str(label) if label else type(policy).__name__
-
-
-def settings_of(policy: Any) -> dict[str, Any]:
-    """A policy's settings as plain values."""
-    settings = getattr(policy, "settings", None)
-    if not isinstance(settings, dict):
-        settings = {key: value for key, value in getattr(policy, "__dict__", {}).items() if not key.startswith("_")}
-    result = plain(settings)
-    assert isinstance(result, dict)
-    return result
-
-
-def policy_spec(policy: Any) -> str:
-    """The key of a policy: its class, its settings, a hash of its source and of the files its settings name."""
-    settings = settings_of(policy)
-    spec: dict[str, Any] = {
-        "class": path_of(type(policy)),
-        "settings": settings,
-        "source": source_hash(type(policy)),
-    }
-    return canonical(spec | _named_files(settings))
-
-
-def rebuild_policy(path: str, settings: dict[str, Any]) -> Any:
-    """A policy from ``module:Class`` and its settings, as a row holds them; refused unless it comes out with them."""
-    module_name, _, class_name = path.partition(":")
-    try:
-        target: Any = importlib.import_module(module_name)
-        for part in class_name.split("."):
-            target = getattr(target, part)
-        parameters = inspect.signature(target).parameters.values()
-        takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
-        names = {parameter.name for parameter in parameters}
-        policy = target(**{key: value for key, value in settings.items() if takes_all or key in names})
-        if settings_of(policy) != settings:
-            raise ValueError(f"its settings came out as {settings_of(policy)}")
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"cannot make the policy {path} with settings {settings} again ({error}); "
-            "hand it over: replay(row, policy=...)"
-        ) from error
-    return policy
-
-
-def path_of(target: Any) -> str:
-    """``module:qualified.name`` of a class or function."""
-    return f"{target.__module__}:{target.__qualname__}"
-
-
-# --- versions and hashes ---------------------------------------------------------------------------------------------
+class Unwritable(Exception):
+    """A value cannot be written down faithfully; the message says which and why."""
 
 
 @cache
 def versions() -> str:
-    """Versions of the package (with a hash of the files that make the game) and of NumPy."""
-    root = Path(cbg.__file__).parent
-    files = [file for file in sorted(root.rglob("*.py")) if not set(_NO_GAME) & set(file.relative_to(root).parts)]
-    files += [Path(cbg.envs_registry.__file__)]
-    digest = _sha(*(file.read_bytes() for file in files))
-    return f"{PACKAGE} {cbg.__version__} ({digest[:12]}), numpy {np.__version__}"
-
-
-def source_hash(target: Any) -> str:
-    """A hash of the code behind a class or function.
-
-    For a class of an importable module: the text of that module and of every user's module it draws on (not of
-    installed packages). For one defined in a script or a notebook (`__main__`): its compiled code and, through the
-    names it uses, the functions, classes and constants of the script behind it, so that other edits of the script do no
-    harm.
-    """
+    """The version of the package with a hash of its files, and the versions of what it computes with."""
     digest = hashlib.sha256()
-    modules: dict[str, ModuleType] = {}
-    seen: set[int] = set()
-    for base in reversed(target.__mro__) if isinstance(target, type) else (target,):
-        if base.__module__ == "__main__":
-            digest.update(base.__qualname__.encode())
-            _hash_object(base, digest, modules, seen)
-        else:
-            _collect_modules(sys.modules.get(base.__module__), modules)
-    for name in sorted(modules):
-        digest.update(name.encode() + _module_text(modules[name]))
-    return digest.hexdigest()[:24]
+    for name, file in package_files().items():
+        content = file.read_bytes()
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    others = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "gymnasium"))
+    return f"{PACKAGE} {cbg.__version__} ({digest.hexdigest()[:16]}), {others}, Python {platform.python_version()}"
 
 
-def _collect_modules(module: ModuleType | None, found: dict[str, ModuleType]) -> None:
-    """Adds `module` and, recursively, what it imports, as far as it is a user's code or a policy of this package."""
-    if module is None or module.__name__ in found or not _is_tracked(module):
-        return
-    found[module.__name__] = module
-    for value in list(vars(module).values()):
+def policy_key(policy: Any) -> str:
+    """The key of a policy: class, settings, state and code. Raises `Unwritable`."""
+    digest = _Writer().digest(policy, "the policy", {type(policy).__module__})
+    return f"{path_of(type(policy))} {digest}"
+
+
+def env_key(env_id: str, kwargs: dict[str, Any]) -> str:
+    """The key of an environment: id, what is registered under it, keywords, state and code. Raises `Unwritable`."""
+    parts: list[Any] = [{key: kwargs[key] for key in sorted(kwargs)}, os.environ.get(VARIABLE)]
+    roots = {_module_of(value) for value in kwargs.values() if callable(value)}
+    spec = gym.registry.get(env_id.rpartition(":")[2])
+    if spec is not None:
+        parts += [spec.entry_point, spec.kwargs, spec.max_episode_steps, list(spec.additional_wrappers)]
+        if isinstance(spec.entry_point, str):
+            roots.add(spec.entry_point.partition(":")[0])
+    return f"{env_id} {_Writer().digest(parts, env_id, roots)}"
+
+
+def _module_of(value: Any) -> str:
+    """The module of a class, a function or an object's class, behind any `functools.partial`."""
+    while isinstance(value, partial):
+        value = value.func
+    return str((value if isinstance(value, type | FunctionType) else type(value)).__module__)
+
+
+class _Writer:
+    """Writes values as JSON, the same text for equal state in any process; collects the modules behind them."""
+
+    def __init__(self, modules: set[str] | None = None) -> None:
+        self.modules: set[str] = set() if modules is None else modules
+        self._places: dict[int, int] = {}  # id -> position, so that shared and cyclic references are told apart
+        self._alive: list[Any] = []  # an id is unique only as long as its object lives
+
+    def digest(self, value: Any, where: str, roots: set[str]) -> str:
+        """A hash of `value` and of the modules behind it and behind `roots`."""
+        try:
+            text = json.dumps([self.value(value, where), reached(self.modules, roots)], sort_keys=True)
+        except RecursionError as error:
+            raise Unwritable(f"{where} is nested too deeply") from error
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+    def value(self, value: Any, where: str) -> Any:
+        """`value` as JSON. `where` says in words what it is, for `Unwritable`."""
+        kind = type(value)
+        if value is None or kind in (bool, int, float):
+            return value
+        if kind is str:
+            return self._text(value, where)
+        if kind in (bytes, bytearray, complex, range, slice, type(Ellipsis), type(NotImplemented)):
+            return {kind.__name__: repr(value)}
+        if kind is tuple:
+            return {"tuple": [self.value(item, where) for item in value]}
         if isinstance(value, ModuleType):
-            _collect_modules(value, found)
-        elif isinstance(value, type | FunctionType):
-            _collect_modules(sys.modules.get(value.__module__), found)
+            return self._module(value)
+        if id(value) in self._places:
+            return {"again": self._places[id(value)]}
+        if kind is frozenset or kind is set:
+            # Members do not get positions: the order of a set differs from process to process.
+            members = [json.dumps(_Writer(self.modules).value(item, where), sort_keys=True) for item in value]
+            return {kind.__name__: sorted(members)}
+        self._places[id(value)] = len(self._places)
+        self._alive.append(value)
+        if kind is list:
+            return [self.value(item, where) for item in value]
+        if kind is dict or kind is MappingProxyType:
+            pairs = [[self.value(key, where), self.value(item, f"{where}[{key!r}]")] for key, item in value.items()]
+            return {"dict": pairs}
+        if isinstance(value, np.ndarray) and kind is np.ndarray and not value.dtype.hasobject:
+            content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+            return {"array": content, "dtype": repr(value.dtype), "shape": list(value.shape)}
+        if kind is Instance:
+            return {"instance": instance_digest(value)}
+        if isinstance(value, Path):
+            return {"path": self._text(str(value), where)}
+        if isinstance(value, FunctionType):
+            return self._function(value)
+        if isinstance(value, type):
+            return self._class(value)
+        if isinstance(value, staticmethod | classmethod):
+            return {kind.__name__: self.value(value.__func__, where)}
+        if isinstance(value, property):
+            return {"property": [self.value(part, where) for part in (value.fget, value.fset, value.fdel)]}
+        if isinstance(value, cached_property):
+            return {"cached_property": self.value(value.func, where)}
+        return self._object(value, where)
 
+    def _object(self, value: Any, where: str) -> Any:
+        """An object as `pickle` takes it apart."""
+        kind = type(value)
+        reducer = copyreg.dispatch_table.get(kind)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                reduced: Any = reducer(value) if reducer is not None else value.__reduce_ex__(4)
+        except Exception as error:
+            raise Unwritable(f"{where} is a {path_of(kind)}, which has no stable form ({error})") from error
+        written: dict[str, Any] = {}
+        if isinstance(reduced, str):  # found by name in its module, e.g. a built-in function
+            written["global"] = f"{getattr(value, '__module__', None)}:{reduced}"
+        else:
+            make, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+            written["make"] = [self.value(make, where), self.value(arguments, where)]
+            written["state"] = self._state(state, where)
+            written["items"] = items and [self.value(item, where) for item in items]
+            written["pairs"] = pairs and [[self.value(k, where), self.value(v, where)] for k, v in pairs]
+        if is_user_module(kind.__module__) and any(
+            name in vars(base) for base in kind.__mro__[:-1] for name in _OWN_COPY
+        ):
+            written["attributes"] = self._state(getattr(value, "__dict__", None), where)
+        if kind.__module__.partition(".")[0] == PACKAGE and isinstance(getattr(value, "settings", None), dict):
+            written["settings"] = self._state(value.settings, where)
+        if (wrapped := getattr(value, "__wrapped__", None)) is not None:
+            written["wrapped"] = self.value(wrapped, where)
+        return {"object": path_of(kind), **written}
 
-@cache
-def _installed() -> tuple[Path, ...]:
-    """Folders of the standard library and of installed packages."""
-    names = {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
-    names.update(site.getsitepackages())
-    names.add(site.getusersitepackages())
-    return tuple(Path(name).resolve() for name in names)
+    def _state(self, state: Any, where: str) -> Any:
+        if isinstance(state, tuple):  # attributes and slots
+            return [self._state(part, where) for part in state]
+        if isinstance(state, dict) and all(isinstance(key, str) for key in state):
+            return {"attributes": [[key, self.value(state[key], f"{where}.{key}")] for key in sorted(state)]}
+        return self.value(state, where)
 
+    def _text(self, text: str, where: str) -> Any:
+        """A string; with the content of the file, or the list of files of the folder, that it names."""
+        if not text or len(text) > 1000 or "\0" in text:
+            return text
+        try:
+            path = Path(text).expanduser()
+            if path.is_file():
+                with open(path, "rb") as file:
+                    return {"file": text, "content": hashlib.file_digest(file, "sha256").hexdigest()}
+            if path.is_dir():
+                return {"folder": text, "files": _listing(path)}
+        except (OSError, RuntimeError) as error:
+            raise Unwritable(f"{where} names {text}, which cannot be read ({error})") from error
+        return text
 
-def _is_tracked(module: ModuleType) -> bool:
-    name, file = module.__name__, getattr(module, "__file__", None)
-    if name == "__main__" or not file:
-        return False
-    if name == PACKAGE or name.startswith(f"{PACKAGE}."):
-        # The rest of the package is in `versions`, or changes no result.
-        return name.startswith(f"{PACKAGE}.policies")
-    path = Path(file).resolve()
-    return not any(path.is_relative_to(folder) for folder in _installed())
+    # --- code --------------------------------------------------------------------------------------------------------
 
+    def _module(self, module: ModuleType, attributes: frozenset[str] = frozenset()) -> Any:
+        name = module.__name__
+        self.modules.add(name)
+        if not is_user_module(name):
+            return {"module": name}
+        used = sorted(attributes & vars(module).keys())
+        return {"module": name, "uses": [[key, self.value(vars(module)[key], f"{name}.{key}")] for key in used]}
 
-def _module_text(module: ModuleType) -> bytes:
-    file = Path(str(module.__file__))
-    return file.read_bytes() if file.exists() else b""
-
-
-def _hash_object(value: Any, digest: Any, modules: dict[str, ModuleType], seen: set[int]) -> None:
-    """Feeds the code of a class or function of `__main__`, and what its code refers to, into `digest`."""
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    if isinstance(value, type):
-        for name, member in sorted(vars(value).items()):
-            if name in {"__doc__", "__module__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__"}:
+    def _class(self, target: type) -> Any:
+        """A class by its name; one of the user's also by its members and bases."""
+        if not is_user_module(target.__module__):
+            return {"class": path_of(target)}
+        self.modules.add(target.__module__)
+        members = []
+        for name, member in sorted(vars(target).items()):
+            special = name.startswith("__") and name.endswith("__")
+            code = isinstance(member, FunctionType | staticmethod | classmethod | property)
+            if name in _NOT_STATE or (special and not code):
                 continue
-            digest.update(name.encode())
-            inner = member.__func__ if isinstance(member, staticmethod | classmethod) else member
-            accessors = (inner.fget, inner.fset) if isinstance(inner, property) else (inner,)
-            for part in accessors:
-                _hash_value(part, digest, modules, seen)
-        return
-    function = inspect.unwrap(value)
-    _hash_code(function.__code__, digest)
-    _hash_value(function.__defaults__, digest, modules, seen)
-    for name in sorted(_names(function.__code__)):
-        if name in function.__globals__:
-            digest.update(name.encode())
-            _hash_value(function.__globals__[name], digest, modules, seen)
+            if isinstance(member, MemberDescriptorType | GetSetDescriptorType):
+                continue
+            members.append([name, self.value(member, f"{target.__qualname__}.{name}")])
+        bases = [self.value(base, target.__qualname__) for base in target.__bases__]
+        return {"class": path_of(target), "bases": bases, "members": members}
+
+    def _function(self, function: FunctionType) -> Any:
+        """A function by its name, defaults and closure; one of the user's also by its code and what it refers to."""
+        name = function.__qualname__
+        written: dict[str, Any] = {
+            "function": f"{function.__module__}:{name}",
+            "defaults": self.value(function.__defaults__, f"a default of {name}"),
+            "keywords": self.value(function.__kwdefaults__, f"a default of {name}"),
+            "closure": [self._cell(cell, f"a variable of {name}") for cell in function.__closure__ or ()],
+            "attributes": self._state(vars(function), name),
+        }
+        if not is_user_module(function.__module__ or "__main__"):
+            return written
+        self.modules.add(function.__module__ or "__main__")
+        names, attributes, imported = _references(function.__code__)
+        self.modules |= imported
+        written["code"] = self._code(function.__code__, name)
+        written["uses"] = []
+        for key in sorted(names & function.__globals__.keys()):
+            value = function.__globals__[key]
+            used = self._module(value, attributes) if isinstance(value, ModuleType) else self.value(value, key)
+            written["uses"].append([key, used])
+        return written
+
+    def _cell(self, cell: Any, where: str) -> Any:
+        try:
+            content = cell.cell_contents
+        except ValueError:
+            return {"cell": "empty"}
+        return self.value(content, where)
+
+    def _code(self, code: CodeType, where: str) -> Any:
+        constants = [
+            self._code(item, where) if isinstance(item, CodeType) else self.value(item, where)
+            for item in code.co_consts
+        ]
+        shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+        names = (code.co_qualname, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+        text = repr((code.co_code, code.co_exceptiontable, shape, names))
+        return [hashlib.sha256(text.encode()).hexdigest(), constants]
 
 
-def _hash_value(value: Any, digest: Any, modules: dict[str, ModuleType], seen: set[int]) -> None:
-    if isinstance(value, ModuleType):
-        _collect_modules(value, modules)
-    elif isinstance(value, type | FunctionType):
-        if value.__module__ == "__main__":
-            _hash_object(value, digest, modules, seen)
-        else:
-            _collect_modules(sys.modules.get(value.__module__), modules)
-    elif isinstance(value, bool | int | float | str | bytes | tuple | type(None)):
-        digest.update(repr(value).encode())
-    elif isinstance(value, np.ndarray):
-        digest.update(value.tobytes())
+def _references(code: CodeType) -> tuple[set[str], frozenset[str], set[str]]:
+    """Names of globals, of attributes and of imported modules in a function and the functions inside it."""
+    names, attributes, imported = set(), set(), set()
+    for instruction in _instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            names.add(instruction.argval)
+        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            attributes.add(instruction.argval)
+        elif instruction.opname == "IMPORT_NAME":
+            imported.add(instruction.argval)
+    return names, frozenset(attributes), imported - {""}
 
 
-def _hash_code(code: CodeType, digest: Any) -> None:
-    digest.update(code.co_code + repr((code.co_names, code.co_varnames)).encode())
+def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
+    yield from dis.get_instructions(code)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            _hash_code(constant, digest)
-        elif isinstance(constant, frozenset):
-            digest.update(repr(sorted(map(repr, constant))).encode())
-        else:
-            digest.update(repr(constant).encode())
+            yield from _instructions(constant)
 
 
-def _names(code: CodeType) -> set[str]:
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= _names(constant)
-    return names
-
-
-def _named_files(settings: dict[str, Any]) -> dict[str, Any]:
-    named = {key: _file_hash(str(value)) for key, value in settings.items() if isinstance(value, str | Path)}
-    files = {key: digest for key, digest in named.items() if digest}
-    return {"files": files} if files else {}
-
-
-def _file_hash(text: str) -> str | None:
-    """Hash of the file that a setting names, e.g. a trained model; None if it names none."""
-    try:
-        path = Path(text)
-        return _sha(path.read_bytes())[:24] if text and path.is_file() else None
-    except (OSError, ValueError):
-        return None
-
-
-def _sha(*parts: bytes) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.hexdigest()
+def _listing(folder: Path) -> list[Any]:
+    """Name, size and time of change of every file in a folder."""
+    found: list[Any] = []
+    for file in folder.rglob("*"):
+        if file.is_file():
+            state = file.stat()
+            found.append([file.relative_to(folder).as_posix(), state.st_size, state.st_mtime_ns])
+        if len(found) > MOST_FILES:
+            raise Unwritable(f"{folder} is a folder with more than {MOST_FILES:,} files")
+    return sorted(found)

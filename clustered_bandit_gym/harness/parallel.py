@@ -24,7 +24,9 @@ import gymnasium as gym
 import joblib
 import numpy as np
 
-from clustered_bandit_gym.harness.fingerprint import PACKAGE
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.cell import Cell
+from clustered_bandit_gym.harness.imports import PACKAGE
 from clustered_bandit_gym.harness.play import Row, play
 
 BACKENDS = ("loky", "dask", "ray")
@@ -44,12 +46,12 @@ class Work:
     """All that the tasks of a run share.
 
     Attributes:
-        cells: environments as (id, keywords).
+        cells: environments.
         players: policies as (label, object).
         seed, bound, stepwise: as in `play`.
     """
 
-    cells: list[tuple[str, dict[str, Any]]]
+    cells: list[Cell]
     players: list[tuple[str, Any]]
     seed: int
     bound: bool = True
@@ -67,14 +69,13 @@ class Work:
             trial=task.trial,
             bound=self.bound,
             label=label,
-            env_kwargs=self.cells[task.cell][1],
+            env_kwargs=self.cells[task.cell].plain_kwargs,
         )
 
     def env(self, cell: int) -> gym.Env[Any, Any]:
         """The environment of a cell, made once per process."""
         if cell not in self._envs:
-            env_id, kwargs = self.cells[cell]
-            self._envs[cell] = gym.make(env_id, disable_env_checker=True, **kwargs)
+            self._envs[cell] = self.cells[cell].make()
         return self._envs[cell]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -84,19 +85,14 @@ class Work:
 def run(
     work: Work, tasks: Sequence[Task], n_jobs: int = 1, backend: str | None = None, address: str | None = None
 ) -> Generator[tuple[Task, Row]]:
-    """Play the tasks; yields (task, row) as rows are ready, in any order. Wrong arguments are told at once.
+    """Play the tasks; yields (task, row) as trials end, in any order. Invalid arguments raise immediately.
 
     Args:
         n_jobs: processes; -1 for all cores. 1 without a backend stays in this process.
         backend: "loky" (default), "dask" or "ray".
         address: of a running dask scheduler or ray cluster; None starts a local one.
     """
-    if backend is not None and backend not in BACKENDS:
-        raise ValueError(f"unknown backend {backend!r}; there are {', '.join(BACKENDS)}")
-    if address is not None and backend not in ("dask", "ray"):
-        raise ValueError("an address needs backend='dask' or 'ray'")
-    if backend is not None and find_spec(_NEEDS[backend]) is None:
-        raise ValueError(f"backend {backend!r} is not installed: pip install 'clustered-bandit-gym[{backend}]'")
+    check_backend(backend, address)
     n_jobs = count_jobs(n_jobs)
     if n_jobs == 1 and backend is None:
         return ((task, work.do(task)) for task in tasks)
@@ -123,10 +119,20 @@ def _run_parallel(
             results.close()
 
 
+def check_backend(backend: str | None, address: str | None) -> None:
+    """Raises `UserError` unless the backend is known and installed, and takes an address if one is given."""
+    if backend is not None and backend not in BACKENDS:
+        raise UserError(f"unknown backend {backend!r}; choose one of {', '.join(BACKENDS)}")
+    if address is not None and backend not in ("dask", "ray"):
+        raise UserError("an address needs backend='dask' or 'ray'")
+    if backend is not None and find_spec(_NEEDS[backend]) is None:
+        raise UserError(f"backend {backend!r} is not installed: pip install 'clustered-bandit-gym[{backend}]'")
+
+
 def count_jobs(n_jobs: int) -> int:
     """`n_jobs` as a number of processes."""
     if n_jobs == 0 or int(n_jobs) != n_jobs:
-        raise ValueError(f"n_jobs must be a whole number >= 1, or -1 for all cores; got {n_jobs}")
+        raise UserError(f"n_jobs must be a whole number >= 1, or -1 for all cores; got {n_jobs}")
     return int(n_jobs) if n_jobs > 0 else max(1, joblib.cpu_count() + 1 + int(n_jobs))
 
 
@@ -170,7 +176,7 @@ def _pack(work: Work) -> bytes:
     try:
         return bytes(cloudpickle.dumps(work))
     except Exception as error:
-        raise ValueError(
+        raise UserError(
             f"a policy or environment cannot be sent to another process ({type(error).__name__}: {error}); use n_jobs=1"
         ) from error
     finally:

@@ -26,7 +26,8 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian
 from clustered_bandit_gym.game.seeds import TrialSeeds, trial_seeds
-from clustered_bandit_gym.harness.fingerprint import label_of, path_of, plain, settings_of, versions
+from clustered_bandit_gym.harness.fingerprint import versions
+from clustered_bandit_gym.harness.settings import label_of, path_of, plain, settings_of
 
 Row = dict[str, Any]
 

@@ -3,31 +3,47 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import itertools
-import json
+import uuid
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import trial_seeds
-from clustered_bandit_gym.harness.fingerprint import (
-    env_spec,
-    find_instance,
-    label_of,
-    policy_spec,
-    rebuild_policy,
-    versions,
-)
+from clustered_bandit_gym.harness.cell import Cell
+from clustered_bandit_gym.harness.fingerprint import Unwritable, env_key, policy_key, versions
 from clustered_bandit_gym.harness.output.board import Board
-from clustered_bandit_gym.harness.parallel import Task, Work, count_jobs, run
+from clustered_bandit_gym.harness.parallel import Task, Work, check_backend, count_jobs, run
 from clustered_bandit_gym.harness.play import Row, play
+from clustered_bandit_gym.harness.settings import decode, label_of, rebuild_policy, revive
 from clustered_bandit_gym.harness.store import Key, Store
 
-Cell = tuple[str, dict[str, Any]]
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a run is played; `evaluate` explains each field. Invalid values raise immediately."""
+
+    trials: int = 100
+    seed: int = 0
+    n_jobs: int = 1
+    out: str | Path | None = None
+    backend: str | None = None
+    address: str | None = None
+    progress: bool = True
+    bound: bool = True
+    stepwise: bool = False
+
+    def __post_init__(self) -> None:
+        if int(self.trials) != self.trials or self.trials < 1:
+            raise UserError(f"trials must be a whole number >= 1, got {self.trials}")
+        count_jobs(self.n_jobs)
+        check_backend(self.backend, self.address)
+        trial_seeds(self.seed, 0)
 
 
 def evaluate(
@@ -47,8 +63,8 @@ def evaluate(
 ) -> Board:
     """Play `trials` trials of each policy on one environment and score them.
 
-    Trial t meets the same instance and noise under every policy. Neither `n_jobs` nor `backend` changes a row (but its
-    `seconds`). Ctrl-C ends the run with the board of what is done.
+    In trial t every policy plays the same instance with the same noise. Neither `n_jobs` nor `backend` changes a row,
+    except for its `seconds`. Ctrl-C ends the run and returns the board of the finished trials.
 
     Args:
         policies: one policy or several: objects with `solve` or `act`, or names ("bai-cl:confidence=certified",
@@ -56,16 +72,18 @@ def evaluate(
         env_id: a registered environment.
         trials, seed: trials 0..trials−1 of root seed `seed`.
         n_jobs: processes; −1 for all cores.
-        out: folder that keeps every finished trial. The same call again skips what is there, plays failed trials anew,
-            and may ask for more trials.
-        backend, address: "loky" (default), "dask" or "ray", and where their cluster is.
+        out: folder that keeps every finished trial. The same call again plays only what is missing or has failed, and
+            may ask for more trials. A kept trial is reused only if nothing that made it has changed: package, user's
+            modules, state of policy and generator. If that cannot be established, all trials are played again, and a
+            warning and a note on the board say why.
+        backend, address: "loky" (default), "dask" or "ray", and the address of a running cluster.
+        progress: show a progress bar.
         bound: compute each instance's lower bound on the pulls (a linear program).
         stepwise: play `Policy.solve` through `env.step`, pull by pull.
-        **env_kwargs: go to the environment, e.g. ``n_agents=30, delta=1e-10``.
+        **env_kwargs: keywords of the environment, e.g. ``n_agents=30, delta=1e-10``.
     """
-    return _run(
-        policies, [(env_id, env_kwargs)], trials, seed, n_jobs, out, backend, address, progress, bound, stepwise
-    )
+    settings = RunSettings(trials, seed, n_jobs, out, backend, address, progress, bound, stepwise)
+    return _run(policies, [Cell(env_id, env_kwargs)], settings)
 
 
 def sweep(
@@ -87,48 +105,48 @@ def sweep(
     """`evaluate` over several environments, on one board and in one store.
 
     Every keyword of `grid` that is a list, tuple or range is varied, in all combinations; other values are the same
-    everywhere: ``sweep(policies, "ClusteredBAI-PaperFlat-v0", n_agents=(20, 40, 200), delta=1e-10)``. Instead, or
-    besides, `cells` lists settings one by one: ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "eta": 0.2})``.
+    everywhere: ``sweep(policies, "ClusteredBAI-PaperFlat-v0", n_agents=(20, 40, 200), delta=1e-10)``. `cells` lists
+    settings one by one: ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "eta": 0.2})``; each is combined with
+    `grid`. The other arguments are those of `evaluate`.
     """
+    settings = RunSettings(trials, seed, n_jobs, out, backend, address, progress, bound, stepwise)
     ids = [env_id] if isinstance(env_id, str) else list(env_id)
     varied = {key: list(value) for key, value in grid.items() if isinstance(value, list | tuple | range)}
     fixed = {key: value for key, value in grid.items() if key not in varied}
     empty = [key for key, values in varied.items() if not values]
     if empty or not ids:
-        raise ValueError(f"nothing to sweep over: {', '.join(empty) or 'env_id'} is empty")
+        raise UserError(f"nothing to sweep over: {', '.join(empty) or 'env_id'} is empty")
     found: list[Cell] = []
     for extra in cells if cells is not None else [{}]:
         own = dict(extra)
         here = [own.pop("env_id")] if "env_id" in own else ids
         for one_id, *values in itertools.product(here, *varied.values()):
-            found.append((one_id, fixed | dict(zip(varied, values, strict=True)) | own))
-    return _run(policies, found, trials, seed, n_jobs, out, backend, address, progress, bound, stepwise)
+            found.append(Cell(one_id, fixed | dict(zip(varied, values, strict=True)) | own))
+    return _run(policies, found, settings)
 
 
 def replay(row: Mapping[str, Any], policy: Any = None, **env_kwargs: Any) -> Row:
-    """Play the trial of a row again, alone: same instance, same noise, hence the same row (but its `seconds`).
+    """Play the trial of a row again, alone: same instance and same noise, hence the same row except for `seconds`.
 
-    `row` is a row of `board.trials`, of a store, or of an exported table. The policy is made again from its class
-    and settings; hand it over where that cannot work (a class that is gone, settings that are no arguments). Likewise
-    for environment keywords that a row cannot hold, such as an instance of another session.
+    `row` is a row of `board.trials`, of a store, or of an exported table. The policy is rebuilt from its class and
+    settings. Pass `policy` where that is impossible: the class is gone, or its settings are not its arguments. Pass
+    environment keywords that a row cannot hold, such as an instance of another session.
     """
-    data = {key: _decode(value) for key, value in dict(row).items()}
+    data = {key: decode(value) for key, value in dict(row).items()}
     if data.get("version") != versions():
         warnings.warn(f"the row was played by {data.get('version')}; this is {versions()}", stacklevel=2)
     if policy is None:
         policy = rebuild_policy(data["policy_class"], data["settings"])
-    kwargs = {
-        key: env_kwargs[key] if key in env_kwargs else _revive(key, value) for key, value in data["env_kwargs"].items()
-    }
-    env = make_env(data["env"], kwargs | env_kwargs)
+    kwargs = {key: revive(key, value) for key, value in data["env_kwargs"].items() if key not in env_kwargs}
+    cell = Cell(data["env"], kwargs | env_kwargs)
     return play(
         policy,
-        env,
+        cell.make(),
         int(data["seed"]),
         bool(data["stepwise"]),
         trial=int(data["trial"]),
         label=data["policy"],
-        env_kwargs=kwargs,
+        env_kwargs=cell.plain_kwargs,
     )
 
 
@@ -139,153 +157,149 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
     if isinstance(policies, str) or hasattr(policies, "solve") or hasattr(policies, "act"):
         policies = [policies]
     if not isinstance(policies, Iterable):
-        raise ValueError(f"policies are objects with solve or act, or names; got {policies!r}")
+        raise UserError(f"policies are objects with solve or act, or names; got {policies!r}")
     players: list[tuple[str, Any]] = []
-    specs: set[str] = set()
+    keys: set[str] = set()
     for policy in policies:
         player = make(policy) if isinstance(policy, str) else policy
         if isinstance(player, type) or not (hasattr(player, "solve") or hasattr(player, "act")):
-            hint = f"; make an object of it: {player.__name__}()" if isinstance(player, type) else ""
-            raise ValueError(f"a policy is an object with solve(federation) or act(obs, info), got {policy!r}{hint}")
+            hint = f"; pass an object of it: {player.__name__}()" if isinstance(player, type) else ""
+            raise UserError(f"a policy is an object with solve(federation) or act(obs, info), got {policy!r}{hint}")
         try:
             copy.deepcopy(player)
         except Exception as error:
-            raise ValueError(
-                f"every trial plays a copy of the policy, and {policy!r} cannot be copied: {error}"
+            raise UserError(
+                f"every trial plays a copy of the policy, but {policy!r} cannot be copied: {error}"
             ) from error
-        spec, label = policy_spec(player), label_of(player)
-        if spec in specs:
-            raise ValueError(f"the policy {label} is there twice")
-        specs.add(spec)
+        key, label = _key_or_reason(policy_key, player)[0], label_of(player)
+        if key in keys or any(player is other for _, other in players):
+            raise UserError(f"the policy {label} is listed twice; list it once")
+        if key is not None:
+            keys.add(key)
         taken = {name for name, _ in players}
         if label in taken:
             label = next(f"{label} #{i}" for i in itertools.count(2) if f"{label} #{i}" not in taken)
         players.append((label, player))
     if not players:
-        raise ValueError("no policy to play")
+        raise UserError("there is no policy to play; pass at least one")
     return players
 
 
-def _run(
-    policies: Any,
-    cells: list[Cell],
-    trials: int,
-    seed: int,
-    n_jobs: int,
-    out: str | Path | None,
-    backend: str | None,
-    address: str | None,
-    progress: bool,
-    bound: bool,
-    stepwise: bool,
-) -> Board:
-    if int(trials) != trials or trials < 1:
-        raise ValueError(f"trials must be a whole number >= 1, got {trials}")
-    count_jobs(n_jobs)
-    players = resolve_policies(policies)
-    env_keys = [env_spec(env_id, kwargs) for env_id, kwargs in cells]
-    if len(set(env_keys)) < len(env_keys):
-        raise ValueError("the same environment with the same settings is there twice")
-    seeds = trial_seeds(seed, 0)
-    for env_id, kwargs in cells:
-        # Whatever is wrong with the settings shows here, before anything is played.
-        unwrapped: Any = make_env(env_id, kwargs).unwrapped
-        if not hasattr(unwrapped, "new_federation"):
-            raise ValueError(f"{env_id} is not an environment of clustered bandits")
-        unwrapped.new_federation(seeds.instance, seeds.play)
-    work = Work(cells, players, int(seed), bound, stepwise)
-    # Neighbours share the instance and its bound: trial by trial, all policies of it.
-    tasks = [Task(c, p, t) for c in range(len(cells)) for t in range(int(trials)) for p in range(len(players))]
-    rows: dict[Task, Row] = {}
-    store = Store(out) if out is not None else None
+def _key_or_reason(write: Callable[..., str], *arguments: Any) -> tuple[str | None, str]:
+    """A key, or None and the reason why there is none."""
     try:
-        keys: dict[Task, Key] = {}
-        if store is not None:
-            mode = " stepwise" if stepwise else ""
-            specs = [policy_spec(player) + mode for _, player in players]
-            for (c, env_key), (p, (label, _)) in itertools.product(enumerate(env_keys), enumerate(players)):
-                place = (env_key, specs[p], versions(), str(int(seed)))
-                store.announce(label, *place)
-                keys |= {Task(c, p, t): Key(*place, t) for t in range(int(trials))}
-                rows |= {
-                    Task(c, p, t): row | {"policy": label}
-                    for t, row in store.get(*place).items()
-                    if t < trials and row["outcome"] != "error"
-                }
-        interrupted = _play_all(
-            work, [task for task in tasks if task not in rows], rows, keys, store, n_jobs, backend, address, progress
-        )
-    finally:
-        if store is not None:
-            store.close()
+        return write(*arguments), ""
+    except Unwritable as error:
+        return None, str(error)
+
+
+def _run(policies: Any, cells: list[Cell], settings: RunSettings) -> Board:
+    players = resolve_policies(policies)
+    env_keys = [_key_or_reason(env_key, cell.env_id, cell.kwargs) for cell in cells]
+    known = [key for key, _ in env_keys if key is not None]
+    if len(set(known)) < len(known):
+        raise UserError("the same environment with the same settings is listed twice; list it once")
+    work = Work(cells, players, int(settings.seed), settings.bound, settings.stepwise)
+    seeds = trial_seeds(settings.seed, 0)
+    for position in range(len(cells)):
+        # Invalid settings show here, before anything is played.
+        unwrapped: Any = work.env(position).unwrapped
+        unwrapped.new_federation(seeds.instance, seeds.play)
+    # Neighbours share the instance and its bound: trial by trial, all policies on it.
+    trials = range(int(settings.trials))
+    tasks = [Task(c, p, t) for c in range(len(cells)) for t in trials for p in range(len(players))]
+    if settings.out is None:
+        rows, interrupted = _play_all(work, tasks, {}, settings, None)
+    else:
+        with _Kept(settings, players, env_keys) as kept:
+            rows, interrupted = _play_all(work, tasks, kept.rows(), settings, kept)
     order = sorted(rows, key=lambda task: (task.cell, task.player, task.trial))
     return Board([rows[task] for task in order], missing=len(tasks) - len(rows) if interrupted else 0)
 
 
+class _Kept:
+    """The part of a store that belongs to one run: rows to reuse, and the keys of new ones.
+
+    Where the policy or the environment has no key, rows are kept under a key that no other run has, so that nothing is
+    reused now or later; such rows carry the reason as `no_key`.
+    """
+
+    def __init__(
+        self, settings: RunSettings, players: list[tuple[str, Any]], env_keys: list[tuple[str | None, str]]
+    ) -> None:
+        self.trials = int(settings.trials)
+        self.places: dict[tuple[int, int], tuple[str, str, str, str]] = {}
+        self.reasons: dict[tuple[int, int], str] = {}
+        self.labels = [label for label, _ in players]
+        mode = " stepwise" if settings.stepwise else ""
+        policy_keys = [_key_or_reason(policy_key, player) for _, player in players]
+        for c, (env, no_env) in enumerate(env_keys):
+            for p, (policy, no_policy) in enumerate(policy_keys):
+                if env is None or policy is None:
+                    self.reasons[c, p] = no_policy or no_env
+                    policy = f"no key {uuid.uuid4().hex}"
+                # The next run of the same call replaces this one on the board, hence not a random name here.
+                place = (env or f"no key, environment {c}", policy + mode, versions(), str(int(settings.seed)))
+                self.places[c, p] = place
+        for p, reason in {p: reason for (_, p), reason in self.reasons.items()}.items():
+            warnings.warn(f"{self.labels[p]}: kept trials are not reused, because {reason}", stacklevel=5)
+        self.store = Store(settings.out or ".")
+        for (_, p), place in self.places.items():
+            self.store.announce(self.labels[p], *place)
+
+    def rows(self) -> dict[Task, Row]:
+        """Rows of earlier runs, except failed ones."""
+        return {
+            Task(c, p, trial): row | {"policy": self.labels[p]}
+            for (c, p), place in self.places.items()
+            for trial, row in self.store.get(*place).items()
+            if trial < self.trials and row["outcome"] != "error"
+        }
+
+    def put(self, task: Task, row: Row) -> Row:
+        """Keep a row; returns it as it is kept."""
+        if reason := self.reasons.get((task.cell, task.player)):
+            row = row | {"no_key": reason}
+        if row["version"] != versions():
+            raise UserError(
+                f"a worker process plays {row['version']}, this process is {versions()}: the package was edited or "
+                "differs on the cluster; restart this process, or install the same version everywhere"
+            )
+        self.store.put(Key(*self.places[task.cell, task.player], task.trial), row)
+        return row
+
+    def __enter__(self) -> _Kept:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.store.close()
+
+
 def _play_all(
-    work: Work,
-    tasks: list[Task],
-    rows: dict[Task, Row],
-    keys: dict[Task, Key],
-    store: Store | None,
-    n_jobs: int,
-    backend: str | None,
-    address: str | None,
-    progress: bool,
-) -> bool:
-    """Plays `tasks` into `rows` and `store`; True if Ctrl-C ended it early."""
+    work: Work, tasks: list[Task], rows: dict[Task, Row], settings: RunSettings, kept: _Kept | None
+) -> tuple[dict[Task, Row], bool]:
+    """Plays the tasks that `rows` lacks. Returns all rows, and whether Ctrl-C ended the run early."""
     from clustered_bandit_gym.harness.output.progress import progress_bar
 
-    results = run(work, tasks, n_jobs, backend, address)
-    total = len(rows) + len(tasks)
-    bar = progress_bar(total=total, initial=len(rows), unit="trial", disable=not progress, dynamic_ncols=True)
+    rows = dict(rows)
+    missing = [task for task in tasks if task not in rows]
+    results = run(work, missing, settings.n_jobs, settings.backend, settings.address)
+    bar = progress_bar(
+        total=len(tasks), initial=len(rows), unit="trial", disable=not settings.progress, dynamic_ncols=True
+    )
     try:
         with bar:
             for task, row in results:
-                if store is not None:
-                    store.put(keys[task], row)
-                rows[task] = row
+                rows[task] = row if kept is None else kept.put(task, row)
                 bar.update()
     except KeyboardInterrupt:
-        warnings.warn(f"interrupted: {len(rows):,} trials are done, {total - len(rows):,} are not", stacklevel=4)
-        return True
+        warnings.warn(f"interrupted: {len(rows):,} trials are done, {len(tasks) - len(rows):,} are not", stacklevel=4)
+        return rows, True
     finally:
         results.close()
-    return False
+    return rows, False
 
 
 def make_env(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
     """`gym.make`, with errors that say what to do."""
-    try:
-        return gym.make(env_id, disable_env_checker=True, **kwargs)
-    except gym.error.Error as error:
-        raise ValueError(f"{error} (`clustered-bai list` shows the environments)") from error
-    except TypeError as error:
-        raise ValueError(f"{env_id}: {error}") from error
-
-
-def _decode(value: Any) -> Any:
-    """Undo what an exported table does to nested values."""
-    if isinstance(value, str) and value[:1] in ("{", "["):
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError:
-            return value
-    return value
-
-
-def _revive(key: str, value: Any) -> Any:
-    """An environment keyword from its plain form."""
-    if isinstance(value, dict) and set(value) == {"instance"}:
-        instance = find_instance(value["instance"])
-        if instance is None:
-            raise ValueError(f"the row's {key} is an Instance that this session has not met: replay(row, {key}=...)")
-        return instance
-    if isinstance(value, dict) and "object" in value:
-        try:
-            module_name, _, name = value["object"].partition(":")
-            target = getattr(importlib.import_module(module_name), name)
-            return target(**value["settings"]) if "settings" in value else target
-        except (ImportError, AttributeError, TypeError) as error:
-            raise ValueError(f"cannot make the row's {key} again ({error}): replay(row, {key}=...)") from error
-    return value
+    return Cell(env_id, kwargs).make()

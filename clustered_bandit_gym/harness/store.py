@@ -1,7 +1,7 @@
-"""Finished trials on disk: one SQLite file in write-ahead mode, one row a trial, written as the trial ends.
+"""Finished trials on disk: one SQLite file in write-ahead mode, one row per trial, written when the trial ends.
 
-A killed process loses at most the trials that were still being played. The key of a row is everything that made it:
-environment, policy (with a hash of its source), versions, root seed and trial.
+A killed process loses at most the trials that were being played. The key of a row is everything that made it:
+environment, policy, versions, root seed and trial; `fingerprint` computes the first three.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.play import Row
 
 FILE = "trials.sqlite"
-_SCHEMA = 1
+#: Format of the file. Keys of format 1 did not hold everything that makes a row, so its rows cannot be trusted.
+_SCHEMA = 2
 
 
 class Key(NamedTuple):
@@ -32,34 +34,39 @@ class Store:
     """The trials kept in a folder. A context manager; only the process that plays the run writes.
 
     Args:
-        folder: where ``trials.sqlite`` lives; made if missing, unless `create` is False.
+        folder: the folder of ``trials.sqlite``; created if missing, unless `create` is False.
     """
 
     def __init__(self, folder: str | Path, create: bool = True) -> None:
         self.folder = Path(folder)
         path = self.folder / FILE
         if not create and not path.exists():
-            raise ValueError(
-                f"{self.folder} holds no trials (no {FILE} in it); `compare --out {self.folder}` makes one"
+            raise UserError(
+                f"{self.folder} holds no trials (it has no {FILE}); `compare --out {self.folder}` creates one"
             )
         if create:
             if self.folder.exists() and not self.folder.is_dir():
-                raise ValueError(f"{self.folder} is a file; --out needs a folder")
+                raise UserError(f"{self.folder} is a file; --out needs a folder")
             self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            # autocommit: every insert is its own transaction.
+            # Autocommit: every insert is a transaction.
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")
             # In WAL mode NORMAL survives a killed process row by row; a power cut may cost the last rows, not the file.
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._migrate()
         except sqlite3.DatabaseError as error:
-            raise ValueError(f"{path} cannot be used as a store of trials: {error}") from error
+            raise UserError(f"{path} cannot be used as a store of trials: {error}") from error
 
     def _migrate(self) -> None:
         found = self._db.execute("PRAGMA user_version").fetchone()[0]
         if found > _SCHEMA:
-            raise ValueError(f"{self.folder / FILE} was written by a newer version of this package")
+            raise UserError(f"{self.folder / FILE} was written by a newer version of this package; update the package")
+        if 0 < found < _SCHEMA:
+            raise UserError(
+                f"{self.folder / FILE} was written by an older version of this package, whose trials may belong to "
+                "other code than they claim; use another folder, or delete the file and play again"
+            )
         self._db.execute(
             "CREATE TABLE IF NOT EXISTS trials (number INTEGER PRIMARY KEY, env TEXT NOT NULL, policy TEXT NOT NULL, "
             "versions TEXT NOT NULL, seed TEXT NOT NULL, trial INTEGER NOT NULL, outcome TEXT NOT NULL, "
@@ -72,14 +79,14 @@ class Store:
         self._db.execute(f"PRAGMA user_version = {_SCHEMA}")
 
     def announce(self, label: str, env: str, policy: str, versions: str, seed: str) -> None:
-        """From now on `label` means this policy, at these versions: `rows` leaves out what older code has played."""
+        """Declare that `label` now means this policy at these versions; `rows` leaves out rows of older code."""
         self._db.execute(
             "INSERT OR REPLACE INTO current (env, label, seed, policy, versions) VALUES (?, ?, ?, ?, ?)",
             (env, label, seed, policy, versions),
         )
 
     def put(self, key: Key, row: Row) -> None:
-        """Keep a row. A trial that is there already stays as it is, unless it had failed with an error."""
+        """Keep a row. An existing row of the same key stays unchanged, unless its trial failed with an error."""
         self._db.execute(
             "INSERT INTO trials (env, policy, versions, seed, trial, outcome, row) VALUES (?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT DO UPDATE SET outcome = excluded.outcome, row = excluded.row WHERE trials.outcome = 'error'",
@@ -95,10 +102,10 @@ class Store:
         return {trial: json.loads(text) for trial, text in found}
 
     def rows(self, everything: bool = False) -> list[Row]:
-        """All rows, in the order of environments, policies and trials, each under its policy's name at the last run.
+        """All rows by environment, policy and trial, each with the label that its policy had in the last run.
 
-        Rows of code that has changed since are left out, unless `everything` asks for them: they then go by the name
-        they had, with a mark.
+        Rows of code that has changed since are left out. With `everything` they are included under their old label,
+        marked as older code.
         """
         found = self._db.execute(
             "SELECT trials.row, current.label FROM trials LEFT JOIN current USING (env, policy, versions, seed) "
@@ -137,18 +144,18 @@ def export(rows: Iterable[Row], path: str | Path) -> Path:
     import pandas as pd
 
     path = Path(path)
-    table = pd.DataFrame([{key: _cell(value) for key, value in row.items()} for row in rows])
+    table = pd.DataFrame([{key: _flat(value) for key, value in row.items()} for row in rows])
     if path.suffix == ".csv":
         table.to_csv(path, index=False)
     elif path.suffix == ".parquet":
         try:
             table.to_parquet(path, index=False)
         except ImportError as error:
-            raise ValueError("Parquet needs pyarrow: pip install 'clustered-bandit-gym[parquet]'") from error
+            raise UserError("Parquet needs pyarrow: pip install 'clustered-bandit-gym[parquet]'") from error
     else:
-        raise ValueError(f"export to a .csv or .parquet file, not to {path.name!r}")
+        raise UserError(f"the export needs a name that ends in .csv or .parquet, got {path.name!r}")
     return path
 
 
-def _cell(value: Any) -> Any:
+def _flat(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value

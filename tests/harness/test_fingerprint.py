@@ -14,17 +14,14 @@ import pytest
 from harness_players import Empirical
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.fingerprint import (
-    env_spec,
+from clustered_bandit_gym.harness.fingerprint import Unwritable, env_key, policy_key, versions
+from clustered_bandit_gym.harness.settings import (
     find_instance,
     instance_digest,
     label_of,
     plain,
-    policy_spec,
     rebuild_policy,
     settings_of,
-    source_hash,
-    versions,
 )
 from clustered_bandit_gym.policies import BAICl, NaiveSE
 
@@ -63,16 +60,16 @@ def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_editing_the_policy_or_what_it_imports_changes_its_spec(user_module: Any) -> None:
-    first = policy_spec(user_module()())
-    assert policy_spec(user_module()()) == first
-    assert policy_spec(user_module(answer="1")()) != first
-    assert policy_spec(user_module(factor="2")()) != first
+    first = policy_key(user_module()())
+    assert policy_key(user_module()()) == first
+    assert policy_key(user_module(answer="1")()) != first
+    assert policy_key(user_module(factor="2")()) != first
 
 
 def test_settings_change_the_spec_and_defaults_do_not() -> None:
-    assert policy_spec(Empirical(5)) == policy_spec(Empirical(n=5)) != policy_spec(Empirical(6))
-    assert policy_spec(BAICl()) != policy_spec(BAICl(confidence="certified"))
-    assert policy_spec(NaiveSE()) != policy_spec(BAICl())
+    assert policy_key(Empirical(5)) == policy_key(Empirical(n=5)) != policy_key(Empirical(6))
+    assert policy_key(BAICl()) != policy_key(BAICl(confidence="certified"))
+    assert policy_key(NaiveSE()) != policy_key(BAICl())
 
 
 def test_a_file_named_by_a_setting_is_part_of_the_spec(tmp_path: Path) -> None:
@@ -85,18 +82,18 @@ def test_a_file_named_by_a_setting_is_part_of_the_spec(tmp_path: Path) -> None:
 
     file = tmp_path / "model.zip"
     file.write_bytes(b"one")
-    first = policy_spec(Model(str(file)))
+    first = policy_key(Model(str(file)))
     file.write_bytes(b"two")
-    assert policy_spec(Model(str(file))) != first
-    env = env_spec("E", {"instance": str(file)})
+    assert policy_key(Model(str(file))) != first
+    env = env_key("E", {"instance": str(file)})
     file.write_bytes(b"three")
-    assert env_spec("E", {"instance": str(file)}) != env
+    assert env_key("E", {"instance": str(file)}) != env
 
 
 SCRIPT = """
 import numpy as np
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.fingerprint import policy_spec
+from clustered_bandit_gym.harness.fingerprint import policy_key
 
 {above}
 LIMIT = {limit}
@@ -108,7 +105,7 @@ class Mine(cbg.Policy):
     def solve(self, federation):
         return np.full(helper(LIMIT), {answer})
 
-print(policy_spec(Mine()))
+print(policy_key(Mine()))
 print("{below}")
 """
 
@@ -139,20 +136,20 @@ def test_a_policy_in_a_script_has_the_hash_of_its_own_code(tmp_path: Path) -> No
 def test_the_hash_is_the_same_in_another_process() -> None:
     code = (
         "from clustered_bandit_gym.policies import BAICl; "
-        "from clustered_bandit_gym.harness.fingerprint import policy_spec; "
-        "print(policy_spec(BAICl()))"
+        "from clustered_bandit_gym.harness.fingerprint import policy_key; "
+        "print(policy_key(BAICl()))"
     )
     fresh = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    assert fresh == policy_spec(BAICl())
+    assert fresh == policy_key(BAICl())
 
 
 def test_environment_specs() -> None:
-    assert env_spec("E", {"a": 1, "b": 2}) == env_spec("E", {"b": 2, "a": 1})
-    assert env_spec("E", {"a": 1}) != env_spec("E", {"a": 2}) != env_spec("F", {"a": 2})
+    assert env_key("E", {"a": 1, "b": 2}) == env_key("E", {"b": 2, "a": 1})
+    assert env_key("E", {"a": 1}) != env_key("E", {"a": 2}) != env_key("F", {"a": 2})
     means = np.array([[1.0, 0.0], [0.0, 1.0]])
     one, two = cbg.Instance(means, [0, 1, 1]), cbg.Instance(means, [0, 0, 1])
-    assert env_spec("E", {"instance": one}) != env_spec("E", {"instance": two})
-    assert env_spec("E", {"instance": one}) == env_spec("E", {"instance": cbg.Instance(means, [0, 1, 1])})
+    assert env_key("E", {"instance": one}) != env_key("E", {"instance": two})
+    assert env_key("E", {"instance": one}) == env_key("E", {"instance": cbg.Instance(means, [0, 1, 1])})
     assert find_instance(instance_digest(one)) is one
     other = cbg.Instance(means, [0, 1, 1], cbg.Gaussian(2.0))
     assert instance_digest(other) != instance_digest(one)
@@ -183,11 +180,10 @@ def test_rebuild() -> None:
         ("harness_players:Nobody", {}),
         ("harness_players:Empirical", {"m": 1}),
     ):
-        with pytest.raises(ValueError, match="hand it over"):
+        with pytest.raises(ValueError, match="pass it"):
             rebuild_policy(path, settings)
 
 
 def test_versions_name_package_and_numpy() -> None:
     assert cbg.__version__ in versions()
     assert np.__version__ in versions()
-    assert source_hash(Empirical) != source_hash(NaiveSE)

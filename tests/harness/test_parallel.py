@@ -13,6 +13,7 @@ import pytest
 from harness_players import QUICK, TINY, Duck, Empirical, Fails, Stepper
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.parallel import Task, Work, count_jobs, run
 
 PLAYERS: list[Any] = ["naive", "bai-cl++", Empirical(3), Stepper(1), Duck(10), Fails(0.5)]
@@ -87,7 +88,7 @@ def test_rows_come_as_they_end() -> None:
             time.sleep(0.01 if federation.rng.random() < 0.5 else 0.5)
             return np.zeros(federation.problem.n_agents, dtype=int)
 
-    work = Work([(TINY, {})], [("sleeps", Sleeps())], seed=3, bound=False)
+    work = Work([Cell(TINY)], [("sleeps", Sleeps())], seed=3, bound=False)
     arrived = []
     for task, row in run(work, [Task(0, 0, trial) for trial in range(8)], n_jobs=2):
         arrived.append((task.trial, row["seconds"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import warnings
 from importlib.util import find_spec
@@ -102,24 +103,20 @@ def test_resume_plays_only_what_is_missing(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_failed_trials_are_offered_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Trouble.on = True
+    monkeypatch.setenv("TROUBLE", "1")
     board = cbg.evaluate(Trouble(), TINY, trials=4, out=tmp_path, progress=False)
-    assert board.trials["outcome"].tolist() == ["error", "wrong", "error", "wrong"]
-    Trouble.on = False
+    assert set(board.trials["outcome"]) == {"error", "wrong"}
+    monkeypatch.delenv("TROUBLE")
     board = cbg.evaluate(Trouble(), TINY, trials=4, out=tmp_path, progress=False)
     assert board.trials["outcome"].tolist() == ["wrong"] * 4
     assert len(cbg.Store(tmp_path)) == 4
 
 
 class Trouble(cbg.Policy):
-    """Raises at even trials while `on`: trouble that comes from outside, such as a full disk."""
-
-    on = True
-    calls = 0
+    """Raises in about half of the trials while a variable is set: a cause outside the policy, such as a full disk."""
 
     def solve(self, federation: cbg.Federation) -> np.ndarray:
-        Trouble.calls += 1
-        if Trouble.on and Trouble.calls % 2:
+        if "TROUBLE" in os.environ and federation.rng.random() < 0.5:
             raise OSError("no space left")
         return (federation._instance.agent_best_arms + 1) % federation.problem.n_arms
 
@@ -152,16 +149,18 @@ def test_editing_solve_does_not_reuse_rows(tmp_path: Path, monkeypatch: pytest.M
     assert len(cbg.Board.load(tmp_path / "out", everything=True).trials) == 4
 
 
-def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
-    class Interrupted(cbg.Policy):
-        calls = 0
+def test_ctrl_c_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = tmp_path / "calls"  # outside the policy, whose state is part of the key
 
+    class Interrupted(cbg.Policy):
         def solve(self, federation: cbg.Federation) -> np.ndarray:
-            Interrupted.calls += 1
-            if Interrupted.calls == 4:
-                raise KeyboardInterrupt
+            with open(os.environ["CALLS"], "a+") as file:
+                file.write("x")
+                if file.tell() == 4:
+                    raise KeyboardInterrupt
             return np.zeros(federation.problem.n_agents, dtype=int)
 
+    monkeypatch.setenv("CALLS", str(calls))
     with pytest.warns(UserWarning, match="3 trials are done, 7 are not"):
         board = cbg.evaluate(Interrupted(), TINY, trials=10, out=tmp_path, progress=False)
     assert (len(board.trials), board.missing) == (3, 7)
@@ -169,7 +168,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         board = cbg.evaluate(Interrupted(), TINY, trials=10, out=tmp_path, progress=False)
-    assert (len(board.trials), board.missing, Interrupted.calls) == (10, 0, 4 + 7)
+    assert (len(board.trials), board.missing, len(calls.read_text())) == (10, 0, 4 + 7)
 
 
 def test_sweep_over_a_grid_and_over_cells(tmp_path: Path) -> None:
@@ -204,7 +203,7 @@ def test_sweep_over_a_grid_and_over_cells(tmp_path: Path) -> None:
         ({"backend": "ray"}, r"clustered-bandit-gym\[ray\]"),
         ({"address": "tcp://x"}, "needs backend"),
         ({"policies": []}, "no policy"),
-        ({"policies": ["naive", "naive"]}, "there twice"),
+        ({"policies": ["naive", "naive"]}, "listed twice"),
         ({"policies": [Empirical]}, r"Empirical\(\)"),
         ({"policies": "no-such-policy"}, "unknown policy"),
         ({"policies": 3}, "policies are objects"),

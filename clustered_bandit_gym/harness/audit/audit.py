@@ -11,11 +11,12 @@ import pandas as pd
 
 from clustered_bandit_gym.harness.audit.cells import CELLS, Cell
 from clustered_bandit_gym.harness.audit.report import AuditReport
-from clustered_bandit_gym.harness.fingerprint import label_of
+from clustered_bandit_gym.harness.cell import Cell as Setting
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.parallel import Task, Work, run
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.verdict import Word, verdict
+from clustered_bandit_gym.harness.settings import label_of
 
 #: Trials per cell at most, times δ: enough to fail a policy whose error is 2δ, and to pass one well below δ.
 TRIALS, QUICK_TRIALS = 60.0, 30.0
@@ -91,7 +92,7 @@ def audit(
     budget = (MAX_STEPS if stepper else MAX_PULLS) if max_pulls is None else max_pulls
     label = label_of(policy)
     games = [
-        (
+        Setting(
             "ClusteredBAI-v0",
             {
                 "generator": tally.cell,

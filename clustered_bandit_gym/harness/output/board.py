@@ -168,6 +168,9 @@ def _notes(board: Board) -> list[str]:
     records: list[Any] = list(summary.itertuples())
     if board.missing:
         notes.append(f"Interrupted: {board.missing:,} trials were not played.")
+    if "no_key" in trials:
+        unknown = trials[trials["no_key"].notna()].drop_duplicates("policy")
+        notes += [f"{row.policy}: kept trials are not reused, because {row.no_key}." for row in unknown.itertuples()]
     notes.append(
         "error rate: 95% confidence sequence for P(stopped and wrong), valid however often one looks. "
         "PASS: all of it ≤ δ; FAIL: all of it > δ."

@@ -1,0 +1,38 @@
+"""A setting of an environment to be played."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import gymnasium as gym
+
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.settings import plain
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An environment's id and the keywords it is made with."""
+
+    env_id: str
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def plain_kwargs(self) -> dict[str, Any]:
+        """The keywords as rows show them."""
+        result: dict[str, Any] = plain(self.kwargs)
+        return result
+
+    def make(self) -> gym.Env[Any, Any]:
+        """The environment; raises `UserError` where the id or the keywords are wrong."""
+        try:
+            env = gym.make(self.env_id, disable_env_checker=True, **self.kwargs)
+        except gym.error.Error as error:
+            raise UserError(f"{error} (`clustered-bai list` shows the environments)") from error
+        except TypeError as error:
+            raise UserError(f"{self.env_id}: {error}") from error
+        if not hasattr(env.unwrapped, "new_federation"):
+            raise UserError(f"{self.env_id} is not an environment of clustered bandits")
+        return env

@@ -1,0 +1,147 @@
+"""What a row says about its player and its environment: plain values, and how to build both again from them.
+
+Plain values are for readers and for `replay`. They may lose detail; the key of a stored row is in `fingerprint`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import json
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.instance import Instance
+
+#: Arrays with more entries than this are shown by their hash.
+LARGEST_ARRAY = 1000
+
+#: Instances seen in this process, so that `replay` can find them again by their digest.
+_instances: WeakValueDictionary[str, Instance] = WeakValueDictionary()
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it. Instances become ``{"instance": digest}``, other objects ``{"object": ...}``."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(value)
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, Instance):
+        return {"instance": instance_digest(value)}
+    if isinstance(value, np.ndarray):
+        if value.size <= LARGEST_ARRAY:
+            return plain(value.tolist())
+        return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": list(value.shape)}
+    if isinstance(value, dict):
+        return {str(key): plain(value[key]) for key in sorted(value, key=str)}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
+        fields = {name: plain(getattr(value, name)) for name, own in value.__dataclass_fields__.items() if own.init}
+        return {"object": path_of(type(value)), "settings": fields}
+    if isinstance(value, type | FunctionType):
+        return {"object": path_of(value)}
+    return {"repr": repr(value)}
+
+
+def revive(key: str, value: Any) -> Any:
+    """The environment keyword `key` from its plain form."""
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"instance"}:
+        instance = find_instance(value["instance"])
+        if instance is None:
+            raise UserError(f"the row's {key} is an Instance that this session does not hold: replay(row, {key}=...)")
+        return instance
+    if set(value) == {"repr"}:
+        raise UserError(f"the row's {key}, {value['repr']}, cannot be rebuilt: replay(row, {key}=...)")
+    if "object" in value:
+        try:
+            module_name, _, name = value["object"].partition(":")
+            target = getattr(importlib.import_module(module_name), name)
+            return target(**value["settings"]) if "settings" in value else target
+        except (ImportError, AttributeError, TypeError) as error:
+            raise UserError(f"the row's {key} cannot be rebuilt ({error}): replay(row, {key}=...)") from error
+    return value
+
+
+def decode(value: Any) -> Any:
+    """A value of an exported table as the row had it: nested values are JSON text there."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            return value
+    return value
+
+
+def instance_digest(instance: Instance) -> str:
+    """A hash of everything in the instance that a play depends on. Registers the instance for `find_instance`."""
+    digest = hashlib.sha256()
+    for array in (instance.means, instance.clusters):
+        digest.update(repr((array.shape, array.dtype.str)).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    model = instance.rewards.to_dict()
+    for key in sorted(model):
+        digest.update(key.encode() + np.asarray(model[key]).astype("U" if key == "kind" else float).tobytes())
+    name = digest.hexdigest()[:24]
+    _instances[name] = instance
+    return name
+
+
+def find_instance(digest: str) -> Instance | None:
+    """The instance with this digest, if this process still holds it."""
+    return _instances.get(digest)
+
+
+def label_of(policy: Any) -> str:
+    """The policy's name on the board."""
+    label = getattr(policy, "label", None) or getattr(policy, "name", None)
+    return str(label) if label else type(policy).__name__
+
+
+def settings_of(policy: Any) -> dict[str, Any]:
+    """A policy's settings as plain values: its `settings`, or its public attributes."""
+    settings = getattr(policy, "settings", None)
+    if not isinstance(settings, dict):
+        settings = {key: value for key, value in getattr(policy, "__dict__", {}).items() if not key.startswith("_")}
+    result = plain(settings)
+    assert isinstance(result, dict)
+    return result
+
+
+def rebuild_policy(path: str, settings: dict[str, Any]) -> Any:
+    """A policy from ``module:Class`` and the settings in a row; raises unless the new policy has these settings."""
+    module_name, _, class_name = path.partition(":")
+    try:
+        target: Any = importlib.import_module(module_name)
+        for part in class_name.split("."):
+            target = getattr(target, part)
+        parameters = inspect.signature(target).parameters.values()
+        takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
+        names = {parameter.name for parameter in parameters}
+        policy = target(**{key: value for key, value in settings.items() if takes_all or key in names})
+        if settings_of(policy) != settings:
+            raise ValueError(f"the new policy has the settings {settings_of(policy)}")
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise UserError(
+            f"cannot rebuild the policy {path} with settings {settings} ({error}); pass it: replay(row, policy=...)"
+        ) from error
+    return policy
+
+
+def path_of(target: Any) -> str:
+    """``module:qualified.name`` of a class or function."""
+    return f"{target.__module__}:{target.__qualname__}"
