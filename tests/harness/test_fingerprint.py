@@ -14,7 +14,7 @@ import pytest
 from harness_players import Empirical
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.fingerprint import Unwritable, env_key, policy_key, versions
+from clustered_bandit_gym.harness.fingerprint import env_key, policy_key, versions
 from clustered_bandit_gym.harness.settings import (
     find_instance,
     instance_digest,

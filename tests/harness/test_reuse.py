@@ -1,0 +1,299 @@
+"""A kept row is reused only for what made it: other state, other code or another package plays anew."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from harness_players import TINY, Empirical
+
+import clustered_bandit_gym as cbg
+
+SMALL: dict[str, Any] = {"env_id": "ClusteredBAI-v0", "trials": 2, "progress": False, "bound": False}
+
+
+def draw(rng: np.random.Generator, n: int) -> cbg.Instance:
+    return cbg.generators.PaperSmall(n_agents=n)(rng)
+
+
+def test_a_generator_with_other_partial_arguments(tmp_path: Path) -> None:
+    for n in (10, 30, 10):
+        board = cbg.evaluate(Empirical(1), **SMALL, generator=functools.partial(draw, n=n), out=tmp_path)
+        assert board.trials["n_agents"].tolist() == [n, n]
+    assert len(cbg.Store(tmp_path)) == 4  # n = 10 was played once
+
+
+def test_a_generator_that_closes_over_another_value(tmp_path: Path) -> None:
+    def generator(n: int) -> Callable[[np.random.Generator], cbg.Instance]:
+        return lambda rng: draw(rng, n)
+
+    for n in (10, 30, 10):
+        board = cbg.evaluate(Empirical(1), **SMALL, generator=generator(n), out=tmp_path)
+        assert board.trials["n_agents"].tolist() == [n, n]
+    assert len(cbg.Store(tmp_path)) == 4
+
+
+class Private(cbg.Policy):
+    """Pulls as often as a private attribute says."""
+
+    label = "private"  # type: ignore[assignment]
+    factor = 1
+
+    def __init__(self, times: Any) -> None:
+        self._times = times
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        times = self._times() if callable(self._times) else self._times
+        federation.pull(0, 0, self.factor * times)
+        return np.zeros(federation.problem.n_agents, dtype=int)
+
+
+def pulls(policy: Any, out: Path) -> list[int]:
+    return list(cbg.evaluate(policy, TINY, trials=2, progress=False, bound=False, out=out).trials["pulls"])
+
+
+def test_a_private_attribute(tmp_path: Path) -> None:
+    assert pulls(Private(10), tmp_path) == [10, 10]
+    assert pulls(Private(1000), tmp_path) == [1000, 1000]
+    assert pulls(Private(10), tmp_path) == [10, 10]
+    assert len(cbg.Store(tmp_path)) == 4
+
+
+def test_a_setting_that_is_a_partial(tmp_path: Path) -> None:
+    for times in (10, 30):
+        assert pulls(Private(functools.partial(int, str(times))), tmp_path) == [times, times]
+
+
+def test_a_class_attribute_changed_at_run_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pulls(Private(10), tmp_path) == [10, 10]
+    monkeypatch.setattr(Private, "factor", 2)
+    assert pulls(Private(10), tmp_path) == [20, 20]
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Writes a user's modules into a folder on the path and imports one of them."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two edits within a second would look the same
+    names: set[str] = set()
+
+    def write(load: str | None, **modules: str) -> Any:
+        for name, text in modules.items():
+            (folder / f"{name}.py").write_text(textwrap.dedent(text))
+            names.add(name)
+        if load is None:
+            return None
+        importlib.invalidate_caches()
+        for name in names:
+            sys.modules.pop(name, None)
+        return importlib.import_module(load)
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+MODULE = """
+import clustered_bandit_gym as cbg
+{imports}
+
+class Mine(cbg.Policy):
+    def solve(self, federation):
+        {inside}
+        federation.pull(0, 0, {times})
+        return [0] * federation.problem.n_agents
+"""
+FROM = MODULE.format(imports="from conf_of_reuse import TIMES", inside="", times="TIMES")
+WHOLE = MODULE.format(imports="import conf_of_reuse", inside="", times="conf_of_reuse.TIMES")
+INSIDE = MODULE.format(imports="", inside="from conf_of_reuse import TIMES", times="TIMES")
+
+
+@pytest.mark.parametrize("text", [FROM, WHOLE, INSIDE], ids=["from import", "import", "import inside"])
+@pytest.mark.parametrize("indirect", [False, True])
+def test_an_imported_module_that_was_edited(tmp_path: Path, user: Any, text: str, indirect: bool) -> None:
+    for times in (3, 5, 3):
+        conf = f"TIMES = {times}"
+        modules = {"deep_of_reuse": conf, "conf_of_reuse": "from deep_of_reuse import *"} if indirect else {}
+        mine = user("mine_of_reuse", mine_of_reuse=text, **({"conf_of_reuse": conf} | modules)).Mine
+        assert pulls(mine(), tmp_path / "out") == [times, times]
+    assert len(cbg.Store(tmp_path / "out")) == 4
+
+
+def test_a_module_global_changed_at_run_time(tmp_path: Path, user: Any) -> None:
+    for text in (FROM, WHOLE):
+        module = user("mine_of_reuse", mine_of_reuse=text, conf_of_reuse="TIMES = 3")
+        assert pulls(module.Mine(), tmp_path / "out") == [3, 3]
+        holder = module if text is FROM else module.conf_of_reuse
+        holder.TIMES = 7
+        assert pulls(module.Mine(), tmp_path / "out") == [7, 7]
+
+
+def test_a_module_edited_and_not_imported_again(tmp_path: Path, user: Any) -> None:
+    """The old code plays while the new text lies on disk: these rows must not be taken for rows of the new code."""
+    text = MODULE.format(imports="", inside="", times="{}")
+    old = user("mine_of_reuse", mine_of_reuse=text.format(3)).Mine
+    user(None, mine_of_reuse=text.format(5))
+    assert pulls(old(), tmp_path / "out") == [3, 3]
+    new = user("mine_of_reuse").Mine
+    assert pulls(new(), tmp_path / "out") == [5, 5]
+
+
+def test_an_environment_of_the_user_s_own_that_was_edited(tmp_path: Path, user: Any) -> None:
+    text = """
+    from clustered_bandit_gym.envs.env import ClusteredBAIEnv
+
+    def make(**kwargs):
+        return ClusteredBAIEnv(generator="paper-small", n_agents={n}, **kwargs)
+    """
+    gym.register(id="OfReuse-v0", entry_point="env_of_reuse:make")
+    try:
+        for n in (4, 6):
+            user("env_of_reuse", env_of_reuse=text.format(n=n))
+            board = cbg.evaluate(
+                Empirical(1), "OfReuse-v0", trials=1, progress=False, bound=False, out=tmp_path / "out"
+            )
+            assert board.trials["n_agents"].tolist() == [n]
+    finally:
+        del gym.registry["OfReuse-v0"]
+
+
+# --- what has no stable form -----------------------------------------------------------------------------------------
+
+
+class Holds(cbg.Policy):
+    """Reads how often to pull from a file that it holds open; copies share the file."""
+
+    label = "holds"  # type: ignore[assignment]
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path)  # noqa: SIM115
+
+    def __deepcopy__(self, memo: Any) -> Holds:
+        return self
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        self._file.seek(0)
+        federation.pull(0, 0, int(self._file.read()))
+        return np.zeros(federation.problem.n_agents, dtype=int)
+
+
+def test_an_open_file_is_played_afresh_and_the_board_says_so(tmp_path: Path) -> None:
+    source, out = tmp_path / "times", tmp_path / "out"
+    for times in (3, 5):
+        source.write_text(str(times))
+        policy = Holds(source)
+        with pytest.warns(UserWarning, match=r"holds: kept trials are not reused, because the policy\._file is a"):
+            assert pulls([policy, Private(1)], out) == [times, times, 1, 1]
+        policy._file.close()
+    board = cbg.Board.load(out)
+    assert board.trials["pulls"].tolist() == [5, 5, 1, 1]  # the earlier run is out of date
+    assert [note for note in board.notes if "not reused" in note and note.startswith("holds")]
+    assert not [note for note in board.notes if "not reused" in note and note.startswith("private")]
+    assert len(cbg.Store(out)) == 6  # the other policy was played once
+
+
+def test_a_generator_with_an_open_file(tmp_path: Path) -> None:
+    with open(__file__) as file:
+        for n in (4, 6):
+
+            def generator(rng: np.random.Generator, n: int = n, file: Any = file) -> cbg.Instance:
+                return draw(rng, n)
+
+            with pytest.warns(UserWarning, match="kept trials are not reused, because a default of"):
+                board = cbg.evaluate(Private(1), **SMALL, generator=generator, out=tmp_path)
+            assert board.trials["n_agents"].tolist() == [n, n]
+    assert cbg.Board.load(tmp_path).trials["n_agents"].tolist() == [6, 6]
+
+
+# --- the package itself, on a copy -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def copy_of_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as a wheel would install it, in a folder that goes to PYTHONPATH."""
+    home = tmp_path_factory.mktemp("copy")
+    for name in ("clustered_bandit_gym", "clustered_bandit_gym.policies", "clustered_bandit_gym.envs_registry"):
+        spec = find_spec(name)
+        assert spec is not None
+        assert spec.origin is not None
+        target = home / name.replace(".", "/")
+        shutil.copytree(
+            Path(spec.origin).parent, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True
+        )
+    return home
+
+
+def run_copy(home: Path, code: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(home)}
+    text = "import clustered_bandit_gym as cbg\n" + textwrap.dedent(code)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment, cwd=home)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("file", "edit", "policy", "env"),
+    [
+        ("policies/engines/lucb.py", "GROWTH = GROWTH + 0.5", "naive:engine=lucb", "ClusteredBAI-PaperSmall-v0"),
+        ("datasets/stand_ins.py", "YELP_BEST = YELP_BEST - 0.001", "uniform", "ClusteredBAI-YelpLike-v0"),
+    ],
+    ids=["of an engine", "of a stand-in"],
+)
+def test_a_constant_of_the_package(
+    copy_of_package: Path, tmp_path: Path, file: str, edit: str, policy: str, env: str
+) -> None:
+    path = copy_of_package / "clustered_bandit_gym" / file
+    text = path.read_text()
+    assert f"\n{edit.partition(' ')[0]} = " in text
+    code = f"""
+    board = cbg.evaluate({policy!r}, {env!r}, trials=1, progress=False, bound=False, out={str(tmp_path)!r})
+    with cbg.Store({str(tmp_path)!r}) as store:
+        print(cbg.__file__, len(store))
+    """
+    try:
+        for stored in (1, 1, 2):  # as it is; again, which reuses the row; edited
+            if stored == 2:
+                path.write_text(f"{text}\n{edit}\n")
+            where, count = run_copy(copy_of_package, code).split()
+            assert Path(where).is_relative_to(copy_of_package)
+            assert int(count) == stored
+    finally:
+        path.write_text(text)
+
+
+def test_a_byte_in_any_folder_of_the_package(copy_of_package: Path) -> None:
+    """Every folder that can change a row is in the key; folders that only show results are not."""
+    code = """
+    from pathlib import Path
+    from clustered_bandit_gym.harness.fingerprint import versions
+    root = Path(cbg.__file__).parent
+    before = versions.__wrapped__()
+    for folder in [root, *sorted(path for path in root.rglob("*") if path.is_dir() and path.name != "__pycache__")]:
+        for file in sorted(path for path in folder.iterdir() if path.is_file())[:1]:
+            content = file.read_bytes()
+            file.write_bytes(content + b"#")
+            print(folder.relative_to(root).as_posix(), versions.__wrapped__() != before)
+            file.write_bytes(content)
+    assert versions.__wrapped__() == before
+    (root / "game" / "table.csv").write_text("1,2")
+    print("new data file", versions.__wrapped__() != before)
+    (root / "game" / "table.csv").unlink()
+    """
+    seen = dict(line.rsplit(" ", 1) for line in run_copy(copy_of_package, code).splitlines())
+    shown = {"cli", "experiments", "experiments/claims", "harness/output", "envs/rendering"}
+    assert {folder for folder, changed in seen.items() if changed == "False"} == shown
+    assert {".", "game", "harness", "policies", "policies/engines", "envs_registry", "new data file"} <= seen.keys()
