@@ -1,6 +1,8 @@
-"""Cumulative pulls and averages of many agents in lock-step: what the sequential engines share."""
+"""Running means: cumulative pulls and averages of many cells at once."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -8,11 +10,30 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 
 
+def add_pulls(counts: Floats, means: Floats, cells: Any, averages: Floats, times: Ints | int) -> tuple[Floats, ...]:
+    """Add `times` pulls of the given averages to `cells` of the tables `counts` and `means`, in place.
+
+    Args:
+        counts: pulls so far, float64: exact below 2**53, and the formulas want floats.
+        means: their averages; same shape.
+        cells: an index of both tables that names no cell twice.
+        averages, times: one per cell.
+
+    Returns:
+        Counts and means of these cells before, then after.
+    """
+    before, old = counts[cells], means[cells]
+    after = before + times
+    new = old + (averages - old) * (times / after)
+    counts[cells], means[cells] = after, new
+    return before, old, after, new
+
+
 class Tally:
     """What the agents of a block have seen of `arms` so far, in units of σ.
 
     Attributes:
-        counts: (n, k) pulls, float64: exact below 2**53, and the formulas want floats.
+        counts: (n, k) pulls.
         means: (n, k) averages divided by σ.
         within: (n, k) booleans, the arms each agent plays at all.
     """
@@ -34,7 +55,4 @@ class Tally:
         if rows.size == 0:
             return
         averages = self._block.pull(rows, self._arms[columns], times) / self._block.problem.sigma
-        before = self.counts[rows, columns]
-        total = before + times
-        self.means[rows, columns] += (averages - self.means[rows, columns]) * (times / total)
-        self.counts[rows, columns] = total
+        add_pulls(self.counts, self.means, (rows, columns), averages, times)

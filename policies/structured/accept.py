@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.policies.sequential.running_means import add_pulls
 from clustered_bandit_gym.policies.structured.best_arms import START, BestArms
-from clustered_bandit_gym.policies.structured.budget import nats
+from clustered_bandit_gym.policies.structured.evidence import AcceptanceTests
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
 #: Agents are handled in blocks of about this many (agent, arm) cells.
 CELLS = 2**18
 #: A batch adds this share to the pulls of an arm.
 STEP, CENTRE_STEP = 0.15, 0.3
-UNKNOWN = -1
+UNKNOWN = AcceptanceTests.UNKNOWN
 
 
 def accept(reps: Representatives, best_arms: BestArms, rest: Ints, eta: float | None) -> Ints:
@@ -31,33 +32,30 @@ def accept(reps: Representatives, best_arms: BestArms, rest: Ints, eta: float | 
         block = _Block(reps, best_arms, rest[part], eta)
         while True:
             block.run()
-            waiting = np.flatnonzero(block.found == UNKNOWN)
+            waiting = np.flatnonzero(block.tests.found == UNKNOWN)
             if not waiting.size:
                 break
             reps.add(int(block.agents[waiting[0]]))
             best_arms.resolve()
-            block.found[waiting[0]] = reps.leader[-1]
-        found[part] = block.found
+            block.tests.found[waiting[0]] = reps.leader[-1]
+        found[part] = block.tests.found
     return found
 
 
 class _Block:
-    """Agents side by side, each with its own arms: n, mean, live are (rows, K)."""
+    """Agents side by side, each with its own arms: n, mean are (rows, K)."""
 
     def __init__(self, reps: Representatives, best_arms: BestArms, agents: Ints, eta: float | None) -> None:
-        self.reps, self.scales, self.agents, self.eta = reps, best_arms.scales, agents, eta
-        self.beta = nats(reps.budgets.accept())
-        shape = (agents.size, reps.n.shape[1])
-        self.found = np.full(agents.size, UNKNOWN)
-        self.n: Floats = np.zeros(shape)
-        self.mean: Floats = np.zeros(shape)
-        self.live = np.ones(shape, dtype=bool)
+        self.reps, self.agents, self.eta = reps, agents, eta
+        self.tests = AcceptanceTests(reps.budgets, best_arms.tests.two_arms, eta, agents.size)
+        self.n: Floats = np.zeros(self.tests.live.shape)
+        self.mean: Floats = np.zeros(self.tests.live.shape)
 
     def run(self) -> None:
-        """Go on with agents that have no arm yet until each has one, or all best arms known so far are beaten at it."""
+        """Continue with agents that have no arm yet until each has one, or all known best arms are beaten at it."""
         known = np.zeros(self.n.shape[1], dtype=bool)
         known[self.reps.leader] = True
-        rows = np.flatnonzero(self.found == UNKNOWN)
+        rows = np.flatnonzero(self.tests.found == UNKNOWN)
         self._pull(rows, np.where(self.n[rows] == 0, START, 0))
         while rows.size:
             done, needed, centre = self._judge(rows, known)
@@ -78,34 +76,24 @@ class _Block:
         row, count = rows[r], np.ceil(times[r, arm]).astype(np.int64)
         fed = self.reps.federation
         drawn = fed.pull(self.agents[row], arm, count) / fed.problem.sigma
-        before = self.n[row, arm]
-        self.mean[row, arm] += (drawn - self.mean[row, arm]) * (count / (before + count))
-        self.n[row, arm] = before + count
+        add_pulls(self.n, self.mean, (row, arm), drawn, count)
 
     def _judge(self, rows: Ints, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, Ints]:
         """(rows,) agents that are done for now, (rows, K) arms that the others still have to pull, and (rows,) the arm
         that these are compared with, which is not among them."""
-        n, mean = self.n[rows], self.mean[rows]
+        tests, n, mean = self.tests, self.n[rows], self.mean[rows]
         index = np.arange(rows.size)
-        leader = np.where(self.live[rows], mean, -np.inf).argmax(axis=1)
-        top, n_top = mean[index, leader][:, None], n[index, leader][:, None]
-        live = self.live[rows] & ~((self.scales.pair_evidence(top - mean, n_top, n) >= self.beta) & (mean < top))
-        self.live[rows] = live
-        alone = live.sum(axis=1) == 1
-        self.found[rows[alone]] = leader[alone]
+        leader = tests.eliminate(rows, n, mean)
+        live = tests.live[rows]
         needed = live.copy()
         needed[index, leader] = False
         if self.eta is None:
-            return alone, needed, leader
+            return tests.found[rows] != UNKNOWN, needed, leader
         guess = np.where(live & known, mean, -np.inf).argmax(axis=1)
         possible = live[index, guess] & known[guess]
-        difference = mean - mean[index, guess][:, None] - self.eta
-        within = (self.scales.pair_evidence(difference, n, n[index, guess][:, None]) >= self.beta) & (difference < 0)
-        within[index, guess] = True
-        accepted = possible & ~alone & (within | ~live).all(axis=1)
-        self.found[rows[accepted]] = guess[accepted]
-        # While the leader is no known best arm, either may be wrong: it is pulled along.
+        within = tests.accept(rows, guess, known, n, mean)
+        # While the leader is not a known best arm, either may be wrong, so the leader is pulled along.
         needed &= ~within
         needed[index, leader] = True
         needed[index, guess] = False
-        return alone | accepted | ~possible, needed, guess
+        return (tests.found[rows] != UNKNOWN) | ~possible, needed, guess

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.policies.sequential.scales import Scales
-from clustered_bandit_gym.policies.structured.budget import nats
+from clustered_bandit_gym.policies.structured.evidence import CandidateTests
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
 #: A batch adds at most this share to the pulls of an arm, and at least the second: few steps, little overshoot.
@@ -30,64 +29,13 @@ class BestArms:
     (a) it is shown to be worse than another arm at x, or
     (b) it is shown to be less than η worse than every live arm at some y that is distinct from x: by Assumption 1 the
         best arm of x is at least η worse than the best arm of y, at y.
-    Both are tests of two arms at one agent. What is pulled is whichever of the two is expected to be cheaper.
+    Both are tests of two arms at one agent (`evidence.CandidateTests`). This class decides what is pulled for them:
+    whatever is expected to settle an arm with fewest pulls.
     """
 
     def __init__(self, reps: Representatives, eta: float | None) -> None:
         self.reps, self.eta = reps, eta
-        budgets = reps.budgets
-        scale = eta if eta is not None else 0.5
-        alpha = budgets.beaten()
-        self.scales = Scales.around(2 * nats(alpha) / scale**2, alpha)
-
-    def _set_levels(self) -> None:
-        budgets, numbers = self.reps.budgets, self.reps.number.tolist()
-        self.level_beaten: Floats = np.array([nats(budgets.beaten(number)) for number in numbers])
-        self.level_close: Floats = np.array([nats(budgets.close(number)) for number in numbers])
-
-    def eliminate(self) -> None:
-        """Apply (a) and (b) to what was drawn so far."""
-        reps = self.reps
-        rows = np.arange(len(reps))
-        leader = reps.leader
-        top = reps.mean[rows, leader][:, None]
-        n_top = reps.n[rows, leader][:, None]
-        evidence = self.scales.pair_evidence(top - reps.mean, n_top, np.maximum(reps.n, 1e-9))
-        beaten = (evidence >= self.level_beaten[:, None]) & (reps.mean < top)
-        reps.live &= ~beaten
-        if self.eta is not None and len(reps) > 1:
-            close = self.close(leader)
-            # Arm k leaves x if k is close at some y that is distinct from x.
-            hit = (reps.distinct.astype(np.int64) @ close.astype(np.int64)) > 0
-            shrunk = reps.live & ~hit
-            # An empty live set is possible only where an error was made; keep the leader, so that the play ends.
-            reps.live = np.where(shrunk.any(axis=1, keepdims=True), shrunk, reps.live)
-
-    def close(self, leader: Ints) -> np.ndarray:
-        """(R, K) arms shown to be less than η worse than every live arm of the representative."""
-        assert self.eta is not None
-        reps = self.reps
-        rows = np.arange(len(reps))
-        top, n_top = reps.mean[rows, leader][:, None], reps.n[rows, leader][:, None]
-        first = self.scales.pair_evidence(top - reps.mean - self.eta, n_top, np.maximum(reps.n, 1e-9))
-        hopeful = (first >= self.level_close[:, None]) & (top - reps.mean < self.eta)
-        hopeful[rows, leader] = True
-        y, k = np.nonzero(hopeful)
-        blocked = self.blockers(y, k)
-        close = np.zeros_like(reps.live)
-        close[y, k] = ~blocked.any(axis=1)
-        return close
-
-    def blockers(self, y: Ints, k: Ints) -> np.ndarray:
-        """(n, K) live arms of representative y that may still be η better than arm k there."""
-        assert self.eta is not None
-        reps = self.reps
-        level = self.level_close[y][:, None]
-        difference = reps.mean[y] - reps.mean[y, k][:, None] - self.eta
-        evidence = self.scales.pair_evidence(difference, np.maximum(reps.n[y], 1e-9), reps.n[y, k][:, None])
-        open_ = reps.live[y] & ~((evidence >= level) & (difference < 0))
-        open_[np.arange(y.size), k] = False
-        return open_
+        self.tests = CandidateTests(reps, eta)
 
     def plan(self) -> Floats:
         """(R, K) pulls to make next; zero where nothing is needed.
@@ -106,14 +54,14 @@ class BestArms:
         task = reps.live & (reps.live.sum(axis=1) > 1)[:, None]
         rival = task.copy()
         rival[rows, leader] = False
-        beaten = 2 * (self.level_beaten + SLACK)[:, None] / np.maximum(np.abs(gap), noise) ** 2
+        beaten = 2 * (self.tests.level_beaten + SLACK)[:, None] / np.maximum(np.abs(gap), noise) ** 2
         share = np.sqrt(np.maximum(rival.sum(axis=1, keepdims=True), 1))
         need = np.where(rival, np.maximum(beaten, n), np.inf)
         via = np.full((r, arms), -1)
         if self.eta is not None and reps.distinct.any():
             cost = np.where(rival, _still(beaten, n, n[rows, leader][:, None], share), np.inf)
             margin = np.maximum(self.eta - gap + noise, TINY)
-            close = 2 * (self.level_close + SLACK)[:, None] / margin**2
+            close = 2 * (self.tests.level_close + SLACK)[:, None] / margin**2
             # What closeness at y costs is shared by all x that are distinct from y and still have the arm.
             helped = np.maximum(reps.distinct.astype(float) @ task, 1)
             cost_close, via_close = self._cheapest(_still(close, n, n[rows, leader][:, None], share) / helped)
@@ -172,7 +120,7 @@ class BestArms:
             return np.inf
         apart = np.abs(reps.mean[a] - reps.mean[b]) - np.sqrt(1 / reps.n[a] + 1 / reps.n[b])
         # After n pulls of one of K arms at both, a difference d is worth nd²/4. Two mixtures, so twice the slack.
-        level = reps.distinct_level(a, b) + np.log(reps.n.shape[1]) + 2 * SLACK
+        level = self.tests.level_distinct(a, b) + np.log(reps.n.shape[1]) + 2 * SLACK
         pulls = 4 * level[:, None] / np.maximum(apart, TINY) ** 2
         arm = pulls.argmin(axis=1)
         pulls = pulls[np.arange(a.size), arm]
@@ -186,7 +134,7 @@ class BestArms:
     def _plan_close(self, y: Ints, k: Ints, need: Floats, times: Floats) -> None:
         """Pull arm k at y, and those live arms of y that are known less well than k and stand in its way."""
         reps = self.reps
-        blocked = self.blockers(y, k)
+        blocked = self.tests.blockers(y, k)
         own = reps.n[y, k]
         n_blockers = np.where(blocked, reps.n[y], np.inf)
         pull_k = own <= 4 * n_blockers.min(axis=1)
@@ -199,13 +147,12 @@ class BestArms:
     def resolve(self) -> None:
         """Pull until every live set has one arm."""
         reps = self.reps
-        self._set_levels()
         reps.pull_where(np.maximum(START - reps.n, 0))
         while True:
-            reps.certify()
-            self.eliminate()
+            self.tests.certify()
+            self.tests.eliminate()
             if (reps.live.sum(axis=1) == 1).all():
-                reps.certify()
+                self.tests.certify()
                 return
             reps.pull_where(self.plan())
 

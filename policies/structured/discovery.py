@@ -11,6 +11,7 @@ from math import ceil, floor, log
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.policies.sequential.running_means import add_pulls
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
 #: Effort: pulls of a representative's leading arms, and of its leader at an agent that is compared with it. At first
@@ -256,6 +257,4 @@ class Discovery:
     def _record(self, rows: Ints, arms: Ints, times: Ints) -> None:
         fed = self.reps.federation
         drawn = fed.pull(self.agents[rows], arms, times) / fed.problem.sigma
-        n = self.n[rows, arms]
-        self.mean[rows, arms] += (drawn - self.mean[rows, arms]) * (times / (n + times))
-        self.n[rows, arms] = n + times
+        add_pulls(self.n, self.mean, (rows, arms), drawn, times)

@@ -11,10 +11,10 @@ import clustered_bandit_gym as cbg
 from clustered_bandit_gym.generators import PaperSmall
 from clustered_bandit_gym.policies import StructuredBAI
 from clustered_bandit_gym.policies.sequential.scales import Scales
-from clustered_bandit_gym.policies.structured import plan as structured_plan
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.budget import Budgets, nats, retry_weight
-from clustered_bandit_gym.policies.structured.plan import MOST_ARMS, Plan
+from clustered_bandit_gym.policies.structured.evidence import ClusterWeights
+from clustered_bandit_gym.policies.structured.plan import Plan
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
 SIZES = [(300, 10, 3), (1000, 100, 20), (5, 4, 4), (1, 1, 1), (2, 6, 4), (40, 2, 2)]
@@ -81,10 +81,11 @@ def test_thresholds_of_the_code_are_those_of_the_budgets() -> None:
     reps = representatives(instance, 0.01)
     best_arms = BestArms(reps, 0.3)
     best_arms.resolve()
-    assert best_arms.level_beaten == pytest.approx([nats(0.002 * 0.3 / 9)] * 3)
-    assert best_arms.level_close == pytest.approx([nats(0.002 * 0.3 / 2)] * 3)
+    tests = best_arms.tests
+    assert tests.level_beaten == pytest.approx([nats(0.002 * 0.3 / 9)] * 3)
+    assert tests.level_close == pytest.approx([nats(0.002 * 0.3 / 2)] * 3)
     a, b = np.array([0, 0, 1]), np.array([1, 2, 2])
-    assert reps.distinct_level(a, b) == pytest.approx([nats(0.0004 * 0.09)] * 3)
+    assert tests.level_distinct(a, b) == pytest.approx([nats(0.0004 * 0.09)] * 3)
 
 
 def test_candidates_are_numbered_in_the_order_in_which_they_were_chosen() -> None:
@@ -116,19 +117,13 @@ def test_levels_that_are_asked_for_in_a_play_are_few_and_known(monkeypatch: pyte
 
 
 def test_weights_of_choices_made_after_the_data_sum_to_at_most_one() -> None:
-    k = 40
-    w = structured_plan
-    sets = sum(math.comb(k, d) * w.WEIGHT_ANY / math.comb(k, d) for d in range(1, MOST_ARMS + 1))
-    assert w.WEIGHT_ASSUMED + 3 * w.WEIGHT_BEST + sets == pytest.approx(1)
-    instance = PaperSmall(n_agents=30)(np.random.default_rng(0))
-    reps = representatives(instance, 0.01)
+    k = 10
     for eta in (0.3, 1e-3, None):
-        plan = Plan(reps, instance.best_arms, eta, beta=20.0)
-        assert np.exp(-plan.rho_price).sum() == pytest.approx(1)
-        # Each set of d arms costs ln C(K, d) and its share; each of R − 1 alternatives ln(R − 1).
-        prices = [math.log(math.comb(10, d) / w.WEIGHT_ANY) for d in range(1, MOST_ARMS + 1)]
-        assert plan.any_price[1:] == pytest.approx(prices)
-        assert plan.log_rivals == pytest.approx(math.log(2))
+        w = ClusterWeights(Budgets(30, k, 3, 0.01), 3, eta)
+        sets = sum(math.comb(k, d) * math.exp(-w.any_arms[d]) for d in range(1, w.MOST_ARMS + 1))
+        assert math.exp(-w.assumed) + 3 * math.exp(-w.best) + sets == pytest.approx(1)
+        assert np.exp(-w.rho_price).sum() == pytest.approx(1)
+        assert 2 * math.exp(-w.alternative) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("n", [1.0, 75.0, 4e7])
@@ -145,21 +140,22 @@ def test_price_of_a_test_is_what_its_parts_cost() -> None:
     instance = PaperSmall(n_agents=30)(np.random.default_rng(1))
     reps = representatives(instance, 1e-10, pulls=3000)
     plan = Plan(reps, instance.best_arms, 0.3, beta=30.0)
-    plan.prepare()
+    tests = plan.prepare()
+    w = plan.weights
     for x in range(3):
         for j in set(range(3)) - {x}:
             arms = plan.arms[x, j][plan.arms[x, j] >= 0]
             if plan.assumed[x, j]:
-                cells, part = [instance.best_arms[j]], -math.log(structured_plan.WEIGHT_ASSUMED)
+                cells, part = [instance.best_arms[j]], -math.log(0.4)
             elif set(arms.tolist()) <= {instance.best_arms[x], instance.best_arms[j]}:
-                cells, part = arms, -math.log(structured_plan.WEIGHT_BEST)
+                cells, part = arms, -math.log(0.1)
             else:
-                cells, part = arms, math.log(math.comb(10, arms.size) / structured_plan.WEIGHT_ANY)
-            options = 0.5 * np.log1p(reps.n[j, cells][:, None] / plan.rho) + plan.rho_price
-            worth = reps.n[j, cells][:, None] ** 2 / (reps.n[j, cells][:, None] + plan.rho)
-            pick = np.abs(worth - plan.worth[x, j, : len(cells)][:, None]).argmin(axis=1)
+                cells, part = arms, math.log(math.comb(10, arms.size) / 0.1)
+            options = 0.5 * np.log1p(reps.n[j, cells][:, None] / w.rho) + w.rho_price
+            worth = reps.n[j, cells][:, None] ** 2 / (reps.n[j, cells][:, None] + w.rho)
+            pick = np.abs(worth - tests.worth[x, j, : len(cells)][:, None]).argmin(axis=1)
             expected = math.log(2) + part + options[np.arange(len(cells)), pick].sum()
-            assert plan.price[x, j] == pytest.approx(expected)
+            assert tests.price[x, j] == pytest.approx(expected)
 
 
 def test_the_grid_of_rho_does_not_depend_on_how_the_play_went() -> None:
@@ -167,5 +163,5 @@ def test_the_grid_of_rho_does_not_depend_on_how_the_play_went() -> None:
     instance = PaperSmall(n_agents=30)(np.random.default_rng(0))
     reps = representatives(instance, 0.01)
     first, later = (Plan(reps, instance.best_arms, 0.3, beta) for beta in (20.0, 35.0))
-    assert np.array_equal(first.rho, later.rho)
-    assert np.array_equal(first.rho_price, later.rho_price)
+    assert np.array_equal(first.weights.rho, later.weights.rho)
+    assert np.array_equal(first.weights.rho_price, later.weights.rho_price)

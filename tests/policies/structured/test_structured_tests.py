@@ -17,7 +17,8 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured import classify as structured_classify
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.budget import Budgets
-from clustered_bandit_gym.policies.structured.classify import _Block, _one_sided
+from clustered_bandit_gym.policies.structured.classify import _Block
+from clustered_bandit_gym.policies.structured.evidence import CandidateTests, one_sided, remaining
 from clustered_bandit_gym.policies.structured.plan import Plan, max_min_shares
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
@@ -90,7 +91,7 @@ def test_one_sided_evidence_is_a_minimum_over_the_unknown_mean(
     value = 0.5 * worth * (reference - grid) ** 2 + np.where(grid < alternative, ratio, 0)
     inside = 0.5 * n * worth / (n + worth) * (mean - reference) ** 2 - 0.5 * n * (mean - alternative) ** 2
     arguments = (np.array(x) for x in (n, mean, worth, reference, alternative, inside))
-    found = float(_one_sided(*arguments))
+    found = float(one_sided(*arguments))
     # Where the alternative is no larger than the reference there is no evidence; the minimum may then be negative.
     assert found == pytest.approx(value.min() if reference < alternative else 0, abs=1e-3)
     assert reference < alternative or value.min() <= 1e-3
@@ -110,9 +111,7 @@ def table(means: list[list[float]], n: float) -> Representatives:
 
 
 def eliminated(reps: Representatives, eta: float | None) -> list[list[int]]:
-    best_arms = BestArms(reps, eta)
-    best_arms._set_levels()
-    best_arms.eliminate()
+    CandidateTests(reps, eta).eliminate()
     return [np.flatnonzero(row).tolist() for row in reps.live]
 
 
@@ -153,13 +152,13 @@ def test_a_live_arm_that_is_hardly_known_stands_in_the_way_of_closeness() -> Non
 
 def test_pairs_become_distinct_by_disjoint_live_sets_or_by_evidence_only() -> None:
     reps = table([[1.0, 0.5, 0.4], [1.0, 0.5, 0.4]], 10**6)
-    reps.certify()
+    CandidateTests(reps, None).certify()
     assert not reps.distinct.any()
     reps.live[:] = [[True, False, False], [False, True, True]]
-    reps.certify()
+    CandidateTests(reps, None).certify()
     assert reps.distinct.tolist() == [[False, True], [True, False]]
     reps = table([[1.0, 0.5, 0.4], [0.9, 0.5, 0.4]], 10**5)
-    reps.certify()
+    CandidateTests(reps, None).certify()
     assert reps.distinct[0, 1]
 
 
@@ -169,23 +168,22 @@ def test_evidence_against_a_cluster_is_the_sum_that_the_docs_state(eta: float | 
     rng = np.random.default_rng(2)
     reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
     plan = Plan(reps, MEANS.argmax(axis=1), eta, beta=25.0)
-    plan.prepare()
-    block = _Block(plan, np.arange(3, 12))
-    n = rng.integers(1, 300, (9, block.used.size)).astype(float)
+    tests = plan.prepare()
+    n = rng.integers(1, 300, (9, tests.used.size)).astype(float)
     mean = rng.uniform(0, 1, n.shape)
     guess = np.arange(9) % 3
-    found = block._evidence(guess, n, mean)
+    found = tests.evidence(guess, n, mean)
     for row, x in enumerate(guess):
         for j in set(range(3)) - {int(x)}:
-            total = -plan.price[x, j]
+            total = -tests.price[x, j]
             for slot, arm in enumerate(plan.arms[x, j]):
                 if arm < 0:
                     continue
-                at = int(np.searchsorted(block.used, arm))
+                at = int(np.searchsorted(tests.used, arm))
                 alternative, worth, reference = (
-                    plan.estimate[x, arm],
-                    plan.worth[x, j, slot],
-                    plan.reference[x, j, slot],
+                    tests.estimate[x, arm],
+                    tests.worth[x, j, slot],
+                    tests.reference[x, j, slot],
                 )
                 mu = np.linspace(-3, 4, 400_001)
                 ratio = 0.5 * n[row, at] * ((mean[row, at] - mu) ** 2 - (mean[row, at] - alternative) ** 2)
@@ -204,8 +202,7 @@ def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() ->
     reps.live[:] = [[True, False, False, True], [False, True, False, True]]
     reps.n[reps.live] = 2000
     best_arms = BestArms(reps, 0.58)
-    best_arms._set_levels()
-    reps.certify()
+    best_arms.tests.certify()
     assert not reps.distinct.any()
     times = best_arms.plan()
     assert (times[:, 3] == 0).all()
@@ -216,7 +213,6 @@ def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() ->
     twins = table([[0.62, 0.02, 0.0, 0.60]] * 2, 50)
     for other in (easy, twins):
         best_arms = BestArms(other, 0.58)
-        best_arms._set_levels()
         assert best_arms._plan_distinct(np.where(other.live, 500.0, np.inf), times) == np.inf
 
 
@@ -224,7 +220,7 @@ def test_agents_of_one_cluster_are_rarely_held_for_distinct(monkeypatch: pytest.
     """Two representatives of one cluster, watched while their pulls grow: the share ever called distinct is ≤ level."""
     level, runs = 0.2, 150
     monkeypatch.setattr(
-        Representatives, "distinct_level", lambda self, a, b: np.full(a.size, -math.log(level)), raising=True
+        CandidateTests, "level_distinct", lambda self, a, b: np.full(a.size, -math.log(level)), raising=True
     )
     instance = cbg.Instance([[1.0, 0.5, 0.0, 0.2]], np.zeros(2, dtype=int))
     wrong = 0
@@ -233,9 +229,10 @@ def test_agents_of_one_cluster_are_rarely_held_for_distinct(monkeypatch: pytest.
         reps = Representatives(cbg.Federation(instance, problem, seed=run), Budgets.of(problem))
         reps.add(0)
         reps.add(1)
+        tests = CandidateTests(reps, None)
         for _ in range(25):
             reps.pull_where(np.maximum(reps.n * 0.5, 4))
-            reps.certify()
+            tests.certify()
         wrong += bool(reps.distinct.any())
     assert wrong <= binom.isf(RARE, runs, level)
 
@@ -255,12 +252,13 @@ def mislabelled(means: np.ndarray, eta: float | None, runs: int, alpha: float, p
         reps = representatives(cbg.Instance(means, clusters), pulls, seed=run)
         plan = Plan(reps, means.argmax(axis=1), eta, beta=-math.log(alpha))
         plan._sharpen = lambda: None  # type: ignore[method-assign]
-        plan.prepare()
+        tests = plan.prepare()
         if trusting:
-            plan.worth[:] = 1e18
-            plan.price[:] = 0
+            tests.worth[:] = 1e18
+            tests.price[:] = 0
+            tests._arrange()
         agent = 3 + run % 3
-        block = _Block(plan, np.array([agent]))
+        block = _Block(plan, tests, np.array([agent]))
         if trusting:
             block.n_by_arm[:] = 1e18
         label = int(block.run()[0])
@@ -310,3 +308,19 @@ def test_agents_that_run_out_of_patience_try_again(monkeypatch: pytest.MonkeyPat
     labels = structured_classify.classify(reps, instance.best_arms, 0.3, agents)
     assert attempts == [1, 2, 3, 4]
     assert labels.tolist() == (agents % 3).tolist()
+
+
+def test_what_remains_is_the_answer() -> None:
+    out = np.array([[True, False, True], [True, False, False], [False, True, True], [True, True, True]])
+    done, answer = remaining(out, np.array([1, 1, 2, 2]))
+    assert done.tolist() == [True, False, True, True]
+    assert answer[done].tolist() == [1, 0, 2]
+
+
+def test_classification_needs_one_representative_of_every_cluster() -> None:
+    reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
+    with pytest.raises(ValueError, match="3 representatives with different best arms"):
+        Plan(reps, np.array([0, 0, 2]), 0.3, beta=25.0).prepare()
+    reps.drop(2)
+    with pytest.raises(ValueError, match="3 representatives"):
+        Plan(reps, MEANS.argmax(axis=1)[:2], 0.3, beta=25.0).prepare()

@@ -1,0 +1,372 @@
+"""Every test of `StructuredBAI`, and what may be concluded from it.
+
+This file and `budget.py` are what the proof in docs/structured-bai.md relies on; names and formulas are those of that
+page. Nothing here pulls. The rest of the package decides what is pulled, at which agents, in which order, and when the
+rules below are applied. All evidence is an e-process, so by Ville's inequality none of these decisions can raise the
+probability of an error.
+
+Rewards are in units of σ. m and n are averages and numbers of pulls, ñ = n²/(n + ρ). `reps` is the record of the
+representatives (`Representatives`): it counts only what was pulled after an agent was chosen.
+"""
+
+from __future__ import annotations
+
+from math import ceil, lgamma, log
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
+from clustered_bandit_gym.policies.sequential.scales import Scales
+from clustered_bandit_gym.policies.structured.budget import Budgets, nats
+from clustered_bandit_gym.policies.structured.representatives import Representatives
+
+#: Stands in for "no pulls" where a formula divides by n. Its evidence is negative.
+NO_PULLS = 1e-9
+
+
+class TwoArms:
+    """Test of two arms a, b at one agent: rejects "μ_a ≤ μ_b + s".
+
+    ρ comes from a grid that is fixed before the data: half of its weight is tuned to 2 ln(1/α)/η² pulls, what a
+    difference of η takes. Without η the centre is a difference of ½; the grid covers all others at a higher price.
+    """
+
+    def __init__(self, budgets: Budgets, eta: float | None) -> None:
+        alpha = budgets.beaten()
+        self.scales = Scales.around(2 * nats(alpha) / (0.5 if eta is None else eta) ** 2, alpha)
+
+    def rejects(self, m_a: Any, n_a: Any, m_b: Any, n_b: Any, s: float, level: Any) -> np.ndarray:
+        """Whether the evidence against μ_a ≤ μ_b + s reaches `level` = ln(1/α). Arguments broadcast."""
+        d = m_a - m_b - s
+        evidence = self.scales.pair_evidence(d, np.maximum(n_a, NO_PULLS), np.maximum(n_b, NO_PULLS))
+        return (evidence >= level) & (d > 0)
+
+
+class SameBandit:
+    """Test of two agents: evidence against "same bandit".
+
+    Two kinds of weight ½: all K arms with one ρ, and one of the K arms (weight 1/K each). Both take ρ from a grid of
+    eight values, weight ⅛ each, that covers 16 to 3·10^7 pulls: with all arms the price of mixing is paid K times, so
+    ρ must be of the order of n, and a step of 8 loses little.
+    """
+
+    scales = Scales(np.float64(16) * 8.0 ** np.arange(8.0), np.full(8, 1 / 8))
+
+    def evidence(self, m_a: Floats, n_a: Floats, m_b: Floats, n_b: Floats, level: Floats) -> Floats:
+        """(pairs,) from averages and pulls (pairs, K). Where it cannot reach `level` it may be smaller than stated."""
+        difference = m_a - m_b
+        pairs, n_arms = difference.shape
+        terms = difference**2 * (0.5 * n_a * n_b / np.maximum(n_a + n_b, 1))
+        pick = (np.arange(pairs), terms.argmax(axis=1))
+        evidence = self.scales.pair_evidence(difference[pick], n_a[pick], n_b[pick]) - np.log(n_arms)
+        # All arms together, only where that could reach the level with the ρ that suits best.
+        mean = np.maximum(terms.mean(axis=1), 1)
+        hope = n_arms * (mean - 1 - np.log(mean)) >= level
+        if hope.any():
+            evidence[hope] = np.maximum(evidence[hope], self._all_arms(difference[hope], n_a[hope], n_b[hope]))
+        return evidence - np.log(2)
+
+    def _all_arms(self, difference: Floats, n_a: Floats, n_b: Floats) -> Floats:
+        values = [
+            pair_evidence(difference, 0.0, n_a, n_b, rho).sum(axis=1) + np.log(weight)
+            for rho, weight in zip(self.scales.rho, self.scales.weight, strict=True)
+        ]
+        return np.max(values, axis=0)
+
+
+class CandidateTests:
+    """Events 1 and 2: the live sets of the representatives, and which of them are distinct.
+
+    `certify` and `eliminate` are the only code that changes `reps.distinct` and `reps.live`.
+    """
+
+    def __init__(self, reps: Representatives, eta: float | None) -> None:
+        self.reps, self.eta = reps, eta
+        self.two_arms, self.same_bandit = TwoArms(reps.budgets, eta), SameBandit()
+        self._numbers: Ints | None = None
+
+    def _set_levels(self) -> None:
+        if self._numbers is self.reps.number:  # replaced whenever a candidate is added or dropped
+            return
+        self._numbers = self.reps.number
+        budgets, numbers = self.reps.budgets, self.reps.number.tolist()
+        self._beaten: Floats = np.array([nats(budgets.beaten(t)) for t in numbers])
+        self._close: Floats = np.array([nats(budgets.close(t)) for t in numbers])
+        self._weight: Floats = np.array([budgets.number_weight(t) for t in numbers])
+
+    @property
+    def level_beaten(self) -> Floats:
+        """(R,) evidence that shows an arm worse than another at a representative."""
+        self._set_levels()
+        return self._beaten
+
+    @property
+    def level_close(self) -> Floats:
+        """(R,) evidence that shows an arm less than η worse than another at a representative."""
+        self._set_levels()
+        return self._close
+
+    def level_distinct(self, a: Ints, b: Ints) -> Floats:
+        """(pairs,) evidence that shows representatives a and b distinct."""
+        self._set_levels()
+        return -np.log(self.reps.budgets.distinct_share() * self._weight[a] * self._weight[b])
+
+    def certify(self) -> None:
+        """Mark pairs as distinct whose rewards are shown to differ, or whose live sets have no arm in common."""
+        reps = self.reps
+        live = reps.live.astype(np.float32)
+        reps.distinct |= live @ live.T == 0
+        np.fill_diagonal(reps.distinct, False)
+        a, b = np.nonzero(np.triu(~reps.distinct, 1))
+        if not a.size:
+            return
+        level = self.level_distinct(a, b)
+        shown = self.same_bandit.evidence(reps.mean[a], reps.n[a], reps.mean[b], reps.n[b], level) >= level
+        reps.distinct[a[shown], b[shown]] = reps.distinct[b[shown], a[shown]] = True
+
+    def eliminate(self) -> None:
+        """Rules (a) and (b) of step 2: arms leave the live sets.
+
+        A live set that rule (b) would empty is left as it is. That happens only after an error; the play must end.
+        """
+        reps = self.reps
+        leader = reps.leader
+        top, n_top = reps.at(leader)
+        reps.live &= ~self.two_arms.rejects(top, n_top, reps.mean, reps.n, 0.0, self.level_beaten[:, None])
+        if self.eta is not None and len(reps) > 1:
+            # Arm k leaves x if k is close at some y that is distinct from x.
+            hit = (reps.distinct.astype(np.int64) @ self._close_arms(leader).astype(np.int64)) > 0
+            shrunk = reps.live & ~hit
+            reps.live = np.where(shrunk.any(axis=1, keepdims=True), shrunk, reps.live)
+
+    def _close_arms(self, leader: Ints) -> np.ndarray:
+        """(R, K) arms shown to be less than η worse than every live arm of the representative."""
+        assert self.eta is not None
+        reps = self.reps
+        top, n_top = reps.at(leader)
+        # The leader is the hardest arm for most: only arms close to it are compared with the others.
+        hopeful = self.two_arms.rejects(reps.mean, reps.n, top, n_top, -self.eta, self.level_close[:, None])
+        hopeful[np.arange(len(reps)), leader] = True
+        y, k = np.nonzero(hopeful)
+        close = np.zeros_like(reps.live)
+        close[y, k] = ~self.blockers(y, k).any(axis=1)
+        return close
+
+    def blockers(self, y: Ints, k: Ints) -> np.ndarray:
+        """(n, K) live arms of representative y that arm k is not shown to be less than η worse than."""
+        assert self.eta is not None
+        reps = self.reps
+        mean, n = reps.mean[y, k][:, None], reps.n[y, k][:, None]
+        shown = self.two_arms.rejects(mean, n, reps.mean[y], reps.n[y], -self.eta, self.level_close[y][:, None])
+        open_ = reps.live[y] & ~shown
+        open_[np.arange(y.size), k] = False
+        return open_
+
+
+class ClusterWeights:
+    """Weights of the choices in a test of event 3 that are made after the representatives were seen, as prices −ln w.
+
+    For every alternative x and rival j: 0.4 for the test by Assumption 1; 0.1 for each of the sets {k_x}, {k_j},
+    {k_x, k_j}; 0.1/C(K, d) for each set of d = 1, 2, 3 arms. Each alternative has weight 1/(R − 1). For each arm of the
+    set, ½ for the ρ in the centre of a grid and the rest evenly over the others. The test by Assumption 1 gets most: it
+    needs one arm and is the cheapest wherever best arms differ by about η.
+
+    The centre of the grid is the number of pulls that a difference of η takes. It must not depend on rewards, so it is
+    tuned to the level of a first attempt, not to that of this one.
+
+    Attributes:
+        rho, rho_price: (L,) grid and prices.
+        alternative: price of x.
+        best, any_arms, assumed: prices of a set of best arms, of d arms (index d), and of the test by Assumption 1.
+    """
+
+    MOST_ARMS = 3
+    ASSUMED, BEST, ANY = 0.4, 0.1, 0.1
+
+    def __init__(self, budgets: Budgets, n_representatives: int, eta: float | None) -> None:
+        centre = 2 * nats(budgets.classify()) / (eta if eta is not None else 0.3) ** 2
+        below = max(1, ceil(log(centre / 16, 8)))
+        self.rho = centre * 8.0 ** np.arange(-below, 5)
+        self.rho_price: Floats = np.full(self.rho.size, log(2 * (self.rho.size - 1)))
+        self.rho_price[below] = log(2)
+        self.alternative = log(max(1, n_representatives - 1))
+        self.assumed, self.best = -log(self.ASSUMED), -log(self.BEST)
+        sizes = range(self.MOST_ARMS + 1)
+        self.any_arms: Floats = np.array([_log_comb(budgets.n_arms, d) - log(self.ANY) for d in sizes])
+
+    def mixing(self, n: Floats) -> tuple[Floats, Floats]:
+        """For a representative's cell with n pulls and every ρ of the grid (..., L): ½ln(1 + n/ρ) − ln w(ρ), and ñ."""
+        n = np.maximum(n, 1)[..., None]
+        return 0.5 * np.log1p(n / self.rho) + self.rho_price, n * n / (n + self.rho)
+
+
+class ClusterTests:
+    """Event 3: the tests of "agent i is of cluster j" for all x ≠ j, frozen before the agents' first pull.
+
+    Against "i is of j", with the alternative x and the set A of arms, the evidence is the smallest value over the
+    unknown means μ of
+
+        Σ_{k in A}  ½ñ_jk(R_jk − μ_k)² − ½ln(1 + n_jk/ρ_k)  +  ½n_ik[(m_ik − μ_k)² − (m_ik − R_xk)²]
+
+    less the prices of x, A and ρ: the representative's mixture times the agent's Wald ratio of R_x to μ.
+
+    Args:
+        reps: R = M representatives with M different best arms.
+        best: (R,) k_x.
+        arms: (R, R, 3) the set A for each x and j, −1 where it has fewer arms. Any choice is valid.
+        assumed: (R, R) test j by Assumption 1 instead, with A = {k_x}.
+        scale: (R, R, 3) which ρ of the grid each arm uses. Any choice is valid.
+
+    Attributes:
+        reference: (R, R, 3) R_jk, or R_jkj − η for tests by Assumption 1.
+        worth: (R, R, 3) ñ of the reference.
+        price: (R, R) what is subtracted.
+        estimate: (R, K) R_x, frozen.
+    """
+
+    def __init__(
+        self,
+        reps: Representatives,
+        best: Ints,
+        eta: float | None,
+        weights: ClusterWeights,
+        arms: Ints,
+        assumed: np.ndarray,
+        scale: Ints,
+    ) -> None:
+        r = len(reps)
+        if np.unique(best).size < r or r != reps.budgets.n_clusters:
+            raise ValueError(f"{reps.budgets.n_clusters} representatives with different best arms expected, got {best}")
+        self.arms, self.assumed = arms, assumed
+        used = arms >= 0
+        j = np.arange(r)[None, :, None]
+        cell = np.where(assumed[:, :, None], best[None, :, None], np.maximum(arms, 0))
+        pick = scale[..., None]
+        mixing, self.worth = (np.take_along_axis(table, pick, -1)[..., 0] for table in weights.mixing(reps.n[j, cell]))
+        self.reference = reps.mean[j, cell] - np.where(assumed[:, :, None], 0.0 if eta is None else eta, 0.0)
+        of_best = ((arms == best[:, None, None]) | (arms == best[None, :, None]) | ~used).all(axis=2)
+        price = np.where(of_best, weights.best, weights.any_arms[used.sum(axis=2)])
+        price = np.where(assumed, weights.assumed, price)
+        self.price = weights.alternative + price + np.where(used, mixing, 0).sum(axis=2)
+        self.estimate = reps.mean.copy()
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Tables for `evidence`, over the arms that some test uses. A slot is one block of memory: rows are taken from
+        these tables in every step."""
+        r, k = self.estimate.shape
+        rows = np.arange(r)
+        #: (U,) the arms that agents pull; columns of n and mean in `evidence`.
+        self.used: Ints = np.unique(self.arms[self.arms >= 0])
+        place = np.full(k + 1, -1)
+        place[self.used] = np.arange(self.used.size)
+        slots = int((self.arms >= 0).sum(axis=2).max())
+        #: (R, R, slots) the sets A as places in `used`; on the diagonal, which tests nothing, those of the next rival.
+        self.places: Ints = place[self.arms[:, :, :slots]]
+        self.places[rows, rows] = self.places[rows, (rows + 1) % r]
+        self._worth, self._reference, self._places = (
+            np.ascontiguousarray(np.moveaxis(table[:, :, :slots], 2, 0))
+            for table in (self.worth, self.reference, self.places)
+        )
+        self._estimate = self.estimate[:, self.used]
+        # One arm against all rivals is the common case, and then a column of numbers does.
+        self._single = slots == 1 and bool((self.places == self.places[:, :1]).all())
+        off_diagonal = self.assumed[~np.eye(r, dtype=bool)]
+        self._any_assumed, self._all_assumed = bool(off_diagonal.any()), bool(off_diagonal.all())
+
+    def evidence(self, x: Ints, n: Floats, mean: Floats) -> Floats:
+        """(rows, R) evidence against each cluster with the alternative x (rows,); −inf at x itself.
+
+        n, mean: (rows, U) the agents' own pulls and averages of the arms `used`, since this object was made.
+        """
+        index, column = np.arange(x.size)[:, None], x[:, None]
+        evidence = -self.price.take(x, axis=0)
+        for slot, table in enumerate(self._places):
+            arm = table[x, :1] if self._single else table.take(x, axis=0)
+            safe = np.maximum(arm, 0)
+            n_i, m_i = n[index, safe], mean[index, safe]
+            worth, reference = self._worth[slot].take(x, axis=0), self._reference[slot].take(x, axis=0)
+            alternative = self._estimate[column, safe]
+            term = n_i * worth / (n_i + worth) * (m_i - reference) ** 2
+            term -= n_i * (m_i - alternative) ** 2
+            term *= 0.5
+            if slot == 0 and self._any_assumed:
+                by_assumption = one_sided(n_i, m_i, worth, reference, alternative, term)
+                if self._all_assumed:
+                    term = by_assumption
+                else:
+                    term = np.where(self.assumed.take(x, axis=0), by_assumption, term)
+            evidence += term if self._single else np.where(arm >= 0, term, 0)
+        evidence[index[:, 0], x] = -np.inf
+        return evidence
+
+
+def one_sided(n: Floats, mean: Floats, worth: Floats, reference: Floats, alternative: Floats, free: Floats) -> Floats:
+    """Evidence by Assumption 1: smallest value over u of ½ñ(R − u)² plus the agent's Wald ratio of ν to u.
+
+    The agent's mean is at most u. The ratio is used for u below the alternative ν only; for larger u it is replaced
+    by 1. `free` is the smallest value without this restriction.
+    """
+    centre = (worth * reference + n * mean) / (worth + n)
+    edge = 0.5 * worth * (alternative - reference) ** 2
+    value = np.where(centre < alternative, free, edge)
+    return np.where(reference < alternative, value, 0.0)
+
+
+def remaining(ruled_out: np.ndarray, guess: Ints) -> tuple[np.ndarray, Ints]:
+    """From clusters (rows, R) ruled out so far: (rows,) whether one is left, and which.
+
+    Where all are ruled out, an error was made; the guess is returned, so that the play ends.
+    """
+    left = (~ruled_out).sum(axis=1)
+    return left <= 1, np.where(left == 1, ruled_out.argmin(axis=1), guess)
+
+
+class AcceptanceTests:
+    """Event 4: live sets of agents whose cluster may be none of those known.
+
+    Attributes:
+        live: (n, K) arms not shown worse than another at the agent.
+        found: (n,) the agent's best arm, or `UNKNOWN`.
+    """
+
+    UNKNOWN = -1
+
+    def __init__(self, budgets: Budgets, two_arms: TwoArms, eta: float | None, n_agents: int) -> None:
+        self.two_arms, self.eta = two_arms, eta
+        self.level = nats(budgets.accept())
+        self.live = np.ones((n_agents, budgets.n_arms), dtype=bool)
+        self.found: Ints = np.full(n_agents, self.UNKNOWN)
+
+    def eliminate(self, rows: Ints, n: Floats, mean: Floats) -> Ints:
+        """Rule (a) at agents `rows` with n, mean (rows, K). One arm left is the answer. Returns the leaders (rows,)."""
+        index = np.arange(rows.size)
+        leader = np.where(self.live[rows], mean, -np.inf).argmax(axis=1)
+        top, n_top = mean[index, leader][:, None], n[index, leader][:, None]
+        live = self.live[rows] & ~self.two_arms.rejects(top, n_top, mean, n, 0.0, self.level)
+        self.live[rows] = live
+        alone = live.sum(axis=1) == 1
+        self.found[rows[alone]] = leader[alone]
+        return leader
+
+    def accept(self, rows: Ints, guess: Ints, known: np.ndarray, n: Floats, mean: Floats) -> np.ndarray:
+        """The cluster whose best arm is guess (rows,): accepted if that arm is live, known to be the best arm of a
+        representative (`known`, (K,)), and shown less than η worse than every other live arm.
+
+        Returns (rows, K) the arms for which that is shown.
+        """
+        assert self.eta is not None
+        index, live = np.arange(rows.size), self.live[rows]
+        m, n_guess = mean[index, guess][:, None], n[index, guess][:, None]
+        within = self.two_arms.rejects(m, n_guess, mean, n, -self.eta, self.level)
+        within[index, guess] = True
+        accepted = live[index, guess] & known[guess] & (within | ~live).all(axis=1)
+        accepted &= self.found[rows] == self.UNKNOWN
+        self.found[rows[accepted]] = guess[accepted]
+        return within
+
+
+def _log_comb(n: int, k: int) -> float:
+    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) if 0 <= k <= n else 0.0

@@ -1,0 +1,104 @@
+"""What the proof relies on is in evidence.py and budget.py; planning and scheduling cannot cause an error."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.policies import StructuredBAI
+from clustered_bandit_gym.policies.structured import evidence, policy
+from clustered_bandit_gym.policies.structured.best_arms import BestArms
+from clustered_bandit_gym.policies.structured.plan import Plan
+from clustered_bandit_gym.policies.structured.representatives import Representatives
+
+FOLDER = Path(evidence.__file__).parent
+PACKAGE = "clustered_bandit_gym.policies.structured."
+
+
+def imported(file: str) -> set[str]:
+    """Modules of the folder that a file imports."""
+    tree = ast.parse((FOLDER / file).read_text())
+    names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {name.removeprefix(PACKAGE) for name in names if name.startswith(PACKAGE)}
+
+
+def test_the_proof_relies_on_no_planning() -> None:
+    assert imported("budget.py") == set()
+    assert imported("representatives.py") == {"budget"}
+    assert imported("evidence.py") == {"budget", "representatives"}
+
+
+def test_only_the_rules_of_the_proof_change_live_sets_and_distinct_pairs() -> None:
+    changing = set()
+    for path in FOLDER.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Assign):
+                targets = node.targets
+            elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+                targets = [node.target]
+            else:
+                continue
+            for target in targets:
+                for part in ast.walk(target):
+                    if isinstance(part, ast.Attribute) and part.attr in ("live", "distinct", "found"):
+                        changing.add((path.stem, part.attr))
+    allowed = {("evidence", "live"), ("evidence", "distinct"), ("evidence", "found")}
+    allowed |= {("representatives", "live"), ("representatives", "distinct")}
+    # A promoted agent takes the best arm that event 1 covers.
+    allowed |= {("accept", "found")}
+    assert changing == allowed
+
+
+class RandomDiscovery:
+    """Promotes anybody."""
+
+    def __init__(self, reps: Representatives, eta: float | None, goal: int) -> None:
+        self.reps, self.goal = reps, goal
+        self.left = reps.federation.rng.permutation(reps.federation.problem.n_agents).tolist()
+
+    def run(self) -> bool:
+        while len(self.reps) < self.goal and self.left:
+            self.reps.add(self.left.pop())
+        return len(self.reps) == self.goal
+
+    def forget(self, row: int) -> None: ...
+
+    def again(self) -> None: ...
+
+
+def random_plan(self: BestArms) -> np.ndarray:
+    """Any arms, any number of pulls."""
+    rng, n = self.reps.federation.rng, self.reps.n
+    return np.where(rng.random(n.shape) < 0.3, np.ceil(rng.random(n.shape) * np.minimum(n + 20, 500)), 0)
+
+
+def random_choice(self: Plan) -> None:
+    """Any arms in any test, any shares, any kind of test, any expectation of the pulls that it takes."""
+    rng, (r, k) = self.reps.federation.rng, self.reps.n.shape
+    self.allocation = rng.dirichlet(np.ones(k), size=r)
+    order = rng.random((r, r, k)).argsort(axis=2)[:, :, :3]
+    self.arms = np.where(np.arange(3) < rng.integers(1, 4, (r, r, 1)), order, -1)
+    self.assumed = rng.random((r, r)) < (0.0 if self.eta is None else 0.3)
+    self.arms[self.assumed] = -1
+    x, j = np.nonzero(self.assumed)
+    self.arms[x, j, 0] = self.best[x]
+    self.alone = rng.uniform(50, 2000, r)
+    self.pulls = self.alone
+
+
+@pytest.mark.parametrize("told", [{"eta": 0.15}, {"eta": None}, {"n_clusters": None, "eta": 0.15}])
+def test_random_schedules_give_right_answers(monkeypatch: pytest.MonkeyPatch, told: dict[str, float | None]) -> None:
+    """δ = 1e-11 and 3·6 plays: a wrong answer has probability below 2e-10, whatever is pulled when."""
+    monkeypatch.setattr(policy, "Discovery", RandomDiscovery)
+    monkeypatch.setattr(BestArms, "plan", random_plan)
+    monkeypatch.setattr(Plan, "_allocate", lambda self: None)
+    monkeypatch.setattr(Plan, "_choose", random_choice)
+    means = [[1.0, 0.8, 0.6, 0.5], [0.85, 1.0, 0.6, 0.5], [0.85, 0.8, 1.0, 0.5]]
+    instance = cbg.Instance(means, np.array([0] * 4 + [1] * 5 + [2] * 3))
+    for seed in range(6):
+        federation = cbg.Federation(instance, cbg.Problem.of(instance, 1e-11, **told), seed=seed)
+        assert federation.stop(StructuredBAI().solve(federation)).correct
