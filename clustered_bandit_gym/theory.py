@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 
 
@@ -36,7 +37,7 @@ def information_needed(delta: float) -> float:
     """ln(1/(2.4δ)), or 0 where that is negative: what two instances with different answers must differ by (in expected
     log-likelihood) before a δ-PC learner may stop (Kaufmann, Cappé and Garivier 2016, Lemma 1)."""
     if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
+        raise UserError(f"delta must lie strictly between 0 and 1, got {delta}")
     return max(0.0, -math.log(2.4 * delta))
 
 
@@ -55,9 +56,9 @@ def minimax_lower_bound(
     The paper writes (a − b)² for the divergence of unit Gaussians; it is (a − b)²/2.
     """
     if min(n_agents, n_clusters, n_arms) < 1 or n_arms < n_clusters:
-        raise ValueError(f"need N, M >= 1 and K >= M, got N = {n_agents}, M = {n_clusters}, K = {n_arms}")
+        raise UserError(f"need N, M >= 1 and K >= M, got N = {n_agents}, M = {n_clusters}, K = {n_arms}")
     if not (gap > 0 and sigma > 0):
-        raise ValueError(f"gap and sigma must be positive, got {gap} and {sigma}")
+        raise UserError(f"gap and sigma must be positive, got {gap} and {sigma}")
     unit = information_needed(delta) * sigma**2 / gap**2
     best_arms = min(n_agents, n_clusters) * (n_arms - n_clusters) * unit / 2
     assignment = n_agents * 2 * unit if n_clusters > 1 else 0.0
@@ -91,10 +92,10 @@ def lower_bound_allocation(instance: Instance, delta: float, eta: float | None =
             which can only raise the bound.
     """
     if instance.eta <= 0:
-        raise ValueError("no lower bound: the instance violates Assumption 1")
+        raise UserError("no lower bound: the instance violates Assumption 1")
     eta = instance.eta if eta is None else float(eta)
     if not 0 < eta <= instance.eta * (1 + 1e-9) + 1e-12:
-        raise ValueError(f"eta must be positive and at most the instance's {instance.eta:.6g}, got {eta}")
+        raise UserError(f"eta must be positive and at most the instance's {instance.eta:.6g}, got {eta}")
     needed = information_needed(delta)
     sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
     allocation = np.zeros_like(instance.means)
@@ -241,7 +242,7 @@ def coupon_collector(probabilities: ArrayLike) -> float:
     """
     p = np.asarray(probabilities, dtype=np.float64)
     if p.ndim != 1 or p.size == 0 or not np.all(p >= 0) or abs(p.sum() - 1) > 1e-9:
-        raise ValueError("probabilities must be a vector of numbers >= 0 that sum to 1")
+        raise UserError("probabilities must be a vector of numbers >= 0 that sum to 1")
     if np.any(p == 0):
         return math.inf
     return _integral(lambda t: _some_missing(p, t))
@@ -257,7 +258,7 @@ def coupon_collector_without_replacement(sizes: ArrayLike) -> float:
     """
     n = np.asarray(sizes)
     if n.ndim != 1 or n.size == 0 or n.dtype.kind not in "iu" or np.any(n < 0) or n.sum() == 0:
-        raise ValueError("sizes must be a vector of whole numbers >= 0, not all of them 0")
+        raise UserError("sizes must be a vector of whole numbers >= 0, not all of them 0")
     if np.any(n == 0):
         return float(n.sum())
     return float(n.sum() + 1) * _integral(lambda t: _some_missing(n, t) * math.exp(-t))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex
@@ -18,7 +19,7 @@ class UniformPolicy(Policy):
 
     def __init__(self, pulls_per_arm: int = 100) -> None:
         if pulls_per_arm != int(pulls_per_arm) or pulls_per_arm < 1:
-            raise ValueError(f"pulls_per_arm must be a whole number >= 1, got {pulls_per_arm}")
+            raise UserError(f"pulls_per_arm must be a whole number >= 1, got {pulls_per_arm}")
         self.pulls_per_arm = int(pulls_per_arm)
 
     def solve(self, federation: Federation) -> np.ndarray:

@@ -8,6 +8,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policy import Policy, StepPolicy
 
 _PACKAGE = "clustered_bandit_gym.policies"
@@ -41,7 +42,7 @@ def make(spec: str) -> Policy | StepPolicy:
         attribute, _, rest = rest.partition(":")
         target = f"{name}:{attribute}"
     else:
-        raise ValueError(f"unknown policy {spec!r}; known: {', '.join(POLICIES)}, or module:Class for your own")
+        raise UserError(f"unknown policy {spec!r}; known: {', '.join(POLICIES)}, or module:Class for your own")
     return _build(spec, _load(spec, target), rest)
 
 
@@ -55,23 +56,25 @@ def _load(spec: str, target: str) -> Any:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name == error.name or module_name.startswith(error.name + ".")):
-            raise ValueError(f"policy {spec!r}: {module_name} imports {error.name!r}, which is not installed") from None
-        raise ValueError(
+            raise UserError(f"policy {spec!r}: {module_name} imports {error.name!r}, which is not installed") from None
+        raise UserError(
             f"policy {spec!r}: there is no module {module_name!r}; looked for {module_name}.py in this folder and in "
             f"what is installed. Known names: {', '.join(POLICIES)}"
         ) from None
     except SyntaxError as error:
-        raise ValueError(f"policy {spec!r}: {error.filename}, line {error.lineno}: {error.msg}") from None
+        raise UserError(f"policy {spec!r}: {error.filename}, line {error.lineno}: {error.msg}") from None
+    except Exception as error:
+        raise UserError(f"policy {spec!r}: importing {module_name} raised {type(error).__name__}: {error}") from error
     cls = getattr(module, attribute, None)
     if not (isinstance(cls, type) and issubclass(cls, Policy | StepPolicy)):
         if cls is not None:
-            raise ValueError(f"policy {spec!r}: {attribute!r} of {module_name!r} is no Policy or StepPolicy")
+            raise UserError(f"policy {spec!r}: {attribute!r} of {module_name!r} is no Policy or StepPolicy")
         found = [
             name
             for name, value in vars(module).items()
             if isinstance(value, type) and issubclass(value, Policy | StepPolicy) and value.__module__ == module_name
         ]
-        raise ValueError(
+        raise UserError(
             f"policy {spec!r}: module {module_name!r} has no {attribute!r}; its policies: {', '.join(found) or 'none'}"
         )
     return cls
@@ -90,14 +93,19 @@ def _build(spec: str, cls: Any, text: str) -> Policy | StepPolicy:
     free = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values())
     unknown = [key for key in settings if key not in known]
     if unknown and not free:
-        raise ValueError(
+        raise UserError(
             f"policy {spec!r} has no setting {', '.join(unknown)}; it has: {', '.join(known) if known else 'none'}"
         )
     try:
         signature(cls).bind(*positional, **settings)
     except TypeError as error:
-        raise ValueError(f"policy {spec!r}: {error}") from None
-    return cls(*positional, **settings)
+        raise UserError(f"policy {spec!r}: {error}") from None
+    try:
+        return cls(*positional, **settings)
+    except (UserError, ImportError, OSError):
+        raise
+    except Exception as error:
+        raise UserError(f"policy {spec!r}: its constructor raised {type(error).__name__}: {error}") from error
 
 
 def _value(text: str) -> Any:

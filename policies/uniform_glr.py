@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex
@@ -36,7 +37,7 @@ class UniformGLR(Policy):
 
     def __init__(self, threshold: float | None = None) -> None:
         if threshold is not None and not (math.isfinite(threshold) and threshold >= 0):
-            raise ValueError(f"threshold must be a number >= 0 or None, got {threshold}")
+            raise UserError(f"threshold must be a number >= 0 or None, got {threshold}")
         self.threshold = threshold
 
     def solve(self, federation: Federation) -> np.ndarray:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
+from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.cli.options import SpreadCommand
+from clustered_bandit_gym.errors import UserError
 
-#: Exit codes: an audit that fails; a mistake of the user's (as for any wrong option); Ctrl-C.
-FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
+#: Exit codes: an audit that fails; a mistake of the user's (as for any wrong option); a bug (EX_SOFTWARE); Ctrl-C.
+FAILED, MISTAKE, BUG, INTERRUPTED = 1, 2, 70, 130
+#: What counts as a mistake of the user's. An `ImportError` is a missing extra; its message says what to install.
+MISTAKES = (UserError, ImportError, FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
 
 
 app = typer.Typer(
@@ -27,22 +32,33 @@ app = typer.Typer(
 
 
 def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command of the app; what a user got wrong ends in one line and exit code 2 instead of a traceback."""
+    """A command of the app. A mistake of the user's ends in one line and exit code 2, a bug in a traceback."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
         def guarded(*args: Any, **kwargs: Any) -> None:
             try:
                 function(*args, **kwargs)
-            except (ValueError, ImportError, FileNotFoundError, PermissionError, NotADirectoryError) as error:
+            except (typer.Exit, typer.Abort, typer.BadParameter):
+                raise
+            except MISTAKES as error:
                 if "--traceback" in sys.argv:
                     raise
-                text = str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
+                text = f"{type(error).__name__}: {error}" if isinstance(error, ImportError) else str(error)
                 typer.secho(f"clustered-bai {name}: {text}", err=True, fg="red")
                 raise typer.Exit(MISTAKE) from None
             except KeyboardInterrupt:
                 typer.secho("interrupted", err=True)
                 raise typer.Exit(INTERRUPTED) from None
+            except Exception:
+                typer.echo(traceback.format_exc(), err=True)
+                typer.secho(
+                    f"clustered-bai {name}: this is a bug in clustered-bandit-gym {__version__}. Please report it with "
+                    "the command and the lines above.",
+                    err=True,
+                    fg="red",
+                )
+                raise typer.Exit(BUG) from None
 
         return app.command(name, cls=SpreadCommand)(guarded)
 
@@ -60,8 +76,6 @@ def few(trials: int, at_most: int = 3) -> int:
 @app.callback(invoke_without_command=True)
 def root(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
     if version:
-        from clustered_bandit_gym._version import __version__
-
         typer.echo(f"clustered-bandit-gym {__version__}")
         raise typer.Exit()
 

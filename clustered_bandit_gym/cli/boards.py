@@ -31,6 +31,7 @@ from clustered_bandit_gym.cli.options import (
     Traceback,
     grid_of,
 )
+from clustered_bandit_gym.errors import UserError
 
 #: The paper's schemes, in its order.
 FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
@@ -91,7 +92,7 @@ def compare(
 
     check_format(output)
     if misplaced := [name for name in policies or [] if name.startswith("ClusteredBAI-")]:
-        raise ValueError(f"{misplaced[0]} is no policy: name the ENV first, then --policies")
+        raise UserError(f"{misplaced[0]} is no policy: name the ENV first, then --policies")
     grid = grid_of(n_agents, delta, eta, max_pulls, set_)
     board = sweep(
         policies or FOUR,
@@ -131,7 +132,7 @@ def show(
     check_format(output)
     board = Board.load(folder, everything)
     if not len(board.trials):
-        raise ValueError(f"{folder} holds no trials yet")
+        raise UserError(f"{folder} holds no trials yet")
     show_board(board, output, plot or (folder / "board.png" if output == "text" else None), export)
     with Store(folder, create=False) as store:
         outdated = store.outdated()
@@ -154,7 +155,7 @@ def report(
 
 def check_format(output: str) -> None:
     if output not in ("text", "markdown", "latex", "csv", "json"):
-        raise ValueError(f"--format is text, markdown, latex, csv or json, not {output!r}")
+        raise UserError(f"--format is text, markdown, latex, csv or json, not {output!r}")
 
 
 def show_board(board: Any, output: str, plot: Path | None, export: Path | None) -> None:

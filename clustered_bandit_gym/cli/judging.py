@@ -9,6 +9,7 @@ import typer
 
 from clustered_bandit_gym.cli.app import FAILED, command, console
 from clustered_bandit_gym.cli.options import DEFAULT_ENV, Jobs, MaxPulls, Quiet, Seed, Set, Traceback, pairs_of
+from clustered_bandit_gym.errors import UserError
 
 
 @command("audit")
@@ -30,7 +31,7 @@ def audit(
     report = run_audit(policy, delta, trials, seed, jobs, quick=quick, max_pulls=max_pulls, progress=progress)
     typer.echo(str(report))
     if not (report.cells["trials"] > report.cells["unfinished"]).any():
-        raise ValueError("no trial came to an answer; the reasons are above")
+        raise UserError("no trial came to an answer; the reasons are above")
     if report.word == "FAIL":
         raise typer.Exit(FAILED)
 

@@ -10,6 +10,7 @@ import typer
 
 from clustered_bandit_gym.cli.app import command, few
 from clustered_bandit_gym.cli.options import Quiet, Seed, Traceback, pairs_of
+from clustered_bandit_gym.errors import UserError
 
 
 @command("train")
@@ -54,7 +55,7 @@ def train(
     given = pairs_of(set_)
     own = {name: given.pop(name) for name in [field.name for field in fields(TrainSettings)] if name in given}
     if twice := sorted(set(own) & {"env", "env_kwargs", "algo", "steps", "n_envs", "seed"}):
-        raise ValueError(f"{', '.join(twice)} has an option or argument of its own")
+        raise UserError(f"{', '.join(twice)} has an option or argument of its own")
     settings = TrainSettings(env=env, env_kwargs=given, algo=algo, steps=steps, n_envs=n_envs, seed=seed, **own)
     if os.environ.get("CLUSTERED_BANDIT_QUICK"):
         settings, trials = shortened(settings), few(trials, 50)

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from clustered_bandit_gym.errors import UserError
+
 DEFAULT_ENV = "ClusteredBAI-PaperSmall-v0"
 
 
@@ -86,7 +88,7 @@ def grid_of(
         grid["max_pulls"] = max_pulls
     extra = pairs_of(pairs)
     if twice := sorted(set(grid) & set(extra)):
-        raise ValueError(f"{', '.join(twice)} is given twice")
+        raise UserError(f"{', '.join(twice)} is given twice")
     return grid | extra
 
 
@@ -95,9 +97,9 @@ def pairs_of(pairs: list[str] | None) -> dict[str, Any]:
     for pair in pairs or []:
         key, equals, text = pair.partition("=")
         if not equals or not key.isidentifier():
-            raise ValueError(f"--set takes KEY=VALUE, got {pair!r}")
+            raise UserError(f"--set takes KEY=VALUE, got {pair!r}")
         if key in found:
-            raise ValueError(f"{key} is set twice")
+            raise UserError(f"{key} is set twice")
         found[key] = _value(text)
     return found
 

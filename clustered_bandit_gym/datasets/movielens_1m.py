@@ -11,6 +11,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.datasets.sources import Origin, Source, find
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Categorical
 
 ORIGIN = Origin("MovieLens-1M", "https://grouplens.org/datasets/movielens/1m/", ("ml-1m", "ml-1m.zip"))
@@ -44,7 +45,7 @@ class Bandits:
 def load(path: str | os.PathLike[str] | None, min_ratings: int) -> Bandits:
     """Read (once per process and file) and select the movies; checks that each group has one best movie of its own."""
     if min_ratings < 1:
-        raise ValueError(f"min_ratings must be at least 1, got {min_ratings}")
+        raise UserError(f"min_ratings must be at least 1, got {min_ratings}")
     return _select(*(find(path, name, ORIGIN) for name in ("ratings.dat", "users.dat", "movies.dat")), min_ratings)
 
 
@@ -55,7 +56,7 @@ def _select(ratings: Source, users: Source, movies: Source, min_ratings: int) ->
     enough = np.flatnonzero(per_group.min(axis=0, initial=np.iinfo(np.int64).max) >= min_ratings)
     if enough.size == 0:
         most = int(per_group.min(axis=0).max(initial=0))
-        raise ValueError(
+        raise UserError(
             f"no movie left: none has {min_ratings} ratings in each of the six age groups; the most is {most}. "
             "Lower min_ratings"
         )
@@ -73,12 +74,12 @@ def _check_best(counts: Ints, names: tuple[str, ...]) -> None:
     for group, row in zip(AGE_GROUPS.values(), means, strict=True):
         best = np.flatnonzero(row == row.max()).tolist()
         if len(best) > 1:
-            raise ValueError(
+            raise UserError(
                 f"no unique best arm: in group {group} {' and '.join(names[k] for k in best)} share the best mean "
                 f"rating {row.max():.6g}. Raise min_ratings"
             )
         if best[0] in best_of:
-            raise ValueError(
+            raise UserError(
                 f"groups {best_of[best[0]]} and {group} have the same best movie, {names[best[0]]}: Assumption 1 "
                 "fails. Change min_ratings"
             )

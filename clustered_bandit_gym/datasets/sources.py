@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from clustered_bandit_gym.errors import UserError
+
 #: A folder that holds the data sets, or the path of one: used where no path is given.
 VARIABLE = "CLUSTERED_BANDIT_DATA"
 
@@ -60,12 +62,12 @@ class Source:
             except _DAMAGE as error:
                 if isinstance(error, FileNotFoundError):
                     raise
-                raise ValueError(f"{self.label} cannot be read to its end ({error}); download it again") from None
+                raise UserError(f"{self.label} cannot be read to its end ({error}); download it again") from None
 
-    def bad_line(self, number: int, line: bytes, expected: str) -> ValueError:
+    def bad_line(self, number: int, line: bytes, expected: str) -> UserError:
         """The error for a line in the wrong format."""
         shown = line[:80].decode("latin-1")
-        return ValueError(f"{self.label}, line {number}: expected {expected}, found {shown!r}")
+        return UserError(f"{self.label}, line {number}: expected {expected}, found {shown!r}")
 
 
 def find(data: str | os.PathLike[str] | None, name: str, origin: Origin) -> Source:
@@ -100,7 +102,7 @@ def _holder(path: Path, name: str, origin: Origin) -> Path | None:
     if tarfile.is_tarfile(path):
         return path  # it must be read through to know its members: reading it will tell
     if path.suffix in (".zip", ".tar", ".tgz", ".gz"):
-        raise ValueError(f"{path} is no readable archive; download it again")
+        raise UserError(f"{path} is no readable archive; download it again")
     # One file of several was given: the others lie beside it.
     beside = path.with_name(name)
     return beside if path.suffix == beside.suffix and beside.exists() else None

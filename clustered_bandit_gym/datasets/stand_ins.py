@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Categorical
 
 #: Best movies of the six age groups in MovieLens-1M, as the paper's source prints them.
@@ -147,7 +148,7 @@ def rating_laws(means: Floats, deviations: Floats) -> Floats:
     floor = np.floor(means)
     least = (means - floor) * (floor + 1 - means)
     if np.any((variance < least) | (variance >= 4 * binomial) | (means <= 1) | (means >= 5)):
-        raise ValueError("no law on the ratings 1..5 has such a mean and standard deviation")
+        raise UserError("no law on the ratings 1..5 has such a mean and standard deviation")
     hits = np.arange(5)
     coefficients = comb(4, hits)
     plain = coefficients * rate[..., None] ** hits * (1 - rate[..., None]) ** (4 - hits)

@@ -12,6 +12,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.datasets.sources import Origin, Source, find
+from clustered_bandit_gym.errors import UserError
 
 FILE = "yelp_academic_dataset_business.json"
 ORIGIN = Origin(
@@ -36,14 +37,14 @@ def load(path: str | os.PathLike[str] | None, states: Sequence[str] = STATES, we
     """Read (once per process and file) and select the arms."""
     check_states(states)
     if weights not in ("branches", "reviews"):
-        raise ValueError(f'weights must be "branches" or "reviews", got {weights!r}')
+        raise UserError(f'weights must be "branches" or "reviews", got {weights!r}')
     return _select(find(path, FILE, ORIGIN), tuple(states), weights)
 
 
 def check_states(states: Sequence[str]) -> None:
     """`ValueError` unless these are one or more different state codes."""
     if isinstance(states, str) or len(states) < 1 or len(set(states)) < len(states):
-        raise ValueError(f"states must be different state codes such as ('LA', 'TN'), got {states!r}")
+        raise UserError(f"states must be different state codes such as ('LA', 'TN'), got {states!r}")
 
 
 @lru_cache(maxsize=8)
@@ -52,10 +53,10 @@ def _select(source: Source, states: tuple[str, ...], weights: str) -> Bandits:
     for state, names in zip(states, totals, strict=True):
         if not names:
             common = ", ".join(sorted(others, key=lambda code: -others[code])[:12])
-            raise ValueError(f"{source.label} has no business in state {state!r}; most are in {common}")
+            raise UserError(f"{source.label} has no business in state {state!r}; most are in {common}")
     shared = sorted(set(totals[0]).intersection(*totals[1:]))
     if not shared:
-        raise ValueError(f"no business name is present in all of {', '.join(states)}: no arm left")
+        raise UserError(f"no business name is present in all of {', '.join(states)}: no arm left")
     means = np.array([[names[name][0] / names[name][1] for name in shared] for names in totals])
     keep = np.flatnonzero(_arms(means, shared, states))
     return Bandits(means[:, keep], tuple(shared[k] for k in keep.tolist()), states)
@@ -70,7 +71,7 @@ def _arms(means: Floats, names: list[str], states: tuple[str, ...]) -> np.ndarra
         own = np.flatnonzero(row & (best.sum(axis=0) == 1))
         if own.size == 0:
             tied = ", ".join(names[k] for k in np.flatnonzero(row)[:5].tolist())
-            raise ValueError(
+            raise UserError(
                 f"no unique best arm: every best business of {state} ({tied}) is also best in another state. "
                 "Choose other states"
             )

@@ -16,6 +16,7 @@ from gymnasium.error import ResetNeeded
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.actions import read_action
 from clustered_bandit_gym.envs.stepwise import play_stepwise
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.federation import MAX_PULLS, Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import outcome
@@ -157,18 +158,18 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         **settings: Any,
     ) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise ValueError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
+            raise UserError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
         for name, value in (("pull_cost", pull_cost), ("error_penalty", error_penalty)):
             if not (np.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} must be a finite number >= 0, got {value}")
+                raise UserError(f"{name} must be a finite number >= 0, got {value}")
         if unknown := set(told or {}) - set(_TOLD):
-            raise ValueError(
+            raise UserError(
                 f"told takes {', '.join(_TOLD)}, got {', '.join(sorted(unknown))}; sigma has its own argument"
             )
         named = {"n_agents": n_agents, "n_clusters": n_clusters, "n_arms": n_arms, "eta": eta}
         settings |= {key: value for key, value in named.items() if value is not None}
         if twice := sorted(set(settings) & set(generator_kwargs or {})):
-            raise ValueError(f"{', '.join(twice)}: given both as a keyword and in generator_kwargs")
+            raise UserError(f"{', '.join(twice)}: given both as a keyword and in generator_kwargs")
         settings |= generator_kwargs or {}
         self._generator, declared, fixed = _source(instance, generator, settings)
         self._told = {**declared, **(told or {})}
@@ -220,7 +221,7 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
     def check_size(self, instance: Instance) -> None:
         """`ValueError` if `instance` does not fit the spaces."""
         if (instance.n_agents, instance.n_arms) != (self.n_agents, self.n_arms):
-            raise ValueError(
+            raise UserError(
                 f"the generator drew {instance.n_agents} agents and {instance.n_arms} arms; an environment has fixed "
                 f"spaces, here {self.n_agents} and {self.n_arms}: let the generator draw instances of one size"
             )
@@ -271,7 +272,7 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         super().reset(seed=seed)
         options = options or {}
         if unknown := set(options) - set(_OPTIONS):
-            raise ValueError(f"unknown reset options {sorted(unknown)}; known: {', '.join(_OPTIONS)}")
+            raise UserError(f"unknown reset options {sorted(unknown)}; known: {', '.join(_OPTIONS)}")
         instance_seed, play_seed = episode_seeds(self.np_random)
         instance = self.draw_instance(options.get("instance_seed", instance_seed))
         self.check_size(instance)
@@ -403,9 +404,9 @@ def _source(
     """Where instances come from: the generator, what it declares, and the fixed instance if there is one."""
     if instance is not None:
         if generator is not None:
-            raise ValueError("give an instance or a generator, not both (ClusteredBAI-v0 takes an instance)")
+            raise UserError("give an instance or a generator, not both (ClusteredBAI-v0 takes an instance)")
         if settings:
-            raise ValueError(
+            raise UserError(
                 f"{', '.join(sorted(settings))}: settings of a generator, but an instance is given; "
                 "use told={...} to change what the learner is told of it"
             )
@@ -418,7 +419,7 @@ def _source(
     if isinstance(name, str):
         known = [field.name for field in fields(generator_class(name)) if field.init]  # type: ignore[arg-type]
         if unknown := sorted(set(settings) - set(known)):
-            raise ValueError(
+            raise UserError(
                 f"neither the environment nor its generator {name!r} has a setting {', '.join(unknown)}; the generator "
                 f"has {', '.join(known)} (told={{...}} changes what the learner is told)"
             )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.tables import number
 from clustered_bandit_gym.harness.run import evaluate
 
@@ -114,7 +115,7 @@ def beyond_table(
         progress: show a bar for each setting.
     """
     if trials < 1:
-        raise ValueError(f"trials must be at least 1, got {trials}")
+        raise UserError(f"trials must be at least 1, got {trials}")
     frames, cells = [], []
     for setting in settings:
         folder = None if out is None else Path(out) / setting.env
@@ -142,7 +143,7 @@ def beyond_table(
 def _cell(setting: Setting, frame: pd.DataFrame) -> dict[str, Any]:
     old, new = (frame[frame["policy"] == name].set_index("trial").sort_index() for name in (OLD, NEW))
     if not old.index.equals(new.index) or old.empty:
-        raise ValueError(f"{setting.env}: the two policies have not played the same trials; was the run interrupted?")
+        raise UserError(f"{setting.env}: the two policies have not played the same trials; was the run interrupted?")
     paired = old["pulls"] / new["pulls"]
     middle = np.median if setting.median else np.mean
     pulls_old, pulls_new = float(middle(old["pulls"])), float(middle(new["pulls"]))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym import theory
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.output.tables import Table, number
 from clustered_bandit_gym.harness.run import make_env
@@ -18,7 +19,7 @@ def bounds_tables(env_id: str, env_kwargs: dict[str, Any], seed: int = 0) -> tup
     instance = unwrapped.draw_instance(trial_seeds(seed, 0).instance)
     problem = unwrapped.problem_of(instance)
     if instance.eta <= 0:
-        raise ValueError("this instance violates Assumption 1: no bound applies to it")
+        raise UserError("this instance violates Assumption 1: no bound applies to it")
     eta = instance.eta if problem.eta is None else min(problem.eta, instance.eta)
     told = {name: _told(value) for name, value in problem.to_dict().items()}
     head = (

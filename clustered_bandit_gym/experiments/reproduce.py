@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.experiments.claims.claim import Claim
 from clustered_bandit_gym.experiments.claims.page import claims_of, render_markdown, render_terminal
 from clustered_bandit_gym.experiments.figure_plots import plot
@@ -57,12 +58,12 @@ def reproduce(
     names = list(FIGURES) if "all" in figures else list(dict.fromkeys(figures))
     unknown = [name for name in names if name not in FIGURES]
     if unknown or not names:
-        raise ValueError(f"unknown figure {', '.join(unknown) or '(none given)'}; known: all, {', '.join(FIGURES)}")
+        raise UserError(f"unknown figure {', '.join(unknown) or '(none given)'}; known: all, {', '.join(FIGURES)}")
     if trials < 2:
-        raise ValueError(f"trials must be at least 2, so that there are intervals, got {trials}")
+        raise UserError(f"trials must be at least 2, so that there are intervals, got {trials}")
     if data is not None and not Path(data).expanduser().exists():
         # A mistyped path raises an error; it does not fall back to stand-ins.
-        raise ValueError(f"there are no data at {data}; leave --data out to play on stand-ins")
+        raise UserError(f"there are no data at {data}; leave --data out to play on stand-ins")
     if console is None:
         from rich.console import Console
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Ints
-from clustered_bandit_gym.errors import BudgetExceeded
+from clustered_bandit_gym.errors import BudgetExceeded, UserError
 
 #: Largest number of pulls of one arm in one go: whole numbers up to here are exact in float64.
 MAX_TIMES = 2**53
@@ -17,7 +17,7 @@ def indices(values: ArrayLike, size: int, what: str) -> Ints:
     ids = np.asarray(values)
     if ids.dtype.kind not in "iu":
         if ids.size:
-            raise ValueError(f"{what} indices must be integers, got {ids.dtype}")
+            raise UserError(f"{what} indices must be integers, got {ids.dtype}")
         ids = ids.astype(np.int64)
     if ids.dtype == np.uint64:
         ids = np.minimum(ids, np.iinfo(np.int64).max)
@@ -25,7 +25,7 @@ def indices(values: ArrayLike, size: int, what: str) -> Ints:
     # Seen as unsigned, a negative number is a huge one: one pass finds both kinds of mistake.
     if ids.size and ids.view(np.uint64).max() >= size:
         bad = ids[(ids < 0) | (ids >= size)].flat[0]
-        raise ValueError(f"{what} {bad} is out of range: {what}s run from 0 to {size - 1}")
+        raise UserError(f"{what} {bad} is out of range: {what}s run from 0 to {size - 1}")
     return ids
 
 
@@ -37,13 +37,13 @@ def whole_times(times: ArrayLike) -> Ints | int:
     else:
         array = np.asarray(times)
         if array.dtype.kind not in "iu":
-            raise ValueError(f"times must be whole numbers, got {array.dtype}")
+            raise UserError(f"times must be whole numbers, got {array.dtype}")
         if array.size == 0:
             return array.astype(np.int64)
         low, high = int(array.min()), int(array.max())
         counts = int(array) if array.ndim == 0 else array.astype(np.int64, copy=False)
     if low < 1:
-        raise ValueError(f"an arm is pulled at least once: times must be >= 1, got {low}")
+        raise UserError(f"an arm is pulled at least once: times must be >= 1, got {low}")
     if high > MAX_TIMES:
         raise BudgetExceeded(f"{high:,} pulls of one arm in one go; at most {MAX_TIMES:,} can be counted exactly")
     return counts

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 
 
@@ -54,19 +55,19 @@ class Instance:
         self.cluster_names = _names(cluster_names, self.n_clusters, "cluster_names")
         self.allow_ties, self.allow_overlap = bool(allow_ties), bool(allow_overlap)
         if self.n_arms < self.n_clusters and not allow_overlap:
-            raise ValueError(
+            raise UserError(
                 f"{self.n_clusters} clusters need as many different best arms, but there are only {self.n_arms} arms"
             )
         tied = np.flatnonzero(self.is_best.sum(axis=1) > 1)
         if tied.size and not allow_ties:
             m = int(tied[0])
-            raise ValueError(
+            raise UserError(
                 f"cluster {m} has several best arms {np.flatnonzero(self.is_best[m]).tolist()}; "
                 "make the best arm unique, or pass allow_ties=True"
             )
         if not allow_overlap and self.eta <= 0:
             a, b = self.closest_pair()
-            raise ValueError(
+            raise UserError(
                 f"Assumption 1 fails: in cluster {b} the best arm {self.best_arms[a]} of cluster {a} is worse than the "
                 f"best one by {self.eta:.6g}, which must be positive. Pass allow_overlap=True to build it all the same"
             )
@@ -189,7 +190,7 @@ class Instance:
                 model["kind"] = str(model["kind"])
                 means, clusters = archive["means"], archive["clusters"]
         except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} is no saved Instance ({error})") from error
+            raise UserError(f"{path} is no saved Instance ({error})") from error
         return cls(means, clusters, RewardModel.from_dict(model), **notes)
 
 
@@ -204,24 +205,24 @@ def _matrix(means: ArrayLike) -> Floats:
     try:
         matrix = np.array(means, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"means must be numbers in an array (clusters, arms): {error}") from None
+        raise UserError(f"means must be numbers in an array (clusters, arms): {error}") from None
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"means must have shape (clusters, arms), got {matrix.shape}")
+        raise UserError(f"means must have shape (clusters, arms), got {matrix.shape}")
     if not np.all(np.isfinite(matrix)):
         m, k = np.argwhere(~np.isfinite(matrix))[0]
-        raise ValueError(f"means must be finite; cluster {m}, arm {k} has {matrix[m, k]}")
+        raise UserError(f"means must be finite; cluster {m}, arm {k} has {matrix[m, k]}")
     return matrix
 
 
 def _cluster_vector(clusters: ArrayLike, n_clusters: int) -> Ints:
     vector = np.asarray(clusters)
     if vector.ndim != 1 or vector.size == 0:
-        raise ValueError(f"clusters must be a vector with one entry per agent, got shape {vector.shape}")
+        raise UserError(f"clusters must be a vector with one entry per agent, got shape {vector.shape}")
     if vector.dtype.kind not in "iu":
-        raise ValueError(f"clusters must be integers, got {vector.dtype}")
+        raise UserError(f"clusters must be integers, got {vector.dtype}")
     if vector.min() < 0 or vector.max() >= n_clusters:
         agent = int(np.flatnonzero((vector < 0) | (vector >= n_clusters))[0])
-        raise ValueError(f"agent {agent} is in cluster {vector[agent]}; clusters run from 0 to {n_clusters - 1}")
+        raise UserError(f"agent {agent} is in cluster {vector[agent]}; clusters run from 0 to {n_clusters - 1}")
     return vector.astype(np.int64)
 
 
@@ -229,5 +230,5 @@ def _names(names: Sequence[str] | None, count: int, what: str) -> tuple[str, ...
     if names is None:
         return None
     if len(names) != count:
-        raise ValueError(f"{what} must have {count} entries, got {len(names)}")
+        raise UserError(f"{what} must have {count} entries, got {len(names)}")
     return tuple(str(name) for name in names)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 
 #: Default of `Problem.of`: tell the learner the true value. `None` means "not told".
@@ -40,19 +41,19 @@ class Problem:
             if value is None and name == "n_clusters":
                 continue
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+                raise UserError(f"{name} must be a whole number >= 1, got {value!r}")
             object.__setattr__(self, name, int(value))
         if not 0 < self.delta < 1:
-            raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+            raise UserError(f"delta must lie strictly between 0 and 1, got {self.delta}")
         for name in ("eta", "eta1"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise ValueError(f"{name} must be positive (or None: not told), got {value}")
+                raise UserError(f"{name} must be positive (or None: not told), got {value}")
         if not (np.isfinite(self.sigma) and self.sigma > 0):
-            raise ValueError(f"sigma must be a finite number > 0, got {self.sigma}")
+            raise UserError(f"sigma must be a finite number > 0, got {self.sigma}")
         if self.support is not None:
             if np.shape(self.support) != (2,) or not -np.inf < self.support[0] < self.support[1] < np.inf:
-                raise ValueError(f"support must be two finite numbers low < high (or None), got {self.support!r}")
+                raise UserError(f"support must be two finite numbers low < high (or None), got {self.support!r}")
             object.__setattr__(self, "support", (float(self.support[0]), float(self.support[1])))
 
     @classmethod
@@ -78,7 +79,7 @@ class Problem:
         for name, value in {"n_clusters": n_clusters, "eta": eta, "eta1": eta1}.items():
             if isinstance(value, str):
                 if value != TRUTH:
-                    raise ValueError(f"{name} must be a number, None or {TRUTH!r}, got {value!r}")
+                    raise UserError(f"{name} must be a number, None or {TRUTH!r}, got {value!r}")
                 value = getattr(instance, name)
                 # Assumption 2 may hold with η1 = 0 only, an overlapping instance has no η: there is nothing to tell.
                 value = value if value > 0 else None
@@ -87,7 +88,7 @@ class Problem:
         sigma = (own_sigma if own_sigma > 0 else 1.0) if sigma is None else sigma
         if isinstance(support, str):
             if support != TRUTH:
-                raise ValueError(f"support must be two numbers, None or {TRUTH!r}, got {support!r}")
+                raise UserError(f"support must be two numbers, None or {TRUTH!r}, got {support!r}")
             support = instance.rewards.bounds
         problem = cls(instance.n_agents, instance.n_arms, delta=delta, sigma=sigma, support=support, **told)
         if check:
@@ -96,16 +97,16 @@ class Problem:
 
     def _check_against(self, instance: Instance) -> None:
         if self.n_clusters is not None and self.n_clusters != instance.n_clusters:
-            raise ValueError(f"told M = {self.n_clusters}, but the instance has {instance.n_clusters} clusters")
+            raise UserError(f"told M = {self.n_clusters}, but the instance has {instance.n_clusters} clusters")
         if self.sigma < instance.rewards.sigma * (1 - 1e-12):
-            raise ValueError(f"told sigma = {self.sigma}, but the rewards need {instance.rewards.sigma}")
+            raise UserError(f"told sigma = {self.sigma}, but the rewards need {instance.rewards.sigma}")
         if self.support is not None:
             own = instance.rewards.bounds
             if own is None and instance.rewards.values is not None:
                 own = (float(instance.rewards.values[0]),) * 2
             if own is None or self.support[0] > own[0] or self.support[1] < own[1]:
                 found = "are unbounded" if own is None else f"span {own}"
-                raise ValueError(
+                raise UserError(
                     f"told support = {self.support}, but the rewards {found}; tell an interval that holds them "
                     "or None, or pass check=False"
                 )
@@ -114,7 +115,7 @@ class Problem:
             if told is not None and told > true * (1 + 1e-9) + 1e-12:
                 a, b = instance.closest_pair(number)
                 name = "eta" if number == 1 else "eta1"
-                raise ValueError(
+                raise UserError(
                     f"told {name} = {told:.6g}, but clusters {a} and {b} are only {true:.6g} apart "
                     f"(Assumption {number} fails by {told - true:.3g}); tell at most {true:.6g}, or pass check=False"
                 )

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import UserError
 
 
 class RewardModel(ABC):
@@ -39,7 +40,7 @@ class RewardModel(ABC):
 
     def counts(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Ints:
         """How often each of `values` comes up in `times` pulls: (..., S), the rest as for `average`."""
-        raise ValueError(f"{type(self).__name__} rewards take infinitely many values and cannot be counted")
+        raise UserError(f"{type(self).__name__} rewards take infinitely many values and cannot be counted")
 
     @abstractmethod
     def check_means(self, means: Floats | None) -> Floats:
@@ -84,12 +85,12 @@ class RewardModel(ABC):
             return Bernoulli()
         if kind == "categorical":
             return Categorical(np.asarray(data["support"]), np.asarray(data["probabilities"]))
-        raise ValueError(f"unknown reward model {kind!r}; known: gaussian, bernoulli, categorical")
+        raise UserError(f"unknown reward model {kind!r}; known: gaussian, bernoulli, categorical")
 
 
 def _need_means(means: Floats | None, model: str) -> Floats:
     if means is None:
-        raise ValueError(f"{model} rewards need the means: an array (clusters, arms)")
+        raise UserError(f"{model} rewards need the means: an array (clusters, arms)")
     return means
 
 
@@ -101,7 +102,7 @@ class Gaussian(RewardModel):
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.sigma) and self.sigma >= 0):
-            raise ValueError(f"sigma must be a finite number >= 0, got {self.sigma}")
+            raise UserError(f"sigma must be a finite number >= 0, got {self.sigma}")
 
     def check_means(self, means: Floats | None) -> Floats:
         return _need_means(means, "Gaussian")
@@ -152,7 +153,7 @@ class Bernoulli(RewardModel):
     def check_means(self, means: Floats | None) -> Floats:
         means = _need_means(means, "Bernoulli")
         if np.any((means < 0) | (means > 1)):
-            raise ValueError("Bernoulli means are probabilities: every one must lie in [0, 1]")
+            raise UserError("Bernoulli means are probabilities: every one must lie in [0, 1]")
         return means
 
     def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
@@ -199,17 +200,17 @@ class Categorical(RewardModel):
         support = np.array(self.support, dtype=np.float64)
         p = np.array(self.probabilities, dtype=np.float64)
         if support.ndim != 1 or support.size < 1 or not np.all(np.isfinite(support)):
-            raise ValueError("support must be a vector of finite numbers")
+            raise UserError("support must be a vector of finite numbers")
         if np.any(np.diff(support) <= 0):
-            raise ValueError("support must be strictly increasing")
+            raise UserError("support must be strictly increasing")
         if p.ndim != 3 or p.shape[2] != support.size:
-            raise ValueError(f"probabilities must have shape (clusters, arms, {support.size}), got {p.shape}")
+            raise UserError(f"probabilities must have shape (clusters, arms, {support.size}), got {p.shape}")
         if not np.all(np.isfinite(p)) or np.any(p < 0):
-            raise ValueError("probabilities must be finite and not negative")
+            raise UserError("probabilities must be finite and not negative")
         off = np.abs(p.sum(axis=2) - 1)
         if np.any(off > 1e-9):
             m, k = np.unravel_index(int(off.argmax()), off.shape)
-            raise ValueError(f"probabilities of cluster {m}, arm {k} sum to {p[m, k].sum():.6g}, not to 1")
+            raise UserError(f"probabilities of cluster {m}, arm {k} sum to {p[m, k].sum():.6g}, not to 1")
         # Sums that are 1 up to rounding stay as they are, so that a saved model reads back bit by bit.
         p[off > 1e-12] /= p[off > 1e-12].sum(axis=1, keepdims=True)
         # P(X ≥ x_s), summed from the top: the probability of x_s given at least x_s is exact even in the tail.
@@ -233,7 +234,7 @@ class Categorical(RewardModel):
     def check_means(self, means: Floats | None) -> Floats:
         own = self.probabilities @ self.support
         if means is not None and (means.shape != own.shape or not np.allclose(means, own, rtol=0, atol=1e-9)):
-            raise ValueError("the means given are not those of the categorical laws; leave them out")
+            raise UserError("the means given are not those of the categorical laws; leave them out")
         return own
 
     def counts(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Ints:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clustered_bandit_gym.errors import UserError
+
 Seed = int | np.random.SeedSequence
 
 # The kinds of stream; the first number of a spawn key.
@@ -34,7 +36,7 @@ def trial_seeds(seed: int, trial: int) -> TrialSeeds:
     """Seeds of trial `trial` of a run with root seed `seed` (whole numbers ≥ 0)."""
     for name, value in (("seed", seed), ("trial", trial)):
         if isinstance(value, bool) or int(value) != value or value < 0:
-            raise ValueError(f"{name} must be a whole number >= 0, got {value!r}")
+            raise UserError(f"{name} must be a whole number >= 0, got {value!r}")
     return TrialSeeds(
         np.random.SeedSequence(int(seed), spawn_key=(_INSTANCE, int(trial))),
         np.random.SeedSequence(int(seed), spawn_key=(_PLAY, int(trial))),

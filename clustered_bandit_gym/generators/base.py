@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 
 SIZES = ("equal", "uniform", "power")
@@ -42,13 +43,13 @@ class InstanceGenerator(ABC):
         for setting in ("n_agents", "n_clusters", "n_arms"):
             _whole(setting, getattr(self, setting))
         if self.n_arms < self.n_clusters:
-            raise ValueError(f"{self.n_clusters} clusters need as many best arms, but n_arms is {self.n_arms}")
+            raise UserError(f"{self.n_clusters} clusters need as many best arms, but n_arms is {self.n_arms}")
         if self.sizes not in SIZES:
-            raise ValueError(f"sizes must be one of {', '.join(SIZES)}, got {self.sizes!r}")
+            raise UserError(f"sizes must be one of {', '.join(SIZES)}, got {self.sizes!r}")
         if not np.isfinite(self.alpha):
-            raise ValueError(f"alpha must be a finite number, got {self.alpha}")
+            raise UserError(f"alpha must be a finite number, got {self.alpha}")
         if self.alpha != 0 and self.sizes != "power":
-            raise ValueError(f"alpha = {self.alpha} has an effect with sizes='power' only, not with {self.sizes!r}")
+            raise UserError(f"alpha = {self.alpha} has an effect with sizes='power' only, not with {self.sizes!r}")
 
     @property
     def declared(self) -> dict[str, float]:
@@ -82,7 +83,7 @@ class InstanceGenerator(ABC):
 
 def _whole(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+        raise UserError(f"{name} must be a whole number >= 1, got {value!r}")
 
 
 def assemble(own: Floats, rivals: Floats, others: Floats, best: Ints, rest: Ints) -> Floats:

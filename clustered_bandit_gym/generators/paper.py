@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.generators.base import HAIR, InstanceGenerator, assemble
 
@@ -58,7 +59,7 @@ class PaperRandom(InstanceGenerator):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.eta <= 0.5:
-            raise ValueError(f"eta must be positive and at most 0.5 (means are U(0, 1 - 2 eta)), got {self.eta}")
+            raise UserError(f"eta must be positive and at most 0.5 (means are U(0, 1 - 2 eta)), got {self.eta}")
 
     @property
     def declared(self) -> dict[str, float]:
@@ -90,7 +91,7 @@ class PaperFlat(InstanceGenerator):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.eta < np.inf or 1 - self.eta == 1:
-            raise ValueError(f"eta must be a positive number (not lost beside 1), got {self.eta}")
+            raise UserError(f"eta must be a positive number (not lost beside 1), got {self.eta}")
 
     @property
     def declared(self) -> dict[str, float]:

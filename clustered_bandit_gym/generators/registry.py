@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.generators.base import InstanceGenerator
 from clustered_bandit_gym.generators.paper import PaperFlat, PaperRandom, PaperSmall
@@ -36,15 +37,15 @@ def make_generator(
     """
     if not isinstance(name_or_callable, str):
         if not callable(name_or_callable):
-            raise ValueError(f"a generator is a name or a callable rng -> Instance, got {name_or_callable!r}")
+            raise UserError(f"a generator is a name or a callable rng -> Instance, got {name_or_callable!r}")
         if settings:
-            raise ValueError(f"settings {sorted(settings)} were given for a generator that is already made")
+            raise UserError(f"settings {sorted(settings)} were given for a generator that is already made")
         return name_or_callable
     kind = generator_class(name_or_callable)
     known = [one.name for one in fields(kind) if one.init]  # type: ignore[arg-type]
     unknown = sorted(set(settings) - set(known))
     if unknown:
-        raise ValueError(
+        raise UserError(
             f"generator {name_or_callable!r} has no setting {', '.join(unknown)}; its settings: {', '.join(known)}"
         )
     return kind(**settings)
@@ -56,5 +57,5 @@ def generator_class(name: str) -> type[InstanceGenerator]:
         module, _, attribute = LAZY_GENERATORS[name].partition(":")
         return getattr(import_module(module), attribute)
     if name not in GENERATORS:
-        raise ValueError(f"unknown generator {name!r}; known: {', '.join([*GENERATORS, *LAZY_GENERATORS])}")
+        raise UserError(f"unknown generator {name!r}; known: {', '.join([*GENERATORS, *LAZY_GENERATORS])}")
     return GENERATORS[name]

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 from clustered_bandit_gym.generators.base import HAIR, InstanceGenerator, assemble
@@ -35,14 +36,14 @@ class NearTie(InstanceGenerator):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.n_arms < 2 * self.n_clusters:
-            raise ValueError(
+            raise UserError(
                 f"each of the {self.n_clusters} clusters needs a best arm and a runner-up of its own: "
                 f"n_arms must be at least {2 * self.n_clusters}, got {self.n_arms}"
             )
         if not 0 < self.eta <= 0.5:
-            raise ValueError(f"eta must be positive and at most 0.5, got {self.eta}")
+            raise UserError(f"eta must be positive and at most 0.5, got {self.eta}")
         if not 1e-12 <= self.gap <= self.eta:
-            raise ValueError(f"gap must lie between 1e-12 and eta = {self.eta}, got {self.gap}")
+            raise UserError(f"gap must lie between 1e-12 and eta = {self.eta}, got {self.gap}")
 
     def __call__(self, rng: np.random.Generator) -> Instance:
         best, rest = self._split_arms(rng)
@@ -73,11 +74,11 @@ class _Separated(InstanceGenerator):
         super().__post_init__()
         for setting, low in (("eta", 1e-9), ("eta1", 0.0), ("gap", 1e-9)):
             if not low <= getattr(self, setting) < 1 - 1e-9:
-                raise ValueError(f"{setting} must be at least {low} and below 1, got {getattr(self, setting)}")
+                raise UserError(f"{setting} must be at least {low} and below 1, got {getattr(self, setting)}")
         if self.rewards not in REWARDS:
-            raise ValueError(f"rewards must be one of {', '.join(REWARDS)}, got {self.rewards!r}")
+            raise UserError(f"rewards must be one of {', '.join(REWARDS)}, got {self.rewards!r}")
         if self.rewards != "gaussian" and self.sigma != type(self).sigma:
-            raise ValueError(f"sigma is a setting of Gaussian rewards; {self.rewards} rewards bring their own")
+            raise UserError(f"sigma is a setting of Gaussian rewards; {self.rewards} rewards bring their own")
         Gaussian(self.sigma)
 
     def __call__(self, rng: np.random.Generator) -> Instance:

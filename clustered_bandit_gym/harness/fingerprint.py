@@ -34,7 +34,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-import clustered_bandit_gym as cbg
+from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.datasets.sources import VARIABLE
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.harness.imports import PACKAGE, is_user_module, package_files, reached
@@ -59,7 +59,7 @@ def versions() -> str:
         content = file.read_bytes()
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     others = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "gymnasium"))
-    return f"{PACKAGE} {cbg.__version__} ({digest.hexdigest()[:16]}), {others}, Python {platform.python_version()}"
+    return f"{PACKAGE} {__version__} ({digest.hexdigest()[:16]}), {others}, Python {platform.python_version()}"
 
 
 def policy_key(policy: Any) -> str:

@@ -19,8 +19,6 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import resolve_name
 from pathlib import Path
 
-import clustered_bandit_gym
-
 PACKAGE = "clustered_bandit_gym"
 #: Folders of the package that cannot change a row. Everything else is part of every key.
 NO_EFFECT = ("harness/output", "cli", "experiments", "envs/rendering")
@@ -31,7 +29,7 @@ def package_files() -> dict[str, Path]:
 
     In an editable installation `policies` and `envs_registry` lie beside the package, not in it.
     """
-    roots = {"": Path(clustered_bandit_gym.__file__).parent}
+    roots = {"": Path(__file__).parents[1]}
     for name in ("policies", "envs_registry"):
         spec = _find(f"{PACKAGE}.{name}")
         if spec is None or not spec.origin:

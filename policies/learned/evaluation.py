@@ -16,6 +16,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.policies.learned.player import LearnedPolicy, features_of
@@ -140,7 +141,7 @@ def play_many(policy: LearnedPolicy, env: str, trials: int, seed: int, **env_kwa
     """Trials 0..`trials`−1 of `seed`, side by side: each through `env.step`, the network asked for all at once."""
     made = gym.make(env, disable_env_checker=True, **env_kwargs).unwrapped
     if not isinstance(made, ClusteredBAIEnv):
-        raise ValueError(f"{env} is no environment of this package; `clustered-bai list` shows them")
+        raise UserError(f"{env} is no environment of this package; `clustered-bai list` shows them")
     games = []
     for t in range(trials):
         one = copy.copy(made)  # its settings; `reset` makes the rest anew

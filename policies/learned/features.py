@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import UserError
 
 #: Features of each (agent, arm) cell, and of the play as a whole.
 CELL_FEATURES = (
@@ -81,7 +82,7 @@ class Features:
         self._margin = (eta or 0.0) / self._scale
         count = sum(_stirling2(n_agents, g) * math.perm(n_arms, g) for g in range(1, most + 1))
         if count > MAX_HYPOTHESES:
-            raise ValueError(
+            raise UserError(
                 f"{n_agents} agents, {n_arms} arms and up to {most} clusters make {count:,} hypotheses; learned "
                 f"players weigh every one and take at most {MAX_HYPOTHESES:,}: use fewer agents, arms or clusters"
             )

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policies.learned.player import SETTINGS_FILE
 
 _BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
@@ -36,13 +37,13 @@ class TrainingFiles:
 
     def __init__(self, out: Path) -> None:
         if out.suffix != ".zip":
-            raise ValueError(f"the name of a model file ends in .zip, got {out.name}")
+            raise UserError(f"the name of a model file ends in .zip, got {out.name}")
         self.out = out
         self.about = self.out.with_suffix(".json")
         self.last = self.out.with_suffix(".checkpoint")
         self.candidate = self.out.with_suffix(".candidate")
         if not self.out.parent.is_dir():
-            raise ValueError(f"there is no folder {self.out.parent} to write {self.out.name} to")
+            raise UserError(f"there is no folder {self.out.parent} to write {self.out.name} to")
 
     def clear(self) -> None:
         for path in (self.out, self.about, self.last, self.candidate):
@@ -56,13 +57,13 @@ class TrainingFiles:
             mine = json.loads(json.dumps(asdict(settings)))
             changed = [one.name for one in fields(settings) if found["settings"].get(one.name) != mine[one.name]]
             if changed:
-                raise ValueError(
+                raise UserError(
                     f"{self.last} is of a run with other settings ({', '.join(changed)}): "
                     "use them, write elsewhere, or overwrite"
                 )
             return Progress(**found["progress"])
         if self.out.exists() or self.about.exists():
-            raise ValueError(f"{self.out} exists: write elsewhere, or overwrite")
+            raise UserError(f"{self.out} exists: write elsewhere, or overwrite")
         return Progress()
 
     def save_model(self, model: Any, settings: Any) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policies.learned.features import Features
 from clustered_bandit_gym.policy import PULL, STOP, StepPolicy
 
@@ -45,7 +46,7 @@ class LearnedPolicy(StepPolicy):
         self.path = str(path)
         file = Path(path)
         if not file.is_file():
-            raise ValueError(f"there is no model file {self.path}: train one with `clustered-bai train`")
+            raise UserError(f"there is no model file {self.path}: train one with `clustered-bai train`")
         self._content = sha256(file.read_bytes()).hexdigest()
         self._network, self._training = _load(self.path, self._content)
         self.max_pulls = int(self._training["max_pulls"])
@@ -142,7 +143,7 @@ def _load(path: str, content: str) -> tuple[CellScores, dict[str, Any]]:
             about = json.loads(archive.read(SETTINGS_FILE))
             weights = torch.load(io.BytesIO(archive.read("policy.pth")), map_location="cpu", weights_only=True)
     except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is no model that `clustered-bai train` wrote ({error})") from None
+        raise UserError(f"{path} is no model that `clustered-bai train` wrote ({error})") from None
     settings = about["settings"]
     prefix = ACTOR_PREFIX[settings["algo"]]
     network = CellScores(settings["width"])

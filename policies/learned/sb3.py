@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policies.learned.features import Features, Seen
 
 
@@ -30,7 +31,7 @@ class SB3VecEnv(VecEnv):
 
     def __init__(self, envs: ClusteredBAIVectorEnv, features: Features | None = None) -> None:
         if envs.metadata["autoreset_mode"] is not AutoresetMode.SAME_STEP:
-            raise ValueError("SB3 expects autoreset at the step that ends an episode: autoreset_mode=SAME_STEP")
+            raise UserError("SB3 expects autoreset at the step that ends an episode: autoreset_mode=SAME_STEP")
         self.envs, self.features = envs, features
         space: spaces.Space[Any] = envs.single_observation_space
         if features is not None:
@@ -109,7 +110,7 @@ class SB3VecEnv(VecEnv):
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         if len(self._which(indices)) < self.num_envs:
-            raise ValueError("the sub-environments are one object: an attribute can be set for all of them only")
+            raise UserError("the sub-environments are one object: an attribute can be set for all of them only")
         setattr(self.envs, attr_name, value)
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:

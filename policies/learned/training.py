@@ -23,6 +23,7 @@ import numpy as np
 from tqdm import tqdm
 
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policies.learned.features import Features
 from clustered_bandit_gym.policies.learned.files import Progress, TrainingFiles, replace_file
 from clustered_bandit_gym.policies.learned.player import LearnedPolicy, require_rl
@@ -63,16 +64,16 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         if self.algo not in ALGOS:
-            raise ValueError(f"algo must be one of {', '.join(ALGOS)}, got {self.algo!r}")
+            raise UserError(f"algo must be one of {', '.join(ALGOS)}, got {self.algo!r}")
         for name in ("steps", "n_envs", "evaluations", "validation_trials", "threads", "max_pulls", *_PPO_COUNTS):
             value = getattr(self, name)
             if isinstance(value, bool) or value != int(value) or value < 1:
-                raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+                raise UserError(f"{name} must be a whole number >= 1, got {value!r}")
         if isinstance(self.seed, bool) or self.seed != int(self.seed) or self.seed < 0:
-            raise ValueError(f"seed must be a whole number >= 0, got {self.seed!r}")
+            raise UserError(f"seed must be a whole number >= 0, got {self.seed!r}")
         reserved = {"pull_cost", "error_penalty", "max_pulls"} & set(self.env_kwargs)
         if reserved:
-            raise ValueError(f"{', '.join(sorted(reserved))}: settings of the training, not of the environment")
+            raise UserError(f"{', '.join(sorted(reserved))}: settings of the training, not of the environment")
 
     @property
     def game(self) -> dict[str, Any]:
@@ -161,10 +162,10 @@ def make_vec_env(settings: TrainSettings) -> Any:
 
     game = gym.make(settings.env, disable_env_checker=True, **settings.game).unwrapped
     if not isinstance(game, ClusteredBAIEnv):
-        raise ValueError(f"{settings.env} is no environment of this package; `clustered-bai list` shows them")
+        raise UserError(f"{settings.env} is no environment of this package; `clustered-bai list` shows them")
     told = [game.problem_of(game.draw_instance(seed)) for seed in range(8)]
     if len({(one.n_clusters, one.eta, one.sigma) for one in told}) > 1:
-        raise ValueError(
+        raise UserError(
             f"{settings.env} tells another eta, sigma or number of clusters with every instance, but training needs "
             'fixed ones: set them, e.g. env_kwargs={"told": {"eta": 0.1}}, or None for not told'
         )

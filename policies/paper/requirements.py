@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.problem import Problem
 
 #: "paper": the budgets as printed. "certified": budgets whose union bound adds up to δ, whatever the cluster sizes.
@@ -18,7 +19,7 @@ _MEANING = {
 
 def check_choice(what: str, value: Any, known: tuple[str, ...]) -> str:
     if value not in known:
-        raise ValueError(f"{what} must be one of {', '.join(map(repr, known))}; got {value!r}")
+        raise UserError(f"{what} must be one of {', '.join(map(repr, known))}; got {value!r}")
     return str(value)
 
 
@@ -26,7 +27,7 @@ def require(policy: str, problem: Problem, *names: str) -> tuple[Any, ...]:
     """The values of `names` in `problem`; `ValueError` where one was not told."""
     missing = [_MEANING[name] for name in names if getattr(problem, name) is None]
     if missing:
-        raise ValueError(
+        raise UserError(
             f"{policy} cannot do without {' and '.join(missing)}, which the problem does not tell; "
             "tell it (a lower bound will do for eta and eta1), or use the naive scheme"
         )

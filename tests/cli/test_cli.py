@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym import cli
-from clustered_bandit_gym.cli.app import FAILED
+from clustered_bandit_gym.cli.app import BUG, FAILED
 
 runner = CliRunner()
 
@@ -213,3 +213,31 @@ def test_demo(tmp_path: Path) -> None:
     assert "bai-cl++" in (tmp_path / "report.html").read_text()
     assert call("report", tmp_path, "-o", tmp_path / "again.html")
     assert (tmp_path / "again.html").stat().st_size > 10_000
+
+
+def test_a_bug_shows_its_traceback_and_asks_for_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that is not a `UserError` is ours: one line would hide it, and exit code 2 would blame the user."""
+    from clustered_bandit_gym.harness import run
+
+    def broken(*_: Any) -> Any:
+        raise ValueError("operands could not be broadcast together")
+
+    monkeypatch.setattr(run, "_run", broken)
+    output = call("compare", "--trials", 1, "--quiet", code=BUG)
+    assert "Traceback" in output
+    assert "operands could not be broadcast" in output
+    assert "this is a bug" in output
+
+
+def test_an_error_in_the_user_s_own_module_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "raising_of_cli.py").write_text(
+        "import clustered_bandit_gym as cbg\n"
+        "class Picky(cbg.Policy):\n"
+        "    def __init__(self, c=1):\n"
+        "        raise KeyError('c')\n"
+        "    def solve(self, federation): ...\n"
+    )
+    (tmp_path / "broken_of_cli.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for policy, text in (("raising_of_cli:Picky", "constructor raised KeyError"), ("broken_of_cli:P", "ZeroDivision")):
+        assert text in error("compare", "--policies", policy, "--trials", 1, "--quiet")

@@ -12,6 +12,7 @@ import pytest
 from harness_players import QUICK, TINY, Empirical, Fails
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.store import FILE, Key, Store, export
 
 KEY = Key("env", "policy", "versions", "0", 0)
@@ -97,3 +98,12 @@ def test_export_and_replay_from_the_table(tmp_path: Path, kind: str) -> None:
 def test_export_to_something_else(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"\.csv or \.parquet"):
         export([row()], tmp_path / "trials.xlsx")
+
+
+def test_stores_of_an_older_format_are_refused(tmp_path: Path) -> None:
+    """Their keys did not hold all that makes a row: rows of other code could be served."""
+    Store(tmp_path).close()
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("PRAGMA user_version = 1")
+    with pytest.raises(UserError, match=r"older version .* use another folder"):
+        Store(tmp_path)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.experiments.figures import Figure
 from clustered_bandit_gym.harness.scoring.summary import CONFIDENCE, mean_interval
 
@@ -92,7 +93,7 @@ def against(first: pd.DataFrame, second: pd.DataFrame, column: str = "pulls") ->
 
 def _interval(logs: np.ndarray) -> Ratio:
     if logs.size < 2:
-        raise ValueError("a ratio needs at least two trials")
+        raise UserError("a ratio needs at least two trials")
     middle = float(logs.mean())
     half = float(stats.t.ppf((1 + CONFIDENCE) / 2, logs.size - 1) * logs.std(ddof=1) / np.sqrt(logs.size))
     return Ratio(float(np.exp(middle)), float(np.exp(middle - half)), float(np.exp(middle + half)))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.audit.cells import CELLS, Cell
 from clustered_bandit_gym.harness.audit.report import AuditReport
 from clustered_bandit_gym.harness.cell import Cell as Setting
@@ -77,9 +78,9 @@ def audit(
             f"audit takes a policy object with solve(federation) or act(obs, info), or a name; got {policy!r}"
         )
     if trials is not None and trials < 1:
-        raise ValueError(f"trials must be at least 1, got {trials}")
+        raise UserError(f"trials must be at least 1, got {trials}")
     if not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie strictly between 0 and 1, got {alpha}")
+        raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
     chosen, left_out = _choose(cells, quick, stepper)
     decisive = sum(cell.in_scope for cell in chosen)
     tallies = []
@@ -207,11 +208,11 @@ def _choose(wanted: Sequence[str | Cell] | None, quick: bool, stepper: bool) -> 
         return [cell for cell in CELLS if cell.small], [cell for cell in suite if not cell.small]
     known = {cell.name: cell for cell in CELLS}
     if isinstance(wanted, str) or not wanted:
-        raise ValueError("cells must be a list of names or of cells, with at least one")
+        raise UserError("cells must be a list of names or of cells, with at least one")
     unknown = [one for one in wanted if isinstance(one, str) and one not in known]
     if unknown:
-        raise ValueError(f"unknown cells {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
+        raise UserError(f"unknown cells {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
     chosen = [known[one] if isinstance(one, str) else one for one in wanted]
     if not any(cell.in_scope for cell in chosen):
-        raise ValueError("none of these cells decides: add one whose promises hold")
+        raise UserError("none of these cells decides: add one whose promises hold")
     return chosen, []

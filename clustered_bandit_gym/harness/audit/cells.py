@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 
@@ -96,7 +97,7 @@ def flat(n_clusters: int, n_arms: int, eta: float, top: float = 1.0, step: float
 def near_tie(n_clusters: int, n_arms: int, eta: float, gap: float, top: float = 1.0) -> Means:
     """As `flat`, and arm M + m is a runner-up at distance `gap` in cluster m alone. Needs K ≥ 2M."""
     if n_arms < 2 * n_clusters:
-        raise ValueError(f"{n_clusters} clusters with a runner-up each need {2 * n_clusters} arms, got {n_arms}")
+        raise UserError(f"{n_clusters} clusters with a runner-up each need {2 * n_clusters} arms, got {n_arms}")
     rows = [list(row) for row in flat(n_clusters, n_arms, eta, top)]
     for m, row in enumerate(rows):
         row[n_clusters + m] = top - gap

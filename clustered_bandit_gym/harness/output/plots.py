@@ -17,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogFormatterSciNotation, LogLocator, NullFormatter
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.tables import setting
 from clustered_bandit_gym.harness.scoring.summary import cell_labels
 
@@ -34,7 +35,7 @@ def plot_board(board: Board, path: str | Path | None = None) -> Figure:
     """The picture that suits the board: for a sweep over numbers, pulls against them; else the pulls of every trial.
     Beside it the trade-off between pulls and communication."""
     if not len(board.trials):
-        raise ValueError("there is nothing to plot: no trials")
+        raise UserError("there is nothing to plot: no trials")
     swept = numeric_settings(board)
     others = [name for name in board.varied if swept and name != swept[0]]
     if swept and others:
@@ -55,7 +56,7 @@ def plot_sweep(board: Board, x: str | None = None, path: str | Path | None = Non
     swept = numeric_settings(board)
     x = x or (swept[0] if swept else None)
     if x is None or x not in swept:
-        raise ValueError(f"nothing to plot against: the board varies {', '.join(board.varied) or 'nothing'}")
+        raise UserError(f"nothing to plot against: the board varies {', '.join(board.varied) or 'nothing'}")
     others = [name for name in board.varied if name != x]
     summary = board.summary
     keys = (
@@ -63,7 +64,7 @@ def plot_sweep(board: Board, x: str | None = None, path: str | Path | None = Non
     )
     panels = list(summary.groupby(keys, sort=False)) if keys is not None else [("", summary)]
     if len(panels) > _MAX_PANELS:
-        raise ValueError(
+        raise UserError(
             f"{len(panels)} combinations of {', '.join(others)} are too many panels; plot a part of the trials"
         )
     columns = min(len(panels), 3)
@@ -252,6 +253,6 @@ def _finish(figure: Figure, title: str, path: str | Path | None) -> Figure:
         target.parent.mkdir(parents=True, exist_ok=True)
         kinds: Any = figure.canvas.get_supported_filetypes()
         if target.suffix[1:].lower() not in kinds:
-            raise ValueError(f"cannot write a picture to {target.name!r}; use one of {', '.join(sorted(kinds))}")
+            raise UserError(f"cannot write a picture to {target.name!r}; use one of {', '.join(sorted(kinds))}")
         figure.savefig(target)
     return figure

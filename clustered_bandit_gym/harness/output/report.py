@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from clustered_bandit_gym._version import __version__
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED, cell_labels
@@ -46,7 +47,7 @@ def write_report(folder: str | Path, path: str | Path) -> Path:
     with Store(folder, create=False) as store:
         rows = store.rows()
     if not rows:
-        raise ValueError(f"{folder} holds no finished trials; play some with `clustered-bai compare --out {folder}`")
+        raise UserError(f"{folder} holds no finished trials; play some with `clustered-bai compare --out {folder}`")
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(report_page(rows, title=f"clustered-bai report: {Path(folder).name}"), encoding="utf-8")
