@@ -394,8 +394,13 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
             self._viewer = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # A picture can be drawn again; a canvas or a window cannot travel.
-        return {**self.__dict__, "_viewer": None}
+        # A picture can be drawn again; a canvas or a window cannot travel. A federation refuses to be pickled as such.
+        play = None if self._federation is None else self._federation.snapshot()
+        return {**self.__dict__, "_viewer": None, "_federation": play}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        play = state["_federation"]
+        self.__dict__.update(state, _federation=None if play is None else Federation.restore(play))
 
 
 def _source(

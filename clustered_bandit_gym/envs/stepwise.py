@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 from gymnasium import spaces
@@ -49,7 +49,7 @@ def play_stepwise(
         return float(info["sample"])
 
     with federation.stepping(step):
-        arms = policy.solve(federation)
+        arms = policy.solve(cast(Federation, federation.view()))
     if over:
         raise BudgetExceeded(f"the environment ended the episode after {federation.pulls:,} pulls")
     if federation.judgement is not None:

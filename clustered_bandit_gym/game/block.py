@@ -24,7 +24,7 @@ class Block:
         self._whole = whole or self
         self._over = False
         self.agents = agents
-        self.problem = federation.problem
+        self.problem = federation.told
         #: (S,) the values that rewards can take, increasing; None where they are not finitely many.
         self.values = federation.reward_values
 

@@ -5,11 +5,12 @@ What a local program returns is what is sent, and what is sent is billed: a poli
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,8 +24,9 @@ from clustered_bandit_gym.game.judge import Judgement, misplaced
 from clustered_bandit_gym.game.ledger import Ledger, Payload, bits_for
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import broadcast_shape
-from clustered_bandit_gym.game.seeds import POLICY, REWARDS, play_stream
+from clustered_bandit_gym.game.seeds import POLICY, REWARDS, play_stream, sealed_generator
 from clustered_bandit_gym.game.source import Simulator, Source
+from clustered_bandit_gym.game.view import FederationView
 
 #: Largest number of pulls in one play: counts are int64.
 MAX_PULLS = 2**62
@@ -56,6 +58,8 @@ class Federation:
 
     Public: `problem`, `agents` (all ids), `rng`, `ledger`, `pulls`, `pulls_per_agent`, `pulls_by_phase`, `rounds`
     (exchanges between centre and agents), `judgement` (after `stop`).
+
+    This object keeps the books and belongs to whoever judges the play. The harness hands a policy its `view()`.
     """
 
     def __init__(
@@ -81,8 +85,10 @@ class Federation:
         root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._instance = instance
         self._source: Source = source or Simulator(instance, np.random.default_rng(play_stream(root, REWARDS)))
-        self.rng = np.random.default_rng(play_stream(root, POLICY))
+        self.rng = sealed_generator(play_stream(root, POLICY))
         self.problem = problem
+        #: A copy for policies and local programs, so that nothing done to it reaches the judge.
+        self.told = copy.copy(problem)
         self.agents: Ints = np.arange(instance.n_agents)
         self.agents.setflags(write=False)
         self.arms: Ints = np.arange(instance.n_arms)
@@ -110,6 +116,10 @@ class Federation:
     def current_phase(self) -> str:
         """The phase under which pulls and messages are counted now."""
         return self._phase
+
+    def view(self) -> FederationView:
+        """What the harness gives to a policy: this play without its books."""
+        return FederationView(self)
 
     # --- centre ------------------------------------------------------------------------------------------------------
 
@@ -322,6 +332,24 @@ class Federation:
                 per_agent += np.bincount(flat, minlength=per_agent.size) * times
         else:
             np.add.at(per_agent, np.broadcast_to(agents, shape).ravel(), np.broadcast_to(times, shape).ravel())
+
+    # --- copies ------------------------------------------------------------------------------------------------------
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            "a federation cannot be copied or pickled: a play happens once. Its owner can use snapshot() and restore()"
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state of the play for `restore`, to be pickled or copied by its owner (an environment, say)."""
+        return dict(vars(self))
+
+    @classmethod
+    def restore(cls, snapshot: dict[str, Any]) -> Federation:
+        """The play that `snapshot` describes."""
+        federation = cls.__new__(cls)
+        vars(federation).update(snapshot)
+        return federation
 
     # --- checks ------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -281,6 +281,13 @@ class Ledger:
         self.total(phase, direction, kind).add(n, total_bits, n * reals)
         if self._items is not None:
             self._items.append((phase, direction, kind, agents.copy(), bits, reals))
+
+    def copy(self) -> Ledger:
+        """A ledger of its own with the same entries."""
+        twin = Ledger(self.c_b, self.c_r)
+        twin.totals = {key: replace(total) for key, total in self.totals.items()}
+        twin._items = None if self._items is None else list(self._items)
+        return twin
 
     def total(self, phase: str, direction: Direction, kind: str) -> Total:
         """The running sums of one sort of message; callers that send very many keep it at hand and add to it."""

@@ -7,9 +7,10 @@ trial can be played again alone, and processes cannot change a result.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random.bit_generator import ISpawnableSeedSequence
 
 from clustered_bandit_gym.errors import UserError
 
@@ -60,3 +61,21 @@ def play_stream(seed: int | np.random.SeedSequence, key: int) -> np.random.SeedS
     child = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, key))
     # Hashed once more: a generator shows the seed it was made from, and the root would lead a policy to the rewards.
     return np.random.SeedSequence(child.generate_state(8).tolist())
+
+
+class _SealedSeed(ISpawnableSeedSequence):
+    """A seed sequence that makes generators and shows nothing: no `entropy`, no `spawn_key`."""
+
+    def __init__(self, inner: np.random.SeedSequence) -> None:
+        self.__inner = inner
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
+        return self.__inner.generate_state(n_words, dtype)
+
+    def spawn(self, n_children: int) -> list[ISpawnableSeedSequence]:
+        return [_SealedSeed(child) for child in self.__inner.spawn(n_children)]
+
+
+def sealed_generator(seed: np.random.SeedSequence) -> np.random.Generator:
+    """`default_rng(seed)` that does not show its seed: the same numbers, and `spawn` works."""
+    return np.random.Generator(np.random.PCG64(_SealedSeed(seed)))

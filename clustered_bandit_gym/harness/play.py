@@ -1,7 +1,8 @@
 """One trial: one player, one seed, one row.
 
-Two doors lead into a game. A `Policy` gets a `Federation` of the environment, without its observations and loop;
-anything with `act(obs, info)` plays the plain Gymnasium loop. Both end in the same row of plain values.
+There are two ways to play. A `Policy` gets the view of a `Federation`, without the environment's observations and loop;
+anything with `act(obs, info)` plays the plain Gymnasium loop. Both end in the same row of plain values. The row comes
+from the federation itself, which the player never holds.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ def play(
 
     Returns:
         A flat dict of plain values. `outcome` is "solved", "wrong", "budget" or "error"; `correct` is None unless the
-        player stopped. `message` says what went wrong. `rounds` counts exchanges between centre and agents.
-        `suspicious_communication`: all answers are right, but the bits sent up cannot carry half of the
-        information in them.
+        player stopped. The first stop is final: an exception after it does not change the outcome. `message` says what
+        went wrong. `rounds` counts exchanges between centre and agents. `suspicious_communication`: all answers are
+        right, but the bits sent up cannot carry half of the information in them.
     """
     if isinstance(policy, str):
         from clustered_bandit_gym.policies import make
@@ -110,7 +111,7 @@ class _Direct:
         self.federation: Federation = unwrapped.federation_on(self.instance, seeds.play)
 
     def run(self, player: Any) -> None:
-        arms = player.solve(self.federation)
+        arms = player.solve(self.federation.view())
         if self.federation.judgement is None:
             self.federation.stop(arms)
 
@@ -178,15 +179,16 @@ def _identity(policy: Any, env: gym.Env[Any, Any], label: str | None, env_kwargs
 
 
 def _judge(federation: Federation, instance: Instance, unfinished: str, message: str, bound: bool) -> Row:
-    """The row's figures, from the play as it stands."""
+    """The row's figures, from the play as it stands. A play that has stopped is judged by its stop alone."""
     judgement, problem, ledger = federation.judgement, federation.problem, federation.ledger
-    outcome = unfinished or ("solved" if judgement and judgement.correct else "wrong")
-    if judgement is None and not unfinished:
-        outcome, message = "error", "the player ended without an answer"
-    if outcome in ("budget", "error"):
-        judgement = None
-    elif judgement is not None and not judgement.correct:
-        message = f"{judgement.wrong_agents} of {problem.n_agents} agents got a wrong arm"
+    if judgement is None:
+        outcome = unfinished or "error"
+        message = message or "the player ended without an answer"
+    else:
+        outcome = "solved" if judgement.correct else "wrong"
+        later = f"after its stop the player raised {message}" if unfinished else ""
+        wrong = f"{judgement.wrong_agents} of {problem.n_agents} agents got a wrong arm" if outcome == "wrong" else ""
+        message = "; ".join(text for text in (wrong, later) if text)
     return {
         "outcome": outcome,
         "message": message,

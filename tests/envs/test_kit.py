@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from harness_players import books_of
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.testing import check_clustered_env, check_policy, odd_instances
@@ -63,7 +64,7 @@ class PeeksAtTheDoor(cbg.Policy):
     """Plays differently when it is played pull by pull."""
 
     def solve(self, federation: cbg.Federation) -> np.ndarray:
-        federation.pull([0], [0], 1 if federation._step is None else 2)
+        federation.pull([0], [0], 1 if books_of(federation)._step is None else 2)
         return np.zeros(federation.problem.n_agents, dtype=int)
 
 

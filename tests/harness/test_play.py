@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from harness_players import TINY, Duck, Empirical, Fails, Greedy, Remembers, Stepper, Telepath
+from harness_players import TINY, Duck, Empirical, Fails, Greedy, Remembers, Stepper, Telepath, truth_of
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.game.seeds import trial_seeds
@@ -180,7 +180,7 @@ def test_clustering_errors_and_arm_errors_are_told_apart() -> None:
         """Agent 0 is put into the wrong group; agent 1 is grouped rightly and gets a wrong arm."""
 
         def solve(self, federation: cbg.Federation) -> np.ndarray:
-            truth = federation._instance
+            truth = truth_of(federation)
             labels, arms = truth.clusters.copy(), truth.agent_best_arms.copy()
             labels[0] = (labels[0] + 1) % truth.n_clusters
             arms[:2] = (arms[:2] + 1) % truth.n_arms

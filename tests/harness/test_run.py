@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from harness_players import QUICK, TINY, Duck, Empirical, Fails, Stepper, Telepath
+from harness_players import QUICK, TINY, Duck, Empirical, Fails, Stepper, Telepath, truth_of
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.harness import run as module
@@ -32,7 +32,7 @@ def test_every_policy_meets_the_same_instances() -> None:
             self.who = name
 
         def solve(self, federation: cbg.Federation) -> np.ndarray:
-            truth = federation._instance
+            truth = truth_of(federation)
             noise = federation.pull(federation.agents, 0)
             seen.setdefault(self.who, []).append(truth.means.tobytes() + truth.clusters.tobytes() + noise.tobytes())
             return truth.agent_best_arms.copy()
@@ -118,7 +118,7 @@ class Trouble(cbg.Policy):
     def solve(self, federation: cbg.Federation) -> np.ndarray:
         if "TROUBLE" in os.environ and federation.rng.random() < 0.5:
             raise OSError("no space left")
-        return (federation._instance.agent_best_arms + 1) % federation.problem.n_arms
+        return (truth_of(federation).agent_best_arms + 1) % federation.problem.n_arms
 
 
 def test_editing_solve_does_not_reuse_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

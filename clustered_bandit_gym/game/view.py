@@ -1,0 +1,136 @@
+"""What a policy gets from the harness: a federation without its books."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.ledger import Ledger, Payload
+from clustered_bandit_gym.game.problem import Problem
+
+if TYPE_CHECKING:
+    from clustered_bandit_gym.game.federation import Federation
+
+
+class FederationView:
+    """The centre's side of a play: everything a policy may use, nothing that it could change.
+
+    It has the methods of a `Federation` with two differences. Attributes are read-only, and what they return are
+    copies. `stop` is final and returns None: a policy does not learn whether it was right.
+
+    Problem, δ, counts, budget, ledger and judgement are kept in the federation itself, which no public name leads to.
+    """
+
+    __slots__ = ("__books",)
+    __books: Federation
+
+    def __init__(self, federation: Federation) -> None:
+        object.__setattr__(self, "_FederationView__books", federation)
+
+    # --- what the centre is told -------------------------------------------------------------------------------------
+
+    @property
+    def problem(self) -> Problem:
+        """What the learner is told. The harness judges by its own copy."""
+        return self.__books.told
+
+    @property
+    def agents(self) -> Ints:
+        """(N,) ids of all agents."""
+        return self.__books.agents.view()
+
+    @property
+    def arms(self) -> Ints:
+        """(K,) ids of all arms."""
+        return self.__books.arms.view()
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The policy's own randomness; apart from the stream of rewards."""
+        return self.__books.rng
+
+    @property
+    def max_pulls(self) -> int:
+        """Pulls beyond this raise `BudgetExceeded`."""
+        return self.__books.max_pulls
+
+    # --- the books, to read ------------------------------------------------------------------------------------------
+
+    @property
+    def pulls(self) -> int:
+        """Pulls made so far."""
+        return self.__books.pulls
+
+    @property
+    def pulls_per_agent(self) -> Ints:
+        """(N,) pulls made at each agent so far, a copy."""
+        return self.__books.pulls_per_agent.copy()
+
+    @property
+    def pulls_by_phase(self) -> dict[str, int]:
+        """Pulls made in each phase so far, a copy."""
+        return dict(self.__books.pulls_by_phase)
+
+    @property
+    def rounds(self) -> int:
+        """Exchanges between centre and agents so far."""
+        return self.__books.rounds
+
+    @property
+    def ledger(self) -> Ledger:
+        """A copy of the ledger as it stands: what was sent so far."""
+        return self.__books.ledger.copy()
+
+    @property
+    def current_phase(self) -> str:
+        """The phase under which pulls and messages are counted now."""
+        return self.__books.current_phase
+
+    # --- what the centre does ----------------------------------------------------------------------------------------
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """See `Federation.phase`."""
+        return self.__books.phase(name)
+
+    def local(
+        self,
+        agents: ArrayLike,
+        program: Callable[..., Payload | Sequence[Payload] | None],
+        down: Payload | Sequence[Payload] = (),
+        *,
+        n_arms: int | None = None,
+    ) -> Any:
+        """See `Federation.local`."""
+        return self.__books.local(agents, program, down, n_arms=n_arms)
+
+    def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
+        """See `Federation.pull`."""
+        return self.__books.pull(agents, arms, times)
+
+    def report_clusters(self, labels: ArrayLike) -> None:
+        """See `Federation.report_clusters`."""
+        self.__books.report_clusters(labels)
+
+    def stop(self, arms: ArrayLike) -> None:
+        """End the play with one arm per agent (N,). The first stop is final; a policy may as well return its arms."""
+        self.__books.stop(arms)
+
+    # --- what nobody does --------------------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"cannot set {name!r}: a policy reads the federation's attributes, the harness keeps them")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"cannot delete {name!r}: a policy reads the federation's attributes, the harness keeps them"
+        )
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            "a federation cannot be copied or pickled: a play happens once. Keep what you need of it instead"
+        )
