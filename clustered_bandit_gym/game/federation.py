@@ -21,7 +21,7 @@ from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import ceil_log2, indices, whole_times
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import Judgement, misplaced
-from clustered_bandit_gym.game.ledger import Ledger, Payload, bits_for
+from clustered_bandit_gym.game.ledger import Ledger, Payload, Reals, bits_for, made_anew
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import broadcast_shape
 from clustered_bandit_gym.game.seeds import POLICY, REWARDS, play_stream, sealed_generator
@@ -43,6 +43,11 @@ def _keep_freed_memory() -> None:
     is written to it, so it costs no memory. Other allocators ignore it.
     """
     del (_ := [np.empty(31 * 2**20, dtype=np.uint8)])[:]
+
+
+def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type in which values are handed over: float64 for reals of any precision."""
+    return np.dtype(np.float64) if dtype == np.float32 else dtype
 
 
 class Federation:
@@ -155,15 +160,17 @@ class Federation:
         agents = self._agent_ids(agents)
         if agents.size > 1 and np.any(agents[1:] <= agents[:-1]) and np.unique(agents).size < agents.size:
             raise ValueError("an agent is listed twice; a local program runs once at each of its agents")
-        sent = (down,) if isinstance(down, Payload) else tuple(down)
-        tables = [payload.rows(agents.size) for payload in sent]
+        sent = tuple(map(made_anew, (down,) if isinstance(down, Payload) else down))
+        tables = [self._arrived(payload, agents.size) for payload in sent]
+        tables = [table.astype(_wide(table.dtype), copy=False) for table in tables]
         for payload in sent:
             self.ledger.bill(self._phase, "down", payload, agents)
         size = max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
         if agents.size * (n_arms or self.problem.n_arms) >= BLOCK_CELLS:
             _keep_freed_memory()
-        received: list[tuple[np.ndarray, ...]] = []
-        single = spoke = False
+        inbox: list[np.ndarray] = []
+        form: list[Any] | None = None
+        single = False
         for start in range(0, agents.size, size):
             part = slice(start, start + size)
             block = Block(self, agents[part])
@@ -172,20 +179,24 @@ class Federation:
             finally:
                 block.close()
             single = isinstance(answer, Payload)
-            payloads = tuple(answer) if isinstance(answer, tuple | list) else () if answer is None else (answer,)
-            for payload in payloads:
-                if not isinstance(payload, Payload):
-                    raise TypeError(f"a local program returns payloads (ArmIndex, Symbol, Reals, ...), got {payload!r}")
-            received.append(tuple(payload.rows(len(block)) for payload in payloads))
+            answers = answer if isinstance(answer, tuple | list) else () if answer is None else (answer,)
+            payloads = tuple(map(made_anew, answers))
+            parts = [self._arrived(payload, len(block)) for payload in payloads]
+            its_form = [(p.kind, values.shape[1:]) for p, values in zip(payloads, parts, strict=True)]
+            if form is None:
+                form = its_form
+                inbox = [np.empty((agents.size, *values.shape[1:]), _wide(values.dtype)) for values in parts]
+            elif form != its_form:
+                raise ValueError(f"a program sends every agent's message in the same form, got {form}, then {its_form}")
+            for whole, values in zip(inbox, parts, strict=True):
+                whole[part] = values
             for payload in payloads:
                 self.ledger.bill(self._phase, "up", payload, block.agents)
-            spoke = spoke or bool(payloads)
-        if sent or spoke:
+        if sent or inbox:
             self.rounds += 1
-        if not received or not received[0]:
+        if not inbox:
             return None
-        joined = tuple(parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in zip(*received, strict=True))
-        return joined[0] if single else joined
+        return inbox[0] if single else tuple(inbox)
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and get the averages.
@@ -232,6 +243,11 @@ class Federation:
             clustering_errors, arm_errors = int(lost.sum()), int((~right & ~lost).sum())
         self.judgement = Judgement(bool(right.all()), right, arm_ids.copy(), clustering_errors, arm_errors)
         return self.judgement
+
+    def _arrived(self, payload: Payload, n_agents: int) -> np.ndarray:
+        """(n_agents, ...) what arrives of `payload`, one row per agent; reals in the precision they are paid for."""
+        rows = payload.rows(n_agents)
+        return self.ledger.as_sent(rows) if isinstance(payload, Reals) else rows
 
     # --- drawing -----------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,10 @@
 A real number costs `c_r` units; a symbol out of a set X that both sides know costs `c_b`·⌈log2 |X|⌉. Payloads know
 their own price per agent; the `Ledger` adds them up by phase, direction and kind, so that a message to a million agents
 is one entry.
+
+`Reals` are as wide as their price says: 32 bits, a single-precision float, unless c_r ≥ 64·c_b pays for a double. They
+are rounded accordingly when they are sent (`Ledger.as_sent`). The answer to a pull that the centre ordered is not: the
+sender does not choose that number, so nothing can be hidden in its last digits.
 """
 
 from __future__ import annotations
@@ -74,7 +78,7 @@ class ArmIndex(Payload):
     kind = "arm"
 
     def __init__(self, values: ArrayLike, among: int | ArrayLike) -> None:
-        self.values = _integers(values, "an arm index")
+        self.values, self.among = _integers(values, "an arm index"), among
         if isinstance(among, int | np.integer):
             size, known = int(among), bool(np.all((self.values >= 0) & (self.values < among)))
         else:
@@ -97,7 +101,7 @@ class ArmSet(Payload):
     _item_ndim = 1
 
     def __init__(self, values: ArrayLike, at_most: int | None = None) -> None:
-        self.values = np.asarray(values)
+        self.values, self.at_most = np.asarray(values), at_most
         if self.values.dtype != np.bool_ or self.values.ndim not in (1, 2):
             raise ValueError("an arm set is a boolean array (agents, arms), or (arms,) for all agents alike")
         n_arms = self.values.shape[-1]
@@ -111,12 +115,15 @@ class ArmSet(Payload):
 
 
 class Reals(Payload):
-    """Real numbers: c_r each. `values`: (n,) one per agent, or (n, d) d per agent. `shared` (d,): the same d to all."""
+    """Real numbers: c_r each. `values`: (n,) one per agent, or (n, d) d per agent. `shared` (d,): the same d to all.
+
+    NaN cannot be sent. Values arrive rounded to the width that c_r pays for, see `Ledger.as_sent`.
+    """
 
     kind = "real"
 
     def __init__(self, values: ArrayLike, *, shared: bool = False) -> None:
-        self.values = np.asarray(values, dtype=np.float64)
+        self.values, self.shared = np.asarray(values, dtype=np.float64), shared
         self._item_ndim = self.values.ndim if shared else max(0, self.values.ndim - 1)
         if self.values.ndim > 2 or (shared and self.values.ndim > 1):
             raise ValueError(f"reals have shape (agents,) or (agents, d), got {self.values.shape}")
@@ -150,7 +157,7 @@ class ArmSubset(Payload):
     _item_ndim = 1
 
     def __init__(self, values: ArrayLike, within: ArrayLike | None = None) -> None:
-        self.values = np.asarray(values)
+        self.values, self.within = np.asarray(values), within
         if self.values.dtype != np.bool_ or self.values.ndim != 2:
             raise ValueError("an arm subset is a boolean array (agents, arms)")
         known = np.ones_like(self.values) if within is None else np.asarray(within)
@@ -178,7 +185,7 @@ class Symbol(Payload):
             raise ValueError(f"symbols are integers (agents,) or (agents, d), got {array.dtype} of shape {array.shape}")
         if array.size and (array.min() < 0 or array.max() >= among):
             raise ValueError(f"a symbol lies outside its alphabet 0..{among - 1}")
-        self.values = array.astype(np.int64, copy=False)
+        self.values, self.among = array.astype(np.int64, copy=False), among
         self._item_ndim = array.ndim - 1
         self.bits = bits_for(int(among) ** math.prod(array.shape[1:]))
 
@@ -222,9 +229,33 @@ class Quantised(Payload):
             place = np.where(points[above] - exact < exact - points[below], above, below)
         else:
             place = above if rounding == "up" else below
-        self.values = points[place]
+        self.values, self.grid, self.rounding, self.clip = points[place], points, rounding, clip
         self._item_ndim = exact.ndim - 1
         self.bits = bits_for(points.size ** math.prod(exact.shape[1:]))
+
+
+#: What can be sent: the types of payload and, besides `values`, the attributes that their constructors take.
+CONTENT: dict[type[Payload], tuple[str, ...]] = {
+    ArmIndex: ("among",),
+    ArmSet: ("at_most",),
+    Reals: ("shared",),
+    Flag: (),
+    ArmSubset: ("within",),
+    Symbol: ("among",),
+    Quantised: ("grid", "rounding", "clip"),
+}
+
+
+def made_anew(payload: Any) -> Payload:
+    """`payload` built again from its content, so that its form and price are those that its constructor finds.
+
+    Raises `TypeError` for anything but the types of `CONTENT`; their subclasses could carry more than they pay for.
+    """
+    kind = type(payload)
+    if kind not in CONTENT:
+        names = ", ".join(one.__name__ for one in CONTENT)
+        raise TypeError(f"what is sent must be a payload ({names}; no subclass of them), got {payload!r}")
+    return kind(payload.values, **{name: getattr(payload, name) for name in CONTENT[kind]})  # type: ignore[call-arg]
 
 
 @dataclass
@@ -281,6 +312,19 @@ class Ledger:
         self.total(phase, direction, kind).add(n, total_bits, n * reals)
         if self._items is not None:
             self._items.append((phase, direction, kind, agents.copy(), bits, reals))
+
+    def as_sent(self, reals: np.ndarray) -> np.ndarray:
+        """`reals` in the precision they are paid for: float32, or float64 if c_r ≥ 64·c_b. NaN is refused."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            arrived = reals.astype(np.float32) if self.c_r < 64 * self.c_b else reals
+            total = arrived.sum()
+        # A finite sum shows that all is well; only otherwise look what is wrong.
+        if not np.isfinite(total):
+            if np.isnan(arrived).any():
+                raise ValueError("a real number to be sent is NaN; send a Flag beside it for a number that is missing")
+            if np.any(np.isinf(arrived) & np.isfinite(reals)):
+                raise ValueError("a real number to be sent exceeds single precision; c_r = 64·c_b pays for a double")
+        return arrived
 
     def copy(self) -> Ledger:
         """A ledger of its own with the same entries."""

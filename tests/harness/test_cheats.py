@@ -1,0 +1,199 @@
+"""Policies that try to look better than they are. Each is prevented, or its row is marked and cannot PASS."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from harness_players import TINY
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.game.judge import Judgement
+
+Cheat = Callable[[Any], Any]
+
+
+class Plays(cbg.Policy):
+    """Runs a function with the federation. Without an answer of its own it guesses arm 0, after one pull."""
+
+    def __init__(self, cheat: Cheat) -> None:
+        self._cheat = cheat
+
+    def solve(self, federation: Any) -> np.ndarray:
+        answer = self._cheat(federation)
+        federation.pull(0, 0)
+        return np.zeros(federation.problem.n_agents, dtype=int) if answer is None else answer
+
+
+def row_of(cheat: Cheat, **kwargs: Any) -> dict[str, Any]:
+    return cbg.play(Plays(cheat), TINY, **kwargs)
+
+
+# --- the judge's books -----------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_answer_cannot_be_withdrawn() -> None:
+    def stop_and_look(federation: Any) -> None:
+        verdict = federation.stop(np.zeros(federation.problem.n_agents, dtype=int))
+        if verdict is None or not verdict.correct:
+            raise RuntimeError("withdrawn")
+
+    rows = [cbg.play(Plays(stop_and_look), TINY, trial=t) for t in range(5)]
+    assert {row["outcome"] for row in rows} == {"wrong"}
+    assert "after its stop" in rows[0]["message"]
+    board = cbg.evaluate(Plays(stop_and_look), TINY, trials=100, progress=False)
+    assert board.summary.verdict[0] == "FAIL"
+
+
+def test_the_first_stop_is_final() -> None:
+    def stop_again(federation: Any) -> None:
+        for arm in range(federation.problem.n_arms):
+            try:
+                federation.stop(np.full(federation.problem.n_agents, arm))
+            except cbg.PlayOver:
+                continue
+
+    assert row_of(stop_again)["outcome"] == "wrong"
+
+
+def test_the_judge_answers_only_to_the_harness() -> None:
+    assert row_of(lambda federation: federation.judgement)["outcome"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("problem", None),
+        ("judgement", Judgement(True, np.ones(4, bool), np.zeros(4, int), None, None)),
+        ("pulls", 1),
+        ("max_pulls", 10**18),
+        ("rounds", 0),
+        ("ledger", None),
+        ("pulls_by_phase", {}),
+        ("pulls_per_agent", np.zeros(4)),
+        ("anything", 1),
+    ],
+)
+def test_attributes_cannot_be_set(name: str, value: Any) -> None:
+    row = row_of(lambda federation: setattr(federation, name, value))
+    assert row["outcome"] == "error"
+    assert "cannot set" in row["message"]
+    assert row_of(lambda federation: delattr(federation, name))["outcome"] == "error"
+
+
+def test_delta_is_the_harness_s() -> None:
+    def easier(federation: Any) -> None:
+        vars(federation.problem)["delta"] = 0.99
+        assert federation.problem.delta == 0.99
+        federation.local([0], lambda block: vars(block.problem).update(delta=0.98))
+
+    assert row_of(easier)["delta"] == 0.05
+    assert row_of(lambda federation: setattr(federation, "problem", replace(federation.problem, delta=0.99)))[
+        "message"
+    ].startswith("AttributeError")
+
+
+def test_what_is_read_is_a_copy() -> None:
+    def clear(federation: Any) -> None:
+        federation.pull(federation.agents, 0, 10)
+        federation.ledger.totals.clear()
+        federation.pulls_by_phase.clear()
+        federation.pulls_per_agent[:] = 0
+        with pytest.raises(ValueError, match="read-only"):
+            federation.agents[:] = 0
+
+    row = row_of(clear)
+    n = row["n_agents"]
+    assert row["outcome"] == "wrong"
+    assert row["pulls"] == sum(row["pulls_by_phase"].values()) == 10 * n + 1
+    assert row["reals_up"] == n + 1
+    assert row["pulls_max_agent"] >= 10
+
+
+def test_the_price_of_a_message_is_the_ledger_s() -> None:
+    def pays_back(federation: Any) -> None:
+        def program(block: Any) -> Any:
+            payload = cbg.Reals(np.zeros(len(block)))
+            payload.bits, payload.reals = -1000, -1000
+            return payload
+
+        federation.local(federation.agents, program)
+
+    row = row_of(pays_back)
+    assert (row["bits_up"], row["reals_up"]) == (0, row["n_agents"] + 1)  # and one ordered pull
+
+    def too_small_a_set(federation: Any) -> Any:
+        def program(block: Any) -> Any:
+            payload = cbg.ArmIndex(np.zeros(len(block), dtype=int), among=1)  # no bits
+            payload.values = block.pull_grid(1000).argmax(axis=1)
+            return payload
+
+        return federation.local(federation.agents, program)
+
+    row = row_of(too_small_a_set)
+    assert row["outcome"] == "error"
+    assert "outside the set" in row["message"]
+
+
+def test_payloads_of_one_s_own_are_refused() -> None:
+    class Free(cbg.Flag):
+        def rows(self, n_agents: int) -> np.ndarray:
+            return np.zeros((n_agents, 100))
+
+    row = row_of(lambda federation: federation.local([0], lambda block: Free(True)))
+    assert row["outcome"] == "error"
+    assert "no subclass" in row["message"]
+    assert row_of(lambda federation: federation.local([0], lambda block: 7.0))["outcome"] == "error"
+
+
+def test_a_real_carries_what_it_is_billed_for() -> None:
+    seen: list[np.ndarray] = []
+
+    def send(federation: Any) -> None:
+        seen.append(federation.local([0], lambda block: cbg.Reals([math.pi])))
+        federation.local([0], lambda block, values: seen.append(values), down=cbg.Reals([math.e]))
+
+    row_of(send)
+    assert [x.item() for x in seen] == [float(np.float32(math.pi)), float(np.float32(math.e))]
+    assert all(x.dtype == np.float64 for x in seen)
+    row_of(send, env_kwargs={"c_r": 64.0})
+    assert [x.item() for x in seen[2:]] == [math.pi, math.e]
+    for number, reason in ((math.nan, "NaN"), (1e300, "single precision")):
+        row = row_of(lambda federation, x=number: federation.local([0], lambda block: cbg.Reals([x])))
+        assert row["outcome"] == "error"
+        assert reason in row["message"]
+    assert (
+        row_of(lambda federation: federation.local([0], lambda b: cbg.Reals([math.inf])) and None)["outcome"] == "wrong"
+    )
+
+
+def test_the_policy_s_generator_shows_no_seed() -> None:
+    def look(federation: Any) -> None:
+        source = federation.rng.bit_generator.seed_seq
+        assert not hasattr(source, "entropy")
+        assert not hasattr(source, "spawn_key")
+        one, other = federation.rng.spawn(2)
+        assert one.random() != other.random()
+
+    assert row_of(look)["outcome"] == "wrong"
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_play_cannot_be_copied(duplicate: Callable[[Any], Any]) -> None:
+    row = row_of(duplicate)
+    assert row["outcome"] == "error"
+    assert "a play happens once" in row["message"]
+    instance = cbg.Instance([[0.0, 1.0]], [0])
+    with pytest.raises(TypeError, match="a play happens once"):
+        duplicate(cbg.Federation(instance, cbg.Problem.of(instance, 0.1), 0))
+
+
+def test_stepwise_play_gives_the_same_view() -> None:
+    row = row_of(lambda federation: setattr(federation, "pulls", 1), stepwise=True)
+    assert "cannot set" in row["message"]
