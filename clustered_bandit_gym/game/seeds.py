@@ -72,10 +72,11 @@ class _SealedSeed(ISpawnableSeedSequence):
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
         return self.__inner.generate_state(n_words, dtype)
 
-    def spawn(self, n_children: int) -> list[ISpawnableSeedSequence]:
+    def spawn(self, n_children: int) -> list[_SealedSeed]:
         return [_SealedSeed(child) for child in self.__inner.spawn(n_children)]
 
 
 def sealed_generator(seed: np.random.SeedSequence) -> np.random.Generator:
     """`default_rng(seed)` that does not show its seed: the same numbers, and `spawn` works."""
-    return np.random.Generator(np.random.PCG64(_SealedSeed(seed)))
+    sealed: Any = _SealedSeed(seed)  # NumPy takes any ISeedSequence; its annotations name SeedSequence alone
+    return np.random.Generator(np.random.PCG64(sealed))
