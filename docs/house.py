@@ -24,7 +24,7 @@ FLOORS = (
     ("datasets",),
     ("generators", "policy", "theory"),
     ("game",),
-    ("_types", "errors", "_version", "settings_text", "envs_registry"),
+    ("_types", "errors", "imports", "_version", "settings_text", "envs_registry"),
 )
 ALLOWED_SIDEWAYS = (f"{PACKAGE}.policies.learned", "envs")
 

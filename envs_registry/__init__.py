@@ -44,6 +44,9 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "ClusteredBAI-NearTie-v0": Entry("In every cluster a runner-up 0.01 from the best arm", {"generator": "near-tie"}),
     "ClusteredBAI-Tiny-v0": Entry("For training: N = 4, M = 2, K = 3, random means", {"generator": "tiny"}),
+    "ClusteredBAI-Flights-v0": Entry(
+        "Real data that ship: flights on time, 32 destinations as agents, 3 airports as arms", {"generator": "flights"}
+    ),
     "ClusteredBAI-MovieLens-v0": Entry(
         "MovieLens-1M: age groups as clusters, movies as arms", {"generator": "movielens"}, needs_data=True
     ),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from clustered_bandit_gym.datasets import movielens_1m, stand_ins, yelp_open
+from clustered_bandit_gym.datasets import flights, movielens_1m, stand_ins, yelp_open
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.rewards import Bernoulli
 from clustered_bandit_gym.generators import InstanceGenerator
 
 
@@ -97,6 +99,48 @@ class YelpLike(InstanceGenerator):
     def __call__(self, rng: np.random.Generator) -> Instance:
         bandits = stand_ins.yelp_like()
         return Instance(bandits.means, self.draw_clusters(rng), arm_names=bandits.names, cluster_names=yelp_open.STATES)
+
+
+@dataclass(frozen=True)
+class Flights(InstanceGenerator):
+    """Flights from New York City: 32 destinations as agents, three airports as arms, reward 1 for an arrival on time.
+
+    Args:
+        truth: "clusters": all destinations with the same best airport share one bandit, their pooled rates: Assumption
+            1 holds with η = 0.025, and every draw gives the destinations' true sizes 7, 7 and 18 in random order.
+            "agents": every destination has its own rates, as in the data; several share a best airport, Assumption 1
+            fails, nothing is told of clusters, and only policies that need no clusters have a guarantee.
+    """
+
+    truth: str = "clusters"
+    n_agents: int = field(default=32, init=False)
+    sizes: str = field(default="equal", init=False)
+    alpha: float = field(default=0.0, init=False)
+    n_arms: int = field(default=3, init=False)
+    name: ClassVar[str] = "flights"
+
+    def __post_init__(self) -> None:
+        if self.truth not in ("clusters", "agents"):
+            raise UserError(f"truth must be 'clusters' or 'agents', got {self.truth!r}")
+
+    @property
+    def n_clusters(self) -> int:  # type: ignore[override]
+        return 3 if self.truth == "clusters" else self.n_agents
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        return {} if self.truth == "clusters" else {"n_clusters": None, "eta": None, "eta1": None}
+
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        data = flights.load()
+        if self.truth == "clusters":
+            names = tuple(f"best from {airport}" for airport in flights.AIRPORTS)
+            means, clusters, overlap = data.cluster_rates, rng.permutation(data.clusters), False
+        else:
+            names, means = data.destinations, data.rates
+            clusters, overlap = rng.permutation(len(names)), True
+        law = Bernoulli()
+        return Instance(means, clusters, law, arm_names=flights.AIRPORTS, cluster_names=names, allow_overlap=overlap)
 
 
 def movielens(

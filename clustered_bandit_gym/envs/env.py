@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cached_property
@@ -106,9 +107,10 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
     gym.make("ClusteredBAI-v0", instance=cbg.Instance(means, clusters))     # or the path of a saved instance
     ```
     Args:
-        instance: a fixed instance, or the path of one that `Instance.save` wrote.
-        generator: name of a generator (`cbg.generators.GENERATORS`; default "paper-small") or a callable
-            `rng -> Instance`; all instances it draws must have the same N and K.
+        instance: a fixed instance, or the path of one that `Instance.save` wrote, or of a CSV file with means or with
+            (cluster, arm, reward) rows (see the generator "fixed-means", whose settings it takes).
+        generator: name of a generator (`cbg.generators.GENERATORS`; default "paper-small"), ``module:callable``, or a
+            callable `rng -> Instance`; all instances it draws must have the same N and K.
         generator_kwargs: its settings. They may also be given as keywords of their own: `n_agents`, `n_clusters`,
             `n_arms`, `eta` and whatever else the generator takes.
         instance_seed: draw one instance with this seed, once, and play it in every episode.
@@ -407,6 +409,11 @@ def _source(
     instance: Instance | str | PathLike[str] | None, generator: Any, settings: dict[str, Any]
 ) -> tuple[Callable[[np.random.Generator], Instance] | None, dict[str, Any], Instance | None]:
     """Where instances come from: the generator, what it declares, and the fixed instance if there is one."""
+    if isinstance(instance, str | PathLike) and os.fspath(instance).lower().endswith(".csv"):
+        # A table of means says nothing of agents: a generator spreads any number of them.
+        if generator is not None:
+            raise UserError("give an instance or a generator, not both (ClusteredBAI-v0 takes an instance)")
+        instance, generator, settings = None, "fixed-means", {"means": os.fspath(instance), **settings}
     if instance is not None:
         if generator is not None:
             raise UserError("give an instance or a generator, not both (ClusteredBAI-v0 takes an instance)")
@@ -421,7 +428,7 @@ def _source(
     from clustered_bandit_gym.generators import generator_class, make_generator
 
     name = "paper-small" if generator is None else generator
-    if isinstance(name, str):
+    if isinstance(name, str) and ":" not in name:
         known = [field.name for field in fields(generator_class(name)) if field.init]  # type: ignore[arg-type]
         if unknown := sorted(set(settings) - set(known)):
             raise UserError(

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
+from clustered_bandit_gym.game.tables import read_bandits
 
 
 class Instance:
@@ -181,6 +182,26 @@ class Instance:
             path.write(buffer.getvalue())
 
     @classmethod
+    def from_csv(
+        cls, path: str | os.PathLike[str], clusters: ArrayLike | None = None, rewards: RewardModel | None = None
+    ) -> Instance:
+        """The instance of a CSV file: a table of means, or raw rows with the columns cluster, arm, reward.
+
+        Args:
+            path: the file; `read_bandits` describes the format.
+            clusters: (N,) the cluster of each agent, as row numbers of the table; one agent per cluster by default.
+            rewards: law of the rewards; by default what raw rewards suggest, unit Gaussian for a table of means.
+        """
+        bandits = read_bandits(path)
+        return cls(
+            bandits.means,
+            np.arange(len(bandits.means)) if clusters is None else clusters,
+            rewards or bandits.rewards,
+            arm_names=bandits.arm_names,
+            cluster_names=bandits.cluster_names,
+        )
+
+    @classmethod
     def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Instance:
         """Read what `save` wrote. Never unpickles."""
         try:
@@ -190,7 +211,7 @@ class Instance:
                 model["kind"] = str(model["kind"])
                 means, clusters = archive["means"], archive["clusters"]
         except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise UserError(f"{path} is no saved Instance ({error})") from error
+            raise UserError(f"{path} is not a saved Instance ({error})") from error
         return cls(means, clusters, RewardModel.from_dict(model), **notes)
 
 

@@ -1,6 +1,7 @@
 """Where instances come from: callables `rng -> Instance`."""
 
 from clustered_bandit_gym.generators.base import SIZES, InstanceGenerator
+from clustered_bandit_gym.generators.fixed_means import FixedMeans
 from clustered_bandit_gym.generators.paper import PAPER_SMALL_MEANS, PaperFlat, PaperRandom, PaperSmall
 from clustered_bandit_gym.generators.registry import GENERATORS, LAZY_GENERATORS, generator_class, make_generator
 from clustered_bandit_gym.generators.synthetic import REWARDS, NearTie, RandomFamily, Tiny
@@ -11,6 +12,7 @@ __all__ = [
     "PAPER_SMALL_MEANS",
     "REWARDS",
     "SIZES",
+    "FixedMeans",
     "InstanceGenerator",
     "NearTie",
     "PaperFlat",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,14 +14,17 @@ import numpy as np
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.generators.base import InstanceGenerator
+from clustered_bandit_gym.generators.fixed_means import FixedMeans
 from clustered_bandit_gym.generators.paper import PaperFlat, PaperRandom, PaperSmall
 from clustered_bandit_gym.generators.synthetic import NearTie, RandomFamily, Tiny
+from clustered_bandit_gym.imports import load_object
 
 GENERATORS: dict[str, type[InstanceGenerator]] = {
-    kind.name: kind for kind in (PaperSmall, PaperRandom, PaperFlat, NearTie, RandomFamily, Tiny)
+    kind.name: kind for kind in (PaperSmall, PaperRandom, PaperFlat, NearTie, RandomFamily, Tiny, FixedMeans)
 }
 #: Generators that bring data with them, "module:class": imported when first asked for.
 LAZY_GENERATORS = {
+    "flights": "clustered_bandit_gym.datasets.generators:Flights",
     "movielens": "clustered_bandit_gym.datasets.generators:MovieLens",
     "movielens-like": "clustered_bandit_gym.datasets.generators:MovieLensLike",
     "yelp": "clustered_bandit_gym.datasets.generators:Yelp",
@@ -30,10 +35,13 @@ LAZY_GENERATORS = {
 def make_generator(
     name_or_callable: str | Callable[[np.random.Generator], Instance], **settings: Any
 ) -> Callable[[np.random.Generator], Instance]:
-    """The generator of that name with these settings; a callable is handed back as it is (and takes none).
+    """The generator of that name with these settings; a callable is returned as it is and takes none.
+
+    ``module:attribute`` names one of your own: a class is called with the settings and must return a generator; a
+    function ``f(rng, **settings) -> Instance`` is the generator.
 
     Raises:
-        ValueError: unknown name or setting; the message lists what is known.
+        UserError: unknown name or setting; the message lists what is known.
     """
     if not isinstance(name_or_callable, str):
         if not callable(name_or_callable):
@@ -41,6 +49,8 @@ def make_generator(
         if settings:
             raise UserError(f"settings {sorted(settings)} were given for a generator that is already made")
         return name_or_callable
+    if ":" in name_or_callable:
+        return _own(name_or_callable, settings)
     kind = generator_class(name_or_callable)
     known = [one.name for one in fields(kind) if one.init]  # type: ignore[arg-type]
     unknown = sorted(set(settings) - set(known))
@@ -51,11 +61,29 @@ def make_generator(
     return kind(**settings)
 
 
+def _own(spec: str, settings: dict[str, Any]) -> Callable[[np.random.Generator], Instance]:
+    target = load_object(spec, f"generator {spec!r}")
+    if not callable(target):
+        raise UserError(f"generator {spec!r} is not callable; expected a class or a function rng -> Instance")
+    try:
+        if isinstance(target, type):
+            made = target(**settings)
+            if not callable(made):
+                raise UserError(f"generator {spec!r}: its objects are not callable; define __call__(self, rng)")
+            return made
+        signature(target).bind(None, **settings)
+    except TypeError as error:
+        raise UserError(f"generator {spec!r}: {error}") from None
+    return partial(target, **settings) if settings else target
+
+
 def generator_class(name: str) -> type[InstanceGenerator]:
     """The class of that name; `ValueError` lists what is known."""
     if name in LAZY_GENERATORS:
         module, _, attribute = LAZY_GENERATORS[name].partition(":")
         return getattr(import_module(module), attribute)
     if name not in GENERATORS:
-        raise UserError(f"unknown generator {name!r}; known: {', '.join([*GENERATORS, *LAZY_GENERATORS])}")
+        raise UserError(
+            f"unknown generator {name!r}; known: {', '.join([*GENERATORS, *LAZY_GENERATORS])}, or module:callable"
+        )
     return GENERATORS[name]

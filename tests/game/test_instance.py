@@ -101,7 +101,7 @@ def test_files_that_are_no_instance(tmp_path: Path) -> None:
     with (tmp_path / "pickled.npz").open("wb") as file:
         np.savez(file, notes=np.array([{"a": 1}], dtype=object))
     for name in ("text", "empty", "other.npz", "array.npy", "pickled.npz"):
-        with pytest.raises(ValueError, match="is no saved Instance"):
+        with pytest.raises(ValueError, match="is not a saved Instance"):
             Instance.load(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         Instance.load(tmp_path / "missing.npz")
