@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cached_property
@@ -409,11 +408,11 @@ def _source(
     instance: Instance | str | PathLike[str] | None, generator: Any, settings: dict[str, Any]
 ) -> tuple[Callable[[np.random.Generator], Instance] | None, dict[str, Any], Instance | None]:
     """Where instances come from: the generator, what it declares, and the fixed instance if there is one."""
-    if isinstance(instance, str | PathLike) and os.fspath(instance).lower().endswith(".csv"):
+    if instance is not None and not isinstance(instance, Instance) and str(instance).lower().endswith(".csv"):
         # A table of means says nothing of agents: a generator spreads any number of them.
         if generator is not None:
             raise UserError("give an instance or a generator, not both (ClusteredBAI-v0 takes an instance)")
-        instance, generator, settings = None, "fixed-means", {"means": os.fspath(instance), **settings}
+        instance, generator, settings = None, "fixed-means", {"means": str(instance), **settings}
     if instance is not None:
         if generator is not None:
             raise UserError("give an instance or a generator, not both (ClusteredBAI-v0 takes an instance)")
