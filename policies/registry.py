@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policy import Policy, StepPolicy
+from clustered_bandit_gym.settings_text import parse_pair, parse_value
 
 _PACKAGE = "clustered_bandit_gym.policies"
 
@@ -30,9 +32,10 @@ POLICIES: dict[str, str] = {
 def make(spec: str) -> Policy | StepPolicy:
     """The policy that `spec` names, with its settings.
 
-    A name of `POLICIES`, or `module:Class` for one of your own (the current folder is searched, too), then, after a
-    colon, settings: ``bai-cl``, ``bai-cl++:confidence=certified,verify=agent``, ``my_module:Mine:c=3,flag=true``.
-    Values are read as int, float, true/false, none or text. A setting without ``=`` is the first argument:
+    A name of `POLICIES`, or `module:Class` for one of your own (the current folder is searched, too), optionally
+    followed by a colon and settings: ``bai-cl``, ``bai-cl++:confidence=certified,verify=agent``,
+    ``my_module:Mine:c=3,flag=true``.
+    Values are read as true/false, none, JSON or text. A setting without ``=`` is the first argument:
     ``learned:model.zip``.
     """
     name, _, rest = spec.partition(":")
@@ -42,15 +45,23 @@ def make(spec: str) -> Policy | StepPolicy:
         attribute, _, rest = rest.partition(":")
         target = f"{name}:{attribute}"
     else:
-        raise UserError(f"unknown policy {spec!r}; known: {', '.join(POLICIES)}, or module:Class for your own")
+        raise UserError(
+            f"unknown policy {spec!r}{_suggestion(name)}; known: {', '.join(POLICIES)}, or module:Class for your own"
+        )
     return _build(spec, _load(spec, target), rest)
 
 
+def _suggestion(name: str) -> str:
+    close = get_close_matches(name.lower().replace("_", "-"), POLICIES, n=2, cutoff=0.6)
+    return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
+
+
 def _load(spec: str, target: str) -> Any:
+    name = spec.partition(":")[0]
     module_name, _, attribute = target.partition(":")
     if not module_name.startswith(_PACKAGE) and (folder := str(Path.cwd())) not in sys.path:
-        # A console script does not search the current folder, where people keep their own policies. Last, so that
-        # nothing there can stand in for an installed package.
+        # A console script does not search the current folder, where people keep their own policies. It goes last, so
+        # that nothing in it can shadow an installed package.
         sys.path.append(folder)
     try:
         module = import_module(module_name)
@@ -58,8 +69,8 @@ def _load(spec: str, target: str) -> Any:
         if error.name is None or not (module_name == error.name or module_name.startswith(error.name + ".")):
             raise UserError(f"policy {spec!r}: {module_name} imports {error.name!r}, which is not installed") from None
         raise UserError(
-            f"policy {spec!r}: there is no module {module_name!r}; looked for {module_name}.py in this folder and in "
-            f"what is installed. Known names: {', '.join(POLICIES)}"
+            f"policy {spec!r}: no module {module_name!r} in this folder or among the installed packages"
+            f"{_suggestion(name)}; known names: {', '.join(POLICIES)}"
         ) from None
     except SyntaxError as error:
         raise UserError(f"policy {spec!r}: {error.filename}, line {error.lineno}: {error.msg}") from None
@@ -68,7 +79,7 @@ def _load(spec: str, target: str) -> Any:
     cls = getattr(module, attribute, None)
     if not (isinstance(cls, type) and issubclass(cls, Policy | StepPolicy)):
         if cls is not None:
-            raise UserError(f"policy {spec!r}: {attribute!r} of {module_name!r} is no Policy or StepPolicy")
+            raise UserError(f"policy {spec!r}: {attribute!r} of {module_name!r} is not a Policy or StepPolicy")
         found = [
             name
             for name, value in vars(module).items()
@@ -84,11 +95,13 @@ def _build(spec: str, cls: Any, text: str) -> Policy | StepPolicy:
     positional: list[Any] = []
     settings: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
-        key, equals, value = item.partition("=")
-        if equals and key.strip().isidentifier():  # a path may hold an "=", too
-            settings[key.strip()] = _value(value.strip())
+        pair = parse_pair(item)
+        if pair is None:
+            positional.append(parse_value(item))
+        elif pair[0] in settings:
+            raise UserError(f"policy {spec!r}: {pair[0]} is set twice")
         else:
-            positional.append(_value(item))
+            settings[pair[0]] = pair[1]
     known = signature(cls).parameters
     free = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values())
     unknown = [key for key in settings if key not in known]
@@ -106,15 +119,3 @@ def _build(spec: str, cls: Any, text: str) -> Policy | StepPolicy:
         raise
     except Exception as error:
         raise UserError(f"policy {spec!r}: its constructor raised {type(error).__name__}: {error}") from error
-
-
-def _value(text: str) -> Any:
-    words = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.settings_text import parse_pairs
 
 DEFAULT_ENV = "ClusteredBAI-PaperSmall-v0"
 
@@ -93,22 +93,5 @@ def grid_of(
 
 
 def pairs_of(pairs: list[str] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for pair in pairs or []:
-        key, equals, text = pair.partition("=")
-        if not equals or not key.isidentifier():
-            raise UserError(f"--set takes KEY=VALUE, got {pair!r}")
-        if key in found:
-            raise UserError(f"{key} is set twice")
-        found[key] = _value(text)
-    return found
-
-
-def _value(text: str) -> Any:
-    words = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
+    """The keywords given with --set."""
+    return parse_pairs(pairs or [], "--set")

@@ -17,9 +17,7 @@ GROWTH = 1.35
 TUNED_GAP = 0.1
 
 
-def lucb(
-    block: Block, arms: Ints, gamma: Any, precision: float | None = None, within: np.ndarray | None = None
-) -> tuple[np.ndarray, Floats]:
+def lucb(block: Block, arms: Ints, gamma: Any, precision: float | None = None) -> tuple[np.ndarray, Floats]:
     """LUCB1 (Kalyanakrishnan, Tewari, Auer and Stone 2012) with time-uniform normal-mixture intervals at level γ/|A|.
 
     All means lie in their intervals at all times with probability 1 − γ. The leader is returned once its lower end is
@@ -28,27 +26,24 @@ def lucb(
 
     See `Engine` for arguments and result.
     """
-    tally = Tally(block, arms, within)
-    played = tally.within
-    sizes = played.sum(axis=1)
-    alpha = np.minimum(np.asarray(gamma) / np.maximum(1, sizes), 0.5)
+    tally = Tally(block, arms)
+    alpha = np.minimum(np.broadcast_to(gamma, len(block)) / arms.size, 0.5)
     width = TUNED_GAP if precision is None else precision / block.problem.sigma
     rho = tuned_rho(8 * np.log(1 / alpha) / width**2, alpha)
-    active = played.copy()
-    running = np.flatnonzero((sizes > 1) & (precision is None or np.isfinite(width)))
+    active = np.ones((len(block), arms.size), dtype=np.bool_)
+    running = np.arange(len(block) if arms.size > 1 and np.isfinite(width) else 0)
     if running.size:
-        rows, columns = np.nonzero(played[running])
-        tally.pull(running[rows], columns, int(max(1, np.ceil(np.log(1 / alpha.max()) / 2))))
+        rows, columns = np.nonzero(active)
+        tally.pull(rows, columns, int(max(1, np.ceil(np.log(1 / alpha.max()) / 2))))
     while running.size:
         here = np.arange(running.size)
         means = tally.means[running]
-        reach = radius(np.maximum(tally.counts[running], 1), alpha[running][:, None], rho[running][:, None])
-        upper = np.where(played[running], means + reach, -np.inf)
-        lower = np.where(played[running], means - reach, -np.inf)
+        reach = radius(tally.counts[running], alpha[running][:, None], rho[running][:, None])
+        upper, lower = means + reach, means - reach
         left = upper >= lower.max(axis=1)[:, None]
         active[running] = left
         if precision is None:
-            first = np.where(played[running], means, -np.inf).argmax(axis=1)
+            first = means.argmax(axis=1)
             others = upper.copy()
             others[here, first] = -np.inf
             second = others.argmax(axis=1)

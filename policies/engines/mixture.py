@@ -17,9 +17,7 @@ GROWTH = 1.1
 TUNED_GAP = 0.1
 
 
-def mixture(
-    block: Block, arms: Ints, gamma: Any, precision: float | None = None, within: np.ndarray | None = None
-) -> tuple[np.ndarray, Floats]:
+def mixture(block: Block, arms: Ints, gamma: Any, precision: float | None = None) -> tuple[np.ndarray, Floats]:
     """Pull all active arms equally often; drop an arm once another one is ahead of it beyond the boundary.
 
     The difference of two arms' sums after n pulls each is a walk with variance 2n (σ = 1). The best arm is dropped only
@@ -28,15 +26,14 @@ def mixture(
 
     See `Engine` for arguments and result.
     """
-    tally = Tally(block, arms, within)
-    active = tally.within.copy()
-    sizes = active.sum(axis=1)
+    tally = Tally(block, arms)
+    active = np.ones((len(block), arms.size), dtype=np.bool_)
     sides = 1 if precision is None else 2
-    alpha = np.minimum(np.asarray(gamma) / (sides * np.maximum(1, sizes - 1)), 0.5)
+    alpha = np.minimum(np.broadcast_to(gamma, len(block)) / (sides * max(1, arms.size - 1)), 0.5)
     gap = TUNED_GAP if precision is None else precision / (2 * block.problem.sigma)
     log_term = np.log(1 / alpha)
     rho = tuned_rho(8 * log_term / gap**2, alpha)
-    running = np.flatnonzero((sizes > 1) & (precision is None or np.isfinite(gap)))
+    running = np.arange(len(block) if arms.size > 1 and np.isfinite(gap) else 0)
     # Before this many pulls only gaps beyond about 3σ could show.
     n = int(max(1, np.ceil(log_term.min(initial=np.inf) / 2))) if running.size else 0
     pulled = 0

@@ -1,7 +1,7 @@
-"""Engines: the single-agent best-arm subroutine of `NaiveSE` and `BAICl`, behind one small protocol.
+"""Engines: the best-arm subroutine of `NaiveSE`, `BAICl` and `BAIClPlusPlus`, behind one small protocol.
 
 Every engine runs many agents in lock-step and pulls in batches whose size grows geometrically, so that 10^9 pulls are
-hundreds of steps. Its promise for each agent, with probability at least 1 − γ: the agent's best arm among `arms` is
+hundreds of steps. It guarantees for each agent, with probability at least 1 − γ: the agent's best arm among `arms` is
 left; without `precision` it is the only one; with it, no arm is left that is `precision` or more below the best.
 """
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.policies.paper.elimination import eliminate, separating_rounds
 from clustered_bandit_gym.policies.paper.requirements import check_choice
 
 
@@ -22,31 +21,23 @@ class Engine(Protocol):
     """Find the best of `arms` at every agent of `block`."""
 
     def __call__(
-        self, block: Block, arms: Ints, gamma: Any, precision: float | None = None, within: np.ndarray | None = None
+        self, block: Block, arms: Ints, gamma: Any, precision: float | None = None
     ) -> tuple[np.ndarray, Floats]:
         """
         Args:
             arms: (k,) the arms that matter, the columns of all that follows.
             gamma: error budget, a number or (n,) one per agent.
-            precision: stop early, once all arms this much below the best are gone; None: go on to a single arm.
-            within: (n, k) booleans, each agent's initial set if it is not all of `arms`.
+            precision: stop once all arms this much below the best are gone; None: continue to a single arm.
 
         Returns:
             active: (n, k) booleans, what is left. estimates: (n, k) averages, 0 for an arm never pulled.
         """
 
 
-def elimination(
-    block: Block, arms: Ints, gamma: Any, precision: float | None = None, within: np.ndarray | None = None
-) -> tuple[np.ndarray, Floats]:
-    """The paper's successive elimination: fresh samples in every round (Even-Dar, Mannor and Mansour 2002)."""
-    return eliminate(block, arms, gamma, None if precision is None else separating_rounds(precision), within)
-
-
 #: Name -> "module:function", and the guarantee with its source.
 ENGINES: dict[str, tuple[str, str]] = {
     "elimination": (
-        "clustered_bandit_gym.policies.engines.registry:elimination",
+        "clustered_bandit_gym.policies.engines.elimination:elimination",
         "fresh samples in every round, union bound over arms and rounds (Even-Dar, Mannor, Mansour 2002)",
     ),
     "mixture": (
@@ -65,6 +56,6 @@ ENGINES: dict[str, tuple[str, str]] = {
 
 
 def get_engine(name: str) -> Engine:
-    """The engine of that name; `ValueError` lists what is known."""
+    """The engine of that name; an unknown name raises an error that lists the known ones."""
     module, _, function = ENGINES[check_choice("engine", name, tuple(ENGINES))][0].partition(":")
     return getattr(import_module(module), function)

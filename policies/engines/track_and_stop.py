@@ -48,9 +48,7 @@ def optimal_shares(gaps: Floats) -> Floats:
     return shares / shares.sum(axis=1, keepdims=True)
 
 
-def track_and_stop(
-    block: Block, arms: Ints, gamma: Any, precision: float | None = None, within: np.ndarray | None = None
-) -> tuple[np.ndarray, Floats]:
+def track_and_stop(block: Block, arms: Ints, gamma: Any, precision: float | None = None) -> tuple[np.ndarray, Floats]:
     """Track the optimal proportions, stop when the leader's generalised likelihood ratio against every rival is large.
 
     A wrong leader a is returned only if the evidence that a beats the best arm ever passes ln((|A| − 1)/γ): |A| − 1
@@ -60,27 +58,24 @@ def track_and_stop(
 
     See `Engine` for arguments and result.
     """
-    tally = Tally(block, arms, within)
-    played = tally.within
-    sizes = played.sum(axis=1)
-    budget = np.asarray(gamma) / (1 if precision is None else 2)
-    alpha = np.minimum(budget / np.maximum(1, sizes - 1), 0.5)
-    alpha_each = np.minimum(budget / np.maximum(1, sizes), 0.5)
+    tally = Tally(block, arms)
+    budget = np.broadcast_to(gamma, len(block)) / (1 if precision is None else 2)
+    alpha = np.minimum(budget / max(1, arms.size - 1), 0.5)
+    alpha_each = np.minimum(budget / arms.size, 0.5)
     width = TUNED_GAP if precision is None else precision / block.problem.sigma
     rho = tuned_rho(8 * np.log(1 / alpha) / width**2, alpha)
-    active = played.copy()
-    running = np.flatnonzero((sizes > 1) & (precision is None or np.isfinite(width)))
+    active = np.ones((len(block), arms.size), dtype=np.bool_)
+    running = np.arange(len(block) if arms.size > 1 and np.isfinite(width) else 0)
     if running.size:
-        rows, columns = np.nonzero(played[running])
-        tally.pull(running[rows], columns, int(max(1, np.ceil(np.log(1 / alpha.max()) / 2))))
+        rows, columns = np.nonzero(active)
+        tally.pull(rows, columns, int(max(1, np.ceil(np.log(1 / alpha.max()) / 2))))
     while running.size:
         here = np.arange(running.size)
-        playing, counts = played[running], np.maximum(tally.counts[running], 1)
-        means = np.where(playing, tally.means[running], -np.inf)
+        counts, means = tally.counts[running], tally.means[running]
         leader = means.argmax(axis=1)
         top, top_count = means[here, leader][:, None], counts[here, leader][:, None]
-        evidence = pair_evidence(top, np.where(playing, means, 0), top_count, counts, rho[running][:, None])
-        left = playing & (evidence <= np.log(1 / alpha[running])[:, None])
+        evidence = pair_evidence(top, means, top_count, counts, rho[running][:, None])
+        left = evidence <= np.log(1 / alpha[running])[:, None]
         left[here, leader] = True
         active[running] = left
         done = left.sum(axis=1) == 1
@@ -91,26 +86,25 @@ def track_and_stop(
         on = ~done
         running = running[on]
         if running.size:
-            gaps = np.where(playing, top - means, np.inf)[on]
+            gaps = (top - means)[on]
             if precision is not None:
                 # Gaps below the precision need not be resolved; the leader's own zero marks it.
                 gaps = np.where(gaps > 0, np.maximum(gaps, width), gaps)
-            rows, columns, times = _batch(tally.counts[running], gaps, sizes[running])
+            rows, columns, times = _batch(tally.counts[running], gaps)
             tally.pull(running[rows], columns, times)
     return active, tally.estimates
 
 
-def _batch(counts: Floats, gaps: Floats, sizes: Ints) -> tuple[Ints, Ints, Ints]:
+def _batch(counts: Floats, gaps: Floats) -> tuple[Ints, Ints, Ints]:
     """The next pulls: towards the optimal shares of a total `GROWTH` times as large, and no arm below √total − |A|/2.
 
     Returns:
         rows, columns, times: the cells to pull and how often.
     """
-    playing = np.isfinite(gaps)
     total = np.ceil(counts.sum(axis=1) * GROWTH)
     target = optimal_shares(gaps) * total[:, None]
-    forced = np.sqrt(total) - sizes / 2
-    short = np.where(playing, np.maximum(target, forced[:, None]) - counts, 0)
+    forced = np.sqrt(total) - counts.shape[1] / 2
+    short = np.maximum(target, forced[:, None]) - counts
     # The arms behind their share get the whole batch, in proportion to what they lack.
     short = np.maximum(short, 0)
     scale = np.minimum(1, (total - counts.sum(axis=1)) / np.maximum(short.sum(axis=1), 1))

@@ -13,7 +13,7 @@ from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Payload
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.engines.registry import get_engine
-from clustered_bandit_gym.policies.paper.requirements import CONFIDENCES, check_choice, require
+from clustered_bandit_gym.policies.paper.requirements import CONFIDENCES, check_choice, require, warn_if_unproved
 from clustered_bandit_gym.policy import Policy
 
 
@@ -29,7 +29,7 @@ class BAICl(Policy):
 
     Args:
         confidence: "paper" (budgets as printed) or "certified".
-        engine: what takes the place of SE, by its name in `engines.ENGINES`.
+        engine: the best-arm subroutine, a name of `engines.registry.ENGINES`. Any but "elimination" needs "certified".
 
     Corners: M = 1 makes the printed γ infinite; one agent is drawn and γ = δ/3. Fewer clusters with agents than M: the
     draw runs out, everybody has been asked in phase 1, phase 2 is empty. A finite η ≥ 2 would make R ≤ 0; at least one
@@ -55,9 +55,11 @@ class BAICl(Policy):
     def __init__(self, confidence: str = "paper", engine: str = "elimination") -> None:
         self.confidence = check_choice("confidence", confidence, CONFIDENCES)
         get_engine(engine)
+        warn_if_unproved(self.name, self.confidence, engine)
         self.engine = engine
 
     def solve(self, federation: Federation) -> np.ndarray:
+        """Algorithm 3: lines 3 to 17 (first phase), lines 18 to 24 (second phase)."""
         p = federation.problem
         require(self.name, p, *self._needs)
         with federation.phase("identify"):
@@ -69,7 +71,7 @@ class BAICl(Policy):
         return best
 
     def _find_best_arms(self, federation: Federation) -> tuple[Ints, Ints, Ints, Floats]:
-        """Phase 1.
+        """Algorithm 3, lines 2 to 17.
 
         Returns:
             best: (N,) the arms of the agents drawn, −1 elsewhere.
@@ -89,22 +91,22 @@ class BAICl(Policy):
         gamma = 0.0
 
         def find(block: Block, known_there: np.ndarray) -> Sequence[Payload]:
-            active, estimates = engine(block, all_arms, gamma, precision=eta)
+            active, estimates = engine(block, all_arms, gamma, precision=eta)  # line 7
             shared = np.flatnonzero(active[0] & known_there[0])
-            if shared.size:
+            if shared.size:  # lines 8 and 9
                 return (ArmIndex([shared[estimates[0, shared].argmax()]], among=p.n_arms),)
             own = np.flatnonzero(active[0])
-            last, _ = engine(block, own, gamma)
+            last, _ = engine(block, own, gamma)  # line 12
             arm = own[last[0].argmax()]
-            return (ArmIndex([arm], among=p.n_arms), *self._describe(block, arm))
+            return (ArmIndex([arm], among=p.n_arms), *self._describe(block, arm))  # line 13
 
-        while n_known < n_clusters and drawn < p.n_agents:
-            agent = order[drawn]
+        while n_known < n_clusters and drawn < p.n_agents:  # line 4
+            agent = order[drawn]  # line 5
             drawn += 1
             gamma = self._draw_budget(p, drawn)
-            # The set is copied: what has been sent must not change in the agent's hands.
+            # The set is copied: what has been sent must not change afterwards.
             arm, *report = federation.local([agent], find, down=ArmSet(known.copy(), at_most=n_clusters))
-            best[agent] = arm[0]
+            best[agent] = arm[0]  # line 16
             if not known[arm[0]]:
                 known[arm[0]] = True
                 n_known += 1
@@ -114,7 +116,7 @@ class BAICl(Policy):
         return best, np.flatnonzero(best < 0), arms, means[arms]
 
     def _describe(self, block: Block, arm: int) -> tuple[Payload, ...]:
-        """What an agent adds to the report of a new best arm: here nothing."""
+        """What an agent adds to the report of a new best arm; nothing here."""
         return ()
 
     def _draw_budget(self, p: Problem, t: int) -> float:
@@ -128,15 +130,15 @@ class BAICl(Policy):
         return p.delta * -math.log1p(-1 / p.n_clusters) / math.log(3 * p.n_clusters / p.delta)
 
     def _assign(self, federation: Federation, rest: Ints, known: Ints, means: Floats) -> Ints:
-        """Phase 2: the arms of `rest`, each one of `known`, the set S (`means`: what is known of its arms)."""
+        """Algorithm 3, lines 19 to 24: the arms of `rest`, each one of `known`, the set S (`means`: see above)."""
         p = federation.problem
         engine = get_engine(self.engine)
 
         def choose(block: Block, _: np.ndarray) -> ArmIndex:
-            active, _ = engine(block, known, gamma=p.delta / (3 * p.n_agents))
-            return ArmIndex(known[active.argmax(axis=1)], among=known)
+            active, _ = engine(block, known, gamma=p.delta / (3 * p.n_agents))  # line 21
+            return ArmIndex(known[active.argmax(axis=1)], among=known)  # line 22
 
-        known_set = ArmSet(members(known, p.n_arms), at_most=p.n_clusters)
+        known_set = ArmSet(members(known, p.n_arms), at_most=p.n_clusters)  # line 20
         return federation.local(rest, choose, down=known_set, n_arms=known.size)
 
 

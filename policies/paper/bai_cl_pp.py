@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,8 +13,8 @@ from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import MAX_TIMES
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Payload, Reals
+from clustered_bandit_gym.policies.engines.registry import get_engine
 from clustered_bandit_gym.policies.paper.bai_cl import BAICl, members
-from clustered_bandit_gym.policies.paper.elimination import eliminate, separating_rounds
 from clustered_bandit_gym.policies.paper.requirements import check_choice, require
 
 #: Tries of SE-hat before it gives up: 10^-k leaves the range of float64 soon after.
@@ -32,6 +33,7 @@ class BAIClPlusPlus(BAICl):
 
     Args:
         confidence: "paper" or "certified".
+        engine: the best-arm subroutine, as in `BAICl`; SE-hat uses it, too.
         verify: who compares. "centre": each try sends the arm and its average up and one bit (accepted or not) down.
             "agent": the stored means go down with S, |S| reals an agent, and only the accepted arm comes up.
 
@@ -56,70 +58,93 @@ class BAIClPlusPlus(BAICl):
     guarantee = "delta-PC under Assumptions 1 and 2 if certified; as printed the proof has a gap"
     _needs = ("n_clusters", "eta", "eta1")
 
-    def __init__(self, confidence: str = "paper", verify: str = "centre") -> None:
-        super().__init__(confidence)
+    def __init__(self, confidence: str = "paper", verify: str = "centre", engine: str = "elimination") -> None:
+        super().__init__(confidence, engine)
         self.verify = check_choice("verify", verify, ("centre", "agent"))
 
     def _describe(self, block: Block, arm: int) -> tuple[Payload, ...]:
+        """After Algorithm 3, line 12: fresh pulls of the new best arm."""
         p = block.problem
         n_clusters, eta1 = require(self.name, p, "n_clusters", "eta1")
         times = check_size(math.log(12 * n_clusters / p.delta), eta1, p.sigma)
         return (Reals(block.pull(np.array([0]), np.array([arm]), times)),)
 
     def _assign(self, federation: Federation, rest: Ints, known: Ints, means: Floats) -> Ints:
+        """Algorithm 3, lines 19 to 24, with SE-hat in line 21."""
         p = federation.problem
         (eta1,) = require(self.name, p, "eta1")
         known_set = ArmSet(members(known, p.n_arms), at_most=p.n_clusters)
 
-        def all_tries(block: Block, _: np.ndarray, stored: Floats) -> ArmIndex:
-            best = np.empty(len(block), dtype=np.int64)
-            waiting = np.arange(len(block))
-            for k in range(1, MAX_TRIES + 1):
-                place, averages = _guess(block.part(waiting), known, k)
-                passed = np.abs(averages - stored[waiting, place]) < eta1 / 2
-                best[waiting[passed]] = known[place[passed]]
-                waiting = waiting[~passed]
-                if not waiting.size:
-                    return ArmIndex(best, among=known)
-            raise _given_up(waiting.size)
-
         if self.verify == "agent":
+
+            def all_tries(block: Block, _: np.ndarray, stored: Floats) -> ArmIndex:
+                def propose(k: int, waiting: Ints) -> tuple[Ints, Floats]:
+                    return self._propose(block.part(waiting), known, k)
+
+                return ArmIndex(known[se_hat(stored, eta1, propose)], among=known)
+
             both = (known_set, Reals(means, shared=True))
             return federation.local(rest, all_tries, down=both, n_arms=known.size)
 
-        stored_mean = np.full(p.n_arms, np.nan)
-        stored_mean[known] = means
-        best = np.empty(rest.size, dtype=np.int64)
-        waiting = np.arange(rest.size)
-        for k in range(1, MAX_TRIES + 1):
-
-            def one_try(block: Block, *_: np.ndarray, k: int = k) -> tuple[ArmIndex, Reals]:
-                place, averages = _guess(block, known, k)
+        def propose(k: int, waiting: Ints) -> tuple[Ints, Floats]:
+            def one_try(block: Block, *_: np.ndarray) -> tuple[ArmIndex, Reals]:
+                place, averages = self._propose(block, known, k)
                 return ArmIndex(known[place], among=known), Reals(averages)
 
             first = (known_set,) if k == 1 else ()
             arms, averages = federation.local(rest[waiting], one_try, down=first, n_arms=known.size)
-            passed = np.abs(averages - stored_mean[arms]) < eta1 / 2
-            # One bit to each: done, or try again.
-            federation.local(rest[waiting], lambda block, verdict: None, down=Flag(passed), n_arms=1)
-            best[waiting[passed]] = arms[passed]
-            waiting = waiting[~passed]
-            if not waiting.size:
-                return best
-        raise _given_up(waiting.size)
+            return np.searchsorted(known, arms), averages
+
+        def tell(waiting: Ints, accepted: np.ndarray) -> None:
+            federation.local(rest[waiting], lambda block, verdict: None, down=Flag(accepted), n_arms=1)
+
+        stored = np.broadcast_to(means, (rest.size, known.size))
+        return known[se_hat(stored, eta1, propose, tell)]
+
+    def _propose(self, block: Block, known: Ints, k: int) -> tuple[Ints, Floats]:
+        """Algorithm 4, lines 3 and 4, at every agent of the block: the candidate's place in S, and its average."""
+        p = block.problem
+        eta, eta1 = require(self.name, p, "eta", "eta1")
+        active, estimates = get_engine(self.engine)(block, known, 10.0**-k, precision=eta)
+        place = active.argmax(axis=1)
+        if np.count_nonzero(active) > len(block):
+            place = np.where(active, estimates, -np.inf).argmax(axis=1)
+        gamma = p.delta / (6 * p.n_agents)
+        times = check_size(math.log(4 * k * k / gamma), eta1, p.sigma)
+        return place, block.pull(np.arange(len(block)), known[place], times)
 
 
-def _guess(block: Block, known: Ints, k: int) -> tuple[Ints, Floats]:
-    """The k-th try of SE-hat (Algorithm 4, lines 3 and 4): each agent's candidate, as a place in S, and its average."""
-    p = block.problem
-    eta, eta1 = require(BAIClPlusPlus.name, p, "eta", "eta1")
-    active, estimates = eliminate(block, known, 10.0**-k, separating_rounds(eta))
-    place = active.argmax(axis=1)
-    if np.count_nonzero(active) > len(block):
-        place = np.where(active, estimates, -np.inf).argmax(axis=1)
-    gamma = p.delta / (6 * p.n_agents)
-    times = check_size(math.log(4 * k * k / gamma), eta1, p.sigma)
-    return place, block.pull(np.arange(len(block)), known[place], times)
+def se_hat(
+    stored: Floats,
+    eta1: float,
+    propose: Callable[[int, Ints], tuple[Ints, Floats]],
+    tell: Callable[[Ints, np.ndarray], None] | None = None,
+) -> Ints:
+    """SE-hat (Algorithm 4) at n agents in lock-step.
+
+    Args:
+        stored: (n, |S|) the stored means of the arms of S, one row per agent.
+        propose: k, waiting (rows) -> candidates of the k-th try, as places in S, and their averages (lines 3, 4).
+        tell: called with the rows that took part and whether each was accepted.
+
+    Returns:
+        (n,) each agent's arm, as a place in S.
+    """
+    found = np.empty(stored.shape[0], dtype=np.int64)
+    waiting = np.arange(stored.shape[0])
+    for k in range(1, MAX_TRIES + 1):
+        place, averages = propose(k, waiting)
+        accepted = np.abs(averages - stored[waiting, place]) < eta1 / 2  # line 5
+        if tell is not None:
+            tell(waiting, accepted)
+        found[waiting[accepted]] = place[accepted]  # line 6
+        waiting = waiting[~accepted]
+        if not waiting.size:
+            return found
+    raise BudgetExceeded(
+        f"{waiting.size} agents had all of {MAX_TRIES} candidates rejected: their best arm is not among those found, "
+        "or a stored mean is wrong"
+    )
 
 
 def check_size(log_term: float, eta1: float, sigma: float) -> int:
@@ -128,10 +153,3 @@ def check_size(log_term: float, eta1: float, sigma: float) -> int:
     if size > MAX_TIMES:
         raise BudgetExceeded(f"checking an arm with eta1 = {eta1:.3g} takes {size:.3g} pulls, more than can be counted")
     return int(size)
-
-
-def _given_up(agents: int) -> BudgetExceeded:
-    return BudgetExceeded(
-        f"{agents} agents had all of {MAX_TRIES} candidates rejected: their best arm is not among those found, or a "
-        "stored mean is wrong"
-    )

@@ -56,6 +56,7 @@ class ClBAI(Policy):
         self.confidence = check_choice("confidence", confidence, CONFIDENCES)
 
     def solve(self, federation: Federation) -> np.ndarray:
+        """Algorithm 1: lines 2 to 14 (first phase), lines 15 to 28 (second phase)."""
         p = federation.problem
         (eta,) = require(self.name, p, "eta")
         all_arms = np.arange(p.n_arms)
@@ -63,20 +64,20 @@ class ClBAI(Policy):
         rounds = max(1, math.ceil(math.log2(17 / eta))) if math.isfinite(eta) else 0
 
         def shortlist(block: Block) -> tuple[ArmSet, Reals]:
-            active, estimates = eliminate(block, all_arms, gamma, rounds)
+            active, estimates = eliminate(block, all_arms, gamma, rounds)  # line 4
             block.save("shortlist", active)
-            return ArmSet(active), Reals(estimates)
+            return ArmSet(active), Reals(estimates)  # line 5
 
         def go_on(block: Block, _: np.ndarray) -> ArmIndex:
-            active, _ = eliminate(block, all_arms, budget, within=block.load("shortlist"))
-            return ArmIndex(active.argmax(axis=1), among=p.n_arms)
+            active, _ = eliminate(block, all_arms, budget, within=block.load("shortlist"))  # line 21
+            return ArmIndex(active.argmax(axis=1), among=p.n_arms)  # line 22
 
         with federation.phase("cluster"):
             left, estimates = federation.local(federation.agents, shortlist)
-            best = left.argmax(axis=1)
+            best = left.argmax(axis=1)  # lines 6 to 8: final where one arm is left
             undecided = np.flatnonzero(left.sum(axis=1) > 1)
-            labels = components(estimates[undecided], left[undecided], eta / 2)
-            _, representatives = np.unique(labels, return_index=True)
+            labels = components(estimates[undecided], left[undecided], eta / 2)  # lines 10 to 14
+            _, representatives = np.unique(labels, return_index=True)  # lines 16 to 18
         with federation.phase("identify"):
             n_calls = representatives.size
             if self.confidence == "paper" and p.n_clusters is not None:
@@ -84,8 +85,8 @@ class ClBAI(Policy):
             budget = p.delta / (2 * max(1, n_calls))
             if representatives.size:
                 answers = federation.local(undecided[representatives], go_on, down=Flag(True))
-                best[undecided] = answers[labels]
-        # An agent that was done alone stands with those of the same arm, the others with their component.
+                best[undecided] = answers[labels]  # lines 24 to 28
+        # An agent that finished alone is grouped with those of the same arm, the others with their component.
         groups = best.copy()
         groups[undecided] = p.n_arms + labels
         federation.report_clusters(groups)

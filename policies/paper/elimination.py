@@ -1,9 +1,13 @@
-"""Successive elimination, many agents in lock-step: the one engine of all four schemes (Algorithm 2 of the paper)."""
+"""Successive elimination, SE(A, γ, R): Algorithm 2 of the paper.
+
+`reference_elimination` is the algorithm as printed, for one agent. `eliminate` does the same for many agents in
+lock-step, and is what the schemes run. A test checks that both make the same draws and decisions.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +18,20 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import MAX_TIMES
+
+
+def reference_elimination(
+    pull: Callable[[int, int], float], arms: Sequence[int], gamma: float, rounds: float, sigma: float = 1.0
+) -> tuple[list[int], dict[int, float]]:
+    """SE(A, γ, R) for one agent, line by line; `pull(arm, times)` is the average of fresh pulls."""
+    left, mean, r = list(arms), dict.fromkeys(arms, 0.0), 0  # line 1
+    while len(left) > 1 and r < rounds:  # line 2
+        r += 1  # line 3, with ε_r = 2^-r
+        times = round_size(len(arms), gamma, r, sigma)  # line 4
+        mean |= {k: pull(k, times) for k in left}  # lines 4 and 5
+        left = [k for k in left if mean[k] >= max(mean[j] for j in left) - 2.0**-r]  # line 6
+    return left, mean  # line 8
+
 
 #: ε_r = 2^-r and n_r ∝ 4^r leave the range of float64 beyond about this round; only a minute σ gets anywhere near.
 MAX_ROUND = 500
@@ -102,17 +120,17 @@ def watch() -> Iterator[list[Round]]:
 def eliminate(
     block: Block, arms: Ints, gamma: Any, rounds: int | None = None, within: np.ndarray | None = None
 ) -> tuple[np.ndarray, Floats]:
-    """SE(A, γ, R) at every agent of `block`: pull, compare, drop, until one arm is left or R rounds are over.
+    """SE(A, γ, R) at every agent of `block`, in lock-step.
 
-    Round r pulls each arm that an agent still holds n_r fresh times (`round_size`) and keeps those whose average is at
-    least the agent's best average minus ε_r = 2^-r. An agent with one arm left pulls no more. With probability 1 − γ
-    all averages of an agent are within ε_r/2 of the truth; then the best arm stays, and every arm 2ε_r or more below it
-    is gone after round r.
+    Round r pulls each arm that is still active at an agent n_r fresh times (`round_size`) and keeps those whose average
+    is at least the agent's best average minus ε_r = 2^-r. An agent with one arm left pulls no more. With probability
+    1 − γ all averages of an agent are within ε_r/2 of the truth; then the best arm stays, and every arm 2ε_r or more
+    below it is gone after round r.
 
     Args:
-        arms: (k,) the arms that matter, the columns of all that follows.
+        arms: (k,) the arms considered; columns of the tables below.
         gamma: error budget of the call, a number or (n,).
-        rounds: R; None runs until one arm is left, which never comes if two tie: `BudgetExceeded` ends it.
+        rounds: R; None runs until one arm is left. If two arms tie, `BudgetExceeded` ends it.
         within: (n, k) booleans, each agent's initial set if it is not all of `arms`.
 
     Returns:
@@ -123,8 +141,8 @@ def eliminate(
     if n == 1 and within is None:
         return _eliminate_alone(block, arms, gamma if isinstance(gamma, float) else float(gamma[0]), rounds)
     sigma = block.problem.sigma
-    # Agents that still hold all k arms are drawn as a grid, which is fast; the others as a list of cells (agent, arm)
-    # in which an agent's cells stand together.
+    # Agents with all k arms active are drawn as a grid, which is fast; the others as a list of cells (agent, arm)
+    # in which the cells of an agent are adjacent.
     if within is None:
         sizes: Any = k
         active = np.ones((n, k), dtype=np.bool_)
@@ -171,7 +189,7 @@ _ROW_0 = np.zeros((1, 1), dtype=np.int64)
 
 
 def _eliminate_alone(block: Block, arms: Ints, gamma: float, rounds: int | None) -> tuple[np.ndarray, Floats]:
-    """`eliminate` for one agent: the same, without the bookkeeping that many agents need and one would wait for."""
+    """Fast path of `eliminate` for a single agent."""
     k, sigma = arms.size, block.problem.sigma
     estimates = np.zeros((1, k))
     left = np.arange(k)

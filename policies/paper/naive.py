@@ -8,28 +8,24 @@ from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex
 from clustered_bandit_gym.policies.engines.registry import get_engine
-from clustered_bandit_gym.policies.paper.requirements import CONFIDENCES, check_choice
 from clustered_bandit_gym.policy import Policy
 
 
 class NaiveSE(Policy):
     """Each agent runs SE([K], δ/N, ∞) and sends the arm that is left. Needs neither M nor η.
 
-    Error: N agents, each wrong with probability at most γ = δ/N; N·δ/N = δ. The printed budget adds up, so both
-    values of `confidence` mean the same.
+    Error: N agents, each wrong with probability at most γ = δ/N; N·δ/N = δ.
 
     Communication: N⌈log2 K⌉ bits up.
 
     Args:
-        confidence: "paper" or "certified"; the same here.
-        engine: what takes the place of SE, by its name in `engines.ENGINES`.
+        engine: the best-arm subroutine, a name of `engines.registry.ENGINES`.
     """
 
     name = "naive"
     guarantee = "delta-PC"
 
-    def __init__(self, confidence: str = "paper", engine: str = "elimination") -> None:
-        self.confidence = check_choice("confidence", confidence, CONFIDENCES)
+    def __init__(self, engine: str = "elimination") -> None:
         get_engine(engine)
         self.engine = engine
 
@@ -38,6 +34,7 @@ class NaiveSE(Policy):
         all_arms = np.arange(p.n_arms)
         engine = get_engine(self.engine)
 
+        # The naive scheme has no pseudo-code of its own: Algorithm 2 (SE) at every agent.
         def find_best(block: Block) -> ArmIndex:
             active, _ = engine(block, all_arms, gamma=p.delta / p.n_agents)
             return ArmIndex(active.argmax(axis=1), among=p.n_arms)

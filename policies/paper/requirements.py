@@ -1,7 +1,8 @@
-"""What a scheme must be told, and which of two sets of error budgets it runs with."""
+"""What a scheme requires of the problem, and which of two sets of error budgets it runs with."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from clustered_bandit_gym.errors import UserError
@@ -12,8 +13,8 @@ CONFIDENCES = ("paper", "certified")
 
 _MEANING = {
     "n_clusters": "M, the number of clusters",
-    "eta": "eta, the separation of Assumption 1",
-    "eta1": "eta1, the separation of Assumption 2",
+    "eta": "the separation of Assumption 1",
+    "eta1": "the separation of Assumption 2",
 }
 
 
@@ -24,11 +25,29 @@ def check_choice(what: str, value: Any, known: tuple[str, ...]) -> str:
 
 
 def require(policy: str, problem: Problem, *names: str) -> tuple[Any, ...]:
-    """The values of `names` in `problem`; `ValueError` where one was not told."""
-    missing = [_MEANING[name] for name in names if getattr(problem, name) is None]
+    """The values of `names` in `problem`; `UserError` if one of them is None."""
+    missing = [name for name in names if getattr(problem, name) is None]
     if missing:
+        meanings = " and ".join(f"{name} ({_MEANING[name]})" for name in missing)
+        example = ", ".join(f'"{name}": ...' for name in missing)
         raise UserError(
-            f"{policy} cannot do without {' and '.join(missing)}, which the problem does not tell; "
-            "tell it (a lower bound will do for eta and eta1), or use the naive scheme"
+            f"{policy} requires {meanings}, but the problem does not tell it; pass told={{{example}}} (a lower bound "
+            "is enough for eta and eta1), or use the naive scheme"
         )
     return tuple(getattr(problem, name) for name in names)
+
+
+def warn_if_unproved(policy: str, confidence: str, engine: str) -> None:
+    """Warn when the printed error budgets are used with an engine other than the paper's elimination.
+
+    The printed γ of BAI-Cl is larger than its proof needs. With the paper's elimination errors are still rare, because
+    its fresh samples and union bounds leave much of γ unused. An engine that uses its budget fully has no such slack.
+    """
+    if confidence == "paper" and engine != "elimination":
+        warnings.warn(
+            f"{policy} with confidence='paper' and engine={engine!r} is not proved to be delta-PC: the printed budgets "
+            "do not add up to delta. Counterexample: clusters of very different sizes whose arms nearly tie, where "
+            "almost every agent is drawn in phase 1. Use confidence='certified'.",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -35,13 +35,11 @@ class Tally:
     Attributes:
         counts: (n, k) pulls.
         means: (n, k) averages divided by σ.
-        within: (n, k) booleans, the arms each agent plays at all.
     """
 
-    def __init__(self, block: Block, arms: Ints, within: np.ndarray | None = None) -> None:
+    def __init__(self, block: Block, arms: Ints) -> None:
         self._block, self._arms = block, arms
         shape = (len(block), arms.size)
-        self.within = np.ones(shape, dtype=np.bool_) if within is None else within.copy()
         self.counts: Floats = np.zeros(shape)
         self.means: Floats = np.zeros(shape)
 

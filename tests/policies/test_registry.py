@@ -59,7 +59,7 @@ def test_one_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert make("own_policies_for_a_test:Mine:runs/lr=3.zip,word=x").settings["c"] == "runs/lr=3.zip"
     with pytest.raises(ValueError, match="its policies: Mine"):
         make("own_policies_for_a_test:Other")
-    with pytest.raises(ValueError, match="is no Policy or StepPolicy"):
+    with pytest.raises(ValueError, match="is not a Policy or StepPolicy"):
         make("own_policies_for_a_test:NoPolicy")
     with pytest.raises(ValueError, match="imports 'no_such_module_anywhere'"):
         make("broken_for_a_test:Mine")
@@ -68,7 +68,11 @@ def test_one_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("bai-clx", "unknown policy 'bai-clx'; known: naive"),
+        ("bai-clx", r"unknown policy 'bai-clx' \(did you mean 'bai-cl' or 'bai-cl\+\+'\?\); known: naive"),
+        ("Structured_BAI", "did you mean 'structured-bai'"),
+        ("niave:engine=lucb", "did you mean 'naive'"),
+        ("xyz", "unknown policy 'xyz'; known: naive"),
+        ("bai-cl:engine=lucb,engine=mixture", "engine is set twice"),
         ("", "unknown policy"),
         ("bai-cl:confidance=certified", "no setting confidance; it has: confidence"),
         ("bai-cl:confidence=sure", "must be one of 'paper', 'certified'"),

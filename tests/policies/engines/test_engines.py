@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -9,7 +11,7 @@ from scipy.stats import binom
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.policies import BAICl, NaiveSE
+from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, NaiveSE, make
 from clustered_bandit_gym.policies.engines.registry import ENGINES, get_engine
 from clustered_bandit_gym.policies.engines.track_and_stop import optimal_shares
 from clustered_bandit_gym.policies.sequential.boundaries import one_sided, pair_evidence, radius, tuned_rho
@@ -56,13 +58,14 @@ def test_precision_keeps_the_best_and_drops_what_is_that_far_below(engine: str) 
 
 
 @pytest.mark.parametrize("engine", NAMES)
-def test_initial_sets_budgets_per_agent_and_sigma(engine: str) -> None:
-    within = np.array([[True, True, False], [False, True, True], [False, False, True], [True, True, True]])
+def test_budgets_per_agent_single_arms_and_sigma(engine: str) -> None:
     gamma = np.array([1e-6, 1e-3, 0.1, 1e-9])
-    active, estimates, _ = run([0.0, 1.0, 2.0], 4, engine, gamma, seed=1, within=within, sigma=0.5)
-    assert active.tolist() == [[False, True, False], [False, False, True], [False, False, True], [False, False, True]]
-    assert estimates[2].tolist() == [0, 0, 0], "an agent with a single arm has nothing to pull"
+    active, estimates, _ = run([0.0, 1.0, 2.0], 4, engine, gamma, seed=1, sigma=0.5)
+    assert active.tolist() == [[False, False, True]] * 4
     assert estimates[3] == pytest.approx([0, 1, 2], abs=0.6)
+    active, estimates, federation = run([0.5], 3, engine, 0.1, seed=1)
+    assert active.all()
+    assert (federation.pulls, estimates.tolist()) == (0, [[0.0]] * 3)
 
 
 @pytest.mark.parametrize("engine", NAMES)
@@ -89,8 +92,8 @@ def test_infinite_precision_needs_no_pull(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", [name for name in NAMES if name != "elimination"])
-@pytest.mark.parametrize("policy", [NaiveSE, BAICl])
-def test_schemes_with_other_engines_are_right_and_cheaper(policy: type, engine: str) -> None:
+@pytest.mark.parametrize("policy", ["naive:", "bai-cl:confidence=certified,", "bai-cl++:confidence=certified,"])
+def test_schemes_with_other_engines_are_right_and_cheaper(policy: str, engine: str) -> None:
     """Dataset 1 at δ = 1e-10, 8 trials: no error (false-alarm rate 8e-10), and fewer pulls than with the paper's."""
     generator = cbg.generators.PaperSmall(12)
     pulls = {"elimination": 0, engine: 0}
@@ -98,7 +101,7 @@ def test_schemes_with_other_engines_are_right_and_cheaper(policy: type, engine: 
         instance = generator(np.random.default_rng(seed))
         for name in pulls:
             federation = cbg.Federation(instance, cbg.Problem.of(instance, 1e-10, **generator.declared), seed)
-            assert federation.stop(policy(engine=name).solve(federation)).correct
+            assert federation.stop(make(f"{policy}engine={name}").solve(federation)).correct
             pulls[name] += federation.pulls
     assert pulls[engine] < 0.75 * pulls["elimination"]
 
@@ -125,6 +128,17 @@ def test_optimal_shares_solve_the_allocation_problem() -> None:
             negative, np.zeros(finite.sum()), method="Nelder-Mead", options={"maxiter": 20000, "fatol": 1e-14}
         )
         assert value(share[finite], row[finite]) >= -found.fun * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("policy", [BAICl, BAIClPlusPlus])
+def test_printed_budgets_with_another_engine_warn(policy: type) -> None:
+    with pytest.warns(UserWarning, match="clusters of very different sizes"):
+        policy(engine="mixture")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        policy()
+        policy(engine="mixture", confidence="certified")
+        NaiveSE(engine="mixture")
 
 
 def test_unknown_engine_is_refused_by_name() -> None:

@@ -74,9 +74,8 @@ def approx(value: float) -> object:
     return pytest.approx(value, rel=1e-12)
 
 
-@pytest.mark.parametrize("confidence", CONFIDENCES)
-def test_naive(confidence: str) -> None:
-    federation, rounds, calls, others = play(NaiveSE(confidence))
+def test_naive() -> None:
+    federation, rounds, calls, others = play(NaiveSE())
     n, k = federation.problem.n_agents, federation.problem.n_arms
     check_sizes(rounds)
     assert others == 0

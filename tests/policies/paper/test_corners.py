@@ -20,6 +20,11 @@ SCHEMES = [NaiveSE, ClBAI, BAICl, BAIClPlusPlus]
 CONFIDENCES = ["paper", "certified"]
 
 
+def build(scheme: type, confidence: str) -> cbg.Policy:
+    """The naive scheme has one set of budgets."""
+    return scheme() if scheme is NaiveSE else scheme(confidence)
+
+
 def federation(instance: cbg.Instance, seed: int = 0, max_pulls: int | None = None, **told: object) -> cbg.Federation:
     problem = cbg.Problem.of(instance, DELTA, **told)  # type: ignore[arg-type]
     return cbg.Federation(instance, problem, seed=seed, max_pulls=max_pulls, itemise=True)
@@ -39,7 +44,7 @@ def test_a_single_cluster(scheme: type, confidence: str, eta: float | str) -> No
     instance = easy(1, [0] * 6)
     play = federation(instance, eta=eta, eta1=eta)
     with watch() as rounds:
-        assert play.stop(scheme(confidence).solve(play)).correct
+        assert play.stop(build(scheme, confidence).solve(play)).correct
     budgets = {g for one in rounds for g in one.gamma.tolist()}
     if scheme is ClBAI and eta == "truth":
         # No round of phase 1; one component, one representative.
@@ -63,7 +68,7 @@ def test_a_single_cluster(scheme: type, confidence: str, eta: float | str) -> No
 def test_clusters_without_agents(scheme: type, confidence: str, clusters: list[int]) -> None:
     """M = 5 told, fewer present (and fewer agents than clusters): the draw of BAI-Cl runs out, its phase 2 is empty."""
     play = federation(easy(5, clusters, 6))
-    assert play.stop(scheme(confidence).solve(play)).correct
+    assert play.stop(build(scheme, confidence).solve(play)).correct
     if scheme in (BAICl, BAIClPlusPlus):
         assert list(play.pulls_by_phase) == ["identify"]
         assert {x.phase for x in play.ledger.messages()} == {"identify"}
@@ -88,7 +93,7 @@ def test_missing_knowledge_is_named() -> None:
             scheme().solve(federation(easy(), eta=None))
     with pytest.raises(ValueError, match="Assumption 2"):
         BAIClPlusPlus().solve(federation(easy(), eta1=None))
-    with pytest.raises(ValueError, match=r"clusters and eta, .* and eta1, "):
+    with pytest.raises(ValueError, match=r"requires n_clusters .* and eta .* and eta1 .*told="):
         BAIClPlusPlus().solve(federation(easy(), n_clusters=None, eta=None, eta1=None))
     play = federation(easy(), n_clusters=None, eta=None, eta1=None)
     assert play.stop(NaiveSE().solve(play)).correct
@@ -138,7 +143,7 @@ def test_several_arms_left_in_a_try_of_se_hat() -> None:
     play = federation(instance, eta=2.0, eta1=0.25, sigma=1.0, check=False)
 
     def program(block: cbg.Block) -> tuple[cbg.ArmIndex, cbg.Reals]:
-        place, averages = bai_cl_pp._guess(block, np.array([1, 2, 3]), 1)
+        place, averages = BAIClPlusPlus()._propose(block, np.array([1, 2, 3]), 1)
         return cbg.ArmIndex(place, among=3), cbg.Reals(averages)
 
     with watch() as rounds:
@@ -253,7 +258,7 @@ def test_a_delta_too_small_to_divide() -> None:
 
 
 def test_unknown_choices() -> None:
-    for scheme in SCHEMES:
+    for scheme in SCHEMES[1:]:
         with pytest.raises(ValueError, match="'paper', 'certified'"):
             scheme(confidence="sure")
     with pytest.raises(ValueError, match="'centre', 'agent'"):

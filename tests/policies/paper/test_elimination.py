@@ -12,7 +12,7 @@ from scipy import integrate, stats
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym import theory
-from clustered_bandit_gym.policies.paper.elimination import eliminate, round_size, watch
+from clustered_bandit_gym.policies.paper.elimination import eliminate, reference_elimination, round_size, watch
 
 
 class ScriptedBlock:
@@ -41,20 +41,17 @@ class ScriptedBlock:
 def replay(
     log: list[tuple[int, int, float]], arms: list[int], gamma: float, rounds: float, sigma: float
 ) -> tuple[list[int], dict[int, float]]:
-    """Algorithm 2 once more, fed with what an agent drew: what is left, and the estimates. Uses up the whole log."""
-    left, estimates, r, draws = list(arms), {}, 0, iter(log)
-    while len(left) > 1 and r < rounds:
-        r += 1
-        drawn = {}
-        for _ in left:
-            arm, times, value = next(draws)
-            assert times == ref.n_r(len(arms), gamma, r, sigma)
-            drawn[arm] = value
-        assert set(drawn) == set(left)
-        estimates.update(drawn)
-        left = [k for k in left if drawn[k] >= max(drawn.values()) - 2.0**-r]
+    """The reference version, fed with what an agent drew, in the same order. Uses up the whole log."""
+    draws = iter(log)
+
+    def pull(arm: int, times: int) -> float:
+        its_arm, its_times, value = next(draws)
+        assert (its_arm, its_times) == (arm, times)
+        return value
+
+    found = reference_elimination(pull, arms, gamma, rounds, sigma)
     assert next(draws, None) is None
-    return left, estimates
+    return found
 
 
 @pytest.mark.parametrize("rounds", [None, 1, 3])
@@ -112,6 +109,25 @@ def test_an_agent_alone_does_the_same(rounds: int | None) -> None:
         assert estimates[0].tolist() == [expected.get(arm, 0.0) for arm in arms.tolist()]
         lengths.add(len(block.log[0]))
     assert len(lengths) > 5
+
+
+@pytest.mark.parametrize("rounds", [None, 3])
+def test_fast_path_and_reference_on_the_same_stream(rounds: int | None) -> None:
+    """One agent of a real play: both versions draw the same rewards from the same seed."""
+    instance = cbg.Instance([[0.9, 0.6, 0.55, 0.1, 0.75]], [0])
+    arms = np.arange(5)
+    for seed in range(20):
+        one, other = (cbg.Federation(instance, cbg.Problem.of(instance, 0.1), seed=seed) for _ in range(2))
+        block = cbg.Block(other, other.agents)
+
+        def pull(arm: int, times: int, block: cbg.Block = block) -> float:
+            return float(block.pull(np.array([0]), np.array([arm]), times)[0])
+
+        active, estimates = eliminate(cbg.Block(one, one.agents), arms, 0.2, rounds)
+        left, mean = reference_elimination(pull, range(5), 0.2, math.inf if rounds is None else rounds)
+        assert np.flatnonzero(active[0]).tolist() == left
+        assert estimates[0].tolist() == pytest.approx(list(mean.values()), rel=1e-12)
+        assert one.pulls == other.pulls
 
 
 def test_sample_size_is_the_printed_one() -> None:

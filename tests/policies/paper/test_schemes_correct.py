@@ -40,10 +40,10 @@ def test_paper_flat(policy: cbg.Policy) -> None:
 @pytest.mark.parametrize("confidence", ["paper", "certified"])
 def test_other_rewards_and_skewed_clusters(rewards: str, confidence: str) -> None:
     """Bounded rewards have σ ≤ 1/2, so sample sizes shrink; clusters may be empty."""
-    for scheme in (NaiveSE, ClBAI, BAICl, BAIClPlusPlus):
+    for policy in (NaiveSE(), ClBAI(confidence), BAICl(confidence), BAIClPlusPlus(confidence)):
         for seed in range(5):
             generator = RandomFamily(15, 4, 8, rewards=rewards, sizes="power", alpha=2.0)
-            assert trials(scheme(confidence), generator, seed, 2) == 2
+            assert trials(policy, generator, seed, 2) == 2
 
 
 @pytest.mark.parametrize("policy", SCHEMES[1:], ids=lambda p: p.name)

@@ -1,0 +1,42 @@
+"""Settings written as text, KEY=VALUE: in policy specifications and on the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from clustered_bandit_gym.errors import UserError
+
+_WORDS = {"true": True, "false": False, "none": None}
+
+
+def parse_value(text: str) -> Any:
+    """true, false, none (in any case), JSON (numbers, lists, objects, quoted strings), or else the text itself."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    for read in (json.loads, int, float):  # int and float also take 1_000, .5 and inf
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
+
+
+def parse_pair(text: str) -> tuple[str, Any] | None:
+    """("key", value) if the text is KEY=VALUE with a Python name as key, else None: a path may contain "=", too."""
+    key, equals, value = text.partition("=")
+    key = key.strip()
+    return (key, parse_value(value.strip())) if equals and key.isidentifier() else None
+
+
+def parse_pairs(texts: list[str], option: str) -> dict[str, Any]:
+    """Several KEY=VALUE, each key once. `option` names their origin in error messages."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        pair = parse_pair(text)
+        if pair is None:
+            raise UserError(f"{option} takes KEY=VALUE, got {text!r}")
+        if pair[0] in found:
+            raise UserError(f"{option}: {pair[0]} is set twice")
+        found[pair[0]] = pair[1]
+    return found
