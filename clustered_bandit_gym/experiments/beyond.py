@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.output.tables import number
 from clustered_bandit_gym.harness.run import evaluate
+from clustered_bandit_gym.harness.scoring.numbers import number
 
 DELTA = 1e-10
 OLD, NEW = "bai-cl++", "structured-bai"

@@ -9,8 +9,9 @@ import numpy as np
 from clustered_bandit_gym import theory
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import trial_seeds
-from clustered_bandit_gym.harness.output.tables import Table, number
+from clustered_bandit_gym.harness.output.tables import Table
 from clustered_bandit_gym.harness.run import make_env
+from clustered_bandit_gym.harness.scoring.numbers import number
 
 
 def bounds_tables(env_id: str, env_kwargs: dict[str, Any], seed: int = 0) -> tuple[str, list[Table]]:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.experiments.figures import Figure
-from clustered_bandit_gym.harness.scoring.summary import CONFIDENCE, mean_interval
+from clustered_bandit_gym.harness.scoring.intervals import CONFIDENCE, mean_interval, ratio_interval
 
 
 class Ratio(NamedTuple):
@@ -94,9 +94,7 @@ def against(first: pd.DataFrame, second: pd.DataFrame, column: str = "pulls") ->
 def _interval(logs: np.ndarray) -> Ratio:
     if logs.size < 2:
         raise UserError("a ratio needs at least two trials")
-    middle = float(logs.mean())
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, logs.size - 1) * logs.std(ddof=1) / np.sqrt(logs.size))
-    return Ratio(float(np.exp(middle)), float(np.exp(middle - half)), float(np.exp(middle + half)))
+    return Ratio(*ratio_interval(logs))
 
 
 def drawn_agents(rows: pd.DataFrame) -> pd.Series:

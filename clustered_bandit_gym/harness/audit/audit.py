@@ -16,7 +16,7 @@ from clustered_bandit_gym.harness.cell import Cell as Setting
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.parallel import Task, Work, run
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.scoring.verdict import Word, verdict
+from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
 from clustered_bandit_gym.harness.settings import label_of
 
 #: Trials per cell at most, times δ: enough to fail a policy whose error is 2δ, and to pass one well below δ.
@@ -115,7 +115,7 @@ def audit(
             rows = sorted(run(work, tasks, n_jobs), key=lambda pair: pair[0])
             for task, row in rows:
                 tallies[task.cell].add(row)
-            if any(tally.cell.in_scope and tally.judge()[0] == "FAIL" for tally in tallies):
+            if any(tally.cell.in_scope and tally.judge().word == "FAIL" for tally in tallies):
                 for tally in tallies:
                     enough = 0 if stop_at_fail else math.ceil(TRIALS_AFTER_FAIL / tally.delta)
                     tally.cap = min(tally.cap, max(tally.trials, enough))
@@ -154,32 +154,20 @@ class _Tally:
         elif not row["correct"]:
             self.errors += 1
 
-    def judge(self) -> tuple[Word, float, float, int]:
-        """Word, ends of the interval, and how many error-free trials a PASS still needs.
-
-        The lower end takes unfinished trials for right, the upper end takes them for wrong. Both counts are Bernoulli,
-        so both sequences hold; the first alone can FAIL.
-        """
-        wrong = verdict(self.errors, self.trials, self.delta, self.alpha)
-        doubtful = wrong
-        if self.unfinished:
-            doubtful = verdict(self.errors + self.unfinished, self.trials, self.delta, self.alpha)
-        word: Word = "FAIL" if wrong.word == "FAIL" else "PASS" if doubtful.word == "PASS" else "INCONCLUSIVE"
-        return word, wrong.low, doubtful.high, doubtful.more or 0
+    def judge(self) -> Verdict:
+        return verdict(self.errors, self.trials, self.delta, self.alpha, unfinished=self.unfinished)
 
     def batch(self) -> int:
         """How many trials to play next; 0 when the cell is done. Depends on the counts alone, never on timing."""
         if self.trials == 0:
             return min(GIVE_UP, self.cap)
-        word, _, _, more = self.judge()
-        if word != "INCONCLUSIVE" or self.unfinished == self.trials:
+        judged = self.judge()
+        if judged.word != "INCONCLUSIVE" or judged.hopeless or self.unfinished == self.trials:
             return 0
-        if self.unfinished and verdict(self.unfinished, self.trials, self.delta, self.alpha).word == "FAIL":
-            return 0  # without an answer more often than δ: a PASS is out of reach
-        return min(max(20, min(more, self.trials)), self.cap - self.trials)
+        return min(max(20, min(judged.more or 0, self.trials)), self.cap - self.trials)
 
     def row(self) -> dict[str, Any]:
-        word, low, high, _ = self.judge()
+        judged = self.judge()
         return {
             "cell": self.cell.name,
             "in_scope": self.cell.in_scope,
@@ -190,9 +178,10 @@ class _Tally:
             "trials": self.trials,
             "errors": self.errors,
             "unfinished": self.unfinished,
-            "low": low,
-            "high": high,
-            "verdict": word,
+            "low": judged.low,
+            "high": judged.high,
+            "verdict": judged.word,
+            "reason": judged.reason,
             "pulls_mean": self.pulls / self.trials,
             "why": self.cell.why,
             "message": self.message,

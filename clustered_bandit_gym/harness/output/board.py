@@ -13,13 +13,13 @@ import pandas as pd
 
 from clustered_bandit_gym.harness.output import tables
 from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.harness.scoring.summary import cell_labels, frame, summarise
+from clustered_bandit_gym.harness.scoring.verdict import MANY_TRIALS
 from clustered_bandit_gym.harness.store import Store, export
 
 #: Width of the printed board.
 WIDTH = 120
-#: No run of trials reaches a PASS that needs more than this.
-_OUT_OF_REACH = 1_000_000
 #: Up to this many are named one by one in a note.
 _FEW = 6
 
@@ -36,11 +36,14 @@ class Board:
     per environment and policy:
 
     * `trials`, `errors` (stopped and wrong), `unfinished` (out of budget, or raised: `crashed`);
-    * `error_low`, `error_high`: 95% confidence sequence for the error rate, valid at any number of trials; `verdict`;
-      `more_for_pass`: further error-free trials that a PASS would need. With unfinished trials the upper end counts the
-      finished ones alone, so that no PASS rests on trials without an answer;
-    * `pulls_mean` with its Student t interval `pulls_low`, `pulls_high`; `pulls_median`. With unfinished trials these
-      are lower bounds, printed with "≥". `largest_share`: the share of the largest trial in the sum;
+    * `verdict` ("PASS", "FAIL", "INCONCLUSIVE") by the rule of `scoring.verdict`; `verdict_reason` gives it in one
+      sentence; `more_for_pass`: further trials, all finished and right, that a PASS would need; `verdict_hopeless`:
+      more trials cannot give a PASS. `error_low` bounds P(stopped and wrong) from below, `error_high` bounds P(wrong or
+      unfinished) from above, each with confidence 95% at any number of trials;
+    * `pulls_mean` with Student's t interval `pulls_low`, `pulls_high`; `pulls_median` with a distribution-free interval
+      `pulls_median_low`, `pulls_median_high`. With unfinished trials these are lower bounds, printed with "≥".
+      `largest_share`: the share of the largest trial in the sum; `heavy_tail`: that share is so large that the t
+      interval cannot be trusted, and tables and pictures lead with the median;
     * `vs_naive` with `vs_naive_low`, `vs_naive_high`: geometric mean of the ratio of pulls to the baseline's in the
       same trial, t interval of the logs; `vs_bound`: geometric mean of pulls over the lower bound of the trial's
       instance;
@@ -172,28 +175,10 @@ def _notes(board: Board) -> list[str]:
         unknown = trials[trials["no_key"].notna()].drop_duplicates("policy")
         notes += [f"{row.policy}: kept trials are not reused, because {row.no_key}." for row in unknown.itertuples()]
     notes.append(
-        "error rate: 95% confidence sequence for P(stopped and wrong), valid however often one looks. "
-        "PASS: all of it ≤ δ; FAIL: all of it > δ."
+        "error rate: from the lower 95% bound on P(stopped and wrong) to the upper one on P(wrong or unfinished), valid"
+        " at any number of trials. PASS: the upper bound is ≤ δ. FAIL: the lower bound is > δ."
     )
-    open_rows = summary[summary["verdict"] == "INCONCLUSIVE"]
-    far = open_rows[open_rows["more_for_pass"].fillna(0) > _OUT_OF_REACH]
-    for delta in dict.fromkeys(far["delta"]):
-        here = far[far["delta"] == delta]
-        needed = tables.number(here["more_for_pass"].min())
-        notes.append(
-            f"At δ = {delta:g} no simulation can give a PASS (it would take {needed}"
-            " error-free trials): the verdict can expose a policy that errs far too often, not confirm δ. What the"
-            f" trials show is an error rate below {here['error_high'].max():.2g}; for a verdict, play at a larger δ or"
-            " run the audit."
-        )
-    near = open_rows.drop(far.index)
-    if len(near):
-        needs = sorted({int(more) for more in near["more_for_pass"].dropna()})
-        if len(near) <= _FEW:
-            text = ", ".join(f"{row.policy} {int(row.more_for_pass):,}" for row in records if row.Index in near.index)
-        else:
-            text = f"{needs[0]:,} to {needs[-1]:,}"
-        notes.append(f"Further error-free trials that a PASS would need: {text}.")
+    notes += _open_verdicts(summary)
     if _draws_instances(trials):
         notes.append(
             "Each trial draws its own instance: a verdict is an average over the generator, not a statement on every"
@@ -216,10 +201,13 @@ def _notes(board: Board) -> list[str]:
         notes.append(f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”.")
         failed = trials[trials["outcome"] == "error"].drop_duplicates("policy")
         notes += [f"{row.policy}, trial {row.trial}: {row.message}" for row in failed.itertuples()]
-    heavy = summary[(summary["largest_share"] > 0.5) & (summary["trials"] >= 5)]
+    heavy = summary[summary["heavy_tail"]]
     if len(heavy):
         names = ", ".join(dict.fromkeys(heavy["policy"]))
-        notes.append(f"A single trial makes more than half of all pulls ({names}): read the median, not the mean.")
+        notes.append(
+            f"Heavy tail ({names}): one trial holds up to {100 * heavy['largest_share'].max():.0f}% of all pulls, so"
+            " the interval of the mean is too short. Read the median: its interval is valid for any distribution."
+        )
     quiet = summary[summary["suspicious_communication"] > 0]
     if len(quiet):
         names = ", ".join(dict.fromkeys(quiet["policy"]))
@@ -232,6 +220,37 @@ def _notes(board: Board) -> list[str]:
         for row in records
         if row.wrong_agents > 0 and pd.notna(row.clustering_errors)
     ]
+    return notes
+
+
+def _open_verdicts(summary: pd.DataFrame) -> list[str]:
+    """What would change each INCONCLUSIVE verdict."""
+    notes = []
+    still = summary[summary["verdict"] == "INCONCLUSIVE"]
+    stuck = still[still["verdict_hopeless"]]
+    if len(stuck):
+        names = ", ".join(dict.fromkeys(stuck["policy"]))
+        notes.append(
+            f"Wrong or unfinished more often than δ ({names}): more trials cannot give a PASS. Let the policy finish"
+            " (a larger budget, no exceptions)."
+        )
+    still = still[~still["verdict_hopeless"]]
+    far = still[still["more_for_pass"] > MANY_TRIALS]
+    for delta, here in far.groupby("delta", sort=False):
+        notes.append(
+            f"At δ = {delta:g} no simulation can give a PASS: it would take {number(here['more_for_pass'].min())}"
+            " trials without an error. The verdict can expose a policy that errs far too often, not confirm δ. These"
+            f" trials show an error rate below {number(here['error_high'].max(), digits=2)}; for a verdict, play at a"
+            " larger δ or run the audit."
+        )
+    near = still.drop(far.index)
+    if len(near):
+        needs = [int(more) for more in near["more_for_pass"]]
+        if len(near) <= _FEW:
+            text = ", ".join(f"{policy} {need:,}" for policy, need in zip(near["policy"], needs, strict=True))
+        else:
+            text = f"{min(needs):,} to {max(needs):,}"
+        notes.append(f"Further trials, all finished and right, that a PASS would need: {text}.")
     return notes
 
 

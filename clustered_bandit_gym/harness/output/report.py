@@ -18,8 +18,7 @@ from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.scoring.summary import UNFINISHED, cell_labels
-from clustered_bandit_gym.harness.scoring.verdict import verdict
+from clustered_bandit_gym.harness.scoring.summary import cell_labels
 from clustered_bandit_gym.harness.store import Store
 
 #: What the page shows of a trial; the rest of a row is in the store.
@@ -83,13 +82,9 @@ def _group(cell: list[Any], seed: str, trials: pd.DataFrame, varied: list[str]) 
     problem = {name: first.get(name) for name in _PROBLEM}
     shown = [f"{name} = {kwargs[name]}" for name in varied if name in kwargs and name not in ("n_agents", "delta")]
     shown += [f"N = {problem['n_agents']}", f"δ = {problem['delta']:g}"]
-    summary: list[dict[Any, Any]] = board.summary.to_dict("records")
-    for line in summary:
-        own = trials[trials["policy"] == line["policy"]]
-        line["verdict_text"] = _in_words(line, float(own["delta"].iloc[0]))
     return {
         "name": " · ".join([env, *shown, f"seed {seed}"]),
-        "summary": summary,
+        "summary": board.summary.to_dict("records"),
         "notes": board.notes,
         "trials": [{key: row.get(key) for key in _TRIAL} for row in trials.to_dict("records")],
         "settings": {
@@ -102,16 +97,6 @@ def _group(cell: list[Any], seed: str, trials: pd.DataFrame, varied: list[str]) 
         },
         **problem,
     }
-
-
-def _in_words(line: dict[Any, Any], delta: float) -> str:
-    finished = int(line["trials"]) - int(line["unfinished"])
-    word, _, text = verdict(int(line["errors"]), finished, delta).text.partition(": ")
-    if line["verdict"] != word:
-        text += " among the finished ones"
-    if line["unfinished"]:
-        text += f". {line['unfinished']} trials are unfinished ({' or '.join(UNFINISHED)}) and say nothing about errors"
-    return text + "."
 
 
 def _plain(value: Any) -> Any:

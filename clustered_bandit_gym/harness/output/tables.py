@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from clustered_bandit_gym.harness.scoring.numbers import interval, number
+
 
 class Table(NamedTuple):
     """A title, column heads and rows of texts; the first `places` columns say where: settings that were varied."""
@@ -20,37 +22,13 @@ class Table(NamedTuple):
 
 #: Columns that hold text and stand to the left.
 _TEXT = {"policy", "verdict", "env", "what"}
-_DASH = "–"
-
-
-def number(value: Any, mark: str = "", digits: int = 3) -> str:
-    """A figure for people: whole numbers below 100,000 in full, else `digits` significant ones."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return _DASH
-    value = float(value)
-    whole = round(value)
-    # Which form is decided on the rounded value: 999.9 is 1,000 to three digits.
-    if abs(whole) < 100_000 and (value == whole or abs(value) >= 999.5):
-        text = f"{whole:,}"
-    elif 0.001 <= abs(value) < 1000:
-        text = f"{value:#.{digits}g}".rstrip(".")
-    else:
-        front, _, power = f"{value:.{digits - 1}e}".partition("e")
-        text = f"{front}e{int(power)}"
-    return mark + text
-
-
-def interval(low: float, high: float, digits: int = 3) -> str:
-    if math.isnan(low) or math.isnan(high):
-        return _DASH
-    return f"[{number(low, digits=digits)}, {number(high, digits=digits)}]"
 
 
 def with_spread(mean: float, high: float, mark: str) -> str:
     """A mean and the half-width of its interval in per cent of it; no interval where the mean is but a lower bound."""
     if mark or math.isnan(high) or not mean > 0:
         return number(mean, mark)
-    return f"{number(mean, mark)} ±{100 * (high - mean) / mean:.2g}%"
+    return f"{number(mean, mark)} ±{number(100 * (high - mean) / mean, digits=2)}%"
 
 
 def ratio(value: float, low: float, high: float, mark: str) -> str:

@@ -1,4 +1,4 @@
-"""From rows to scores: pure functions on a data frame with a row a trial."""
+"""From rows to scores: pure functions on a data frame with one row per trial."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from clustered_bandit_gym.harness.scoring.intervals import mean_interval, median_interval, ratio_interval
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 
-#: Level of all intervals.
-CONFIDENCE = 0.95
-#: Intervals of means and of log-ratios rest on trials, not on this; below it they are not worth printing.
-MIN_FOR_INTERVAL = 2
-
+#: Outcomes of trials without an answer.
 UNFINISHED = ("budget", "error")
+#: Above this share of the largest trial in the sum, the t interval of the mean is not to be trusted: at n = 50 it
+#: covers 0.69 (lognormal, σ = 2), 0.68 (Pareto 1.5) or 0.25 (Pareto 1.1) instead of 0.95.
+HEAVY_SHARE = 0.1
+#: With fewer than twenty trials an even share is close to a tenth: there the largest must also be this many times that.
+HEAVY_FACTOR = 2.0
 _WHOLE = ("wrong_agents", "clustering_errors", "arm_errors")
 
 
@@ -69,31 +70,31 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
     errors = int((own["outcome"] == "wrong").sum())
     unfinished = int(own["outcome"].isin(UNFINISHED).sum())
     trials, delta = len(own), float(own["delta"].iloc[0])
-    judged = verdict(errors, trials, delta)
-    if unfinished and judged.word != "FAIL":
-        # A PASS must not rest on trials without an answer: P(wrong | finished) bounds P(finished and wrong) from above.
-        judged = verdict(errors, trials - unfinished, delta)
-        low = verdict(errors, trials, delta).low
-        word: str = "INCONCLUSIVE" if judged.word == "FAIL" else judged.word
-    else:
-        low, word = judged.low, judged.word
+    judged = verdict(errors, trials, delta, unfinished=unfinished)
     pulls = own["pulls"].to_numpy(dtype=float)
     mean, pulls_low, pulls_high = mean_interval(pulls)
+    median, median_low, median_high = median_interval(pulls)
+    largest = float(pulls.max() / pulls.sum()) if pulls.sum() > 0 else float("nan")
     ratio = paired_ratio(own, reference)
     return {
         "trials": trials,
         "errors": errors,
         "unfinished": unfinished,
         "crashed": int((own["outcome"] == "error").sum()),
-        "error_low": low,
+        "error_low": judged.low,
         "error_high": judged.high,
-        "verdict": word,
+        "verdict": judged.word,
+        "verdict_reason": judged.reason,
+        "verdict_hopeless": judged.hopeless,
         "more_for_pass": judged.more,
         "pulls_mean": mean,
         "pulls_low": pulls_low,
         "pulls_high": pulls_high,
-        "pulls_median": float(np.median(pulls)),
-        "largest_share": float(pulls.max() / pulls.sum()) if pulls.sum() > 0 else float("nan"),
+        "pulls_median": median,
+        "pulls_median_low": median_low,
+        "pulls_median_high": median_high,
+        "largest_share": largest,
+        "heavy_tail": largest > max(HEAVY_SHARE, HEAVY_FACTOR / trials),
         "vs_naive": ratio[0],
         "vs_naive_low": ratio[1],
         "vs_naive_high": ratio[2],
@@ -112,15 +113,6 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         "suspicious_communication": int(own["suspicious_communication"].sum()),
         "delta": delta,
     }
-
-
-def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
-    """Mean of non-negative values (n,) and its Student t interval, cut at zero; NaN ends for a single value."""
-    mean = float(values.mean())
-    if values.size < MIN_FOR_INTERVAL:
-        return mean, float("nan"), float("nan")
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size))
-    return mean, max(0.0, mean - half), mean + half
 
 
 def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> tuple[float, float, float, str]:
@@ -146,11 +138,7 @@ def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> tuple[flo
         return nothing
     mark = "≥" if cut else "≤" if cut_ref else ""
     logs = np.log(pairs["pulls"].to_numpy(dtype=float)) - np.log(pairs["pulls_ref"].to_numpy(dtype=float))
-    centre = float(logs.mean())
-    if logs.size < MIN_FOR_INTERVAL:
-        return float(np.exp(centre)), float("nan"), float("nan"), mark
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, logs.size - 1) * logs.std(ddof=1) / np.sqrt(logs.size))
-    return float(np.exp(centre)), float(np.exp(centre - half)), float(np.exp(centre + half)), mark
+    return (*ratio_interval(logs), mark)
 
 
 def _ratio_to_bound(own: pd.DataFrame) -> float:

@@ -1,20 +1,29 @@
-"""Is the error rate at most δ? A verdict that holds however often one looks and however many trials are added later.
+"""The one rule for verdicts: is P(stopped and wrong) at most δ?
 
-`errors` among `trials` independent plays are Bernoulli with an unknown rate p. For a law π of p fixed before the data,
+`verdict` is called by the board, the report, the audit and the demo. Of n independent trials some stopped with a wrong
+answer and some are unfinished (out of budget, or raised). Two rates are bounded:
 
-    W(p) = ∫ q^S (1 − q)^(n − S) dπ(q)  /  (p^S (1 − p)^(n − S)),     S errors in n trials,
+* **FAIL** if the confidence sequence of P(stopped and wrong) lies above δ;
+* **PASS** if the confidence sequence of P(wrong or unfinished) lies at or below δ;
+* **INCONCLUSIVE** otherwise, with a sentence that says what would change it.
 
-is a martingale with mean one if p is the true rate, so by Ville's inequality it ever reaches 1/α with probability at
-most α. The rates with W(p) < 1/α are therefore a *confidence sequence*: with probability 1 − α the truth lies in it at
-all n at once. log W is convex in p, hence the set is an interval; it holds S/n, since no average of likelihoods exceeds
-the largest.
+A policy that crashes or exhausts its budget on hard trials therefore cannot earn a PASS that way, and unfinished trials
+alone cannot FAIL it. Each sequence misses its rate with probability at most α, at all numbers of trials at once, so one
+may look after every trial and add trials later.
 
-π is 0.9·Beta(1/2, (1/δ − 1)/2) + 0.1·Beta(1/2, 1/2). The first part has mean δ, so that the interval is sharp where the
-question is asked: a PASS without a single error takes 41, 83 and 420 trials at δ = 0.1, 0.05 and 0.01 (53, 116 and 680
-with Beta(1/2, 1/2) alone; 29, 59 and 299 with a test that may look once, at a number fixed beforehand). The second part
-keeps rates far from δ in sight: one error in 50 trials is a FAIL at δ = 1e-10. Both parts together cost ln(10/9) in the
-exponent. δ is fixed before the data, and so is π: the interval is valid for any true rate, and it depends on the δ it
-was made for.
+**The confidence sequence.** S events in n trials are Bernoulli with unknown rate p. For a law π fixed before the data,
+
+    W(p) = ∫ q^S (1 − q)^(n − S) dπ(q)  /  (p^S (1 − p)^(n − S))
+
+is a martingale with mean one if p is the true rate. By Ville's inequality it ever reaches 1/α with probability at most
+α. The rates with W(p) < 1/α form the confidence sequence. log W is convex in p, so this set is an interval, and it
+contains S/n.
+
+**The mixture.** π = 0.9·Beta(1/2, (1/δ − 1)/2) + 0.1·Beta(1/2, 1/2). The first part has mean δ and makes the interval
+sharp where the question is asked: a PASS without any error takes 41, 83 and 420 trials at δ = 0.1, 0.05 and 0.01 (53,
+116 and 680 with Beta(1/2, 1/2) alone; 29, 59 and 299 with a test that looks once, at a fixed n). The second part keeps
+rates far from δ in reach: one error in 50 trials is a FAIL at δ = 1e-10. δ is fixed before the data, hence so is π: the
+interval is valid for every true rate, although it depends on the δ it was made for.
 """
 
 from __future__ import annotations
@@ -27,34 +36,40 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln, expit
 
 from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.harness.scoring.numbers import counted, number
 
 Word = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
 #: Weight of the part of the mixture that has mean δ; the rest is Beta(1/2, 1/2).
 WEIGHT_AT_DELTA = 0.9
-#: A PASS that needs more error-free trials than this is called out of reach of simulation in the text.
-MANY_TRIALS = 10**7
+#: A PASS that needs more trials than this is called out of reach of simulation.
+MANY_TRIALS = 10**6
+#: Numbers of trials beyond this are not told apart.
+_FAR = 1e300
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What so many errors in so many trials say about "the error rate is at most δ".
+    """What the trials say about "P(stopped and wrong) is at most δ".
 
     Attributes:
-        word: PASS if the interval ends at or below δ, FAIL if it begins above δ, else INCONCLUSIVE.
-        low, high: the confidence sequence at this number of trials.
-        more: further error-free trials that a PASS would need (0 after a PASS, None after a FAIL).
-        text: the same in one sentence.
+        word: PASS, FAIL or INCONCLUSIVE.
+        low: lower end of the confidence sequence of P(stopped and wrong).
+        high: upper end of the confidence sequence of P(wrong or unfinished), hence a bound on P(stopped and wrong).
+        more: further trials, all finished and right, that a PASS would need; 0 after a PASS, None after a FAIL.
+        hopeless: P(wrong or unfinished) is above δ with confidence 1 − α. More trials of this kind cannot give a PASS.
+        reason: one sentence without the word: counts, interval, and what would change an INCONCLUSIVE.
     """
 
     word: Word
     low: float
     high: float
     more: int | None
-    text: str
+    hopeless: bool
+    reason: str
 
     def __str__(self) -> str:
-        return self.text
+        return f"{self.word}: {self.reason}"
 
 
 @overload
@@ -81,24 +96,44 @@ def confidence_sequence(
     """
     s, n = _counts(errors, trials)
     _check_level(alpha, delta)
+    low, high = _ends(s, n, alpha, delta)
+    return (float(low), float(high)) if s.ndim == 0 else (low, high)
+
+
+def verdict(errors: int, trials: int, delta: float, alpha: float = 0.05, *, unfinished: int = 0) -> Verdict:
+    """Judge one policy on one environment; wrong about δ-correctness with probability at most `alpha`, even if it is
+    asked after every trial.
+
+    Args:
+        errors: trials that stopped with a wrong answer.
+        trials: all trials, the unfinished ones included.
+        delta: the error rate that the policy was asked to keep, fixed before the data.
+        alpha: probability that the sequence behind a FAIL, or the one behind a PASS, ever misses its rate.
+        unfinished: trials without an answer. They cannot FAIL a policy, and they count against a PASS.
+    """
+    against = errors + unfinished
+    low, _ = confidence_sequence(errors, trials, alpha, delta)
+    against_low, high = confidence_sequence(against, trials, alpha, delta)
+    word: Word = "FAIL" if low > delta else "PASS" if high <= delta else "INCONCLUSIVE"
+    more = None if word == "FAIL" else 0 if word == "PASS" else _more(against, trials, delta, alpha)
+    hopeless = against_low > delta
+    counts = f"{errors:,} wrong and {unfinished:,} unfinished in {counted(trials, 'trial')}"
+    reason = (
+        f"{counts}; {_bounds(word, low, high, delta, unfinished)} (confidence {1 - alpha:.4g} at any number of trials)"
+    )
+    if more:
+        reason += f"; {_what_would_change(more, high, delta, alpha, unfinished, hopeless)}"
+    return Verdict(word, low, high, more, hopeless, reason)
+
+
+def _ends(s: Floats, n: Floats, alpha: float, delta: float | None) -> tuple[Floats, Floats]:
+    """`confidence_sequence` for valid counts as floats, which may exceed the range of int64."""
     # W(p) < 1/alpha  <=>  log-likelihood of p > floor.
     floor = _log_mixture(s, n, delta) + np.log(alpha)
     low = np.where(s > 0, expit(_lower_log_odds(s, n, floor)), 0.0)
     # The upper end is the lower end for the successes, mirrored.
     high = np.where(s < n, expit(-_lower_log_odds(n - s, n, floor)), 1.0)
-    return (float(low), float(high)) if s.ndim == 0 else (low, high)
-
-
-def verdict(errors: int, trials: int, delta: float, alpha: float = 0.05) -> Verdict:
-    """PASS, FAIL or INCONCLUSIVE on "the error rate is at most `delta`", wrong with probability at most `alpha` even if
-    it is asked after every trial.
-
-    `trials` counts the unfinished ones too: δ-correctness bounds P(stopped and wrong).
-    """
-    low, high = confidence_sequence(errors, trials, alpha, delta)
-    word: Word = "PASS" if high <= delta else "FAIL" if low > delta else "INCONCLUSIVE"
-    more = None if word == "FAIL" else 0 if word == "PASS" else _more(errors, trials, delta, alpha)
-    return Verdict(word, low, high, more, _sentence(word, errors, trials, low, high, more, delta, alpha))
+    return low, high
 
 
 def _log_mixture(s: Floats, n: Floats, delta: float | None) -> Floats:
@@ -106,7 +141,8 @@ def _log_mixture(s: Floats, n: Floats, delta: float | None) -> Floats:
     jeffreys = betaln(0.5 + s, 0.5 + n - s) - betaln(0.5, 0.5)
     if delta is None:
         return jeffreys
-    b = (1 / delta - 1) / 2
+    # Any parameter fixed before the data is valid; the limit keeps it finite for subnormal δ.
+    b = (1 / max(delta, 1 / _FAR) - 1) / 2
     sharp = betaln(0.5 + s, b + n - s) - betaln(0.5, b)
     return np.logaddexp(np.log(WEIGHT_AT_DELTA) + sharp, np.log1p(-WEIGHT_AT_DELTA) + jeffreys)
 
@@ -130,45 +166,54 @@ def _lower_log_odds(s: Floats, n: Floats, floor: Floats) -> Floats:
     return x
 
 
-def _more(errors: int, trials: int, delta: float, alpha: float) -> int:
-    """Least m such that m further error-free trials give a PASS.
+def _more(against: int, trials: int, delta: float, alpha: float) -> int:
+    """Least m such that m further trials, all finished and right, give a PASS; `_FAR` where m is larger than that.
 
-    With S fixed the upper end falls with n once S/n ≤ δ, where alone a PASS is possible: search by
-    doubling, then halve.
+    The upper end falls with n once S/n ≤ δ, where alone a PASS is possible, so the least m is found by bisection.
+    Beyond 2^50 the counts are floats: m is then correct to 15 digits.
     """
 
-    def passes(m: int) -> bool:
-        return confidence_sequence(errors, trials + m, alpha, delta)[1] <= delta
+    def passes(n: int) -> bool:
+        return bool(_ends(np.float64(against), np.float64(n), alpha, delta)[1] <= delta)
 
-    start = max(0, int(np.ceil(errors / delta)) - trials)
-    step = 1
-    while not passes(start + step):
-        step *= 2
-    low, high = start, start + step
-    while high - low > 1:
+    # (1 − δ)^n > α excludes a PASS even without any error, and S/n > δ excludes it, too.
+    rate = max(delta, 1 / _FAR)
+    least = max(against / rate, np.log(alpha) / np.log1p(-rate))
+    low = max(trials, int(least) - 1)
+    high = low + 1 + low // 8
+    while high <= _FAR and not passes(high):
+        low, high = high, 2 * high
+    if high > _FAR:
+        return int(_FAR)
+    while high - low > max(1, high >> 50):
         middle = (low + high) // 2
         low, high = (low, middle) if passes(middle) else (middle, high)
-    return high
+    return high - trials
 
 
-def _sentence(
-    word: Word, errors: int, trials: int, low: float, high: float, more: int | None, delta: float, alpha: float
-) -> str:
-    count = f"{errors:,} error{'' if errors == 1 else 's'} in {trials:,} trial{'' if trials == 1 else 's'}"
-    band = f"error rate in [{low:.3g}, {high:.3g}] at confidence {1 - alpha:.4g}, valid at any number of trials"
-    if word == "PASS":
-        return f"PASS: {count}; {band}: at most δ = {delta:g}"
+def _bounds(word: Word, low: float, high: float, delta: float, unfinished: int) -> str:
+    above = f"P(stopped and wrong) ≥ {number(low)}"
+    below = f"P({'wrong or unfinished' if unfinished else 'wrong'}) ≤ {number(high)}"
     if word == "FAIL":
-        return f"FAIL: {count}; {band}: above δ = {delta:g}"
-    assert more is not None
-    if more > MANY_TRIALS:
-        need = (
-            f"a PASS at δ = {delta:g} would take {more:.2g} further error-free trials, out of reach of simulation: "
-            f"these trials can show a broken policy, or that the error rate is below {high:.2g}, and no more"
+        return f"{above}, more than δ = {delta:g}"
+    if word == "PASS":
+        return f"{below}, at most δ = {delta:g}"
+    return f"{above + ' and ' if low > 0 else ''}{below}, which does not decide on δ = {delta:g}"
+
+
+def _what_would_change(more: int, high: float, delta: float, alpha: float, unfinished: int, hopeless: bool) -> str:
+    if hopeless and unfinished:
+        return (
+            "wrong or unfinished trials are more frequent than δ, so more trials cannot give a PASS: let the policy "
+            "finish (a larger budget, no exceptions); a FAIL takes more wrong answers"
         )
-    else:
-        need = f"{more:,} further error-free trial{'' if more == 1 else 's'} would give a PASS at δ = {delta:g}"
-    return f"INCONCLUSIVE: {count}; {band}; {need}"
+    kind = "finished and right" if unfinished else "right"
+    if more > MANY_TRIALS:
+        return (
+            f"a PASS would take {number(more)} further trials, all {kind}, which no simulation can play: these trials "
+            f"can expose a policy that errs often, or bound its error rate by {number(high)}, and cannot confirm δ"
+        )
+    return f"{counted(more, 'further trial')}, all {kind}, would give a PASS"
 
 
 def _counts(errors: ArrayLike, trials: ArrayLike) -> tuple[Floats, Floats]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from harness_rows import rows
 from scipy import stats
 
 import clustered_bandit_gym as cbg
@@ -13,6 +14,7 @@ from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.harness.audit.audit import _Tally, audit
 from clustered_bandit_gym.harness.audit.bad_policies import BAD_POLICIES, ForgetsUnion, Guesses, StopsEarly, log_mixture
 from clustered_bandit_gym.harness.audit.cells import CELLS, Cell, flat, near_tie
+from clustered_bandit_gym.harness.output.report import report_page
 from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence, verdict
 
 BY_NAME = {cell.name: cell for cell in CELLS}
@@ -171,15 +173,20 @@ def test_one_cell_without_answers_stands_against_a_pass() -> None:
     assert report.word == "INCONCLUSIVE"
 
 
-def test_unfinished_trials_are_taken_for_wrong_by_the_upper_end_and_for_right_by_the_lower() -> None:
-    tally = _Tally(BY_NAME["near tie"], delta=0.1, alpha=0.05, cap=1000, trials=200, errors=3, unfinished=40)
-    word, low, high, _ = tally.judge()
-    assert word == "INCONCLUSIVE"
-    assert low == confidence_sequence(3, 200, 0.05, 0.1)[0]
-    assert high == confidence_sequence(43, 200, 0.05, 0.1)[1]
+def test_the_audit_judges_as_the_board_does() -> None:
+    """250 trials, 200 unfinished, none wrong: one function, one word, one reason."""
+    outcomes = ["budget"] * 200 + ["solved"] * 50
+    played = rows("mine", [1.0] * 250, outcomes)
+    tally = _Tally(BY_NAME["near tie"], delta=0.1, alpha=0.05, cap=1000)
+    for row in played:
+        tally.add(row)
+    on_board = cbg.Board(played).summary.iloc[0]
+    expected = verdict(0, 250, 0.1, unfinished=200)
+    assert tally.judge() == expected
     assert tally.batch() == 0  # unfinished more often than δ
-    assert _Tally(BY_NAME["near tie"], 0.1, 0.05, 1000, trials=200, errors=60, unfinished=40).judge()[0] == "FAIL"
-    assert _Tally(BY_NAME["near tie"], 0.1, 0.05, 1000, trials=200, errors=0, unfinished=2).judge()[0] == "PASS"
+    assert expected.word == on_board["verdict"] == tally.row()["verdict"] == "INCONCLUSIVE"
+    assert expected.reason == on_board["verdict_reason"] == tally.row()["reason"]
+    assert expected.reason in report_page(played)
 
 
 # --- players of the Gymnasium loop -----------------------------------------------------------------------------------

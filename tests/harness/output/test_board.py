@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.harness.output.plots import plot_sweep, plot_tradeoff
-from clustered_bandit_gym.harness.output.tables import Table, escape_latex, number, to_html, to_latex, to_markdown
+from clustered_bandit_gym.harness.output.tables import Table, escape_latex, to_html, to_latex, to_markdown
+from clustered_bandit_gym.harness.scoring.numbers import number
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def test_printed_board_fits_and_says_what_matters(small: cbg.Board, swept: cbg.B
         "0/5",
         "vs bound",
         "bits up",
-        "PASS: all of it ≤ δ",
+        "PASS: the upper bound is ≤ δ",
     ):
         assert part in text, part
     assert "average over the generator" in text
@@ -98,13 +99,24 @@ def test_note_on_trials_for_a_pass() -> None:
     assert f"p {verdict(0, 10, 0.1).more}" in " ".join(board.notes)
 
 
+def test_a_board_on_which_no_finished_trial_is_right() -> None:
+    """Few answers, all wrong, the rest unfinished: INCONCLUSIVE, and every way of showing the board works."""
+    board = cbg.Board(rows("p", [1.0] * 40, ["wrong"] * 2 + ["budget"] * 38))
+    assert list(board.summary["verdict"]) == ["INCONCLUSIVE"]
+    text = " ".join(str(board).split())
+    assert "Wrong or unfinished more often than δ (p): more trials cannot give a PASS" in text
+    assert board.to_markdown()
+    assert board.to_latex()
+    assert board._repr_html_()
+
+
 def test_note_on_quiet_policies_and_heavy_tails() -> None:
     board = cbg.evaluate(Telepath(), **QUICK, trials=2)
     assert any("Too quiet (Telepath)" in note for note in board.notes)
     heavy = cbg.Board(rows("p", [1.0, 1.0, 1.0, 1.0, 100.0]))
-    assert any("read the median" in note for note in heavy.notes)
+    assert any("Heavy tail (p): one trial holds up to 96%" in note for note in heavy.notes)
     even = cbg.Board(rows("p", [1.0, 1.0, 1.0, 1.0, 1.0]))
-    assert not any("read the median" in note for note in even.notes)
+    assert not any("Heavy tail" in note for note in even.notes)
 
 
 def test_note_on_clustering_and_arm_errors() -> None:

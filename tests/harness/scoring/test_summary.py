@@ -10,30 +10,13 @@ import pytest
 from harness_rows import rows
 from scipy import stats
 
-from clustered_bandit_gym.harness.scoring.summary import cell_labels, frame, mean_interval, paired_ratio, summarise
+from clustered_bandit_gym.harness.scoring.summary import cell_labels, frame, paired_ratio, summarise
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 
 
 def only(table: pd.DataFrame) -> Any:
     (row,) = table.to_dict("records")
     return row
-
-
-def test_mean_and_interval_against_scipy() -> None:
-    values = np.random.default_rng(0).lognormal(size=40)
-    mean, low, high = mean_interval(values)
-    expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    assert mean == pytest.approx(values.mean())
-    assert (low, high) == pytest.approx((expected.low, expected.high))
-    assert mean_interval(np.array([0.0, 100.0]))[1] == 0  # cut at zero
-    assert np.isnan(mean_interval(np.array([3.0]))[1:]).all()
-
-
-def test_interval_of_the_mean_covers() -> None:
-    """4,000 samples of 30 normal values: a hit rate of 95% ± 0.0034; six of these deviations are a 2e-9 alarm."""
-    draws = np.random.default_rng(1).normal(100, 1, size=(4_000, 30))
-    hits = [low <= 100 <= high for _, low, high in map(mean_interval, draws)]
-    assert abs(np.mean(hits) - 0.95) < 6 * np.sqrt(0.95 * 0.05 / 4_000)
 
 
 def test_ratio_is_paired_geometric_and_matches_scipy() -> None:
@@ -90,15 +73,14 @@ def test_verdict_counts_errors_of_stopped_trials() -> None:
 
 def test_no_pass_from_trials_without_an_answer_and_no_fail_from_few_answers() -> None:
     never = only(summarise(frame(rows("mine", [1.0] * 200, "budget"))))
-    assert (never["verdict"], never["error_high"]) == ("INCONCLUSIVE", 1)
+    assert (never["verdict"], never["error_low"], never["error_high"]) == ("INCONCLUSIVE", 0, 1)
     # Three errors in three answers, among 200 trials at δ = 0.1: P(stopped and wrong) may well be below δ.
     few = only(summarise(frame(rows("mine", [1.0] * 200, ["wrong"] * 3 + ["budget"] * 197))))
     assert few["verdict"] == "INCONCLUSIVE"
     assert few["error_low"] == verdict(3, 200, 0.1).low
-    assert few["error_high"] == verdict(3, 3, 0.1).high
+    assert few["error_high"] == 1
     many = only(summarise(frame(rows("mine", [1.0] * 200, ["wrong"] * 100 + ["budget"] * 100))))
     assert many["verdict"] == "FAIL"
-    assert many["error_low"] <= 0.5 <= many["error_high"]
 
 
 def test_columns_of_the_contract() -> None:

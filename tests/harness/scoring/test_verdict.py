@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, optimize, stats
 from scipy.special import xlog1py, xlogy
 
 from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence, verdict
@@ -114,14 +114,13 @@ def test_more_is_the_least_number_that_passes(errors: int, trials: int, delta: f
     assert found.more is not None
     words = [verdict(errors, trials + m, delta).word for m in range(1, found.more + 1)]
     assert words == ["INCONCLUSIVE"] * (found.more - 1) + ["PASS"]
-    assert f"{found.more:,} further error-free trial" in found.text
+    assert f"{found.more:,} further trial" in found.reason
 
 
 def test_words() -> None:
     assert verdict(30, 60, 0.1).word == "FAIL"
     assert verdict(30, 60, 0.1).more is None
     assert verdict(1, 2000, 0.05).more == 0
-    assert verdict(0, 0, 0.5) == verdict(0, 0, 0.5)
     for errors, trials, delta in ((4, 20, 0.1), (0, 200, 0.1), (19, 20, 0.1)):
         found = verdict(errors, trials, delta)
         low, high = confidence_sequence(errors, trials, 0.05, delta)
@@ -134,8 +133,39 @@ def test_tiny_delta_says_what_the_trials_cannot_tell() -> None:
     assert clean.word == "INCONCLUSIVE"
     assert clean.more is not None
     assert 3e10 < clean.more < 1e11
-    assert "out of reach of simulation" in clean.text
+    assert "no simulation can play" in clean.reason
     assert verdict(1, 50, 1e-10).word == "FAIL"
+
+
+def test_unfinished_trials_count_against_a_pass_and_cannot_fail() -> None:
+    """FAIL: the sequence of P(wrong) is above δ. PASS: that of P(wrong or unfinished) is at or below δ."""
+    for errors, unfinished, trials in itertools.product((0, 1, 3, 30, 60), (0, 1, 2, 40, 140), (200,)):
+        found = verdict(errors, trials, 0.1, unfinished=unfinished)
+        low = confidence_sequence(errors, trials, 0.05, 0.1)[0]
+        high = confidence_sequence(errors + unfinished, trials, 0.05, 0.1)[1]
+        assert (found.low, found.high) == (low, high)
+        assert found.word == ("FAIL" if low > 0.1 else "PASS" if high <= 0.1 else "INCONCLUSIVE")
+    crashes = verdict(0, 250, 0.1, unfinished=200)
+    assert (crashes.word, crashes.hopeless) == ("INCONCLUSIVE", True)
+    assert "200 unfinished" in crashes.reason
+    assert "more trials cannot give a PASS" in crashes.reason
+    assert verdict(0, 250, 0.1, unfinished=2).word == "PASS"
+    rare = verdict(0, 40, 0.1, unfinished=1)
+    assert (rare.word, rare.hopeless) == ("INCONCLUSIVE", False)
+    assert rare.more == verdict(1, 40, 0.1).more
+    assert f"{rare.more} further trials, all finished and right, would give a PASS" in rare.reason
+
+
+@pytest.mark.parametrize("delta", [1e-18, 4e-19, 1e-19, 1e-30, 1e-200, 1e-310, 5e-324])
+def test_delta_beyond_the_range_of_whole_numbers(delta: float) -> None:
+    """As δ → 0 a PASS without an error needs x/δ trials with 0.9·(1 + 2x)^(−1/2)·e^x = 20, or more than 1e300."""
+    clean = verdict(0, 50, delta)
+    assert clean.word == "INCONCLUSIVE"
+    assert clean.more is not None
+    x = optimize.brentq(lambda x: 0.9 * np.exp(x) / np.sqrt(1 + 2 * x) - 20, 1, 10)
+    assert clean.more == (pytest.approx(x / delta, rel=1e-6) if delta > 1e-300 else int(1e300))
+    assert verdict(1, 50, delta).word == "FAIL"
+    assert verdict(0, 50, delta, unfinished=3).word == "INCONCLUSIVE"
 
 
 def test_edges() -> None:

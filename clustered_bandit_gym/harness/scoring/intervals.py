@@ -1,0 +1,61 @@
+"""Intervals for what trials measure: Student's t for means, order statistics for medians. Pure functions on arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+#: Level of all intervals.
+CONFIDENCE = 0.95
+
+
+class Estimate(NamedTuple):
+    """An estimate with the ends of its interval; the ends are NaN where there are too few values."""
+
+    value: float
+    low: float
+    high: float
+
+
+def t_interval(values: ArrayLike) -> Estimate:
+    """Mean of `values` (n,) with Student's t interval; NaN ends for a single value."""
+    values = np.asarray(values, dtype=float)
+    mean = float(values.mean())
+    if values.size < 2:
+        return Estimate(mean, float("nan"), float("nan"))
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size))
+    return Estimate(mean, mean - half, mean + half)
+
+
+def mean_interval(values: ArrayLike) -> Estimate:
+    """`t_interval` of values that cannot be negative, such as pulls: the lower end is cut at zero."""
+    mean, low, high = t_interval(values)
+    return Estimate(mean, low if np.isnan(low) else max(0.0, low), high)
+
+
+def ratio_interval(logs: ArrayLike) -> Estimate:
+    """Geometric mean of ratios whose logarithms are `logs` (n,), with the t interval of the logarithms."""
+    return Estimate(*(float(np.exp(value)) for value in t_interval(logs)))
+
+
+def median_interval(values: ArrayLike) -> Estimate:
+    """Median of `values` (n,) with a distribution-free interval: the r-th smallest and the r-th largest value.
+
+    The number of values below the true median is Binomial(n, 1/2), whatever the law of the values, so the interval
+    covers the median with probability at least 1 − 2·P(Binomial(n, 1/2) < r). r is the largest rank for which this is
+    at least `CONFIDENCE`. Fewer than six values have no such rank: the ends are NaN.
+    """
+    ordered = np.sort(np.asarray(values, dtype=float))
+    rank = _median_rank(ordered.size)
+    if rank == 0:
+        return Estimate(float(np.median(ordered)), float("nan"), float("nan"))
+    return Estimate(float(np.median(ordered)), float(ordered[rank - 1]), float(ordered[-rank]))
+
+
+def _median_rank(n: int) -> int:
+    """Largest r with 2·P(Binomial(n, 1/2) ≤ r − 1) ≤ 1 − CONFIDENCE; 0 where there is none."""
+    ranks = np.arange(n // 2 + 1)
+    return int(np.count_nonzero(2 * stats.binom.cdf(ranks, n, 0.5) <= 1 - CONFIDENCE))
