@@ -101,7 +101,7 @@ def test_note_on_trials_for_a_pass() -> None:
 
 def test_a_board_on_which_no_finished_trial_is_right() -> None:
     """Few answers, all wrong, the rest unfinished: INCONCLUSIVE, and every way of showing the board works."""
-    board = cbg.Board(rows("p", [1.0] * 40, ["wrong"] * 2 + ["budget"] * 38))
+    board = cbg.Board(rows("p", [1.0] * 200, ["wrong"] * 3 + ["budget"] * 197))
     assert list(board.summary["verdict"]) == ["INCONCLUSIVE"]
     text = " ".join(str(board).split())
     assert "Wrong or unfinished more often than δ (p): more trials cannot give a PASS" in text
