@@ -174,7 +174,7 @@ def _more(against: int, trials: int, delta: float, alpha: float) -> int:
     """
 
     def passes(n: int) -> bool:
-        return bool(_ends(np.float64(against), np.float64(n), alpha, delta)[1] <= delta)
+        return bool(_ends(np.array(float(against)), np.array(float(n)), alpha, delta)[1] <= delta)
 
     # (1 − δ)^n > α excludes a PASS even without any error, and S/n > δ excludes it, too.
     rate = max(delta, 1 / _FAR)
