@@ -38,6 +38,8 @@ _LAZY = {
     "evaluate": "clustered_bandit_gym.harness.run:evaluate",
     "harness": "clustered_bandit_gym.harness",
     "play": "clustered_bandit_gym.harness.play:play",
+    "Rare": "clustered_bandit_gym.harness.scoring.rare:Rare",
+    "rare": "clustered_bandit_gym.harness.scoring.rare:rare",
     "replay": "clustered_bandit_gym.harness.run:replay",
     "sweep": "clustered_bandit_gym.harness.run:sweep",
     "ClusteredBAIEnv": "clustered_bandit_gym.envs.env:ClusteredBAIEnv",
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from clustered_bandit_gym.harness.output.board import Board
     from clustered_bandit_gym.harness.play import play
     from clustered_bandit_gym.harness.run import evaluate, replay, sweep
+    from clustered_bandit_gym.harness.scoring.rare import Rare, rare
     from clustered_bandit_gym.harness.store import Store
 
 envs_registry.register()
@@ -89,6 +92,7 @@ __all__ = [
     "Policy",
     "Problem",
     "Quantised",
+    "Rare",
     "Reals",
     "RewardModel",
     "StepPolicy",
@@ -101,6 +105,7 @@ __all__ = [
     "harness",
     "play",
     "policies",
+    "rare",
     "replay",
     "sweep",
     "testing",

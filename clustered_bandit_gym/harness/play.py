@@ -90,7 +90,7 @@ def play(
     game = door(env, seeds)  # outside of the try: an environment that cannot be set up is no failure of the policy
     message, unfinished = "", ""
     start = perf_counter()
-    with _seeded_globals(seeds.policy):
+    with seeded_globals(seeds.policy):
         try:
             game.run(player)
         except BudgetExceeded as error:
@@ -268,7 +268,7 @@ def _describe(error: BaseException) -> str:
 
 
 @contextmanager
-def _seeded_globals(seed: int) -> Iterator[None]:
+def seeded_globals(seed: int) -> Iterator[None]:
     """Global random states fixed during a play: a policy that uses them must give the same row in any process."""
     before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002 (the legacy state is the point)
     torch = sys.modules.get("torch")

@@ -1,0 +1,334 @@
+"""The search for ways to err of an unknown policy.
+
+1. Natural plays show how long a play is and how many pulls a draw has.
+2. A *hot* pilot: the variance of the noise is raised until errors are common. What goes wrong there shows where a policy
+   can be misled: which draws, how far ahead the rival was, one agent or the first of its cluster.
+3. Ways to err start from there, and from a library that needs no pilot. Cross-entropy rounds at natural noise fit their
+   strength and members; weights are tempered while they are too uneven to be used as they are.
+4. Each way's share of the error sets its share of the plays; ways that contribute nothing are dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.harness.scoring.rare.game import Game, Played
+from clustered_bandit_gym.harness.scoring.rare.mixture import Mixture, Record
+from clustered_bandit_gym.harness.scoring.rare.source import SINGLE, WINDOWS
+from clustered_bandit_gym.harness.scoring.rare.ways import Moments, Way, World, imposter, overtake
+
+#: Natural plays at the start; this share of them wrong needs no tilt at all.
+NATURAL_PLAYS, COMMON = 40, 0.1
+#: The pilot's heat is raised until this share of its plays is wrong.
+HOT_ERRORS = (0.15, 0.6)
+#: Plays may be this many times longer than the longest natural one.
+LONGER = 50
+#: Ways in one search, at most.
+MOST_WAYS = 44
+#: A way whose share of the error is below e to the minus this is dropped.
+NEGLIGIBLE = 9.0
+#: Plays of the pilot that the starting split of a way is worth.
+CAUTION = 10
+#: Below this exponent tempered weights say little about what a way contributes.
+COLD = 0.3
+#: A way without a single wrong play is made stronger, so many times.
+BOOSTS = 2
+#: Probability of an untilted play in the mixture: the defensive part.
+PLAIN = 0.05
+
+
+@dataclass
+class Pilot:
+    """What the pilot plays showed.
+
+    Attributes:
+        heat: the noise variance they had.
+        times: (WINDOWS,) mean pulls of an arm in one window of a natural play, where there are any.
+        labels: window of the last pull of the best arm -> leads and shares of the wrong plays, first agents among them.
+        used: windows that natural plays reach.
+    """
+
+    heat: float
+    times: Floats
+    used: int
+    labels: dict[int, list[tuple[float, float, bool]]] = field(default_factory=dict)
+
+
+@dataclass
+class Found:
+    """Result of one search: the mixture, the names of all ways tried, and the natural error rate seen at the start."""
+
+    mixture: Mixture
+    tried: list[str]
+    heat: float
+
+
+class Candidate(NamedTuple):
+    """A way after a round: the log of its part of the error, the rounds it was fitted in (negative: made stronger so
+    often), and the exponent of its tempered weights."""
+
+    way: Way
+    contribution: float
+    age: int
+    temper: float
+
+    @property
+    def settled(self) -> bool:
+        return self.age >= 4 or (self.age >= 2 and self.temper > COLD)
+
+
+def search(game: Game, key: int, rounds: int, plays: int) -> Found:
+    """One search; `key` numbers its streams. `rounds` cross-entropy rounds of `plays` plays each."""
+    world = game.world
+    natural = [game.play(key, 0, i, strict=True) for i in range(NATURAL_PLAYS)]
+    wrong = sum(p.wrong for p in natural)
+    game.max_pulls = min(game.max_pulls, LONGER * max(p.source.pulls for p in natural) + 1)
+    if wrong >= COMMON * NATURAL_PLAYS:
+        return Found(Mixture(world, [], [], 1.0), [], 1.0)
+    pilot = _pilot(game, key, natural, plays)
+    ways = _starting_ways(world, pilot)
+    tried = [way.name for way in ways]
+    if not ways:
+        return Found(Mixture(world, [], [], 1.0), [], pilot.heat)
+    shares = np.ones(len(ways))
+    past = np.full(len(ways), -np.inf)
+    age = np.zeros(len(ways), dtype=np.int64)
+    for r in range(rounds):
+        mixture = Mixture(world, ways, shares, 0.0)
+        samples = _sample(game, (key, 2, r), mixture, max(plays, 6 * len(ways)))
+        new: list[Candidate] = []
+        for f, way in enumerate(ways):
+            fit, contribution, temper = _refit(way, [s.moments[f] for s in samples if s.wrong], samples)
+            if fit is None:
+                if age[f] > -BOOSTS and not any(s.wrong for s in samples if s.way == f):
+                    new.append(Candidate(way.stronger(1.3), -np.inf, int(age[f]) - 1, 0.0))
+                continue
+            # Part of the round before stays: a single round can miss a way.
+            total = float(np.logaddexp(contribution, past[f] - 1.0))
+            new.append(Candidate(fit, total, max(int(age[f]), 0) + 1, temper))
+        new = _distinct(new)
+        if not new:
+            break
+        top = max(c.contribution for c in new)
+        kept = [c for c in new if c.contribution > top - NEGLIGIBLE or not c.settled]
+        ways = [c.way for c in kept]
+        past, age = np.array([c.contribution for c in kept]), np.array([c.age for c in kept])
+        shares = _shares(past) if r >= 1 else np.ones(len(ways))
+    return Found(Mixture(world, ways, _shares(past), PLAIN), tried, pilot.heat)
+
+
+def _shares(contributions: Floats) -> Floats:
+    """Plays for each way, from the logs of the contributions."""
+    top = contributions.max()
+    if not np.isfinite(top):
+        return np.ones(contributions.size)
+    # A power below 1: contributions are estimates, and the price of too few plays is higher than that of too many.
+    weight = np.exp(0.7 * (contributions - top))
+    return 0.8 * weight / weight.sum() + 0.2 / weight.size
+
+
+def _distinct(new: list[Candidate]) -> list[Candidate]:
+    """Without ways that have become the same as one that contributes more; in order of contribution."""
+    kept: list[Candidate] = []
+    for c in sorted(new, key=lambda c: -c.contribution):
+        if not any(
+            other.way.name == c.way.name and np.allclose(other.way.strength, c.way.strength, rtol=0, atol=0.1)
+            for other in kept
+        ):
+            kept.append(c)
+    return kept
+
+
+# --- pilot -----------------------------------------------------------------------------------------------------------
+
+
+def _pilot(game: Game, key: int, natural: list[Played], plays: int) -> Pilot:
+    total = np.zeros(WINDOWS)
+    cells = np.zeros(WINDOWS)
+    for play in natural:
+        times, _ = play.source.record(False)
+        total += times.sum(axis=(0, 2))
+        cells += (times > 0).sum(axis=(0, 2))
+    used = int(np.flatnonzero(cells).max(initial=0)) + 1
+    pilot = Pilot(1.0, np.where(cells > 0, total / np.maximum(cells, 1), 0.0), used)
+    pilot.heat = _find_heat(game, key)
+    found = 0
+    for i in range(plays):
+        play = game.play(key, 1, 1, i, heat=pilot.heat)
+        if play.wrong and play.arms is not None:
+            found += 1
+            window, what = _culprit(game.world, play)
+            pilot.labels.setdefault(window, []).append(what)
+        if found >= plays // 2:
+            break
+    return pilot
+
+
+def _find_heat(game: Game, key: int, batch: int = 24) -> float:
+    """A variance factor at which errors are common."""
+    cold, hot, heat = 1.0, None, 4.0
+    for step in range(30):
+        wrong = sum(game.play(key, 1, 0, step, i, heat=heat).wrong for i in range(batch)) / batch
+        if HOT_ERRORS[0] <= wrong <= HOT_ERRORS[1]:
+            break
+        if wrong < HOT_ERRORS[0]:
+            cold = heat
+            heat = 2 * heat if hot is None else math.sqrt(heat * hot)
+        else:
+            hot = heat
+            heat = math.sqrt(cold * heat)
+        if heat > 1e6 or (hot is not None and hot / cold < 1.1):
+            break
+    return heat
+
+
+def _culprit(world: World, play: Played) -> tuple[int, tuple[float, float, bool]]:
+    """Of the wrong agents, the one whose averages deviate most: its window, lead, share, and whether it came first.
+
+    The window is the last one in which it pulled its best arm.
+    """
+    assert play.arms is not None
+    instance = world.instance
+    times, sums = play.source.record(False)
+    agents = np.flatnonzero(~instance.is_best[instance.clusters, play.arms])
+    best, answer = instance.agent_best_arms[agents], play.arms[agents]
+    energy = np.where(times > 0, sums**2 / np.maximum(times, 1), 0.0)[agents].sum(axis=1)
+    rows = np.arange(agents.size)
+    a = int((energy[rows, best] + energy[rows, answer]).argmax())
+    agent, b, k = agents[a], best[a], answer[a]
+    pulled = np.flatnonzero(times[agent, :, b])
+    window = int(pulled.max(initial=0))
+    fall, rise = (
+        float(sums[agent, window, arm] / times[agent, window, arm]) if times[agent, window, arm] > 0 else 0.0
+        for arm in (b, k)
+    )
+    means = instance.means[instance.clusters[agent]]
+    lead = rise - fall - float(means[b] - means[k])
+    share = float(np.clip(-fall / (rise - fall), 0.0, 1.0)) if rise > fall else 0.5
+    return window, (lead, share, bool(play.source.ranks[agent] == 0))
+
+
+def _starting_ways(world: World, pilot: Pilot) -> list[Way]:
+    """From the pilot, most frequent first, and from the library."""
+    ways: list[Way | None] = []
+    gaps = world.instance.gaps[world.sizes > 0]
+    nearest = float(gaps.min())
+    several = bool(world.sizes.max() > 1)
+    everything = float(pilot.times.sum())
+    leads = [lead for rows in pilot.labels.values() for lead, _, _ in rows if lead > -nearest]
+    typical = sorted(set(np.quantile(leads, [0.1, 0.5, 0.9]).tolist())) if leads else []
+    # Drifts from the first draw on: policies that keep their samples.
+    for lead in [*typical, 0.3 * nearest, nearest, 3 * nearest]:
+        for first in (False, True)[: 1 + several]:
+            ways.append(overtake(world, lead, 0.5, (0, WINDOWS), first=first, gated=True, times=everything))
+    # Single draws: policies that begin each round with fresh samples. Where the pilot saw nothing, the lead is guessed
+    # from the other draws: a test of n pulls resolves differences in proportion to 1/√n.
+    order = sorted(pilot.labels, key=lambda w: -len(pilot.labels[w]))
+    resolved = [
+        float(np.median([lead for lead, _, _ in pilot.labels[w]])) * math.sqrt(pilot.times[w])
+        for w in order
+        if pilot.times[w] > 0
+    ]
+    for window in [*order[:8], *(w for w in _spread(pilot.used) if w not in order[:8])]:
+        rows = pilot.labels.get(window, [])
+        times = float(pilot.times[window]) or float(pilot.times.max())
+        if rows:
+            lead = float(np.median([lead for lead, _, _ in rows]))
+        else:
+            lead = float(np.median(resolved)) / math.sqrt(times) if resolved else nearest
+        # Half of the way for each of the two arms, the cheapest split for equally many pulls, unless the pilot has
+        # many plays that say otherwise.
+        share = (sum(share for _, share, _ in rows) + 0.5 * CAUTION) / (len(rows) + CAUTION)
+        for first in (False, True)[: 1 + several]:
+            if first and rows and 2 * sum(f for _, _, f in rows) < len(rows):
+                continue
+            ways.append(overtake(world, lead, share, (window, window + 1), first=first, gated=False, times=times))
+    # Agents taken for members of another cluster.
+    for part in (0.5, 1.0):
+        ways.append(imposter(world, part, (0, WINDOWS), first=False, gated=False, times=everything))
+    for window in order[:3]:
+        times = float(pilot.times[window]) or float(pilot.times.max())
+        ways.append(imposter(world, 0.5, (window, window + 1), first=False, gated=False, times=times))
+    return [way for way in ways if way is not None][:MOST_WAYS]
+
+
+def _spread(used: int, most: int = 13) -> list[int]:
+    """Windows to look at without a hint of the pilot: all of them if there are few, else a few single draws."""
+    return list(range(used)) if used <= most else list(range(0, min(used, SINGLE), 4))
+
+
+# --- cross-entropy ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Sample:
+    """One play of a round: which way it was drawn from and, if it is wrong, ln dP/dQ and the moments for each way."""
+
+    way: int
+    wrong: bool
+    log_weight: float = -np.inf
+    moments: list[Moments] = field(default_factory=list)
+
+
+def _sample(game: Game, key: tuple[int, ...], mixture: Mixture, plays: int) -> list[Sample]:
+    """About `plays` plays of the mixture, in fixed numbers for each way; its shares are set to what was played."""
+    counts = np.maximum(np.round(mixture.shares * plays), 2).astype(np.int64)
+    mixture.shares = (1 - mixture.plain) * counts / counts.sum()
+    rng = game.rng(*key)
+    samples = []
+    for i, f in enumerate(np.repeat(np.arange(counts.size), counts)):
+        _, tilts = mixture.pick(rng, int(f))
+        play = game.play(*key, i, tilts=tilts)
+        sample = Sample(int(f), play.wrong)
+        if play.wrong:
+            record = Record(game.world, play.source)
+            log_ratio, parts = mixture.weigh(record)
+            sample.log_weight = -log_ratio
+            sample.moments = [
+                record.moments(way, agents, np.exp(terms - log_ratio))
+                for way, (agents, terms) in zip(mixture.ways, parts, strict=True)
+            ]
+        samples.append(sample)
+    return samples
+
+
+def _refit(way: Way, moments: list[Moments], samples: list[Sample]) -> tuple[Way | None, float, float]:
+    """The way fitted to the wrong plays that it explains, the log of its part of the error, the exponent of tempering."""
+    logs = np.array([s.log_weight for s in samples if s.wrong])
+    parts = np.array([m.total for m in moments])
+    mine = parts > 1e-3
+    if mine.sum() < 2:
+        return None, -np.inf, 0.0
+    logs, parts = logs[mine], parts[mine]
+    contribution = float(np.logaddexp.reduce(logs + np.log(parts))) - math.log(len(samples))
+    weights, temper = _tempered(logs, parts)
+    members = sum(w * m.members for w, m in zip(weights / parts, _only(moments, mine), strict=True))
+    values = sum(w * m.values for w, m in zip(weights / parts, _only(moments, mine), strict=True))
+    fit = way.fitted(np.asarray(values))
+    return (None if fit is None else fit.with_members(np.asarray(members))), contribution, temper
+
+
+def _only(moments: list[Moments], mask: np.ndarray) -> list[Moments]:
+    return [m for m, on in zip(moments, mask, strict=True) if on]
+
+
+def _tempered(logs: Floats, parts: Floats, share: float = 0.3) -> tuple[Floats, float]:
+    """Weights parts·exp(t·logs), summing to 1, with the largest t ≤ 1 that leaves `share` of the plays effective; t."""
+
+    def at(t: float) -> Floats:
+        weights = parts * np.exp(t * (logs - logs.max()))
+        return weights / weights.sum()
+
+    target = min(max(5.0, share * logs.size), 0.9 / float((at(0.0) ** 2).sum()))
+    if 1 / float((at(1.0) ** 2).sum()) >= target:
+        return at(1.0), 1.0
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 1 / float((at(middle) ** 2).sum()) >= target else (low, middle)
+    return at(low), low

@@ -1,0 +1,197 @@
+"""`rare` against closed forms: error probabilities of policies with a fixed number of pulls.
+
+Random tests have fixed seeds. A z-score beyond 7 has probability 3e-12 for a normal estimate; weights are skewed, hence
+the margin.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import log_ndtr
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.harness.scoring.rare.bounds import log_lower_bound, upper_bound
+from clustered_bandit_gym.harness.scoring.rare.result import Estimate, Rare
+from clustered_bandit_gym.policies.baselines import UniformPolicy
+
+ENV = "ClusteredBAI-v0"
+QUICK: dict[str, Any] = {"trials": 400, "searches": 2, "search_plays": 30}
+
+
+def measure(policy: Any, instance: cbg.Instance, delta: float = 0.1, **settings: Any) -> Rare:
+    return cbg.rare(policy, ENV, instance=instance, delta=delta, **(QUICK | settings))
+
+
+def agrees(result: Rare, exact: float, relative: float = 0.25) -> None:
+    assert result.stderr < relative * exact
+    assert abs(result.error - exact) < 7 * result.stderr
+    assert 0 < result.low <= exact  # false alarm: 5% in general, none at these seeds; far below with these margins
+
+
+@pytest.mark.parametrize("exponent", [2, 5, 8, 11, 14])
+def test_two_gaussian_arms(exponent: int) -> None:
+    """Wrong if the average of the worse arm is ahead: Φ(−gap·√(n/2)/σ)."""
+    n, sigma = 50, 2.0
+    gap = -stats.norm.ppf(10.0**-exponent) * sigma * math.sqrt(2 / n)
+    result = measure(UniformPolicy(n), cbg.Instance([[gap, 0.0]], [0], cbg.Gaussian(sigma)), seed=exponent)
+    agrees(result, 10.0**-exponent)
+
+
+def test_several_agents_clusters_and_rivals() -> None:
+    """Five agents in two clusters, four arms: one dimension is left to integrate over."""
+    n = 60
+    means = np.array([[1.2, 0.2, 0.0, -0.1], [0.3, 1.4, 0.4, 0.35]])
+    instance = cbg.Instance(means, [0, 0, 1, 1, 1])
+    z = np.linspace(-12, 12, 200_001)
+    all_right = 0.0
+    for m, agents in ((0, 2), (1, 3)):
+        gaps = np.delete(means[m].max() - means[m], means[m].argmax())
+        behind = log_ndtr(z[:, None] + gaps * math.sqrt(n)).sum(axis=1)
+        wrong = float(np.sum(stats.norm.pdf(z) * -np.expm1(behind)) * (z[1] - z[0]))
+        all_right += agents * math.log1p(-wrong)
+    agrees(measure(UniformPolicy(n), instance, trials=800), -math.expm1(all_right))
+
+
+def test_bernoulli_arms() -> None:
+    """Ties are broken at random: P(X < Y) + P(X = Y)/2 for two binomials."""
+    n, p, q = 60, 0.8, 0.35
+    x = np.arange(n + 1)
+    best, other = stats.binom.pmf(x, n, p), stats.binom.pmf(x, n, q)
+    exact = float(sum(best[i] * (other[i + 1 :].sum() + other[i] / 2) for i in x))
+    assert 1e-8 < exact < 1e-6
+    agrees(measure(UniformPolicy(n), cbg.Instance([[p, q]], [0], cbg.Bernoulli())), exact)
+
+
+def test_categorical_arms() -> None:
+    """Sums of n draws on {0, 1, 2}: convolutions."""
+    n = 40
+    laws = np.array([[[0.1, 0.3, 0.6], [0.5, 0.4, 0.1]]])
+    best, other = np.ones(1), np.ones(1)
+    for _ in range(n):
+        best, other = np.convolve(best, laws[0, 0]), np.convolve(other, laws[0, 1])
+    exact = float(sum(best[i] * (other[i + 1 :].sum() + other[i] / 2) for i in range(best.size)))
+    assert 1e-13 < exact < 1e-6
+    instance = cbg.Instance(None, [0], cbg.Categorical(np.array([0.0, 1.0, 2.0]), laws))
+    agrees(measure(UniformPolicy(n), instance), exact)
+
+
+class OneByOne(cbg.StepPolicy):
+    """Pulls two arms in turn, n times each, and names the better one: a `StepPolicy` with a closed form."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def act(self, obs: Any, info: Any) -> Any:
+        pulls = obs["pulls"][0]
+        if pulls.sum() < 2 * self.n:
+            return cbg.PULL, (0, int(pulls.argmin()))
+        return cbg.STOP, [int(obs["means"][0].argmax())]
+
+
+def test_step_policies() -> None:
+    n, gap = 10, 3.0
+    exact = float(stats.norm.cdf(-gap * math.sqrt(n / 2)))
+    assert exact < 1e-9
+    agrees(measure(OneByOne(n), cbg.Instance([[gap, 0.0]], [0]), trials=300, searches=1), exact, relative=0.5)
+
+
+def test_mean_weight_is_one() -> None:
+    """E_Q[dP/dQ] = 1 over all plays, wrong or not: the ratio is the one of the law that was drawn from."""
+    instance = cbg.Instance([[1.6, 0.0, 0.1], [0.0, 1.7, 0.2]], [0, 1, 1])
+    for policy in (UniformPolicy(8), "naive:engine=mixture"):
+        result = measure(policy, instance, trials=200, searches=1)
+        weights = np.exp(-result.log_ratios)  # at most 1/0.05, thanks to the plain part
+        assert weights.max() <= 20 * (1 + 1e-9)
+        assert abs(weights.mean() - 1) < 6 * weights.std() / math.sqrt(weights.size)
+        assert weights.std() > 0
+
+
+def test_a_policy_that_errs_too_often_fails_at_a_tiny_delta() -> None:
+    """True error 1e-5, δ = 1e-6: no simulation of 1,000 plays sees an error; the lower bound exceeds δ."""
+    n = 50
+    gap = -stats.norm.ppf(1e-5) * math.sqrt(2 / n)
+    result = measure(UniformPolicy(n), cbg.Instance([[gap, 0.0]], [0]), delta=1e-6)
+    assert result.fails and 1e-6 < result.low <= 1e-5
+    assert "FAIL" in str(result)
+
+
+def test_common_errors_need_no_tilt() -> None:
+    result = measure("random", cbg.Instance([[1.0, 0.0]], [0]))
+    assert abs(result.error - 0.5) < 6 * result.stderr
+    assert [way.name for way in result.ways] == ["rewards as they are"]
+
+
+def test_no_error_to_find() -> None:
+    """One arm only: nothing can go wrong, and the text says so."""
+    result = measure(UniformPolicy(3), cbg.Instance([[1.0]], [0]), trials=5)
+    assert result.error == result.low == 0
+    assert "no way to err was found" in str(result)
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    instance = cbg.Instance([[0.8, 0.0]], [0, 0])
+    a, b = (measure(UniformPolicy(50), instance, trials=30, searches=1, seed=3) for _ in range(2))
+    assert np.array_equal(a.log_weights, b.log_weights) and a.low == b.low
+    assert not np.array_equal(
+        a.log_weights, measure(UniformPolicy(50), instance, trials=30, searches=1, seed=4).log_weights
+    )
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="trials must be a whole number"):
+        cbg.rare("naive", trials=0)
+    with pytest.raises(ValueError, match="need an environment id"):
+        cbg.rare("naive", gym.make(ENV, disable_env_checker=True), n_agents=3)
+
+
+def test_coverage_of_the_lower_bound() -> None:
+    """Heavy-tailed weights with mean 1: the bound may exceed 1 in 5% of the sequences, at any number of plays."""
+    rng = np.random.default_rng(5)
+    above, n = 0, 200
+    for _ in range(n):
+        wrong = rng.random(300) < 0.5
+        logs = np.where(wrong, 1.5 * rng.standard_normal(300) - 1.5**2 / 2 + math.log(2), -np.inf)
+        above += log_lower_bound([logs], [1.0]) > 0
+    # Ville's bound is not sharp; P(Bin(200, 0.05) > 32) is 5e-9.
+    assert above <= 32
+    tight = np.log(rng.exponential(size=4000))
+    assert -0.2 < log_lower_bound([tight], [1.0]) < 0
+
+
+def test_lower_bound_with_plays_left_out() -> None:
+    """A sequence that leaves plays out bets on the others as if they were alone."""
+    rng = np.random.default_rng(6)
+    logs = np.log(rng.exponential(size=500))
+    padded = np.full(1000, np.nan)
+    padded[::2] = logs
+    assert log_lower_bound([padded], [1.0]) == pytest.approx(log_lower_bound([logs], [1.0]), abs=1e-9)
+    assert log_lower_bound([np.full(9, -np.inf)], [1.0]) == -math.inf
+
+
+def test_upper_bound_of_bounded_weights() -> None:
+    """Chernoff tilt of a fixed number of pulls: on an error the weight cannot exceed exp(−n·gap²/4)."""
+    rng = np.random.default_rng(7)
+    n, gap = 50, 1.5
+    difference = rng.normal(0.0, math.sqrt(2 / n), size=2000)  # tilted: centred at 0 instead of −gap
+    largest = math.exp(-n * gap**2 / 4)
+    weights = np.where(difference > 0, largest * np.exp(-difference * n * gap / 2), 0.0)
+    exact = float(stats.norm.cdf(-gap * math.sqrt(n / 2)))
+    high = upper_bound(weights, largest)
+    assert exact < high < 1.5 * exact
+    assert upper_bound(np.zeros(1000), 1.0) < 0.01
+    with pytest.raises(ValueError, match="weights must lie in"):
+        upper_bound(np.array([2.0]), 1.0)
+
+
+def test_estimate_of_weights() -> None:
+    estimate = Estimate.of(np.log(np.array([1e-20, 3e-20])))
+    assert estimate.error == pytest.approx(2e-20)
+    assert estimate.stderr == pytest.approx(1e-20)
+    assert estimate.ess == pytest.approx(1.6)
+    assert Estimate.of(np.array([-np.inf])) == (0.0, 0.0, 0.0)
