@@ -5,10 +5,10 @@ X_1, X_2, ... ≥ 0 are independent with mean p: the weights of the plays, 0 for
 
     W_n(m) = Π_{i ≤ n} (1 − λ + λ·X_i/m)
 
-is a supermartingale that starts at 1 whenever p ≤ m: an e-process against "p ≤ m". By Ville's inequality it ever reaches
-1/α with probability at most α. So does an average of wealths over stakes, or over several independent searches. W_n(m)
-falls in m, hence the m with sup W_n(m) ≥ 1/α lie below a number, the lower confidence bound. Weights can be heavy-tailed:
-nothing but X ≥ 0 is used. docs/rare.md has the proofs.
+is a supermartingale that starts at 1 whenever p ≤ m: an e-process against "p ≤ m". By Ville's inequality it ever
+reaches 1/α with probability at most α. So does an average of wealths over stakes, or over several independent searches.
+W_n(m) falls in m, hence the m with sup W_n(m) ≥ 1/α lie below a number, the lower confidence bound. Weights may be
+heavy-tailed: nothing but X ≥ 0 is used. docs/rare.md has the proofs.
 """
 
 from __future__ import annotations

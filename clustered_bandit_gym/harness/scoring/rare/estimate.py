@@ -9,13 +9,14 @@ import gymnasium as gym
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
-from clustered_bandit_gym.harness.fingerprint import label_of, versions
+from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.scoring.rare.bounds import log_lower_bound
 from clustered_bandit_gym.harness.scoring.rare.game import Game
 from clustered_bandit_gym.harness.scoring.rare.mixture import Mixture, Record
 from clustered_bandit_gym.harness.scoring.rare.result import Estimate, Rare, WayShare
 from clustered_bandit_gym.harness.scoring.rare.search import Found, search
+from clustered_bandit_gym.harness.settings import label_of
 
 #: Cross-entropy rounds of a search.
 ROUNDS = 6

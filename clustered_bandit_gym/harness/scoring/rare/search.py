@@ -1,8 +1,8 @@
 """The search for ways to err of an unknown policy.
 
 1. Natural plays show how long a play is and how many pulls a draw has.
-2. A *hot* pilot: the variance of the noise is raised until errors are common. What goes wrong there shows where a policy
-   can be misled: which draws, how far ahead the rival was, one agent or the first of its cluster.
+2. A *hot* pilot: the variance of the noise is raised until errors are common. What goes wrong there shows where a
+   policy can be misled: which draws, how far ahead the rival was, one agent or the first of its cluster.
 3. Ways to err start from there, and from a library that needs no pilot. Cross-entropy rounds at natural noise fit their
    strength and members; weights are tempered while they are too uneven to be used as they are.
 4. Each way's share of the error sets its share of the plays; ways that contribute nothing are dropped.
@@ -36,6 +36,8 @@ NEGLIGIBLE = 9.0
 CAUTION = 10
 #: Below this exponent tempered weights say little about what a way contributes.
 COLD = 0.3
+#: Plays of a way in a round, at least.
+LEAST = 4
 #: A way without a single wrong play is made stronger, so many times.
 BOOSTS = 2
 #: Probability of an untilted play in the mixture: the defensive part.
@@ -100,7 +102,7 @@ def search(game: Game, key: int, rounds: int, plays: int) -> Found:
     age = np.zeros(len(ways), dtype=np.int64)
     for r in range(rounds):
         mixture = Mixture(world, ways, shares, 0.0)
-        samples = _sample(game, (key, 2, r), mixture, max(plays, 6 * len(ways)))
+        samples = _sample(game, (key, 2, r), mixture, max(plays, LEAST * len(ways)))
         new: list[Candidate] = []
         for f, way in enumerate(ways):
             fit, contribution, temper = _refit(way, [s.moments[f] for s in samples if s.wrong], samples)
@@ -298,7 +300,7 @@ def _sample(game: Game, key: tuple[int, ...], mixture: Mixture, plays: int) -> l
 
 
 def _refit(way: Way, moments: list[Moments], samples: list[Sample]) -> tuple[Way | None, float, float]:
-    """The way fitted to the wrong plays that it explains, the log of its part of the error, the exponent of tempering."""
+    """The way fitted to the wrong plays it explains, the log of its part of the error, the exponent of tempering."""
     logs = np.array([s.log_weight for s in samples if s.wrong])
     parts = np.array([m.total for m in moments])
     mine = parts > 1e-3

@@ -1,10 +1,10 @@
 """Where the pulls of a tilted play come from, and what every likelihood ratio of that play needs.
 
-An agent is addressed by its *role*: its cluster, and its rank among the agents of the cluster in the order of their first
-pulls. Time is the agent's own *clock*, the number of draws it took part in; draws are grouped into windows, single
-draws at first and then longer and longer stretches. Role, clock and gate are functions of what was drawn before, so the
-law of each draw given the past is known when it is made: the ratio of a whole play is the product over its draws,
-whatever the policy does and whenever it stops.
+An agent is addressed by its *role*: its cluster, and its rank among the agents of the cluster in the order of their
+first pulls. Time is the agent's own *clock*, the number of draws it took part in; draws are grouped into windows,
+single draws at first and then longer and longer stretches. Role, clock and gate are functions of what was drawn
+before, so the law of each draw given the past is known when it is made: the ratio of a whole play is the product over
+its draws, whatever the policy does and whenever it stops.
 """
 
 from __future__ import annotations

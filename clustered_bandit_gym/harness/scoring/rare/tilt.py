@@ -1,7 +1,7 @@
 """Exponential tilts of the reward laws.
 
-The law P of one pull is tilted to dP' = exp(θx − ψ(θ)) dP. The sum of n tilted pulls is again one exact draw, and the log
-likelihood ratio ln dP'/dP of n pulls with sum S is θS − nψ(θ): for every reward model the sum is all that it needs.
+The law P of one pull is tilted to dP' = exp(θx − ψ(θ)) dP. The sum of n tilted pulls is again one exact draw, and the
+log likelihood ratio ln dP'/dP of n pulls with sum S is θS − nψ(θ): for every reward model the sum is all that it needs.
 Everything here uses centred sums c = S − nμ and the centred cumulant κ(θ) = ψ(θ) − θμ, so that the log ratio is
 θc − nκ(θ) without loss of digits.
 """

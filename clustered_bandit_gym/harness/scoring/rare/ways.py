@@ -1,8 +1,9 @@
 """Ways to err: families of tilts, each with a few numbers that a search can fit.
 
 A policy sees averages, not means. For a rival to win, its average must come out ahead of the best arm's by some *lead*,
-whatever the two true means are; so one lead serves every cluster and every rival, and a way found with one of them covers
-the others. A *member* of a way is one agent's role together with what it is led to (a rival arm, another cluster).
+whatever the two true means are; so one lead serves every cluster and every rival, and a way found with one of them
+covers the others. A *member* of a way is one agent's role together with what it is led to: a rival arm, or
+another cluster.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class World(NamedTuple):
 class Moments(NamedTuple):
     """What a fit needs of one wrong play, weighted by how far each member explains it.
 
-    `total` the sum of these responsibilities; `members` (M, C) by cluster and choice; `values` the way's own statistics.
+    `total`: sum of these responsibilities; `members`: (M, C) by cluster and choice; `values`: the way's statistics.
     """
 
     total: float
@@ -133,7 +134,7 @@ class Way(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Overtake(Way):
-    """A rival comes out ahead of the best arm by `lead`; `share` of the way is the best arm's fall. Choices: K rivals."""
+    """A rival comes out `lead` ahead of the best arm; the best arm's fall is `share` of it. Choices: K rivals."""
 
     lead: float
     share: float

@@ -1,0 +1,50 @@
+"""Rare errors: error probabilities too small to simulate."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from clustered_bandit_gym.cli.app import FAILED, command, few
+from clustered_bandit_gym.cli.options import DEFAULT_ENV, MaxPulls, Quiet, Seed, Set, Traceback, pairs_of
+
+
+@command("rare")
+def rare(
+    policy: Annotated[str, typer.Argument(help="A name, or module:Class, with settings after a colon.")],
+    env: Annotated[str, typer.Argument(metavar="ENV", help="An environment.")] = DEFAULT_ENV,
+    n_agents: Annotated[int | None, typer.Option("--n-agents", "-n", help="N.")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", "-d", help="δ.")] = None,
+    eta: Annotated[float | None, typer.Option("--eta", help="η of the generator.")] = None,
+    trials: Annotated[int, typer.Option("--trials", "-t", help="Plays of the estimate.", min=1)] = 2000,
+    searches: Annotated[int, typer.Option("--searches", help="Independent searches for ways to err.", min=1)] = 3,
+    search_plays: Annotated[int, typer.Option("--search-plays", help="Plays in a round of a search.", min=1)] = 200,
+    max_pulls: MaxPulls = None,
+    set_: Set = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Measure the error probability of POLICY, however small, by plays tilted towards an error.
+
+    Exit code 1 if it is certified to exceed δ. There is no certified upper bound.
+    """
+    from clustered_bandit_gym.harness.scoring.rare import rare as measure
+
+    given = {"n_agents": n_agents, "delta": delta, "eta": eta, "max_pulls": max_pulls}
+    settings = {key: value for key, value in given.items() if value is not None} | pairs_of(set_)
+    result = measure(
+        policy,
+        env,
+        few(trials, 20),
+        seed,
+        searches=searches,
+        search_plays=search_plays,
+        progress=not quiet and sys.stderr.isatty(),
+        **settings,
+    )
+    typer.echo(str(result))
+    if result.fails:
+        raise typer.Exit(FAILED)
