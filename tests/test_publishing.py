@@ -1,0 +1,42 @@
+"""What a release needs: one version everywhere, valid metadata, a paper of the right length."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_one_version() -> None:
+    version = PROJECT["version"]
+    assert f'__version__ = "{version}"' in read("clustered_bandit_gym/_version.py")
+    assert f"\nversion: {version}\n" in read("CITATION.cff")
+    assert f"## {version} " in read("CHANGELOG.md")
+
+
+def test_the_address_of_the_repository_stands_in_one_place() -> None:
+    address = PROJECT["urls"]["Repository"]
+    placeholder = "OWNER/clustered-bandit-gym"
+    assert address.endswith(placeholder)
+    for name in ("README.md", "CITATION.cff", "CONTRIBUTING.md", "paper/paper.md"):
+        assert placeholder not in read(name)
+        assert "pip install clustered-bandit-gym" not in read(name), f"{name}: there is no release on the index yet"
+
+
+def test_the_paper_has_the_right_length_and_cites_what_it_lists() -> None:
+    text = read("paper/paper.md").partition("\n---\n")[2]
+    assert 250 <= len(text.split()) <= 1000
+    keys = set(re.findall(r"@\w+\{(\w+),", read("paper/paper.bib")))
+    assert set(re.findall(r"@(\w+)", text)) == keys
+
+
+def test_community_files() -> None:
+    for name in ("CODE_OF_CONDUCT.md", "SECURITY.md", "LICENSE", ".github/pull_request_template.md"):
+        assert len(read(name)) > 300
