@@ -45,6 +45,7 @@ _LAZY = {
     "ClusteredBAIEnv": "clustered_bandit_gym.envs.env:ClusteredBAIEnv",
     "ClusteredBAIVectorEnv": "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv",
     "DiscreteActions": "clustered_bandit_gym.envs.wrappers:DiscreteActions",
+    "parallel_env": "clustered_bandit_gym.envs.parallel:parallel_env",
     "testing": "clustered_bandit_gym.testing",
     "datasets": "clustered_bandit_gym.datasets",
     "env": "clustered_bandit_gym.envs.env",
@@ -56,6 +57,7 @@ _LAZY = {
 if TYPE_CHECKING:
     from clustered_bandit_gym import datasets, generators, harness, policies, testing, theory
     from clustered_bandit_gym.envs.env import ClusteredBAIEnv
+    from clustered_bandit_gym.envs.parallel import parallel_env
     from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
     from clustered_bandit_gym.envs.wrappers import DiscreteActions
     from clustered_bandit_gym.harness.audit.audit import audit
@@ -103,6 +105,7 @@ __all__ = [
     "evaluate",
     "generators",
     "harness",
+    "parallel_env",
     "play",
     "policies",
     "rare",
