@@ -21,9 +21,10 @@ from clustered_bandit_gym.game.federation import MAX_PULLS, Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import outcome
 from clustered_bandit_gym.game.ledger import bits_for
-from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.game.problem import TRUTH, Problem
 from clustered_bandit_gym.game.seeds import Seed, episode_seeds
 from clustered_bandit_gym.game.source import Source
+from clustered_bandit_gym.generators.batch import Batch
 from clustered_bandit_gym.policy import PULL
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
 
     ## Vectorized environment
     `gym.make_vec("ClusteredBAI-Discrete-v0", num_envs=256)` is this game with the flat action, all sub-environments
-    stepped in NumPy. `gym.make_vec("ClusteredBAI-v0", ...)` gives Gymnasium's own vectorisation.
+    stepped in NumPy, with instances drawn in batches. `gym.make_vec("ClusteredBAI-v0", ...)` gives Gymnasium's own
+    vectorisation.
 
     ## Version History
     * v0: first version
@@ -230,6 +232,34 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
     def problem_of(self, instance: Instance) -> Problem:
         """What a learner is told of `instance` in this environment."""
         return Problem.of(instance, self.delta, sigma=self._sigma, check=self._check, **self._told)
+
+    @property
+    def fixed_instance(self) -> Instance | None:
+        """The instance of every episode, if `instance` or `instance_seed` fixes one."""
+        return self._fixed
+
+    def draw_batch(self, rng: np.random.Generator, n: int) -> Batch | None:
+        """`n` instances at once, or None where the generator, or the law of the rewards, has no batch form."""
+        if self._fixed is not None:
+            return Batch.repeat(self._fixed, n)
+        draw = getattr(self._generator, "batch", None)
+        return None if draw is None else draw(rng, n)
+
+    def problems_of(self, batch: Batch) -> dict[str, Any]:
+        """As `vars(problem_of(instance))`, for all instances of `batch`: what differs between them as an array (n,)."""
+        first = batch[0] if self._fixed is None else self._fixed
+        self.check_size(first)
+        told: dict[str, Any] = dict(vars(self.problem_of(first)))
+        if self._fixed is not None:
+            return told
+        for name, truth in (("eta", batch.eta), ("eta1", batch.eta1)):
+            value = self._told.get(name, TRUTH)
+            if isinstance(value, str):
+                told[name] = truth if (truth > 0).all() else np.where(truth > 0, truth.astype(object), None)
+            elif value is not None and self._check and (value > truth).any():
+                # Beyond rounding it is an error, and the message names the clusters.
+                self.problem_of(batch[int((value - truth).argmax())])
+        return told
 
     def new_federation(self, instance_seed: Seed, play_seed: Seed) -> Federation:
         """A play of its own; this environment's episode is left alone. The door for a `Policy`, for any N."""

@@ -17,26 +17,29 @@ from gymnasium.vector.utils import batch_space
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs
 from clustered_bandit_gym.envs.rendering.view import View
-from clustered_bandit_gym.envs.vector_rewards import VectorRewards
+from clustered_bandit_gym.envs.supply import Supply
+from clustered_bandit_gym.envs.vector_rewards import VectorRewards, is_known
 from clustered_bandit_gym.envs.wrappers import empirical_best
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.judge import outcome
 from clustered_bandit_gym.game.ledger import bits_for
 from clustered_bandit_gym.game.seeds import POLICY, REWARDS, Seed, episode_seeds, play_stream
+from clustered_bandit_gym.generators.batch import Batch
 
 Bools = np.ndarray
 
 
 class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
-    """`ClusteredBAI-Discrete-v0`, `num_envs` times: sub-environment i plays, draw for draw, what a single one would.
+    """`ClusteredBAI-Discrete-v0`, `num_envs` times, stepped, begun and ended together in NumPy.
 
     Actions are (num_envs,) integers: `agent * K + arm` pulls, `N * K` stops and recommends each agent's empirical best.
     Observations are `pulls` and `means`, (num_envs, N, K). `info["sample"]` (num_envs,) holds the rewards drawn; at the
     end of an episode `info` has the keys of the single environment. All come with Gymnasium's masks (`_sample`, ...).
     Set `envs.recommendations` to (num_envs, N) arms before a step and stops in that step recommend those.
 
-    Each sub-environment has streams of its own: `reset(seed=s)` seeds number i with s + i, as `SyncVectorEnv` does. It
-    draws its own instances.
+    All sub-environments share one stream, seeded by `reset(seed=...)`: instances are drawn in batches and the rewards
+    of a step at once. Episodes have the law of the single environment, not its draws. Where `reset(options=...)` gives
+    `instance_seed` and `play_seed`, the episode equals that of the single environment with these seeds, draw for draw.
+    A generator without a batch form (see `generators.InstanceGenerator.batch`) is called once for each episode.
 
     Args:
         num_envs: number of sub-environments.
@@ -87,14 +90,17 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         self._means: Floats = np.zeros((num_envs, n, k))
         self._count: Ints = np.zeros(num_envs, dtype=np.int64)
         self._all: Ints = np.arange(num_envs)
+        self._agents: Ints = np.arange(n)
         self._done: Bools = np.zeros(num_envs, dtype=np.bool_)
         self._waiting = 0  # how many are done
-        self._instances: list[Instance | None] = [None] * num_envs
-        self._play_seeds: list[Seed] = [0] * num_envs
-        self._rngs: list[np.random.Generator | None] = [None] * num_envs
-        self._seeds: list[int] = [-1] * num_envs
-        self._recommended: list[Ints | None] = [None] * num_envs
+        self._started = False
+        self._arms: Ints = np.zeros((num_envs, n), dtype=np.int64)  # recommendations of the last stops
+        self._stopped: Bools = np.zeros(num_envs, dtype=np.bool_)
         self._rewards = VectorRewards(num_envs, n, k)
+        self._supply = Supply(game, num_envs)
+        self._constants: dict[str, np.ndarray] = {}
+        self._made: dict[int, Instance] = {}  # instances that were not drawn in batches
+        self._play_seeds: dict[int, Seed] = {}  # given in the options of `reset`
 
     # --- reset -------------------------------------------------------------------------------------------------------
 
@@ -110,40 +116,106 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         if unknown := set(options) - {"instance_seed", "play_seed"}:
             raise ValueError(f"unknown reset options {sorted(unknown)}; known: reset_mask, instance_seed, play_seed")
         given = {key: self._each(value, key) for key, value in options.items()}
-        if seed is None or isinstance(seed, int | np.integer):
-            seeds: Sequence[int | None] = [None if seed is None else int(seed) + i for i in range(self.num_envs)]
-        else:
-            seeds = self._each(list(seed), "seed")
+        self._seed(seed)
         infos: dict[str, Any] = {}
-        for i in which.tolist():
-            if seeds[i] is not None or self._rngs[i] is None:
-                self._rngs[i], self._seeds[i] = seeding.np_random(seeds[i])
-            info = self._begin(i, **{key: values[i] for key, values in given.items()})
-            infos = self._add_info(infos, info, i)
+        self._begin(which, infos, **given)
+        self._started = True
         self._waiting = int(self._done.sum())
         return self._observation(), infos
 
-    def _begin(self, i: int, instance_seed: Seed | None = None, play_seed: Seed | None = None) -> dict[str, Any]:
-        """Start an episode of sub-environment i; returns its `info`."""
-        rng = self._rngs[i]
-        assert rng is not None
-        own_instance_seed, own_play_seed = episode_seeds(rng)
-        instance = self._game.draw_instance(own_instance_seed if instance_seed is None else instance_seed)
-        self._game.check_size(instance)
-        problem = self._game.problem_of(instance)
-        play_seed = own_play_seed if play_seed is None else play_seed
-        self._rewards.assign(i, instance, np.random.default_rng(play_stream(play_seed, REWARDS)))
-        self._instances[i], self._play_seeds[i] = instance, play_seed
-        self._pulls[i] = 0
-        self._means[i] = 0
-        self._count[i] = 0
-        self._done[i] = False
-        return dict(vars(problem))
+    def _seed(self, seed: int | Sequence[int | None] | None) -> None:
+        if seed is not None and not isinstance(seed, int | np.integer):
+            given = self._each(list(seed), "seed")
+            if all(one is None for one in given):
+                seed = None
+            elif any(one is None for one in given):
+                raise ValueError("give every sub-environment a seed, or none: they share one stream")
+            else:
+                self._np_random = np.random.default_rng([int(one) for one in given if one is not None])
+                self._np_random_seed = -1
+                self._supply.clear()
+                return
+        if seed is not None or not self._started:
+            self._np_random, self._np_random_seed = seeding.np_random(None if seed is None else int(seed))
+            self._supply.clear()
+
+    def _begin(
+        self,
+        which: Ints,
+        infos: dict[str, Any],
+        instance_seed: Sequence[Seed] | None = None,
+        play_seed: Sequence[Seed] | None = None,
+    ) -> None:
+        """Start an episode of each sub-environment of `which`, and enter into `infos` what the learner is told."""
+        drawn = None if instance_seed is not None else self._supply.take(which.size, self.np_random)
+        if drawn is not None and not is_known(drawn.batch.rewards):
+            drawn = None
+        for i in which.tolist() if self._made or self._play_seeds else ():
+            self._made.pop(i, None)
+            self._play_seeds.pop(i, None)
+        if drawn is not None:
+            self._rewards.assign(which, drawn.batch, drawn.rows)
+            self._enter(infos, which, drawn.told)
+        else:
+            self._begin_one_by_one(which, infos, instance_seed)
+        for i in which.tolist() if play_seed is not None else ():
+            assert play_seed is not None
+            self._play_seeds[i] = play_seed[i]
+            self._rewards.own_stream(i, np.random.default_rng(play_stream(play_seed[i], REWARDS)))
+        self._pulls[which] = 0
+        self._means[which] = 0
+        self._count[which] = 0
+        self._done[which] = False
+
+    def _begin_one_by_one(self, which: Ints, infos: dict[str, Any], seeds: Sequence[Seed] | None) -> None:
+        """With given seeds of instances, or from a generator that has no batch form."""
+        for i in which.tolist():
+            own_seed, stream_seed = episode_seeds(self.np_random)
+            instance = self._game.draw_instance(own_seed if seeds is None else seeds[i])
+            self._game.check_size(instance)
+            self._rewards.assign(self._all[i : i + 1], Batch.repeat(instance, 1))
+            if not is_known(instance.rewards):
+                self._rewards.own_stream(i, np.random.default_rng(play_stream(stream_seed, REWARDS)))
+            self._made[i] = instance
+            self._add_info(infos, dict(vars(self._game.problem_of(instance))), i)
+
+    def _enter(self, infos: dict[str, Any], which: Ints, values: dict[str, Any]) -> None:
+        """`_add_info` for many sub-environments at once: `values` hold a row for each, a constant, or a dictionary."""
+        mask = np.zeros(self.num_envs, dtype=np.bool_)
+        mask[which] = True
+        for key, value in values.items():
+            if isinstance(value, np.ndarray):
+                array = infos.get(key)
+                if array is None:
+                    array = np.zeros((self.num_envs, *value.shape[1:]), dtype=value.dtype)
+                    infos[key] = array
+                    if value.dtype.kind == "O":
+                        array.fill(None)
+                array[which] = value
+            elif isinstance(value, dict):
+                self._enter(infos.setdefault(key, {}), which, value)
+            elif isinstance(value, bool | int | float):
+                infos[key] = self._constant(key, value)
+            else:
+                array = infos.setdefault(key, np.full(self.num_envs, None, dtype=object))
+                for i in which.tolist():
+                    array[i] = value  # one by one: NumPy would spread a tuple over the array
+            name = "_" + key
+            infos[name] = infos[name] | mask if name in infos else mask
+
+    def _constant(self, key: str, value: float) -> np.ndarray:
+        """(num_envs,) filled with `value`: made once, hence read-only."""
+        array = self._constants.get(key)
+        if array is None or array[0] != value:
+            array = np.full(self.num_envs, value, dtype=type(value))
+            array.setflags(write=False)
+            self._constants[key] = array
+        return array
 
     def _masked(self, mask: Any) -> Ints:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
             raise ValueError(f"reset_mask must be a boolean array of shape ({self.num_envs},)")
-        if self._instances[0] is None and not mask.all():
+        if not self._started and not mask.all():
             raise ResetNeeded("The first reset must be one of all sub-environments")
         return np.flatnonzero(mask)
 
@@ -158,7 +230,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
     # --- step --------------------------------------------------------------------------------------------------------
 
     def step(self, actions: np.ndarray) -> tuple[Obs, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        if self._instances[0] is None:
+        if not self._started:
             raise ResetNeeded("Cannot call envs.step() before calling envs.reset()")
         actions = self._checked(actions)
         self._check_recommendations()
@@ -183,19 +255,19 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
                 infos["sample"], infos["_sample"] = samples, pulling
         truncated = self._truncated(terminated)
         truncated[reset] = False
-        for i in reset.tolist():
-            infos = self._add_info(infos, self._begin(i), i)
+        if reset.size:
+            self._begin(reset, infos)
         done = terminated | truncated
-        self._waiting = int(done.sum())
+        self._waiting = int(np.count_nonzero(done))
         self._done = done
         if self._waiting:
-            infos = self._end(terminated, done, rewards, infos)
+            self._end(terminated, np.flatnonzero(done), rewards, infos)
         self.recommendations = None
         return self._observation(), rewards, terminated, truncated, infos
 
     def _pull(self, which: Ints, actions: Ints) -> Floats:
         """Make the pulls `actions` in the sub-environments `which`; returns the rewards drawn."""
-        samples = self._rewards.draw(which, actions)
+        samples = self._rewards.draw(which, actions, self.np_random)
         cells = which * self._stop + actions
         pulls, means = self._pulls.reshape(-1), self._means.reshape(-1)
         counts = pulls.take(cells)
@@ -215,44 +287,70 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             truncated |= self._count + terminated >= self.max_episode_steps
         return truncated
 
-    def _end(self, terminated: Bools, done: Bools, rewards: Floats, infos: dict[str, Any]) -> dict[str, Any]:
+    def _end(self, terminated: Bools, ended: Ints, rewards: Floats, infos: dict[str, Any]) -> None:
         """Judge the episodes that ended with this step: their `info`, and the rewards of those that stopped."""
         game = self._game
-        same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
-        for i in np.flatnonzero(done).tolist():
-            instance = self._instances[i]
-            assert instance is not None
-            arms = None
-            if terminated[i] and self.recommendations is not None:
-                arms = np.asarray(self.recommendations[i], dtype=np.int64)
-            elif terminated[i]:
-                arms = empirical_best(self._pulls[i], self._means[i], partial(self._policy_rng, i))
-            self._recommended[i] = arms
-            info = outcome(instance, arms, self._pulls[i].sum(axis=1), self._communication(i))
-            if terminated[i]:
-                rewards[i] = -game.error_penalty * info["wrong_agents"]
-            if same_step:
-                if not terminated[i]:
-                    info["sample"] = float(infos["sample"][i])
-                    infos["sample"][i], infos["_sample"][i] = 0.0, False
-                final = {"pulls": self._pulls[i].copy(), "means": self._means[i].copy()}
-                infos = self._add_info(infos, {"final_obs": final, "final_info": info}, i)
-                info = self._begin(i)
-            infos = self._add_info(infos, info, i)
-        if same_step:
-            self._waiting = 0
-            self._done = np.zeros(self.num_envs, dtype=np.bool_)
-        return infos
+        pulls, means, stopped = self._pulls[ended], self._means[ended], terminated[ended]
+        if self.recommendations is not None:
+            arms = np.asarray(self.recommendations)[ended].astype(np.int64)
+        else:
+            arms = self._empirical_best(ended, pulls, means)
+        truth = self._rewards.agent_means(ended)
+        right = truth[self._all[: ended.size, None], self._agents, arms] == truth.max(axis=2)
+        right &= stopped[:, None]
+        wrong = (game.n_agents - right.sum(axis=1)) * stopped
+        rewards[ended[stopped]] = -game.error_penalty * wrong[stopped]
+        self._arms[ended], self._stopped[ended] = arms, stopped
+        count = self._count[ended]
+        outcome = {
+            "stopped": stopped,
+            "correct": stopped & (wrong == 0),
+            "agent_correct": right,
+            "wrong_agents": wrong,
+            "pulls": count,
+            "pulls_per_agent": pulls.sum(axis=2),
+            "communication": self._communication(count),
+            "best_arms": truth.argmax(axis=2),
+        }
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
+            self._enter(infos, ended, outcome)
+            return
+        cut = ended[~stopped]
+        if cut.size:
+            # The last pull of a truncated episode belongs to that episode's info.
+            final: dict[str, Any] = {}
+            self._enter(final, cut, {"sample": infos["sample"][cut]})
+            infos["sample"][cut], infos["_sample"][cut] = 0.0, False
+            infos["final_info"] = final
+        last = np.full(self.num_envs, None, dtype=object)
+        last[ended] = [{"pulls": p, "means": m} for p, m in zip(pulls, means, strict=True)]
+        self._enter(infos, ended, {"final_info": outcome})
+        infos["final_obs"], infos["_final_obs"] = last, infos["_final_info"]
+        self._begin(ended, infos)
+        self._waiting = 0
+        self._done = np.zeros(self.num_envs, dtype=np.bool_)
+
+    def _empirical_best(self, which: Ints, pulls: Ints, means: Floats) -> Ints:
+        """(n, N) the arm with the largest average among those pulled; ties at random."""
+        seen = np.where(pulls > 0, means, -np.inf)
+        tied = seen == seen.max(axis=2, keepdims=True)
+        if np.count_nonzero(tied) == tied.shape[0] * tied.shape[1]:
+            return tied.argmax(axis=2)
+        arms = (tied * (1 - self.np_random.random(tied.shape))).argmax(axis=2)
+        for row, i in enumerate(which.tolist()) if self._play_seeds else ():
+            if i in self._play_seeds:
+                arms[row] = empirical_best(pulls[row], means[row], partial(self._policy_rng, i))
+        return arms
 
     def _policy_rng(self, i: int) -> np.random.Generator:
         return np.random.default_rng(play_stream(self._play_seeds[i], POLICY))
 
-    def _communication(self, i: int) -> dict[str, float]:
+    def _communication(self, pulls: Ints) -> dict[str, Any]:
         """What the ledger of a single environment would say: ⌈log2 K⌉ bits down and one real up for every pull."""
-        pulls = int(self._count[i])
         bits = pulls * bits_for(self._game.n_arms)
         cost = self._game.c_b * bits + self._game.c_r * pulls
-        return {"cost": cost, "bits_up": 0, "bits_down": bits, "reals_up": pulls, "reals_down": 0}
+        none = np.zeros_like(pulls)
+        return {"cost": cost, "bits_up": none, "bits_down": bits, "reals_up": pulls, "reals_down": none}
 
     def _checked(self, actions: Any) -> Ints:
         array = np.asarray(actions)
@@ -290,34 +388,36 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
 
     # --- the rest of a vector environment ----------------------------------------------------------------------------
 
-    @property  # type: ignore[misc]
-    def np_random(self) -> tuple[np.random.Generator | None, ...]:  # type: ignore[override]
-        """The generators of the sub-environments; None before the first reset."""
-        return tuple(self._rngs)
-
-    @property
-    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        return tuple(self._seeds)
+    def instance(self, i: int) -> Instance:
+        """The instance that sub-environment i plays, for judges and pictures; a learner must not look."""
+        if not self._started:
+            raise ResetNeeded("There is no play yet: call envs.reset() first")
+        if i in self._made:
+            return self._made[i]
+        fixed = self._game.fixed_instance
+        return self._rewards.instance(i) if fixed is None else fixed
 
     def render(self) -> tuple[Any, ...] | None:
         """A frame, or a table, of every sub-environment."""
-        if self._instances[0] is None:
+        if not self._started:
             raise ResetNeeded("Cannot call envs.render() before calling envs.reset()")
         if self.render_mode is None:
             return None
         return tuple(self._game.picture(self._view(i), self.render_mode) for i in range(self.num_envs))
 
     def _view(self, i: int) -> View:
-        instance = self._instances[i]
-        assert instance is not None
+        instance = self.instance(i)
         problem = self._game.problem_of(instance)
         per_agent = self._pulls[i].sum(axis=1)
-        view = View(problem, self._pulls[i], self._means[i], per_agent, self._communication(i)["cost"])
+        cost = float(self._communication(self._count[i : i + 1])["cost"][0])
+        view = View(problem, self._pulls[i], self._means[i], per_agent, cost)
         if not self._done[i]:
             return view
-        arms = self._recommended[i]
-        right = None if arms is None else instance.is_best[instance.clusters, arms]
-        return replace(view, over=True, arms=arms, right=right, best=instance.agent_best_arms)
+        best = instance.agent_best_arms
+        if not self._stopped[i]:
+            return replace(view, over=True, best=best)
+        arms = self._arms[i]
+        return replace(view, over=True, arms=arms, right=instance.is_best[instance.clusters, arms], best=best)
 
     def close_extras(self, **kwargs: Any) -> None:
         self._game.close()

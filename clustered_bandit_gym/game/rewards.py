@@ -231,6 +231,11 @@ class Categorical(RewardModel):
     def values(self) -> Floats:
         return self.support
 
+    @property
+    def cumulative(self) -> Floats:
+        """(M, K, S) P(X ≤ x_s), exactly 1 from the last value with any mass on."""
+        return self._cumulative
+
     def check_means(self, means: Floats | None) -> Floats:
         own = self.probabilities @ self.support
         if means is not None and (means.shape != own.shape or not np.allclose(means, own, rtol=0, atol=1e-9)):

@@ -1,6 +1,7 @@
 """Where instances come from: callables `rng -> Instance`."""
 
-from clustered_bandit_gym.generators.base import SIZES, InstanceGenerator
+from clustered_bandit_gym.generators.base import SIZES, InstanceGenerator, RandomMeans
+from clustered_bandit_gym.generators.batch import Batch
 from clustered_bandit_gym.generators.fixed_means import FixedMeans
 from clustered_bandit_gym.generators.paper import PAPER_SMALL_MEANS, PaperFlat, PaperRandom, PaperSmall
 from clustered_bandit_gym.generators.registry import GENERATORS, LAZY_GENERATORS, generator_class, make_generator
@@ -12,6 +13,7 @@ __all__ = [
     "PAPER_SMALL_MEANS",
     "REWARDS",
     "SIZES",
+    "Batch",
     "FixedMeans",
     "InstanceGenerator",
     "NearTie",
@@ -19,6 +21,7 @@ __all__ = [
     "PaperRandom",
     "PaperSmall",
     "RandomFamily",
+    "RandomMeans",
     "Tiny",
     "generator_class",
     "make_generator",

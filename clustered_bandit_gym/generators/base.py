@@ -17,6 +17,8 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
+from clustered_bandit_gym.generators.batch import Batch
 
 SIZES = ("equal", "uniform", "power")
 
@@ -65,20 +67,52 @@ class InstanceGenerator(ABC):
     def __call__(self, rng: np.random.Generator) -> Instance:
         """A fresh instance."""
 
-    def draw_clusters(self, rng: np.random.Generator) -> Ints:
-        """(N,) the cluster of each agent."""
+    def batch(self, rng: np.random.Generator, n: int) -> Batch | None:
+        """`n` fresh instances at once, with the law of `n` calls but other draws; None if there is no such form."""
+        return None
+
+    def draw_clusters(self, rng: np.random.Generator, n: int | None = None) -> Ints:
+        """(N,) the cluster of each agent; (n, N) for `n` instances."""
+        size = self.n_agents if n is None else (n, self.n_agents)
         if self.sizes == "uniform":
-            return rng.integers(self.n_clusters, size=self.n_agents)
+            return rng.integers(self.n_clusters, size=size)
         if self.sizes == "power":
             log_weights = self.alpha * np.log(np.arange(1, self.n_clusters + 1))
             weights = np.exp(log_weights - log_weights.max())
-            return rng.choice(self.n_clusters, size=self.n_agents, p=weights / weights.sum())
-        return rng.permutation(np.arange(self.n_agents) % self.n_clusters)
+            return rng.choice(self.n_clusters, size=size, p=weights / weights.sum())
+        return _shuffled(rng, np.arange(self.n_agents) % self.n_clusters, n)
 
-    def _split_arms(self, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """The best arm of each cluster (M,) and the other arms (K − M,), at random."""
-        arms = rng.permutation(self.n_arms)
-        return arms[: self.n_clusters], arms[self.n_clusters :]
+
+class RandomMeans(InstanceGenerator):
+    """A generator whose subclasses draw means; clusters follow, the reward model is the same for all instances."""
+
+    @abstractmethod
+    def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
+        """(M, K) mean rewards; (n, M, K) for `n` instances."""
+
+    @property
+    def model(self) -> RewardModel:
+        return Gaussian()
+
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        means = self.draw_means(rng)
+        return Instance(means, self.draw_clusters(rng), self.model)
+
+    def batch(self, rng: np.random.Generator, n: int) -> Batch | None:
+        means = self.draw_means(rng, n)
+        return Batch(means, self.draw_clusters(rng, n), self.model)
+
+    def split_arms(self, rng: np.random.Generator, n: int | None = None) -> tuple[Ints, Ints]:
+        """The best arm of each cluster (..., M) and the other arms (..., K − M), at random."""
+        arms = _shuffled(rng, np.arange(self.n_arms), n)
+        return arms[..., : self.n_clusters], arms[..., self.n_clusters :]
+
+
+def _shuffled(rng: np.random.Generator, values: Ints, n: int | None) -> Ints:
+    """`values` in random order; for a number n, n rows of them, each in an order of its own."""
+    if n is None:
+        return rng.permutation(values)
+    return rng.permuted(np.broadcast_to(values, (n, values.size)), axis=1)
 
 
 def _whole(name: str, value: Any) -> None:
@@ -87,10 +121,12 @@ def _whole(name: str, value: Any) -> None:
 
 
 def assemble(own: Floats, rivals: Floats, others: Floats, best: Ints, rest: Ints) -> Floats:
-    """Means (M, K): `own` (M,) at the best arms, `rivals` (M, M) at those of other bandits (its diagonal is ignored),
-    `others` (M, K − M) at the rest, kept strictly below the best."""
-    means = np.empty((own.size, best.size + rest.size))
-    means[:, best] = rivals
-    means[:, rest] = np.minimum(others, np.nextafter(own, -np.inf)[:, None])
-    means[np.arange(own.size), best] = own
+    """Means (..., M, K): `own` (..., M) at the best arms, `rivals` (..., M, M) at those of other bandits (its diagonal
+    is ignored), `others` (..., M, K − M) at the rest, kept strictly below the best."""
+    n_clusters = own.shape[-1]
+    means = np.empty((*own.shape, best.shape[-1] + rest.shape[-1]))
+    np.put_along_axis(means, np.broadcast_to(best[..., None, :], rivals.shape), rivals, axis=-1)
+    others = np.minimum(others, np.nextafter(own, -np.inf)[..., None])
+    np.put_along_axis(means, np.broadcast_to(rest[..., None, :], others.shape), others, axis=-1)
+    np.put_along_axis(means, best.reshape(*own.shape[:-1], n_clusters, 1), own[..., None], axis=-1)
     return means

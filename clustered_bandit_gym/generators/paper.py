@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.generators.base import HAIR, InstanceGenerator, assemble
+from clustered_bandit_gym.generators.base import HAIR, RandomMeans, assemble
 
 #: Mean rewards of the paper's first data set ("Synthetic Datasets", first): three bandits with ten arms.
 PAPER_SMALL_MEANS = (
@@ -20,7 +20,7 @@ PAPER_SMALL_MEANS = (
 
 
 @dataclass(frozen=True)
-class PaperSmall(InstanceGenerator):
+class PaperSmall(RandomMeans):
     """The paper's first data set: M = 3, K = 10, fixed means. Declares η = η1 = 0.3 as the paper does, although the
     means give 0.5 and 0.47: a lower bound is all that a scheme needs."""
 
@@ -35,12 +35,13 @@ class PaperSmall(InstanceGenerator):
     def declared(self) -> dict[str, float]:
         return {"eta": 0.3, "eta1": 0.3}
 
-    def __call__(self, rng: np.random.Generator) -> Instance:
-        return Instance(np.array(PAPER_SMALL_MEANS), self.draw_clusters(rng))
+    def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
+        means = np.array(PAPER_SMALL_MEANS)
+        return means if n is None else np.broadcast_to(means, (n, *means.shape))
 
 
 @dataclass(frozen=True)
-class PaperRandom(InstanceGenerator):
+class PaperRandom(RandomMeans):
     """The paper's second data set: random means; Assumptions 1 and 2 hold with `eta`, which is what it declares.
 
     In each bandit the best arm's mean is U(1 − η, 1), those of the other bandits' best arms are U(0, 1 − 2η), the rest
@@ -65,16 +66,15 @@ class PaperRandom(InstanceGenerator):
     def declared(self) -> dict[str, float]:
         return {"eta": self.eta, "eta1": self.eta}
 
-    def __call__(self, rng: np.random.Generator) -> Instance:
-        best, rest = self._split_arms(rng)
-        own = rng.uniform(1 - self.eta, 1, self.n_clusters)
-        rivals = rng.uniform(0, max(0.0, 1 - 2 * self.eta - HAIR), (self.n_clusters, self.n_clusters))
-        means = assemble(own, rivals, own[:, None] * rng.random((self.n_clusters, rest.size)), best, rest)
-        return Instance(means, self.draw_clusters(rng))
+    def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
+        best, rest = self.split_arms(rng, n)
+        own = rng.uniform(1 - self.eta, 1, best.shape)
+        rivals = rng.uniform(0, max(0.0, 1 - 2 * self.eta - HAIR), (*own.shape, self.n_clusters))
+        return assemble(own, rivals, own[..., None] * rng.random((*own.shape, rest.shape[-1])), best, rest)
 
 
 @dataclass(frozen=True)
-class PaperFlat(InstanceGenerator):
+class PaperFlat(RandomMeans):
     """The paper's third data set: each bandit's best arm has mean 1, all other arms 1 − η. Declares η = η1 = `eta`.
 
     In floating point 1 − (1 − η) may miss η in the last digit; `Problem.of` allows for that.
@@ -97,8 +97,8 @@ class PaperFlat(InstanceGenerator):
     def declared(self) -> dict[str, float]:
         return {"eta": self.eta, "eta1": self.eta}
 
-    def __call__(self, rng: np.random.Generator) -> Instance:
-        best, _ = self._split_arms(rng)
-        means = np.full((self.n_clusters, self.n_arms), 1 - self.eta)
-        means[np.arange(self.n_clusters), best] = 1.0
-        return Instance(means, self.draw_clusters(rng))
+    def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
+        best, _ = self.split_arms(rng, n)
+        means = np.full((*best.shape, self.n_arms), 1 - self.eta)
+        np.put_along_axis(means, best[..., None], 1.0, axis=-1)
+        return means

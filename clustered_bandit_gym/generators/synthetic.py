@@ -11,13 +11,14 @@ from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
-from clustered_bandit_gym.generators.base import HAIR, InstanceGenerator, assemble
+from clustered_bandit_gym.generators.base import HAIR, RandomMeans, assemble
+from clustered_bandit_gym.generators.batch import Batch
 
 REWARDS = ("gaussian", "bernoulli", "categorical")
 
 
 @dataclass(frozen=True)
-class NearTie(InstanceGenerator):
+class NearTie(RandomMeans):
     """Every bandit has one runner-up at distance `gap` from the best arm; all other arms are at least `eta` worse.
 
     Each bandit has a runner-up of its own, an arm that is far from the best everywhere else, so no knowledge of the
@@ -45,18 +46,19 @@ class NearTie(InstanceGenerator):
         if not 1e-12 <= self.gap <= self.eta:
             raise UserError(f"gap must lie between 1e-12 and eta = {self.eta}, got {self.gap}")
 
-    def __call__(self, rng: np.random.Generator) -> Instance:
-        best, rest = self._split_arms(rng)
-        own = rng.uniform(1 - self.eta, 1, self.n_clusters)
+    def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
+        best, rest = self.split_arms(rng, n)
+        own = rng.uniform(1 - self.eta, 1, best.shape)
         low = max(0.0, 1 - 2 * self.eta - HAIR)
-        rivals = rng.uniform(0, low, (self.n_clusters, self.n_clusters))
-        others = rng.uniform(0, low, (self.n_clusters, rest.size))
-        np.fill_diagonal(others, own - self.gap)
-        return Instance(assemble(own, rivals, others, best, rest), self.draw_clusters(rng))
+        rivals = rng.uniform(0, low, (*own.shape, self.n_clusters))
+        others = rng.uniform(0, low, (*own.shape, rest.shape[-1]))
+        m = np.arange(self.n_clusters)
+        others[..., m, m] = own - self.gap
+        return assemble(own, rivals, others, best, rest)
 
 
 @dataclass(frozen=True)
-class _Separated(InstanceGenerator):
+class _Separated(RandomMeans):
     """Random means in [0, 1] with stated η, η1 and smallest gap, under any reward model."""
 
     n_agents: int = 12
@@ -81,25 +83,35 @@ class _Separated(InstanceGenerator):
             raise UserError(f"sigma is a setting of Gaussian rewards; {self.rewards} rewards bring their own")
         Gaussian(self.sigma)
 
+    @property
+    def model(self) -> RewardModel:
+        return Bernoulli() if self.rewards == "bernoulli" else Gaussian(self.sigma)
+
+    def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
+        best, rest = self.split_arms(rng, n)
+        own = rng.uniform(max(self.eta, self.eta1, self.gap) + HAIR, 1, best.shape)
+        others = np.maximum(own - self.gap - HAIR, 0)[..., None] * rng.random((*own.shape, rest.shape[-1]))
+        return assemble(own, self._rival_means(rng, own), others, best, rest)
+
     def __call__(self, rng: np.random.Generator) -> Instance:
-        best, rest = self._split_arms(rng)
-        own = rng.uniform(max(self.eta, self.eta1, self.gap) + HAIR, 1, self.n_clusters)
-        others = np.maximum(own - self.gap - HAIR, 0)[:, None] * rng.random((self.n_clusters, rest.size))
-        means = assemble(own, self._rival_means(rng, own), others, best, rest)
+        if self.rewards != "categorical":
+            return super().__call__(rng)
+        means = self.draw_means(rng)
         clusters = self.draw_clusters(rng)
-        if self.rewards == "categorical":
-            return Instance(None, clusters, _categorical_with(means, rng))
-        model: RewardModel = Bernoulli() if self.rewards == "bernoulli" else Gaussian(self.sigma)
-        return Instance(means, clusters, model)
+        return Instance(None, clusters, _categorical_with(means, rng))
+
+    def batch(self, rng: np.random.Generator, n: int) -> Batch | None:
+        # Every instance has categorical laws of its own, which a batch does not hold.
+        return None if self.rewards == "categorical" else super().batch(rng, n)
 
     def _rival_means(self, rng: np.random.Generator, own: Floats) -> Floats:
-        """(M, M) entry (j, i): mean of i's best arm in bandit j, uniform on what the two assumptions leave.
+        """(..., M, M) entry (j, i): mean of i's best arm in bandit j, uniform on what the two assumptions leave.
 
         Assumption 1 leaves [0, own_j − η]; Assumption 2 cuts out (own_i − η1, own_i + η1).
         """
-        top = np.maximum(own[:, None] - self.eta - HAIR, 0)
-        below = np.maximum(np.minimum(top, own[None, :] - self.eta1 - HAIR), 0)
-        restart = own[None, :] + self.eta1 + HAIR
+        top = np.maximum(own[..., :, None] - self.eta - HAIR, 0)
+        below = np.maximum(np.minimum(top, own[..., None, :] - self.eta1 - HAIR), 0)
+        restart = own[..., None, :] + self.eta1 + HAIR
         above = np.maximum(top - restart, 0)
         point = rng.random(top.shape) * (below + above)
         return np.where(point <= below, point, np.minimum(restart + (point - below), top))
