@@ -255,7 +255,9 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         for name, truth in (("eta", batch.eta), ("eta1", batch.eta1)):
             value = self._told.get(name, TRUTH)
             if isinstance(value, str):
-                told[name] = truth if (truth > 0).all() else np.where(truth > 0, truth.astype(object), None)
+                told[name] = truth
+                if not (truth > 0).all():
+                    told[name] = np.array([one if one > 0 else None for one in truth.tolist()], dtype=object)
             elif value is not None and self._check and (value > truth).any():
                 # Beyond rounding it is an error, and the message names the clusters.
                 self.problem_of(batch[int((value - truth).argmax())])

@@ -80,7 +80,7 @@ class InstanceGenerator(ABC):
             log_weights = self.alpha * np.log(np.arange(1, self.n_clusters + 1))
             weights = np.exp(log_weights - log_weights.max())
             return rng.choice(self.n_clusters, size=size, p=weights / weights.sum())
-        return _shuffled(rng, np.arange(self.n_agents) % self.n_clusters, n)
+        return shuffled(rng, np.arange(self.n_agents) % self.n_clusters, n)
 
 
 class RandomMeans(InstanceGenerator):
@@ -104,11 +104,11 @@ class RandomMeans(InstanceGenerator):
 
     def split_arms(self, rng: np.random.Generator, n: int | None = None) -> tuple[Ints, Ints]:
         """The best arm of each cluster (..., M) and the other arms (..., K − M), at random."""
-        arms = _shuffled(rng, np.arange(self.n_arms), n)
+        arms = shuffled(rng, np.arange(self.n_arms), n)
         return arms[..., : self.n_clusters], arms[..., self.n_clusters :]
 
 
-def _shuffled(rng: np.random.Generator, values: Ints, n: int | None) -> Ints:
+def shuffled(rng: np.random.Generator, values: Ints, n: int | None) -> Ints:
     """`values` in random order; for a number n, n rows of them, each in an order of its own."""
     if n is None:
         return rng.permutation(values)

@@ -45,8 +45,13 @@ class Batch:
         return len(self.means)
 
     def __getitem__(self, i: int) -> Instance:
-        names = {"arm_names": self.arm_names, "cluster_names": self.cluster_names}
-        return Instance(self.means[i], self.clusters[i], self.rewards, **names)
+        return Instance(
+            self.means[i],
+            self.clusters[i],
+            self.rewards,
+            arm_names=self.arm_names,
+            cluster_names=self.cluster_names,
+        )
 
     @cached_property
     def _at_best(self) -> tuple[Floats, Floats]:

@@ -16,7 +16,7 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian, RewardModel
 from clustered_bandit_gym.game.tables import Bandits, read_bandits
-from clustered_bandit_gym.generators.base import SIZES, InstanceGenerator
+from clustered_bandit_gym.generators.base import SIZES, InstanceGenerator, shuffled
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,11 @@ class FixedMeans(InstanceGenerator):
             cluster_names=bandits.cluster_names,
         )
 
-    def draw_clusters(self, rng: np.random.Generator) -> Ints:
+    def draw_clusters(self, rng: np.random.Generator, n: int | None = None) -> Ints:
         """(N,) the cluster of each agent."""
         if isinstance(self.sizes, str):
-            return super().draw_clusters(rng)
-        return rng.permutation(np.repeat(np.arange(self.n_clusters), split(self.n_agents, self.sizes)))
+            return super().draw_clusters(rng, n)
+        return shuffled(rng, np.repeat(np.arange(self.n_clusters), split(self.n_agents, self.sizes)), n)
 
     def _bandits(self) -> Bandits:
         if isinstance(self.means, str):
