@@ -231,8 +231,13 @@ class Discovery:
             n, mean = n[:, arms], mean[:, arms]
             n_rep, m_rep = reps.n[np.ix_(columns, arms)], reps.mean[np.ix_(columns, arms)]
             own = np.searchsorted(arms, own)
-        info = n[:, None, :] * n_rep / np.maximum(n[:, None, :] + n_rep, 1)
-        terms = 0.5 * info * (mean[:, None, :] - m_rep) ** 2
+        # ½·(n n'/(n + n'))·(difference)², in place: these tables are the largest of the search.
+        terms = n[:, None, :] * n_rep
+        other = n[:, None, :] + n_rep
+        terms /= np.maximum(other, 1, out=other)
+        terms *= 0.5
+        np.subtract(mean[:, None, :], m_rep, out=other)
+        terms *= np.square(other, out=other)
         distance = terms.sum(axis=2)
         count = n.shape[1]
         odd = distance > count / 2 + DEVIATIONS * np.sqrt(count / 2) + EXTRA

@@ -133,8 +133,13 @@ class CandidateTests:
         """
         reps = self.reps
         leader = reps.leader
-        top, n_top = reps.at(leader)
-        reps.live &= ~self.two_arms.rejects(top, n_top, reps.mean, reps.n, 0.0, self.level_beaten[:, None])
+        # Only live arms can leave: x, k are the cells of the live sets.
+        x, k = np.nonzero(reps.live)
+        top = leader[x]
+        beaten = self.two_arms.rejects(
+            reps.mean[x, top], reps.n[x, top], reps.mean[x, k], reps.n[x, k], 0.0, self.level_beaten[x]
+        )
+        reps.live[x[beaten], k[beaten]] = False
         if self.eta is not None and len(reps) > 1:
             # Arm k leaves x if k is close at some y that is distinct from x.
             hit = (reps.distinct.astype(np.int64) @ self._close_arms(leader).astype(np.int64)) > 0
@@ -145,11 +150,14 @@ class CandidateTests:
         """(R, K) arms shown to be less than η worse than every live arm of the representative."""
         assert self.eta is not None
         reps = self.reps
-        top, n_top = reps.at(leader)
-        # The leader is the hardest arm for most: only arms close to it are compared with the others.
-        hopeful = self.two_arms.rejects(reps.mean, reps.n, top, n_top, -self.eta, self.level_close[:, None])
-        hopeful[np.arange(len(reps)), leader] = True
-        y, k = np.nonzero(hopeful)
+        # Only arms that are live somewhere matter. The leader is the hardest to be close to for most of them, so the
+        # comparison with it comes first.
+        some = np.flatnonzero(reps.live.any(axis=0))
+        (top, n_top), level = reps.at(leader), self.level_close[:, None]
+        hopeful = self.two_arms.rejects(reps.mean[:, some], reps.n[:, some], top, n_top, -self.eta, level)
+        hopeful |= some == leader[:, None]
+        y, at = np.nonzero(hopeful)
+        k = some[at]
         close = np.zeros_like(reps.live)
         close[y, k] = ~self.blockers(y, k).any(axis=1)
         return close
@@ -158,10 +166,14 @@ class CandidateTests:
         """(n, K) live arms of representative y that arm k is not shown to be less than η worse than."""
         assert self.eta is not None
         reps = self.reps
-        mean, n = reps.mean[y, k][:, None], reps.n[y, k][:, None]
-        shown = self.two_arms.rejects(mean, n, reps.mean[y], reps.n[y], -self.eta, self.level_close[y][:, None])
-        open_ = reps.live[y] & ~shown
+        open_ = reps.live[y]
         open_[np.arange(y.size), k] = False
+        i, other = np.nonzero(open_)
+        y, k = y[i], k[i]
+        shown = self.two_arms.rejects(
+            reps.mean[y, k], reps.n[y, k], reps.mean[y, other], reps.n[y, other], -self.eta, self.level_close[y]
+        )
+        open_[i[shown], other[shown]] = False
         return open_
 
 
