@@ -1,4 +1,4 @@
-"""The players: the paper's four schemes, baselines, and what goes past them.
+"""Policies: the paper's four schemes, baselines, and policies that need fewer pulls.
 
 `make("bai-cl++:confidence=certified")` builds one by name; `POLICIES` lists the names.
 """

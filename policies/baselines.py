@@ -33,7 +33,7 @@ class UniformPolicy(Policy):
 
 
 class RandomPolicy(Policy):
-    """An arm at random for every agent, without a pull: what any policy must beat."""
+    """A random arm for every agent, without any pull: the weakest baseline."""
 
     name = "random"
     guarantee = "none"

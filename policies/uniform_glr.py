@@ -1,4 +1,4 @@
-"""Uniform sampling with a generalised-likelihood-ratio stop: the fair yardstick for players that stop by themselves."""
+"""Uniform sampling with a generalised-likelihood-ratio stopping rule: a baseline for adaptive policies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex
 from clustered_bandit_gym.policy import Policy
 
-#: Looks at the statistic after every pull of all arms up to this many, then each time their number has grown by 1%.
+#: The statistic is computed after every pull of all arms up to this many, then each time their number has grown by 1%.
 EVERY = 100
 
 
@@ -29,7 +29,7 @@ class UniformGLR(Policy):
         threshold: stop above this value of the statistic. None (the default) takes, after n pulls,
             (1 + 1/n)·(ln(1 + n)/2 + ln(N(K − 1)/δ)): Robbins' normal mixture bounds by δ/(N(K − 1)) the
             probability that a worse arm ever beats an agent's best arm by that much, so the union over agents and
-            arms is δ. A number of your own has no such guarantee; it serves to draw the curve of error against pulls.
+            arms is δ. Any other number has no such guarantee; it serves to plot error against pulls.
     """
 
     name = "uniform-glr"

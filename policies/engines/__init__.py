@@ -1,1 +1,1 @@
-"""Best-arm searches that a scheme can run at one agent."""
+"""Engines: best-arm subroutines that a scheme can run at an agent."""

@@ -22,7 +22,7 @@ class BAICl(Policy):
 
     Phase 1 ("identify"): agents are drawn uniformly without replacement. A drawn agent is sent the set S of best arms
     so far and runs SE([K], γ, R), R = ⌈log2(1/η) + 1⌉. If what is left meets S, it sends that arm (the one of best
-    estimate if there are several); else it goes on, SE(S_i, γ, ∞), and sends a new arm. Until |S| = M.
+    estimate if there are several); else it continues with SE(S_i, γ, ∞) and sends a new arm. Until |S| = M.
     Phase 2 ("assign"): every other agent is sent S, runs SE(S, δ/(3N), ∞) and sends its arm.
 
     Needs M and η. As printed γ = δ·ln(M/(M−1))/ln(3M/δ).

@@ -21,7 +21,7 @@ class ClBAI(Policy):
     Phase 1 ("cluster"): each agent runs SE([K], γ, R) with γ = (δ/(12NK))^(4/3) and R = ⌈log2(17/η)⌉ and sends what is
     left and all K estimates. Agents with one arm left are done. The others are vertices of a graph with an edge where
     two agents' estimates differ by at most η/2 on every arm that either of them still holds.
-    Phase 2 ("identify"): one agent of each component goes on, SE(S_i, δ/(2M), ∞), and answers for its component.
+    Phase 2 ("identify"): one agent of each component runs SE(S_i, δ/(2M), ∞) and answers for its component.
 
     Args:
         confidence: "paper" (budgets as printed) or "certified".

@@ -8,17 +8,18 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.structured.evidence import CandidateTests
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
-#: A batch adds at most this share to the pulls of an arm, and at least the second: few steps, little overshoot.
-GROWTH, LEAST = 0.5, 0.08
-#: Of the pulls that a task is expected to need still, a batch makes this part.
-PART = 0.6
-#: Evidence that mixing costs, roughly: for estimates of pulls only.
+#: A batch makes PART of the pulls that a task is still expected to need, which leaves room for a correction; it adds
+#: at least LEAST and at most GROWTH to the pulls of an arm. Small batches overshoot less and take more steps: with 0.2
+#: for LEAST best arms take 8% to 12% more pulls on the paper's families, and the play 10% less time.
+GROWTH, LEAST, PART = 0.5, 0.08, 0.6
+#: What mixing costs, in nats: ½ln(1 + n/ρ) for two arms at n/ρ of about 30, and the weight of ρ. For estimates only.
 SLACK = 4.5
-#: A task waits while another needs fewer than its pulls divided by this.
+#: A task waits while another needs fewer than a tenth of its pulls: the small one may make it moot, and waiting costs
+#: nothing but steps.
 URGENT = 10.0
-#: First pulls of every arm.
+#: First pulls of every arm: averages with a standard deviation of about σ/3, enough to rank arms that differ by σ.
 START = 8
-#: A margin that is none.
+#: Lower clip on margins; avoids division by zero.
 TINY = 1e-9
 
 
@@ -78,7 +79,7 @@ class BestArms:
             pairs = np.unique(via[x, k] * arms + k)
             self._plan_close(pairs // arms, pairs % arms, close, times)
         self._plan_beaten(now & (via < 0) & rival, np.maximum(beaten, n), leader, times)
-        # No plan is ever empty while something is open, whatever the estimates are.
+        # A plan is never empty while a live set has several arms, whatever the estimates are.
         return times if times.any() else np.where(task, GROWTH * n + START, 0)
 
     def _cheapest(self, cost: Floats) -> tuple[Floats, Ints]:
@@ -132,7 +133,7 @@ class BestArms:
         return float(pulls.min(initial=np.inf))
 
     def _plan_close(self, y: Ints, k: Ints, need: Floats, times: Floats) -> None:
-        """Pull arm k at y, and those live arms of y that are known less well than k and stand in its way."""
+        """Pull arm k at y, and those live arms of y that are known less well than k and block it."""
         reps = self.reps
         blocked = self.tests.blockers(y, k)
         own = reps.n[y, k]

@@ -7,9 +7,12 @@ from math import log
 
 from clustered_bandit_gym.game.problem import Problem
 
-#: Shares of δ: best arms of representatives, representatives held for different, classification, acceptance.
+#: Shares of δ for events 1 to 4: best arms of representatives, representatives wrongly declared distinct,
+#: classification, acceptance. Pulls depend on the logarithm of a share only. Best arms and classification take most
+#: pulls, so they get most of δ.
 SHARES = {"best": 0.40, "distinct": 0.02, "classify": 0.43, "accept": 0.15}
-#: What the likely case gets when a budget is spread over infinitely many cases: nine tenths.
+#: Share of the likely case when a budget is spread over infinitely many cases. It costs the likely case ln(1/0.9) = 0.1
+#: nats.
 LIKELY = 0.9
 
 
@@ -49,16 +52,17 @@ class Budgets:
         return (1 - LIKELY) / (beyond * (beyond + 1))
 
     def beaten(self, number: int = 1) -> float:
-        """The best arm of the number-th candidate is held for worse than one certain other arm."""
+        """The best arm of the number-th candidate is wrongly declared worse than a given arm."""
         return SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_arms - 1)
 
     def close(self, number: int = 1) -> float:
-        """At the number-th candidate, one certain other cluster's best arm is held for less than η worse than the best
-        arm."""
+        """At the number-th candidate, the best arm of a given other cluster is wrongly declared less than η worse than
+        the best arm."""
         return SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_clusters - 1)
 
     def distinct(self, number: int = 1, later: int = 2) -> float:
-        """Two candidates of one cluster are held for different. Over all pairs products of weights sum to at most ½."""
+        """Two candidates of one cluster are wrongly declared distinct. Over all pairs the products of weights sum to at
+        most ½."""
         return self.distinct_share() * self.number_weight(number) * self.number_weight(later)
 
     def distinct_share(self) -> float:
@@ -71,8 +75,8 @@ class Budgets:
         return SHARES["classify"] * self.delta * weight / self.n_agents
 
     def accept(self) -> float:
-        """At one agent, its best arm is held for worse than a certain other arm, or a certain other cluster's best arm
-        is held for less than η worse than it."""
+        """At one agent, its best arm is wrongly declared worse than a given arm, or the best arm of a given other
+        cluster is wrongly declared less than η worse than it."""
         return SHARES["accept"] * self.delta / (self.n_agents * (self.n_clusters + self.n_arms - 2 or 1))
 
 

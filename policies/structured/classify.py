@@ -11,13 +11,18 @@ from clustered_bandit_gym.policies.structured.evidence import ClusterTests, rema
 from clustered_bandit_gym.policies.structured.plan import Plan
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
-#: Batches, as parts of the pulls planned: while guesses compete, and the least and the most once one leads by 3 nats.
-SEARCH, CONFIRM_LEAST, CONFIRM_MOST, LEAD = 1 / 48, 1 / 24, 1 / 2, 3.0
-#: Batches of a long search: this part of the pulls it has taken.
+#: A guess that leads by this many nats is wrong about once in 20 times: from there on its tests are computed.
+LEAD = 3.0
+#: Batches, as parts of the pulls planned. While guesses compete a batch may go to a wrong arm, so it is small: about
+#: one nat of the 40 or so that a test needs. Afterwards the last step wastes at most CONFIRM_LEAST, and no step stakes
+#: more than half of the plan on one guess.
+SEARCH, CONFIRM_LEAST, CONFIRM_MOST = 1 / 48, 1 / 24, 1 / 2
+#: Batches of a long search grow with the pulls it has taken, so that steps grow with their logarithm only.
 LONG_SEARCH = 1 / 16
-#: An agent that has taken this many times the pulls planned starts afresh, with sharper representatives.
+#: An agent that has taken this many times the pulls planned starts again, with sharper representatives. An agent of the
+#: guessed cluster does not get there by chance; the plan was wrong.
 PATIENCE = 16
-#: Agents are handled in blocks of about this many (agent, cluster, arm) cells.
+#: Agents are handled in blocks of about this many (agent, cluster, arm) cells: tables of 32 MB.
 CELLS = 2**22
 UNKNOWN = np.iinfo(np.int64).max
 
@@ -93,7 +98,7 @@ class _Block:
             lead = best - fit[index, rival]
             fit[index, guess] = best
             part = np.maximum(SEARCH, total / plan.pulls[guess] * LONG_SEARCH)
-            # One in e^lead wrong guesses gets that far ahead: the more it leads, the more may be staked on it.
+            # A wrong guess leads by this much with probability e^-lead: the larger the lead, the larger the batch.
             stake = np.minimum(part * np.exp(np.minimum(lead, 20) / 2), CONFIRM_MOST)
             keep = total <= PATIENCE * plan.pulls[guess]
             ahead = np.flatnonzero(lead >= LEAD)

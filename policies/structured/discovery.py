@@ -1,7 +1,7 @@
 """Discovery: one agent of every cluster, found among those that do *not* look like the ones known.
 
-Nothing here is trusted: a wrong guess costs pulls, never correctness. That representatives are distinct is proved
-elsewhere, from pulls made after they were chosen.
+A wrong guess here costs pulls, never correctness. That representatives are distinct is shown by the tests of
+`evidence.py`, from pulls made after they were chosen.
 """
 
 from __future__ import annotations
@@ -14,27 +14,29 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.sequential.running_means import add_pulls
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
-#: Effort: pulls of a representative's leading arms, and of its leader at an agent that is compared with it. At first
-#: at least this, and so that the last effort is met on the way.
-FIRST_EFFORT = 32
-#: How much the effort grows when everybody drawn so far is explained.
-MORE = 4
-#: Pulls of every arm at an agent: twice the effort spread over all arms if they are at most so many; else this share
-#: of the effort, up to five pulls, since every look sends an average of every arm.
+#: Effort: pulls of a representative's leading arms, and of its leader at an agent that is compared with it. The search
+#: starts with about FIRST_EFFORT, which shows differences of σ, and multiplies it by MORE when everybody drawn so far
+#: is explained: all earlier efforts together then cost a third of the last one.
+FIRST_EFFORT, MORE = 32, 4
+#: Pulls of every arm at an agent: twice the effort spread over all arms if they are at most FEW_ARMS; else a share LOOK
+#: of the effort, up to LOOK_MOST pulls, since every look sends an average of every arm to the centre.
 FEW_ARMS, LOOK, LOOK_MOST = 64, 1 / 32, 5
-#: The leader of a representative is pulled this many times as often: it is compared with many agents.
+#: The leader of a representative is pulled this many times as often: it is compared with many agents, and its own noise
+#: then adds a quarter to the variance.
 LEADER = 4
-#: A comparison at full effort takes this many steps, while it is open which representative an agent is like.
+#: A comparison at full effort takes two steps: after the first, most representatives are out of the question.
 STEPS = 2
-#: An agent is odd beside a representative when half a χ² exceeds its mean by this many standard deviations, plus 4.
+#: An agent is odd beside a representative when half a χ² exceeds its mean by this many standard deviations, plus 4 for
+#: the skew with few arms: two false alarms in 10^4 comparisons, for 3 to 100 arms. Each costs a needless candidate.
 DEVIATIONS, EXTRA = 3.5, 4.0
-#: The leader alone is odd beyond so many nats (3.5 standard deviations), and fits below so many (2.4).
+#: On the leader alone an agent is odd beyond 6 nats (3.5 standard deviations), and fits below 3 (2.4).
 ODD_LEADER, FITTING_LEADER = 6.0, 3.0
-#: A representative that fits this many nats worse than another is not looked at for the time being.
+#: A representative that fits e^3 = 20 times worse than another is not looked at for the time being.
 BEHIND = 3.0
-#: Two arms of a representative are told apart, provisionally, by this many nats.
+#: Two arms of a representative are told apart, provisionally, by this many nats (3.7 standard deviations).
 SOFT = 7.0
-#: Search no further once a difference of η on a leading arm is worth this many nats.
+#: Search no further once a difference of η on a leading arm is worth this many nats: an agent that differs by η on the
+#: leader alone is then overlooked a few times in a thousand (ODD_LEADER), which costs pulls only.
 LAST = 24.0
 
 
@@ -106,7 +108,7 @@ class Discovery:
         return True
 
     def again(self) -> None:
-        """Start over with all agents that are no representatives, at full effort."""
+        """Start over with all agents that are not representatives, at full effort."""
         self._keep(np.zeros(self.agents.size, dtype=bool))
         self.effort, self.drawn = self.last, 0
         others = ~np.isin(self.order, self.reps.agents)

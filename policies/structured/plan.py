@@ -12,11 +12,12 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.structured.evidence import ClusterTests, ClusterWeights
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
-#: Columns of the linear program: so many arms for every rival.
+#: Columns of the linear program: the best three arms against every rival. Keeps it small: 3R columns for each x.
 COLUMNS = 3
-#: Pulls of an agent beyond which no plan goes.
+#: Cap on the pulls planned for an agent; keeps products with shares and batches within float64 integers.
 HOPELESS = 2.0**40
-#: A single arm that is this good, beside the best that a mixture could be, is taken as it is.
+#: A single arm with this share of the best rate that any mixture could have is used alone: the rates are noisy by more
+#: than the difference, and one arm makes for a cheaper test.
 GOOD_ENOUGH = 0.85
 
 
@@ -139,7 +140,7 @@ class Plan:
         self.arms = np.where(used, order, -1)
         self._choose_assumed(need)
         np.fill_diagonal(need, 0)
-        # No arm seems to differ where noise hides it: any number will do, the agents will ask for sharper estimates.
+        # Where noise hides all differences any number will do: agents run out of patience and estimates get sharper.
         self.alone = np.minimum(need.max(axis=1), HOPELESS)
         self.pulls = self.alone
 
@@ -207,7 +208,7 @@ class Plan:
         for _ in range(8):
             each = pulls[:, :, None] * weight
             got = (d2 * each * tests.worth / (each + tests.worth)).sum(axis=2)
-            # A reference too noisy to ever do is found out by the agents; expect no more than four times as many.
+            # Where the representatives are too noisy, agents run out of patience; expect at most four times as many.
             pulls = np.clip(pulls * need / np.maximum(got, 1e-9 * need), 1, 4 * self.alone[:, None] + 1)
         np.fill_diagonal(pulls, 0)
         self.pulls = pulls.max(axis=1)
