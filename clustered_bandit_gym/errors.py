@@ -13,3 +13,7 @@ class BudgetExceeded(RuntimeError):
 
 class PlayOver(RuntimeError):
     """A play that has stopped was asked to go on."""
+
+
+class ProgramFailed(RuntimeError):
+    """A local program raised in strict mode. What it raised is told to the user, not to the policy."""

@@ -20,12 +20,14 @@ def play_stepwise(
     *,
     instance_seed: Seed | None = None,
     play_seed: Seed | None = None,
+    strict: bool = False,
 ) -> dict[str, Any]:
     """Play a `Policy` through `env.step`, one pull at a time and through all wrappers; returns the last `info`.
 
     Pulls are the agents' own (`local_pulls`), so the bill is the policy's: results have the law of a play without an
     environment. Flat actions cannot name recommendations: wrappers from `DiscreteActions` outwards are left aside.
-    Raises `BudgetExceeded` where `max_pulls`, or a wrapper's time limit, ends the episode first.
+    Raises `BudgetExceeded` where `max_pulls`, or a wrapper's time limit, ends the episode first. For `strict` see
+    `FederationView`.
     """
     while not isinstance(env.action_space, spaces.OneOf):
         if not isinstance(env, gym.Wrapper):
@@ -49,7 +51,7 @@ def play_stepwise(
         return float(info["sample"])
 
     with federation.stepping(step):
-        arms = policy.solve(cast(Federation, federation.view()))
+        arms = policy.solve(cast(Federation, federation.view(strict)))
     if over:
         raise BudgetExceeded(f"the environment ended the episode after {federation.pulls:,} pulls")
     if federation.judgement is not None:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import PlayOver
 from clustered_bandit_gym.game.checks import indices, whole_times
+from clustered_bandit_gym.game.problem import Problem
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.game.federation import Federation
@@ -23,13 +24,26 @@ class Block:
         self._play = federation
         self._whole = whole or self
         self._over = False
-        self.agents = agents
-        self.problem = federation.told
-        #: (S,) the values that rewards can take, increasing; None where they are not finitely many.
-        self.values = federation.reward_values
+        self._agents = agents.view()
+        self._agents.setflags(write=False)
 
     def __len__(self) -> int:
-        return int(self.agents.size)
+        return int(self._agents.size)
+
+    @property
+    def agents(self) -> Ints:
+        """(n,) the ids of the agents, read-only."""
+        return self._agents
+
+    @property
+    def problem(self) -> Problem:
+        """What the learner is told."""
+        return self._play.told
+
+    @property
+    def values(self) -> Floats | None:
+        """(S,) the values that rewards can take, increasing; None where they are not finitely many."""
+        return self._play.reward_values
 
     @property
     def _federation(self) -> Federation:
@@ -43,7 +57,7 @@ class Block:
 
     def part(self, rows: ArrayLike) -> Block:
         """The agents of `rows` as a block of their own."""
-        return Block(self._federation, self.agents[indices(rows, len(self), "row")], whole=self._whole)
+        return Block(self._federation, self._agents[indices(rows, len(self), "row")], whole=self._whole)
 
     def pull(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """Average of `times` fresh pulls of `arms` at the agents of `rows` (integer arrays that broadcast).
@@ -51,13 +65,13 @@ class Block:
         A grid `pull(rows[:, None], arms[None, :], n)` is the fastest form.
         """
         fed = self._federation
-        ids = self.agents[indices(rows, len(self), "row")]
+        ids = self._agents[indices(rows, len(self), "row")]
         return fed.draw(ids, indices(arms, self.problem.n_arms, "arm"), whole_times(times))
 
     def pull_grid(self, times: int) -> Floats:
         """Average of `times` fresh pulls of every arm at every agent of the block: (n, K)."""
         federation = self._federation
-        return federation.draw(self.agents[:, None], federation.arms[None, :], whole_times(times))
+        return federation.draw(self._agents[:, None], federation.arms[None, :], whole_times(times))
 
     def pull_counts(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
         """As `pull`, and instead of an average how often each of `values` came up: (..., S).
@@ -65,8 +79,12 @@ class Block:
         An agent sees its rewards one by one; these are all of them but for their order.
         """
         fed = self._federation
-        ids = self.agents[indices(rows, len(self), "row")]
+        ids = self._agents[indices(rows, len(self), "row")]
         return fed.draw_counts(ids, indices(arms, self.problem.n_arms, "arm"), whole_times(times))
+
+    def random(self, size: int) -> Floats:
+        """(n, size) uniform random numbers in [0, 1), each row its agent's own: the same in whatever block it is."""
+        return self._federation.coins.uniform(self._agents, size)
 
     def save(self, name: str, values: np.ndarray) -> None:
         """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not sent."""

@@ -9,7 +9,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,12 +19,13 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import ceil_log2, indices, whole_times
+from clustered_bandit_gym.game.coins import Coins
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import Judgement, misplaced
 from clustered_bandit_gym.game.ledger import Ledger, Payload, Reals, bits_for, made_anew
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import broadcast_shape
-from clustered_bandit_gym.game.seeds import POLICY, REWARDS, play_stream, sealed_generator
+from clustered_bandit_gym.game.seeds import AGENTS, POLICY, REWARDS, play_stream, sealed_generator
 from clustered_bandit_gym.game.source import Simulator, Source
 from clustered_bandit_gym.game.view import FederationView
 
@@ -105,6 +106,11 @@ class Federation:
         self.pulls_by_phase: dict[str, int] = {}
         self.rounds = 0
         self.judgement: Judgement | None = None
+        #: What ended a play in strict mode, if anything did before its stop.
+        self.failure: BaseException | None = None
+        #: Agents in a block at most; None for as many as fit in a cache.
+        self.block_size: int | None = None
+        self._root = root
         self._phase = "play"
         self._memory: dict[str, np.ndarray] = {}
         self._labels: Ints | None = None
@@ -122,9 +128,18 @@ class Federation:
         """The phase under which pulls and messages are counted now."""
         return self._phase
 
-    def view(self) -> FederationView:
-        """What the harness gives to a policy: this play without its books."""
-        return FederationView(self)
+    def view(self, strict: bool = False) -> FederationView:
+        """What the harness gives to a policy: this play without its books. For `strict` see `FederationView`."""
+        return FederationView(self, strict)
+
+    def fail(self, error: BaseException) -> None:
+        """End the play without an answer because of `error`."""
+        self.failure = error
+
+    @cached_property
+    def coins(self) -> Coins:
+        """The agents' own randomness."""
+        return Coins(play_stream(self._root, AGENTS), self.problem.n_agents)
 
     # --- centre ------------------------------------------------------------------------------------------------------
 
@@ -165,7 +180,7 @@ class Federation:
         tables = [table.astype(_wide(table.dtype), copy=False) for table in tables]
         for payload in sent:
             self.ledger.bill(self._phase, "down", payload, agents)
-        size = max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
+        size = self.block_size or max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
         if agents.size * (n_arms or self.problem.n_arms) >= BLOCK_CELLS:
             _keep_freed_memory()
         inbox: list[np.ndarray] = []
@@ -372,6 +387,8 @@ class Federation:
     def _check_open(self) -> None:
         if self.judgement is not None:
             raise PlayOver("this play has stopped; make a new Federation (or reset the environment)")
+        if self.failure is not None:
+            raise PlayOver("this play has failed: in strict mode an exception in a local program ends it")
 
     def _agent_ids(self, agents: ArrayLike, vector: bool = True) -> Ints:
         ids = indices(agents, self.problem.n_agents, "agent")

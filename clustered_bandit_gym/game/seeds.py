@@ -50,8 +50,8 @@ def episode_seeds(rng: np.random.Generator) -> tuple[np.random.SeedSequence, np.
     return np.random.SeedSequence(words[:4]), np.random.SeedSequence(words[4:])
 
 
-#: Keys of the two streams of a play: the rewards, and the policy's own randomness.
-REWARDS, POLICY = 0, 1
+#: Keys of the streams of a play: the rewards, the policy's own randomness, and that of the agents.
+REWARDS, POLICY, AGENTS = 0, 1, 2
 
 
 def play_stream(seed: int | np.random.SeedSequence, key: int) -> np.random.SeedSequence:

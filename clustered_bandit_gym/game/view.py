@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import BudgetExceeded
+from clustered_bandit_gym.game.isolation import IsolatedProgram, ended
 from clustered_bandit_gym.game.ledger import Ledger, Payload
 from clustered_bandit_gym.game.problem import Problem
 
@@ -24,13 +26,21 @@ class FederationView:
     copies. `stop` is final and returns None: a policy does not learn whether it was right.
 
     Problem, δ, counts, budget, ledger and judgement are kept in the federation itself, which no public name leads to.
+
+    Args:
+        federation: the play.
+        strict: nothing comes from the agents but what they send. Local programs run as serialised copies. An exception
+            in a program, or a spent budget, ends the play, and what it says is not shown to the policy. The centre does
+            not see how many pulls the agents made.
     """
 
-    __slots__ = ("__books",)
+    __slots__ = ("__books", "__strict")
     __books: Federation
+    __strict: bool
 
-    def __init__(self, federation: Federation) -> None:
+    def __init__(self, federation: Federation, strict: bool = False) -> None:
         object.__setattr__(self, "_FederationView__books", federation)
+        object.__setattr__(self, "_FederationView__strict", strict)
 
     # --- what the centre is told -------------------------------------------------------------------------------------
 
@@ -64,17 +74,17 @@ class FederationView:
     @property
     def pulls(self) -> int:
         """Pulls made so far."""
-        return self.__books.pulls
+        return self.__counts().pulls
 
     @property
     def pulls_per_agent(self) -> Ints:
         """(N,) pulls made at each agent so far, a copy."""
-        return self.__books.pulls_per_agent.copy()
+        return self.__counts().pulls_per_agent.copy()
 
     @property
     def pulls_by_phase(self) -> dict[str, int]:
         """Pulls made in each phase so far, a copy."""
-        return dict(self.__books.pulls_by_phase)
+        return dict(self.__counts().pulls_by_phase)
 
     @property
     def rounds(self) -> int:
@@ -106,11 +116,22 @@ class FederationView:
         n_arms: int | None = None,
     ) -> Any:
         """See `Federation.local`."""
-        return self.__books.local(agents, program, down, n_arms=n_arms)
+        books = self.__books
+        if self.__strict:
+            program = IsolatedProgram(program, (FederationView, type(books)), books.told, books.fail)
+        return books.local(agents, program, down, n_arms=n_arms)
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """See `Federation.pull`."""
-        return self.__books.pull(agents, arms, times)
+        if not self.__strict:
+            return self.__books.pull(agents, arms, times)
+        try:
+            return self.__books.pull(agents, arms, times)
+        except BudgetExceeded as error:
+            failure = error
+        # A policy that may go on could find out, order by order, how many pulls the agents have made.
+        self.__books.fail(failure)
+        raise ended(failure)
 
     def report_clusters(self, labels: ArrayLike) -> None:
         """See `Federation.report_clusters`."""
@@ -119,6 +140,14 @@ class FederationView:
     def stop(self, arms: ArrayLike) -> None:
         """End the play with one arm per agent (N,). The first stop is final; a policy may as well return its arms."""
         self.__books.stop(arms)
+
+    def __counts(self) -> Federation:
+        if self.__strict:
+            raise AttributeError(
+                "strict mode: the centre does not see how many pulls the agents made; let them send it, or count the "
+                "pulls that it orders itself"
+            )
+        return self.__books
 
     # --- what nobody does --------------------------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ def play(
     seed: int = 0,
     stepwise: bool = False,
     *,
+    strict: bool = False,
     trial: int = 0,
     bound: bool = True,
     label: str | None = None,
@@ -60,6 +61,7 @@ def play(
         env: an environment of this package, wrapped or not, or its id.
         seed, trial: the row equals that of trial `trial` in `evaluate(..., seed=seed)`.
         stepwise: play `Policy.solve` through `env.step`, pull by pull and through all wrappers. Slow; same law.
+        strict: nothing reaches the policy from the agents but what they send; see `FederationView`.
         bound: compute the instance's lower bound on the pulls.
         label, env_kwargs: what the row says of the player and the environment; by default what they say themselves.
 
@@ -80,6 +82,7 @@ def play(
         "trial": int(trial),
         "seed": int(seed),
         "stepwise": bool(stepwise),
+        "strict": bool(strict),
     }
     player = copy.deepcopy(policy)
     door = _Stepwise if stepwise else _Direct if hasattr(player, "solve") else _Loop
@@ -87,16 +90,17 @@ def play(
         raise TypeError(f"stepwise=True plays solve(federation), which {type(player).__name__} lacks")
     if door is _Loop and not hasattr(player, "act"):
         raise TypeError(f"a player needs solve(federation) or act(obs, info); {type(player).__name__} has neither")
-    game = door(env, seeds)  # outside of the try: an environment that cannot be set up is no failure of the policy
+    # Outside of the try: an environment that cannot be set up is no failure of the policy.
+    game = door(env, seeds, strict)
     message, unfinished = "", ""
     start = perf_counter()
     with seeded_globals(seeds.policy):
         try:
             game.run(player)
-        except BudgetExceeded as error:
-            unfinished, message = "budget", str(error)
         except (Exception, SystemExit) as error:
-            unfinished, message = "error", _describe(error)
+            unfinished, message = _kind_and_text(error)
+    if game.federation.failure is not None:  # what a policy made of it does not matter
+        unfinished, message = _kind_and_text(game.federation.failure)
     seconds = perf_counter() - start
     judged = _judge(game.federation, game.instance, unfinished, message, bound)
     return row | judged | {"seconds": seconds, "version": versions()}
@@ -105,13 +109,14 @@ def play(
 class _Direct:
     """`solve` on a federation of its own."""
 
-    def __init__(self, env: gym.Env[Any, Any], seeds: TrialSeeds) -> None:
+    def __init__(self, env: gym.Env[Any, Any], seeds: TrialSeeds, strict: bool) -> None:
         unwrapped: Any = env.unwrapped
+        self.strict = strict
         self.instance: Instance = unwrapped.draw_instance(seeds.instance)
         self.federation: Federation = unwrapped.federation_on(self.instance, seeds.play)
 
     def run(self, player: Any) -> None:
-        arms = player.solve(self.federation.view())
+        arms = player.solve(self.federation.view(self.strict))
         if self.federation.judgement is None:
             self.federation.stop(arms)
 
@@ -119,8 +124,8 @@ class _Direct:
 class _Stepwise:
     """`solve` through `env.step`."""
 
-    def __init__(self, env: gym.Env[Any, Any], seeds: TrialSeeds) -> None:
-        self.env, self.seeds = env, seeds
+    def __init__(self, env: gym.Env[Any, Any], seeds: TrialSeeds, strict: bool) -> None:
+        self.env, self.seeds, self.strict = env, seeds, strict
         env.reset(seed=seeds.policy)
 
     @property
@@ -138,13 +143,21 @@ class _Stepwise:
     def run(self, player: Any) -> None:
         from clustered_bandit_gym.envs.env import play_stepwise
 
-        play_stepwise(player, self.env, self.seeds.policy, instance_seed=self.seeds.instance, play_seed=self.seeds.play)
+        seeds = self.seeds
+        play_stepwise(
+            player,
+            self.env,
+            seeds.policy,
+            instance_seed=seeds.instance,
+            play_seed=seeds.play,
+            strict=self.strict,
+        )
 
 
 class _Loop:
     """`act` in the plain Gymnasium loop."""
 
-    def __init__(self, env: gym.Env[Any, Any], seeds: TrialSeeds) -> None:
+    def __init__(self, env: gym.Env[Any, Any], seeds: TrialSeeds, strict: bool) -> None:
         self.env, self.seed = env, seeds.policy
         options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
         self.obs, self.info = env.reset(seed=self.seed, options=options)
@@ -258,6 +271,11 @@ def _cached_bound(shape: _Shape, delta: float, eta: float) -> float | None:
 
     value = float(instance_lower_bound(shape.instance(), delta, eta))
     return value if np.isfinite(value) else None
+
+
+def _kind_and_text(error: BaseException) -> tuple[str, str]:
+    """The outcome of a play that `error` ended, and the row's message."""
+    return ("budget", str(error)) if isinstance(error, BudgetExceeded) else ("error", _describe(error))
 
 
 def _describe(error: BaseException) -> str:
