@@ -28,6 +28,7 @@ from clustered_bandit_gym.cli.options import (
     Quiet,
     Seed,
     Set,
+    Strict,
     Traceback,
     grid_of,
 )
@@ -78,6 +79,7 @@ def compare(
     plot: Plot = None,
     export: Export = None,
     bound: Annotated[bool, typer.Option(help="Compute the instances' lower bounds.")] = True,
+    strict: Strict = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
@@ -105,6 +107,7 @@ def compare(
         address=address,
         progress=not quiet and sys.stderr.isatty(),
         bound=bound,
+        strict=strict,
         **grid,
     )
     show_board(board, output, plot, export)

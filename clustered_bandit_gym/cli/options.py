@@ -59,6 +59,9 @@ Set = Annotated[
     typer.Option("--set", help="Any other keyword of the environment, KEY=VALUE; JSON for lists and dicts."),
 ]
 Seed = Annotated[int, typer.Option("--seed", "-s", help="Root seed.", min=0)]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Enforce that a policy learns nothing from agents but what they send.")
+]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="Folder that keeps every finished trial; resumes from it.")

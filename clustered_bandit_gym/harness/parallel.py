@@ -48,7 +48,7 @@ class Work:
     Attributes:
         cells: environments.
         players: policies as (label, object).
-        seed, bound, stepwise: as in `play`.
+        seed, bound, stepwise, strict: as in `play`.
     """
 
     cells: list[Cell]
@@ -56,6 +56,7 @@ class Work:
     seed: int
     bound: bool = True
     stepwise: bool = False
+    strict: bool = False
     _envs: dict[int, gym.Env[Any, Any]] = field(default_factory=dict, repr=False)
 
     def do(self, task: Task) -> Row:
@@ -66,6 +67,7 @@ class Work:
             self.env(task.cell),
             self.seed,
             self.stepwise,
+            strict=self.strict,
             trial=task.trial,
             bound=self.bound,
             label=label,

@@ -37,6 +37,7 @@ class RunSettings:
     progress: bool = True
     bound: bool = True
     stepwise: bool = False
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if int(self.trials) != self.trials or self.trials < 1:
@@ -59,6 +60,7 @@ def evaluate(
     progress: bool = True,
     bound: bool = True,
     stepwise: bool = False,
+    strict: bool = False,
     **env_kwargs: Any,
 ) -> Board:
     """Play `trials` trials of each policy on one environment and score them.
@@ -80,9 +82,11 @@ def evaluate(
         progress: show a progress bar.
         bound: compute each instance's lower bound on the pulls (a linear program).
         stepwise: play `Policy.solve` through `env.step`, pull by pull.
+        strict: enforce that a policy learns nothing from the agents but what they send: local programs run as copies
+            without access to the policy's variables. Policies that keep to the rules get the same rows.
         **env_kwargs: keywords of the environment, e.g. ``n_agents=30, delta=1e-10``.
     """
-    settings = RunSettings(trials, seed, n_jobs, out, backend, address, progress, bound, stepwise)
+    settings = RunSettings(trials, seed, n_jobs, out, backend, address, progress, bound, stepwise, strict)
     return _run(policies, [Cell(env_id, env_kwargs)], settings)
 
 
@@ -100,6 +104,7 @@ def sweep(
     progress: bool = True,
     bound: bool = True,
     stepwise: bool = False,
+    strict: bool = False,
     **grid: Any,
 ) -> Board:
     """`evaluate` over several environments, on one board and in one store.
@@ -109,7 +114,7 @@ def sweep(
     settings one by one: ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "eta": 0.2})``; each is combined with
     `grid`. The other arguments are those of `evaluate`.
     """
-    settings = RunSettings(trials, seed, n_jobs, out, backend, address, progress, bound, stepwise)
+    settings = RunSettings(trials, seed, n_jobs, out, backend, address, progress, bound, stepwise, strict)
     ids = [env_id] if isinstance(env_id, str) else list(env_id)
     varied = {key: list(value) for key, value in grid.items() if isinstance(value, list | tuple | range)}
     fixed = {key: value for key, value in grid.items() if key not in varied}
@@ -144,6 +149,7 @@ def replay(row: Mapping[str, Any], policy: Any = None, **env_kwargs: Any) -> Row
         cell.make(),
         int(data["seed"]),
         bool(data["stepwise"]),
+        strict=bool(data.get("strict", False)),
         trial=int(data["trial"]),
         label=data["policy"],
         env_kwargs=cell.plain_kwargs,
@@ -199,7 +205,7 @@ def _run(policies: Any, cells: list[Cell], settings: RunSettings) -> Board:
     known = [key for key, _ in env_keys if key is not None]
     if len(set(known)) < len(known):
         raise UserError("the same environment with the same settings is listed twice; list it once")
-    work = Work(cells, players, int(settings.seed), settings.bound, settings.stepwise)
+    work = Work(cells, players, int(settings.seed), settings.bound, settings.stepwise, settings.strict)
     seeds = trial_seeds(settings.seed, 0)
     for position in range(len(cells)):
         # Invalid settings show here, before anything is played.
@@ -231,7 +237,7 @@ class _Kept:
         self.places: dict[tuple[int, int], tuple[str, str, str, str]] = {}
         self.reasons: dict[tuple[int, int], str] = {}
         self.labels = [label for label, _ in players]
-        mode = " stepwise" if settings.stepwise else ""
+        mode = (" stepwise" if settings.stepwise else "") + (" strict" if settings.strict else "")
         policy_keys = [_key_or_reason(policy_key, player) for _, player in players]
         for c, (env, no_env) in enumerate(env_keys):
             for p, (policy, no_policy) in enumerate(policy_keys):

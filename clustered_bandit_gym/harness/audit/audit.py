@@ -54,6 +54,8 @@ def audit(
     δ-correctness is about P(stopped and wrong). A trial without an answer (an exception, or more than `max_pulls`) is
     no error and cannot FAIL a policy; but a PASS must hold even if every such trial had been wrong.
 
+    Trials are played in strict mode: a policy learns nothing from the agents but what they send.
+
     Args:
         policy: a `Policy`, or anything with `act(obs, info)`, or a name such as "bai-cl". Players of the Gymnasium loop
             get the small games only: the others take millions of steps.
@@ -105,7 +107,7 @@ def audit(
         )
         for tally in tallies
     ]
-    work = Work(games, [(label, policy)], seed, bound=False)
+    work = Work(games, [(label, policy)], seed, bound=False, strict=True)
     with progress_bar(total=len(tallies), desc=f"audit of {label}", unit="cell", disable=not progress) as bar:
         while tasks := [
             Task(i, 0, trial)
