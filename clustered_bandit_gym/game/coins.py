@@ -42,4 +42,4 @@ class Coins:
         """(n, size) fresh numbers in [0, 1) of each of `agents` (n,), each agent at most once."""
         words = splitmix(self._seeds[agents], self._drawn[agents], size)
         self._drawn[agents] += size
-        return (words >> np.uint64(11)) * 2.0**-53
+        return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

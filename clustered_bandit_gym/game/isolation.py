@@ -106,7 +106,7 @@ class _Copier:
         self._made: dict[int, Any] = {}
 
     def copy(self, one: Any) -> Any:
-        kind = type(one)
+        kind: Any = type(one)
         if kind in _SHARED:
             return one
         made = self._made.get(id(one))
