@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from clustered_bandit_gym.cli.options import (
     Address,
     Agents,
     Backend,
+    Columns,
     Delta,
     Envs,
     Eta,
@@ -30,9 +31,13 @@ from clustered_bandit_gym.cli.options import (
     Set,
     Strict,
     Traceback,
+    X,
     grid_of,
 )
 from clustered_bandit_gym.errors import UserError
+
+if TYPE_CHECKING:
+    from clustered_bandit_gym.harness.output.board import Board
 
 #: The paper's schemes, in its order.
 FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
@@ -76,7 +81,9 @@ def compare(
     backend: Backend = None,
     address: Address = None,
     output: Format = "text",
+    columns: Columns = None,
     plot: Plot = None,
+    x: X = None,
     export: Export = None,
     bound: Annotated[bool, typer.Option(help="Compute the instances' lower bounds.")] = True,
     strict: Strict = False,
@@ -92,7 +99,7 @@ def compare(
     """
     from clustered_bandit_gym.harness.run import sweep
 
-    check_format(output)
+    shown = Shown(output, columns, plot, x, export)
     if misplaced := [name for name in policies or [] if name.startswith("ClusteredBAI-")]:
         raise UserError(f"{misplaced[0]} is no policy: name the ENV first, then --policies")
     grid = grid_of(n_agents, delta, eta, max_pulls, set_)
@@ -110,7 +117,7 @@ def compare(
         strict=strict,
         **grid,
     )
-    show_board(board, output, plot, export)
+    shown.show(board)
     if out is not None:
         typer.echo(f"Trials are in {out}: `clustered-bai show {out}`, `clustered-bai report {out}`.", err=True)
     if board.missing:
@@ -121,22 +128,24 @@ def compare(
 def show(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` has filled.")],
     output: Format = "text",
+    columns: Columns = None,
     plot: Plot = None,
+    x: X = None,
     export: Export = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also trials of policies whose code has changed since.")
     ] = False,
     traceback: Traceback = False,
 ) -> None:
-    """Scoreboard and plots of kept trials. Without --plot the picture goes to DIR/board.png."""
+    """Scoreboard of kept trials. Files are written only with --plot and --export."""
     from clustered_bandit_gym.harness.output.board import Board
     from clustered_bandit_gym.harness.store import Store
 
-    check_format(output)
+    shown = Shown(output, columns, plot, x, export)
     board = Board.load(folder, everything)
     if not len(board.trials):
         raise UserError(f"{folder} holds no trials yet")
-    show_board(board, output, plot or (folder / "board.png" if output == "text" else None), export)
+    shown.show(board)
     with Store(folder, create=False) as store:
         outdated = store.outdated()
     if outdated and not everything:
@@ -147,30 +156,55 @@ def show(
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` has filled.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    x: X = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing page.")] = False,
     traceback: Traceback = False,
 ) -> None:
     """One self-contained HTML page of kept trials."""
     from clustered_bandit_gym.harness.output.report import write_report
 
-    write_report(folder, out)
+    write_report(folder, out, x=x, overwrite=force)
     typer.echo(f"Wrote {out}")
 
 
-def check_format(output: str) -> None:
-    if output not in ("text", "markdown", "latex", "csv", "json"):
-        raise UserError(f"--format is text, markdown, latex, csv or json, not {output!r}")
+class Shown:
+    """How a board is printed and which files are written. Mistakes raise here, before any trial is played."""
 
+    def __init__(self, output: str, columns: str | None, plot: Path | None, x: str | None, export: Path | None) -> None:
+        if output not in ("text", "markdown", "latex", "csv", "json"):
+            raise UserError(f"--format is text, markdown, latex, csv or json, not {output!r}")
+        if x is not None and plot is None:
+            raise UserError("--x chooses the axis of a picture: add --plot FILE")
+        self.output, self.plot, self.x, self.export = output, plot, x, export
+        self.columns = None if columns is None else [name.strip() for name in columns.split(",")]
+        if self.columns is not None:
+            from clustered_bandit_gym.harness.output.layout import check_columns
 
-def show_board(board: Any, output: str, plot: Path | None, export: Path | None) -> None:
-    if output == "text":
-        board.print(console())
-    elif output == "json":
-        typer.echo(board.summary.to_json(orient="records", indent=1))
-    else:
-        typer.echo({"markdown": board.to_markdown, "latex": board.to_latex, "csv": board.to_csv}[output]())
-    if plot is not None:
-        board.plot(plot)
-        typer.echo(f"Wrote {plot}", err=True)
-    if export is not None:
-        board.export(export)
-        typer.echo(f"Wrote {export}", err=True)
+            check_columns(self.columns)
+        if plot is not None:
+            from clustered_bandit_gym.harness.output.plots import check_suffix
+
+            check_suffix(plot)
+        if export is not None:
+            from clustered_bandit_gym.harness.output.export import check_suffix as check_export
+
+            check_export(export)
+
+    def show(self, board: Board) -> None:
+        """Print the board and write the files."""
+        if self.output == "text":
+            board.print(console(), self.columns)
+        else:
+            write = {
+                "markdown": board.to_markdown,
+                "latex": board.to_latex,
+                "csv": lambda columns: board.to_csv(columns=columns),
+                "json": board.to_json,
+            }
+            typer.echo(write[self.output](self.columns))
+        if self.plot is not None:
+            board.plot(self.plot, self.x)
+            typer.echo(f"Wrote {self.plot}", err=True)
+        if self.export is not None:
+            board.export(self.export)
+            typer.echo(f"Wrote {self.export}", err=True)

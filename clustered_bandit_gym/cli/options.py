@@ -69,6 +69,16 @@ Out = Annotated[
 Backend = Annotated[str | None, typer.Option("--backend", help="loky (default), dask or ray.")]
 Address = Annotated[str | None, typer.Option("--address", help="Of a running dask scheduler or ray cluster.")]
 Format = Annotated[str, typer.Option("--format", "-f", help="text, markdown, latex, csv or json.")]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns", help="Columns of the summary instead of the two tables: policy,verdict,pulls_mean,cost_mean."
+    ),
+]
+X = Annotated[
+    str | None,
+    typer.Option("--x", metavar="SETTING", help="Swept setting along the axis of pictures, e.g. n_agents."),
+]
 Plot = Annotated[Path | None, typer.Option("--plot", help="Write a picture here (.png, .pdf, .svg).")]
 Export = Annotated[Path | None, typer.Option("--export", help="Write all trials here (.csv or .parquet).")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]

@@ -39,5 +39,5 @@ def run_demo(out: Path, jobs: int, progress: bool, console: Any) -> None:
     board.plot(picture)
     console.print(f"\n[bold]3. A picture[/bold] of pulls against N and of the price in communication: {picture}")
     page = out / "report.html"
-    write_report(out, page)
+    write_report(out, page, overwrite=True)
     console.print(f"[bold]4. A report[/bold] of all these trials, one page for a browser: {page}")

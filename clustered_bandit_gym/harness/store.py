@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.play import Row
@@ -137,25 +136,3 @@ class Store:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def export(rows: Iterable[Row], path: str | Path) -> Path:
-    """Write rows to a table: ``.csv`` or ``.parquet``. Nested values become JSON text."""
-    import pandas as pd
-
-    path = Path(path)
-    table = pd.DataFrame([{key: _flat(value) for key, value in row.items()} for row in rows])
-    if path.suffix == ".csv":
-        table.to_csv(path, index=False)
-    elif path.suffix == ".parquet":
-        try:
-            table.to_parquet(path, index=False)
-        except ImportError as error:
-            raise UserError("Parquet needs pyarrow: pip install 'clustered-bandit-gym[parquet]'") from error
-    else:
-        raise UserError(f"the export needs a name that ends in .csv or .parquet, got {path.name!r}")
-    return path
-
-
-def _flat(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value

@@ -129,9 +129,9 @@ def test_resume_and_show(tmp_path: Path) -> None:
     assert sorted(kept["seconds"]) == sorted(before["seconds"])  # the same plays, not new ones
     text = call("show", out, "--export", tmp_path / "all.parquet")
     assert "0/4" in text
-    assert (out / "board.png").stat().st_size > 5000
+    assert not (out / "board.png").exists()  # files are written only when asked for
     assert len(pd.read_parquet(tmp_path / "all.parquet")) == 8
-    assert call("show", out, "-f", "latex", "--plot", tmp_path / "b.svg").count(r"\toprule") == 2
+    assert call("show", out, "-f", "latex", "--plot", tmp_path / "b.svg").count(r"\begin{table}") == 2
     assert (tmp_path / "b.svg").exists()
     assert call("show", out, "-f", "markdown").startswith("**ClusteredBAI")
 
@@ -189,6 +189,7 @@ def test_help_of_every_command() -> None:
         (("compare", "--format", "word"), "--format is"),
         (("compare", "--backend", "slurm"), "unknown backend"),
         (("show", "no such folder"), "holds no trials"),
+        (("compare", "--x", "n_agents"), "add --plot"),
         (("bounds", "Nowhere-v0"), "clustered-bai list"),
         (("no-such-command",), "no-such-command"),
         (("compare", "--no-such-option"), "no-such-option"),
@@ -196,6 +197,45 @@ def test_help_of_every_command() -> None:
 )
 def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
     assert message in error(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--plot", "a.jpgg", "cannot write a picture to 'a.jpgg'"),
+        ("--export", "a.xls", "ends in .csv or .parquet"),
+        ("--columns", "policy,colour", "unknown column 'colour'"),
+    ],
+)
+def test_outputs_that_cannot_be_written_are_refused_before_the_trials(
+    option: str, value: str, message: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert message in " ".join(error("compare", "-p", "naive", "-n", 4, "-t", 2, "--out", out, option, value).split())
+    assert not out.exists()
+
+
+def test_columns_for_a_paper() -> None:
+    text = call(
+        "compare", "-p", "naive", "bai-cl++", "-n", 4, "-t", 2, "-f", "latex", "--columns",
+        "policy,verdict,pulls_mean,cost_mean",
+    )  # fmt: skip
+    assert r"\begin{tabular}{llrr}" in text
+    assert "BAI-Cl++ & INCONCLUSIVE & $" in text
+    assert r"\times10^{" in text
+
+
+def test_x_chooses_the_axis_and_a_report_is_not_overwritten(tmp_path: Path) -> None:
+    out, page = tmp_path / "out", tmp_path / "r.html"
+    call("compare", "-p", "naive", "-n", 4, 6, "-d", 0.1, 0.2, "-t", 2, "--out", out)
+    call("show", out, "--plot", tmp_path / "p.png", "--x", "delta")
+    assert "cannot plot against" in error("show", out, "--plot", tmp_path / "p.png", "--x", "sigma")
+    call("report", out, "-o", page, "--x", "delta")
+    assert '"x": "δ"' in page.read_text()
+    assert "exists already" in error("report", out, "-o", page)
+    assert '"x": "δ"' in page.read_text()
+    call("report", out, "-o", page, "--force")
+    assert '"x": "agents N"' in page.read_text()
 
 
 def test_out_that_is_a_file(tmp_path: Path) -> None:

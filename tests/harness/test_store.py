@@ -13,7 +13,7 @@ from harness_players import QUICK, TINY, Empirical, Fails
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.store import FILE, Key, Store, export
+from clustered_bandit_gym.harness.store import FILE, Key, Store
 
 KEY = Key("env", "policy", "versions", "0", 0)
 
@@ -97,7 +97,7 @@ def test_export_and_replay_from_the_table(tmp_path: Path, kind: str) -> None:
 
 def test_export_to_something_else(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"\.csv or \.parquet"):
-        export([row()], tmp_path / "trials.xlsx")
+        cbg.Board([row()]).export(tmp_path / "trials.xlsx")
 
 
 def test_stores_of_an_older_format_are_refused(tmp_path: Path) -> None:

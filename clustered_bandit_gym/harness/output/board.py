@@ -11,17 +11,17 @@ from typing import Any
 
 import pandas as pd
 
-from clustered_bandit_gym.harness.output import tables
+from clustered_bandit_gym.harness.output import escape, layout, tables
+from clustered_bandit_gym.harness.output.export import export
+from clustered_bandit_gym.harness.output.notes import notes_of
+from clustered_bandit_gym.harness.output.style import style_of
+from clustered_bandit_gym.harness.output.tables import Table
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.harness.scoring.summary import cell_labels, frame, summarise
-from clustered_bandit_gym.harness.scoring.verdict import MANY_TRIALS
-from clustered_bandit_gym.harness.store import Store, export
+from clustered_bandit_gym.harness.store import Store
 
 #: Width of the printed board.
 WIDTH = 120
-#: Up to this many are named one by one in a note.
-_FEW = 6
 
 
 class Board:
@@ -73,8 +73,8 @@ class Board:
         return cell_labels(self.trials)[1] if len(self.trials) else []
 
     @cached_property
-    def tables(self) -> list[tables.Table]:
-        return tables.layout(self.summary, self.varied) if len(self.trials) else []
+    def tables(self) -> list[Table]:
+        return layout.board_tables(self.summary, self.varied) if len(self.trials) else []
 
     @property
     def title(self) -> str:
@@ -89,12 +89,12 @@ class Board:
             if key in self.trials and key not in [*given, *self.varied] and self.trials[key].nunique() == 1:
                 same.append(f"{key}={tables.setting(first[key])}")
         seeds = ", ".join(map(str, dict.fromkeys(self.trials["seed"])))
-        return f"{', '.join(envs)}  {' '.join(same)}  seed {seeds}".replace("    ", "  ")
+        return escape.plain(f"{', '.join(envs)}  {' '.join(same)}  seed {seeds}".replace("    ", "  "))
 
     @cached_property
     def notes(self) -> list[str]:
         """What a reader must know to read the figures right."""
-        return _notes(self) if len(self.trials) else []
+        return notes_of(self.summary, self.trials, self.missing) if len(self.trials) else []
 
     # --- showing -----------------------------------------------------------------------------------------------------
 
@@ -106,22 +106,22 @@ class Board:
             f"Board({len(self.trials)} trials of {self.trials['policy'].nunique() if len(self.trials) else 0} policies)"
         )
 
-    def to_text(self, width: int = WIDTH) -> str:
+    def to_text(self, width: int = WIDTH, columns: Sequence[str] | None = None) -> str:
         """The board as plain text of at most `width` columns."""
         from rich.console import Console
 
         file = io.StringIO()
-        self.print(Console(file=file, width=width, color_system=None))
+        self.print(Console(file=file, width=width, color_system=None), columns)
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
-    def print(self, console: Any = None) -> None:
-        """Print to a `rich.console.Console`; by default to the terminal."""
+    def print(self, console: Any = None, columns: Sequence[str] | None = None) -> None:
+        """Print to a `rich.console.Console`; default the terminal. `columns` of the summary replace the tables."""
         from rich.console import Console
         from rich.text import Text
 
         console = console or Console()
         console.print(Text(self.title, style="bold"))
-        for table in self.tables:
+        for table in self._tables(columns):
             console.print(tables.to_rich(table, console.width))
         for note in self.notes:
             console.print(Text(f"• {note}"))
@@ -131,131 +131,63 @@ class Board:
         body = "".join(tables.to_html(table) for table in self.tables)
         return f"<div><p><b>{html.escape(self.title)}</b></p>{body}<ul>{notes}</ul></div>"
 
-    def to_markdown(self) -> str:
-        """Both tables and the notes."""
-        parts = [f"**{self.title}**"]
-        for table in self.tables:
+    def to_markdown(self, columns: Sequence[str] | None = None) -> str:
+        """Both tables, or one of `columns` of the summary, and the notes."""
+        parts = [f"**{escape.markdown(self.title)}**"]
+        for table in self._tables(columns):
             parts += [f"*{table.title}*", tables.to_markdown(table)]
-        return "\n\n".join([*parts, "\n".join(f"- {note}" for note in self.notes)]).rstrip() + "\n"
+        return "\n\n".join([*parts, "\n".join(f"- {escape.markdown(note)}" for note in self.notes)]).rstrip() + "\n"
 
-    def to_latex(self) -> str:
-        r"""Both tables as `tabular` environments for ``\usepackage{booktabs}``, with the notes as comments."""
-        parts = [f"% {self.title}"]
-        for table in self.tables:
-            parts += [f"% {table.title}", tables.to_latex(table)]
+    def to_latex(self, columns: Sequence[str] | None = None) -> str:
+        r"""Both tables, or one of `columns`, as `table` environments for ``\usepackage{booktabs}``.
+
+        Policies have their display names. The notes follow as comments.
+        """
+        parts = [r"% \usepackage{booktabs}"]
+        for table in self._tables(columns, display_names=True):
+            parts.append(tables.to_latex(table, f"{table.title}. {self.title}, {self._counts} trials per policy."))
         return "\n".join([*parts, *(f"% {note}" for note in self.notes)]) + "\n"
 
-    def to_csv(self, path: str | Path | None = None) -> str | None:
-        """The summary as CSV: to `path`, or as text."""
-        text = self.summary.to_csv(index=False)
+    def to_csv(self, path: str | Path | None = None, columns: Sequence[str] | None = None) -> str | None:
+        """The summary, or `columns` of it, as CSV: to `path`, or as text. No cell is a formula of a spreadsheet."""
+        table = self._chosen(columns)
+        text = table.astype(object).map(escape.csv_cell).to_csv(index=False)
         if path is None:
             return str(text)
         Path(path).write_text(str(text), encoding="utf-8")
         return None
 
+    def to_json(self, columns: Sequence[str] | None = None) -> str:
+        """The summary, or `columns` of it, as JSON: a list of objects."""
+        return str(self._chosen(columns).to_json(orient="records", indent=1))
+
     def export(self, path: str | Path) -> Path:
         """The trials as ``.csv`` or ``.parquet``."""
-        rows: Any = self.trials.astype(object).where(self.trials.notna(), None).to_dict("records")
-        return export(rows, path)
+        return export(self.trials, path)
 
-    def plot(self, path: str | Path | None = None) -> Any:
-        """The board as a picture: pulls, and pulls against communication; returns the `Figure`."""
+    def plot(self, path: str | Path | None = None, x: str | None = None) -> Any:
+        """The board as a picture, pulls against the setting `x` where settings vary; returns the `Figure`."""
         from clustered_bandit_gym.harness.output.plots import plot_board
 
-        return plot_board(self, path)
+        return plot_board(self, path, x)
 
+    # --- parts -------------------------------------------------------------------------------------------------------
 
-def _notes(board: Board) -> list[str]:
-    notes: list[str] = []
-    summary, trials = board.summary, board.trials
-    records: list[Any] = list(summary.itertuples())
-    if board.missing:
-        notes.append(f"Interrupted: {board.missing:,} trials were not played.")
-    if "no_key" in trials:
-        unknown = trials[trials["no_key"].notna()].drop_duplicates("policy")
-        notes += [f"{row.policy}: kept trials are not reused, because {row.no_key}." for row in unknown.itertuples()]
-    notes.append(
-        "error rate: from the lower 95% bound on P(stopped and wrong) to the upper one on P(wrong or unfinished), valid"
-        " at any number of trials. PASS: the upper bound is ≤ δ. FAIL: the lower bound is > δ."
-    )
-    notes += _open_verdicts(summary)
-    if _draws_instances(trials):
-        notes.append(
-            "Each trial draws its own instance: a verdict is an average over the generator, not a statement on every"
-            " instance."
-        )
-    notes.append(
-        "pulls: mean with Student's t interval. vs naive, vs bound: geometric means of ratios within a trial; the bound"
-        " is the least expected number of pulls of any δ-PC policy on that instance."
-    )
-    notes.append(
-        "cost: c_b for a bit and c_r for a real number (by default 1 and 32); up: from the agents, down: to them."
-    )
-    if summary["unfinished"].any():
-        kinds = trials["outcome"].value_counts()
-        parts = [
-            f"{kinds[name]} {text}"
-            for name, text in (("budget", "out of budget"), ("error", "raised"))
-            if name in kinds
-        ]
-        notes.append(f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”.")
-        failed = trials[trials["outcome"] == "error"].drop_duplicates("policy")
-        notes += [f"{row.policy}, trial {row.trial}: {row.message}" for row in failed.itertuples()]
-    heavy = summary[summary["heavy_tail"]]
-    if len(heavy):
-        names = ", ".join(dict.fromkeys(heavy["policy"]))
-        notes.append(
-            f"Heavy tail ({names}): one trial holds up to {100 * heavy['largest_share'].max():.0f}% of all pulls, so"
-            " the interval of the mean is too short. Read the median: its interval is valid for any distribution."
-        )
-    quiet = summary[summary["suspicious_communication"] > 0]
-    if len(quiet):
-        names = ", ".join(dict.fromkeys(quiet["policy"]))
-        notes.append(
-            f"Too quiet ({names}): all answers right, yet the bits sent up cannot carry half of what is in them."
-        )
-    notes += [
-        f"{row.policy}: {row.wrong_agents} wrong agents in all; {int(row.clustering_errors)} agents were clustered"
-        f" wrongly, {int(row.arm_errors)} were clustered rightly and got a wrong arm."
-        for row in records
-        if row.wrong_agents > 0 and pd.notna(row.clustering_errors)
-    ]
-    return notes
+    @property
+    def _counts(self) -> str:
+        """“50”, or “50 to 83” where policies have different numbers of trials."""
+        counts = self.summary["trials"]
+        return " to ".join(f"{count:,}" for count in dict.fromkeys([counts.min(), counts.max()]))
 
+    def _tables(self, columns: Sequence[str] | None, display_names: bool = False) -> list[Table]:
+        if columns is not None:
+            return [layout.chosen(self.summary, self.varied, columns, display_names)] if len(self.trials) else []
+        if not display_names:
+            return self.tables
+        return [table.renamed("policy", lambda name: style_of(name).label) for table in self.tables]
 
-def _open_verdicts(summary: pd.DataFrame) -> list[str]:
-    """What would change each INCONCLUSIVE verdict."""
-    notes = []
-    still = summary[summary["verdict"] == "INCONCLUSIVE"]
-    stuck = still[still["verdict_hopeless"]]
-    if len(stuck):
-        names = ", ".join(dict.fromkeys(stuck["policy"]))
-        notes.append(
-            f"Wrong or unfinished more often than δ ({names}): more trials cannot give a PASS. Let the policy finish"
-            " (a larger budget, no exceptions)."
-        )
-    still = still[~still["verdict_hopeless"]]
-    far = still[still["more_for_pass"] > MANY_TRIALS]
-    for delta, here in far.groupby("delta", sort=False):
-        notes.append(
-            f"At δ = {delta:g} no simulation can give a PASS: it would take {number(here['more_for_pass'].min())}"
-            " trials without an error. The verdict can expose a policy that errs far too often, not confirm δ. These"
-            f" trials show an error rate below {number(here['error_high'].max(), digits=2)}; for a verdict, play at a"
-            " larger δ or run the audit."
-        )
-    near = still.drop(far.index)
-    if len(near):
-        needs = [int(more) for more in near["more_for_pass"]]
-        if len(near) <= _FEW:
-            text = ", ".join(f"{policy} {need:,}" for policy, need in zip(near["policy"], needs, strict=True))
-        else:
-            text = f"{min(needs):,} to {max(needs):,}"
-        notes.append(f"Further trials, all finished and right, that a PASS would need: {text}.")
-    return notes
-
-
-def _draws_instances(trials: pd.DataFrame) -> bool:
-    """Whether any environment of the board draws a fresh instance each trial."""
-    return any(
-        not ({} if isinstance(own, str) else own).keys() & {"instance", "instance_seed"} for own in trials["env_kwargs"]
-    )
+    def _chosen(self, columns: Sequence[str] | None) -> pd.DataFrame:
+        if columns is None:
+            return self.summary
+        layout.check_columns(columns)
+        return self.summary[[*(name for name in self.varied if name not in columns), *columns]]

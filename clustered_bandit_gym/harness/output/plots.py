@@ -1,13 +1,17 @@
-"""Pictures of a board: pulls against what was swept, pulls of every trial, and the trade-off between pulls and
-communication. Figures are made without pyplot, so that no window or global state is touched.
+"""Pictures of a board: pulls against a swept setting, pulls of every trial, and pulls against communication.
+
+Lines connect points that differ in the swept setting alone; every combination of other varied settings has a panel of
+its own. A policy looks the same in every picture (`output.style`). A hollow mark has unfinished trials, a crossed-out
+one is a FAIL. Figures are made without pyplot: no window and no global state is touched.
 """
 
 from __future__ import annotations
 
 import io
-import json
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -15,209 +19,230 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.markers import CARETDOWN, CARETLEFT
 from matplotlib.ticker import FixedLocator, LogFormatterSciNotation, LogLocator, NullFormatter
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.output import style
+from clustered_bandit_gym.harness.output.panels import Measure, axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.tables import setting
-from clustered_bandit_gym.harness.scoring.summary import cell_labels
+from clustered_bandit_gym.harness.scoring.numbers import number
+from clustered_bandit_gym.harness.scoring.summary import cell_labels, swept_setting
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.harness.output.board import Board
 
-#: Okabe and Ito's colours, distinct for colour-blind readers; yellow is left out, since it fades on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_SYMBOLS = {"n_agents": "agents N", "n_arms": "arms K", "n_clusters": "clusters M", "delta": "δ", "eta": "η"}
-_MAX_PANELS = 6
+#: More panels than this do not fit a page.
+MAX_PANELS = 12
+#: File types that a picture can be written as.
+SUFFIXES = tuple(sorted(FigureCanvasAgg.get_supported_filetypes()))
 
 
-def plot_board(board: Board, path: str | Path | None = None) -> Figure:
-    """The picture that suits the board: for a sweep over numbers, pulls against them; else the pulls of every trial.
-    Beside it the trade-off between pulls and communication."""
-    if not len(board.trials):
-        raise UserError("there is nothing to plot: no trials")
-    swept = numeric_settings(board)
-    others = [name for name in board.varied if swept and name != swept[0]]
-    if swept and others:
-        return plot_sweep(board, swept[0], path)
-    figure = _figure(2)
-    left, right = figure.subplots(1, 2)
-    if swept:
-        _lines(left, board.summary, swept[0], _styles(board))
+def check_suffix(path: str | Path) -> None:
+    """Refuse a file name that no picture can be written to. Call it before trials are played."""
+    if Path(path).suffix[1:].lower() not in SUFFIXES:
+        raise UserError(f"cannot write a picture to {Path(path).name!r}; use one of .{', .'.join(SUFFIXES)}")
+
+
+def plot_board(board: Board, path: str | Path | None = None, x: str | None = None) -> Figure:
+    """Pulls beside the trade-off between pulls and communication; pulls alone where several panels are needed.
+
+    Pulls are drawn against `x`, a varied setting with numbers as values (default: the one with most values). Where
+    there is none, every trial is drawn.
+    """
+    _check(board)
+    x = swept_setting(board.summary, board.varied, x)
+    alone = len(_panels(board, x)) > 1
+    if x is not None and alone:
+        return plot_sweep(board, x, path)
+    figure = _figure(1 if alone else 2)
+    axes = figure.subplots(1, 1 if alone else 2, squeeze=False)[0]
+    measure = measure_of(board.summary)
+    if x is None:
+        _strips(axes[0], board, measure)
     else:
-        _strips(left, board)
-    _scatter(right, board.summary, _styles(board), swept[0] if swept else None)
-    return _finish(figure, board.title, path)
+        _lines(axes[0], board.summary, x, measure, _floor(board.summary, measure))
+    if not alone:
+        _scatter(axes[1], board.summary, x, measure)
+    return _finish(figure, board, path)
 
 
 def plot_sweep(board: Board, x: str | None = None, path: str | Path | None = None) -> Figure:
-    """Mean pulls with their 95% intervals against the setting `x`, on log axes; a panel for each combination of
-    whatever else was varied. Hollow marks: some trials are unfinished, the true mean is higher."""
-    swept = numeric_settings(board)
-    x = x or (swept[0] if swept else None)
-    if x is None or x not in swept:
+    """Pulls with their intervals against the setting `x`; one panel for each combination of other varied settings."""
+    _check(board)
+    x = swept_setting(board.summary, board.varied, x)
+    if x is None:
         raise UserError(f"nothing to plot against: the board varies {', '.join(board.varied) or 'nothing'}")
-    others = [name for name in board.varied if name != x]
-    summary = board.summary
-    keys = (
-        summary[others].map(lambda value: json.dumps(value, sort_keys=True)).agg(" ".join, axis=1) if others else None
-    )
-    panels = list(summary.groupby(keys, sort=False)) if keys is not None else [("", summary)]
-    if len(panels) > _MAX_PANELS:
+    panels = _panels(board, x)
+    figure, axes = _grid(len(panels))
+    measure = measure_of(board.summary)
+    floor = _floor(board.summary, measure)
+    for ax, (title, part) in zip(axes, panels, strict=True):
+        _lines(ax, part, x, measure, floor)
+        ax.set_title(title, fontsize=9)
+        if not ax.get_subplotspec().is_first_col():  # type: ignore[union-attr]
+            ax.set_ylabel("")
+    return _finish(figure, board, path)
+
+
+def plot_tradeoff(board: Board, path: str | Path | None = None, x: str | None = None) -> Figure:
+    """Communication against pulls, a mark per policy and value of `x`, joined along `x`; panels as in `plot_sweep`."""
+    _check(board)
+    x = swept_setting(board.summary, board.varied, x)
+    panels = _panels(board, x)
+    figure, axes = _grid(len(panels))
+    for ax, (title, part) in zip(axes, panels, strict=True):
+        _scatter(ax, part, x, measure_of(board.summary))
+        ax.set_title("\n".join(filter(None, [title, ax.get_title()])), fontsize=9)
+        if not ax.get_subplotspec().is_first_col():  # type: ignore[union-attr]
+            ax.set_ylabel("")
+    return _finish(figure, board, path)
+
+
+# --- what is drawn ---------------------------------------------------------------------------------------------------
+
+
+def _check(board: Board) -> None:
+    if not len(board.trials):
+        raise UserError("there is nothing to plot: no trials")
+
+
+def _panels(board: Board, x: str | None) -> list[tuple[str, pd.DataFrame]]:
+    panels = panels_of(board.summary, board.varied, x)
+    if len(panels) > MAX_PANELS:
         raise UserError(
-            f"{len(panels)} combinations of {', '.join(others)} are too many panels; plot a part of the trials"
+            f"{len(panels)} combinations of settings are more than {MAX_PANELS} panels; sweep another setting along the"
+            " axis (x, --x), or plot a part of the trials"
         )
-    columns = min(len(panels), 3)
-    rows = -(-len(panels) // columns)
-    figure = _figure(columns, rows)
-    axes = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
-    for ax, (_, part) in zip(axes, panels, strict=False):
-        _lines(ax, part, x, _styles(board))
-        if others:
-            ax.set_title(", ".join(f"{_name(name)} = {setting(part[name].iloc[0])}" for name in others), fontsize=9)
-    for ax in axes[len(panels) :]:
-        ax.set_visible(False)
-    return _finish(figure, board.title, path)
+    return panels
 
 
-def plot_tradeoff(board: Board, path: str | Path | None = None) -> Figure:
-    """Mean communication cost against mean pulls, a mark per policy; in a sweep a policy's marks are joined."""
-    figure = _figure(1)
-    swept = numeric_settings(board)
-    _scatter(figure.subplots(), board.summary, _styles(board), swept[0] if swept else None)
-    return _finish(figure, board.title, path)
+def _floor(summary: pd.DataFrame, measure: Measure) -> float:
+    """Where bars end that reach down to zero: below all that is drawn on the log axis."""
+    values = summary[[measure.centre, measure.low]].to_numpy(dtype=float)
+    return float(values[values > 0].min(initial=np.inf)) / 1.5 if (values > 0).any() else 1.0
 
 
-def numeric_settings(board: Board) -> list[str]:
-    """The varied settings whose values are all numbers."""
-    return [
-        name
-        for name in board.varied
-        if all(
-            isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in board.summary[name]
-        )
-        and board.summary[name].notna().all()
-    ]
+def _ends(own: pd.DataFrame, measure: Measure, floor: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of the bars, and which reach zero. No bar where there is no interval or the centre is a lower bound."""
+    centre = own[measure.centre].to_numpy(dtype=float)
+    missing = own[measure.low].isna().to_numpy() | (own["unfinished"] > 0).to_numpy()
+    low = np.where(missing, centre, own[measure.low].to_numpy(dtype=float))
+    high = np.where(missing, centre, own[measure.high].to_numpy(dtype=float))
+    open_ended = low <= 0
+    return np.where(open_ended, floor, low), high, open_ended
 
 
-# --- panels ----------------------------------------------------------------------------------------------------------
+def _marks(
+    ax: Axes, x: np.ndarray, y: np.ndarray, own: pd.DataFrame, look: style.Style, edge: str, size: float
+) -> None:
+    """Marks of one policy at (x, y): hollow where trials are unfinished, crossed out where the verdict is FAIL."""
+    cut = (own["unfinished"] > 0).to_numpy()
+    for chosen, face in ((~cut, look.colour), (cut, "white")):
+        if chosen.any():
+            ax.plot(x[chosen], y[chosen], look.marker, color=edge, markerfacecolor=face, ms=size, ls="", zorder=4)
+    failed = (own["verdict"] == "FAIL").to_numpy()
+    if failed.any():
+        ax.plot(x[failed], y[failed], "x", color=style.FAIL, ms=1.9 * size, mew=2, ls="", zorder=5)
 
 
-def _lines(ax: Axes, summary: pd.DataFrame, x: str, styles: dict[str, tuple[str, str]]) -> None:
-    ends = []
-    for policy, own in summary.groupby("policy", sort=False):
+def _lines(ax: Axes, summary: pd.DataFrame, x: str, measure: Measure, floor: float) -> None:
+    for policy, own in summary[summary[measure.centre] > 0].groupby("policy", sort=False):
         own = own.sort_values(x)
-        colour, marker = styles[str(policy)]
-        at, mean = own[x].to_numpy(dtype=float), own["pulls_mean"].to_numpy(dtype=float)
-        if not (mean > 0).all():
-            continue
-        low = np.maximum(own["pulls_low"].fillna(own["pulls_mean"]).to_numpy(dtype=float), mean * 1e-2)
-        high = own["pulls_high"].fillna(own["pulls_mean"]).to_numpy(dtype=float)
-        ax.errorbar(at, mean, yerr=[mean - low, high - mean], color=colour, lw=1.5, capsize=2.5, zorder=2)
-        cut = own["unfinished"].to_numpy() > 0
-        for chosen, face in ((~cut, colour), (cut, "white")):
-            ax.plot(at[chosen], mean[chosen], marker, color=colour, markerfacecolor=face, ms=6, zorder=3)
-        ends.append((at[-1], mean[-1], str(policy), colour))
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+        look = style.style_of(str(policy))
+        at, centre = own[x].to_numpy(dtype=float), own[measure.centre].to_numpy(dtype=float)
+        low, high, open_ended = _ends(own, measure, floor)
+        spread = np.stack([centre - low, high - centre])
+        ax.errorbar(at, centre, yerr=spread, color=look.colour, ls=look.dashes, lw=1.5, capsize=2.5, zorder=2)
+        ax.plot(at[open_ended], low[open_ended], marker=CARETDOWN, color=look.colour, ls="", ms=6, zorder=3)
+        _marks(ax, at, centre, own, look, look.colour, 6)
     values = sorted(set(summary[x].astype(float)))
+    if values[0] > 0 and values[-1] >= 3 * values[0]:
+        ax.set_xscale("log")
+    ax.set_yscale("log")
     if len(values) <= 8:
         ax.set_xticks(values, [f"{value:g}" for value in values])
         ax.set_xticks([], minor=True)
-    ax.set_xlabel(_name(x))
-    cut_any = bool((summary["unfinished"] > 0).any())
-    ax.set_ylabel("pulls (mean, 95% interval" + ("; hollow: at least)" if cut_any else ")"))
-    _label_ends(ax, ends)
+    ax.set_xlabel(axis_name(x))
+    ax.set_ylabel(f"pulls ({measure.words})", fontsize=9)
 
 
-def _strips(ax: Axes, board: Board) -> None:
-    """Every trial a dot, the mean and its interval above them; policies from top to bottom."""
-    summary, styles = board.summary, _styles(board)
-    several = bool(board.varied)
-    names = []
+def _strips(ax: Axes, board: Board, measure: Measure) -> None:
+    """Every trial a dot, wrong and unfinished ones crosses; above them the centre and its interval."""
+    summary = board.summary
+    floor = min(_floor(summary, measure), float(board.trials["pulls"][board.trials["pulls"] > 0].min()))
     rng = np.random.default_rng(0)  # only shifts dots so that they do not hide each other
     cells = cell_labels(board.trials)[0]
     groups = board.trials.groupby([cells, "policy"], sort=False)  # the order of the summary's rows
+    names = []
     for place, ((_, policy), own) in enumerate(groups):
-        colour, marker = styles[str(policy)]
-        pulls = own["pulls"].to_numpy(dtype=float)
-        shown = pulls[pulls > 0]
-        ax.plot(shown, place + rng.uniform(-0.28, 0.28, shown.size), ".", color=colour, alpha=0.35, ms=4, zorder=1)
-        row = summary.iloc[place]
-        if row["pulls_mean"] > 0:
-            low = max(row["pulls_low"], row["pulls_mean"] * 1e-2) if pd.notna(row["pulls_low"]) else row["pulls_mean"]
-            high = row["pulls_high"] if pd.notna(row["pulls_high"]) else row["pulls_mean"]
-            ax.plot([low, high], [place, place], color="black", lw=1.5, zorder=3)
-            face = "white" if row["unfinished"] else colour
-            ax.plot(row["pulls_mean"], place, marker, color="black", markerfacecolor=face, ms=7, zorder=4)
-        where = ", ".join(setting(row[name]) for name in board.varied)
-        names.append(f"{policy} ({where})" if several else str(policy))
+        row = summary.iloc[[place]]
+        look = style.style_of(str(policy))
+        shown = own[own["pulls"] > 0]
+        height = place + rng.uniform(-0.28, 0.28, len(shown))
+        solved = (shown["outcome"] == "solved").to_numpy()
+        for chosen, mark, size in ((solved, ".", 4), (~solved, "x", 5)):
+            ax.plot(
+                shown["pulls"][chosen], height[chosen], mark, color=look.colour, alpha=0.4, ms=size, ls="", zorder=1
+            )
+        centre = float(row[measure.centre].iloc[0])
+        if centre > 0:
+            (low,), (high,), (open_ended,) = _ends(row, measure, floor)
+            ax.plot([low, high], [place, place], color=style.INK, lw=1.5, zorder=3)
+            if open_ended:
+                ax.plot(low, place, marker=CARETLEFT, color=style.INK, ls="", zorder=3)
+            _marks(ax, np.array([centre]), np.array([float(place)]), row, look, style.INK, 7)
+        where = ", ".join(setting(row[name].iloc[0]) for name in board.varied)
+        names.append(f"{look.label} ({where})" if where else look.label)
     ax.set_xscale("log")
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks(range(len(names)), [textwrap.fill(name, 30) for name in names])
     ax.invert_yaxis()
-    ax.set_xlabel("pulls (dots: trials; mark: mean, 95% interval)")
+    ax.set_xlabel(f"pulls (dots: trials; mark: {measure.words})", fontsize=9)
 
 
-def _scatter(ax: Axes, summary: pd.DataFrame, styles: dict[str, tuple[str, str]], x: str | None) -> None:
-    ends = []
+def _scatter(ax: Axes, summary: pd.DataFrame, x: str | None, measure: Measure) -> None:
     for policy, own in summary.groupby("policy", sort=False):
         own = own.sort_values(x) if x is not None else own
-        own = own[(own["pulls_mean"] > 0) & (own["cost_mean"] > 0)]
-        if own.empty:
-            continue
-        colour, marker = styles[str(policy)]
-        pulls, cost = own["pulls_mean"].to_numpy(dtype=float), own["cost_mean"].to_numpy(dtype=float)
-        ax.plot(pulls, cost, marker, ls="-" if x is not None else "", lw=0.8, color=colour, ms=7)
-        right = int(pulls.argmax())
-        ends.append((pulls[right], cost[right], str(policy), colour))
+        own = own[(own[measure.centre] > 0) & (own["cost_mean"] > 0)]
+        look = style.style_of(str(policy))
+        pulls, cost = own[measure.centre].to_numpy(dtype=float), own["cost_mean"].to_numpy(dtype=float)
+        if x is not None:
+            ax.plot(pulls, cost, ls=look.dashes, lw=0.8, color=look.colour, zorder=2)
+        _marks(ax, pulls, cost, own, look, look.colour, 7)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xlabel("pulls (mean)")
-    ax.set_ylabel("communication cost (mean)")
-    _label_ends(ax, ends)
+    ax.set_xlabel(f"pulls ({measure.words.partition(';')[0]})", fontsize=9)
+    ax.set_ylabel("communication cost (mean)", fontsize=9)
     if x is not None:
-        ax.set_title(f"each line: {_name(x)} from {summary[x].min():g} to {summary[x].max():g}", fontsize=9)
-
-
-def _label_ends(ax: Axes, ends: list[tuple[float, float, str, str]]) -> None:
-    """Names beside the points (x, y), moved apart vertically so that none covers another."""
-    if not ends:
-        return
-    ax.margins(x=0.08, y=0.12)
-    ax.autoscale_view()
-    (x_low, x_high), (y_low, y_high) = np.log10(ax.get_xlim()), np.log10(ax.get_ylim())
-    longest = max(len(name) for _, _, name, _ in ends)
-    ax.set_xlim(right=10 ** (x_high + (x_high - x_low) * min(0.6, 0.028 * longest)))
-    gap = 0.055 * (y_high - y_low)
-    previous = -np.inf
-    for x, y, name, colour in sorted(ends, key=lambda end: end[1]):
-        height = max(float(np.log10(y)), previous + gap)
-        previous = height
-        ax.annotate(
-            name,
-            (x, y),
-            xytext=(8, (height - np.log10(y)) / (y_high - y_low) * ax.bbox.height * 72 / ax.get_figure().dpi),  # type: ignore[union-attr]
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-            color=colour,
-        )
+        ax.set_title(f"each line: {axis_name(x)} from {summary[x].min():g} to {summary[x].max():g}", fontsize=9)
 
 
 # --- common ----------------------------------------------------------------------------------------------------------
 
 
-def _styles(board: Board) -> dict[str, tuple[str, str]]:
-    names = list(dict.fromkeys(board.trials["policy"]))
-    return {str(name): (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, name in enumerate(names)}
-
-
-def _name(name: str) -> str:
-    return _SYMBOLS.get(name, name)
+def legend_entries(summary: pd.DataFrame) -> list[Line2D]:
+    """One entry per policy, with FAIL and unfinished trials in words, and the meaning of hollow and crossed marks."""
+    entries = []
+    for policy, own in summary.groupby("policy", sort=False):
+        look, cut = style.style_of(str(policy)), bool((own["unfinished"] > 0).any())
+        entries.append(
+            Line2D(
+                [], [], color=look.colour, ls=look.dashes, lw=1.5, marker=look.marker, ms=6,
+                markerfacecolor="white" if cut else look.colour, label=look.label + style.suffix_of(own),
+            )
+        )  # fmt: skip
+    if (summary["unfinished"] > 0).any():
+        entries.append(
+            Line2D([], [], color=style.INK, ls="", marker="o", markerfacecolor="white", ms=6, label=style.HOLLOW)
+        )
+    if (summary["verdict"] == "FAIL").any():
+        entries.append(Line2D([], [], color=style.FAIL, ls="", marker="x", ms=9, mew=2, label=style.CROSSED))
+    return entries
 
 
 class Picture(Figure):
-    """A figure that a notebook shows by itself; matplotlib's own needs pyplot for that."""
+    """A figure that a notebook shows by itself; Matplotlib's own needs pyplot for that."""
 
     def _repr_png_(self) -> bytes:
         file = io.BytesIO()
@@ -226,9 +251,20 @@ class Picture(Figure):
 
 
 def _figure(columns: int, rows: int = 1) -> Figure:
-    figure = Picture(figsize=(5.4 * columns + 0.4, 4.0 * rows + 0.4), dpi=120, layout="constrained")
+    figure = Picture(figsize=(5.4 * columns + 0.4, 4.0 * rows + 1.0), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def _grid(panels: int) -> tuple[Figure, Sequence[Axes]]:
+    """A figure with so many axes, at most three in a row, that share the vertical axis."""
+    columns = min(panels, 3)
+    rows = -(-panels // columns)
+    figure = _figure(columns, rows)
+    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=True).ravel())
+    for ax in axes[panels:]:
+        ax.remove()
+    return figure, axes[:panels]
 
 
 def _log_ticks(axis: Axis) -> None:
@@ -239,8 +275,17 @@ def _log_ticks(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _finish(figure: Figure, title: str, path: str | Path | None) -> Figure:
-    figure.suptitle(title, fontsize=10)
+def _finish(figure: Figure, board: Board, path: str | Path | None) -> Figure:
+    """Title (environment, settings, δ, trials), legend and axes; written to `path`."""
+    counts = board.summary["trials"]
+    trials = number(counts.min()) if counts.nunique() == 1 else f"{number(counts.min())} to {number(counts.max())}"
+    width = figure.get_figwidth()
+    figure.suptitle(textwrap.fill(f"{board.title}, {trials} trials per mark", round(13 * width)), fontsize=10)
+    entries = legend_entries(board.summary)
+    columns = max(1, int(width * 11 // (7 + max(len(str(entry.get_label())) for entry in entries))))
+    figure.legend(
+        handles=entries, loc="outside lower center", ncols=min(columns, len(entries)), fontsize=9, frameon=False
+    )
     for ax in figure.axes:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(True, which="major", color="#dddddd", lw=0.6, zorder=0)
@@ -249,10 +294,8 @@ def _finish(figure: Figure, title: str, path: str | Path | None) -> Figure:
             if axis.get_scale() == "log" and not isinstance(axis.get_major_locator(), FixedLocator):
                 _log_ticks(axis)
     if path is not None:
+        check_suffix(path)
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        kinds: Any = figure.canvas.get_supported_filetypes()
-        if target.suffix[1:].lower() not in kinds:
-            raise UserError(f"cannot write a picture to {target.name!r}; use one of {', '.join(sorted(kinds))}")
         figure.savefig(target)
     return figure

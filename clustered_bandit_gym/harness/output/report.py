@@ -17,8 +17,10 @@ import pandas as pd
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.board import Board
+from clustered_bandit_gym.harness.output.panels import axis_name, measure_of, panels_of
+from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.scoring.summary import cell_labels
+from clustered_bandit_gym.harness.scoring.summary import cell_labels, swept_setting
 from clustered_bandit_gym.harness.store import Store
 
 #: What the page shows of a trial; the rest of a row is in the store.
@@ -37,23 +39,29 @@ _TRIAL = (
     "message",
 )
 _PROBLEM = ("n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma", "support")
-#: Settings that can be the axis of the plot across settings, in this order of preference.
-_AXES = ("n_agents", "delta", "eta", "n_arms", "n_clusters")
 
 
-def write_report(folder: str | Path, path: str | Path) -> Path:
-    """Write the report of the store in `folder` to `path`, one HTML file."""
+def write_report(folder: str | Path, path: str | Path, *, x: str | None = None, overwrite: bool = False) -> Path:
+    """Write the report of the store in `folder` to `path`, one HTML file.
+
+    Args:
+        x: the swept setting along the axis of "Across settings"; default the one with most values.
+        overwrite: replace an existing file instead of refusing.
+    """
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise UserError(f"{path} exists already; choose another name, or overwrite it with --force (overwrite=True)")
     with Store(folder, create=False) as store:
         rows = store.rows()
     if not rows:
         raise UserError(f"{folder} holds no finished trials; play some with `clustered-bai compare --out {folder}`")
-    path = Path(path)
+    page = report_page(rows, f"clustered-bai report: {Path(folder).resolve().name}", x)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(report_page(rows, title=f"clustered-bai report: {Path(folder).name}"), encoding="utf-8")
+    path.write_text(page, encoding="utf-8", errors="backslashreplace")
     return path
 
 
-def report_page(rows: list[Row], title: str = "clustered-bai report") -> str:
+def report_page(rows: list[Row], title: str = "clustered-bai report", x: str | None = None) -> str:
     """The page for `rows`, as text."""
     board = Board(sorted(rows, key=lambda row: row["trial"]))
     cells, varied = cell_labels(board.trials)
@@ -65,13 +73,32 @@ def report_page(rows: list[Row], title: str = "clustered-bai report") -> str:
     data = {
         "title": title,
         "made": f"{len(rows):,} trials; clustered-bandit-gym {__version__}; made {now}",
-        "sweep": next((name for name in _AXES if len({group[name] for group in groups}) > 1), None),
+        "styles": {name: style_of(str(name))._asdict() for name in dict.fromkeys(board.trials["policy"])},
+        "sweep": _sweep(board, x),
         "groups": groups,
     }
     # No "<" may stand in the script element, whatever a policy's message says: it could end it early.
     text = json.dumps(_plain(data), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     template = files("clustered_bandit_gym.harness.output").joinpath("report.html").read_text(encoding="utf-8")
     return template.replace("__DATA__", text)
+
+
+def _sweep(board: Board, x: str | None) -> dict[str, Any] | None:
+    """The panels of "Across settings": within a panel the points of a policy differ in the swept setting alone."""
+    x = swept_setting(board.summary, board.varied, x)
+    if x is None:
+        return None
+    measure = measure_of(board.summary)
+    names = {measure.centre: "centre", measure.low: "low", measure.high: "high", x: "x"}
+    kept = [*names, "policy", "verdict", "unfinished", "trials"]
+    return {
+        "x": axis_name(x),
+        "words": measure.words,
+        "panels": [
+            {"title": title, "points": part.sort_values(x)[kept].rename(columns=names).to_dict("records")}
+            for title, part in panels_of(board.summary, board.varied, x)
+        ],
+    }
 
 
 def _group(cell: list[Any], seed: str, trials: pd.DataFrame, varied: list[str]) -> dict[str, Any]:
@@ -85,6 +112,7 @@ def _group(cell: list[Any], seed: str, trials: pd.DataFrame, varied: list[str]) 
     return {
         "name": " · ".join([env, *shown, f"seed {seed}"]),
         "summary": board.summary.to_dict("records"),
+        "measure": measure_of(board.summary)._asdict(),
         "notes": board.notes,
         "trials": [{key: row.get(key) for key in _TRIAL} for row in trials.to_dict("records")],
         "settings": {

@@ -1,14 +1,12 @@
-"""Tables of a board: one layout of texts, written for a terminal, a notebook, Markdown or LaTeX."""
+"""The one table writer: a table of texts, written for a terminal, a notebook, Markdown or LaTeX."""
 
 from __future__ import annotations
 
 import html
-import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import pandas as pd
-
-from clustered_bandit_gym.harness.scoring.numbers import interval, number
+from clustered_bandit_gym.harness.output import escape
 
 
 class Table(NamedTuple):
@@ -19,93 +17,23 @@ class Table(NamedTuple):
     rows: list[list[str]]
     places: int = 0
 
-
-#: Columns that hold text and stand to the left.
-_TEXT = {"policy", "verdict", "env", "what"}
-
-
-def with_spread(mean: float, high: float, mark: str) -> str:
-    """A mean and the half-width of its interval in per cent of it; no interval where the mean is but a lower bound."""
-    if mark or math.isnan(high) or not mean > 0:
-        return number(mean, mark)
-    return f"{number(mean, mark)} ±{number(100 * (high - mean) / mean, digits=2)}%"
+    def renamed(self, head: str, name: Callable[[str], str]) -> Table:
+        """The table with `name` applied to every cell of the column `head`."""
+        at = self.heads.index(head)
+        return self._replace(rows=[[*row[:at], name(row[at]), *row[at + 1 :]] for row in self.rows])
 
 
-def ratio(value: float, low: float, high: float, mark: str) -> str:
-    if mark or math.isnan(low) or low == high:
-        return number(value, mark)
-    return f"{number(value)} {interval(low, high)}"
-
-
-def layout(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
-    """The two tables of a board: correctness and pulls, then communication."""
-    scores, channel = [], []
-    # An empty column says nothing; where it is not, a note explains it.
-    quiet = bool((summary["suspicious_communication"] > 0).any())
-    for row in summary.to_dict("records"):
-        mark = "≥" if row["unfinished"] else ""
-        place = [setting(row[name]) for name in varied] + [str(row["policy"])]
-        scores.append(
-            [
-                *place,
-                f"{row['errors']}/{row['trials']}",
-                str(row["unfinished"]),
-                interval(row["error_low"], row["error_high"], digits=2),
-                str(row["verdict"]),
-                with_spread(row["pulls_mean"], row["pulls_high"], mark),
-                number(row["pulls_median"], mark),
-                ratio(row["vs_naive"], row["vs_naive_low"], row["vs_naive_high"], row["vs_naive_mark"]),
-                number(row["vs_bound"], mark),
-            ]
-        )
-        channel.append(
-            [
-                *place,
-                number(row["cost_mean"], mark),
-                *(number(row[name], mark) for name in ("bits_up", "bits_down", "reals_up", "reals_down", "rounds")),
-                *([f"{row['suspicious_communication']}"] if quiet else []),
-                number(row["seconds"]),
-            ]
-        )
-    return [
-        Table(
-            "Correctness and pulls",
-            [
-                *varied,
-                "policy",
-                "wrong",
-                "unfin.",
-                "error rate",
-                "verdict",
-                "mean pulls",
-                "median",
-                "vs naive",
-                "vs bound",
-            ],
-            scores,
-            len(varied),
-        ),
-        Table(
-            "Communication and time, means per trial",
-            [
-                *varied,
-                "policy",
-                "cost",
-                "bits up",
-                "bits down",
-                "reals up",
-                "reals down",
-                "rounds",
-                *(["too quiet"] if quiet else []),
-                "seconds",
-            ],
-            channel,
-            len(varied),
-        ),
-    ]
+#: Columns that hold text and are aligned to the left.
+_TEXT = {"policy", "verdict", "env", "what", "cell", "what it tests", "reason"}
+_STYLES = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
+#: A folded column of names is never narrower than this.
+_NAME = 12
+#: Columns between two columns in a terminal.
+_GAP = 2
 
 
 def setting(value: Any) -> str:
+    """The value of a setting as text."""
     if isinstance(value, dict):
         return ", ".join(f"{key}={setting(item)}" for key, item in value.items())
     if isinstance(value, bool) or value is None or isinstance(value, str):
@@ -113,127 +41,113 @@ def setting(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _is_text(head: str, varied: bool = False) -> bool:
-    return varied or head in _TEXT
-
-
 def to_markdown(table: Table) -> str:
+    """A pipe table; the title is left to the caller."""
+
     def line(cells: list[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+        return "| " + " | ".join(cells) + " |"
 
-    rule = ["---" if _is_text(head) else "---:" for head in table.heads]
-    return "\n".join([line(table.heads), line(rule), *(line(row) for row in table.rows)])
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "≥": r"$\geq$",
-    "≤": r"$\leq$",
-    "–": "--",
-    "±": r"$\pm$",
-    "δ": r"$\delta$",
-    "η": r"$\eta$",
-    "σ": r"$\sigma$",
-}
+    rule = ["---" if head in _TEXT else "---:" for head in table.heads]
+    body = [line([escape.markdown(cell) for cell in row]) for row in table.rows]
+    return "\n".join([line([escape.markdown(head) for head in table.heads]), line(rule), *body])
 
 
-def escape_latex(text: str) -> str:
-    return "".join(_LATEX.get(sign, sign) for sign in text)
-
-
-def to_latex(table: Table) -> str:
-    r"""A `tabular` for ``\usepackage{booktabs}``."""
-    columns = "".join("l" if _is_text(head) else "r" for head in table.heads)
+def to_latex(table: Table, caption: str = "") -> str:
+    r"""A `table` environment for ``\usepackage{booktabs}``, with `caption` or else the title as its caption."""
+    columns = "".join("l" if head in _TEXT else "r" for head in table.heads)
 
     def line(cells: list[str]) -> str:
         # A leading bracket after \\ would be read as its optional argument.
-        return (
-            "  "
-            + " & ".join("{}" + text if text.startswith("[") else text for text in map(escape_latex, cells))
-            + r" \\"
-        )
+        return "    " + " & ".join("{}" + text if text.startswith("[") else text for text in cells) + r" \\"
 
-    body = "\n".join(line(row) for row in table.rows)
-    head = line(table.heads)
-    return (
-        f"\\begin{{tabular}}{{{columns}}}\n  \\toprule\n{head}\n  \\midrule\n{body}\n  \\bottomrule\n\\end{{tabular}}"
+    rows = [
+        line(
+            [
+                escape.latex(cell) if head in _TEXT else escape.latex_number(cell)
+                for head, cell in zip(table.heads, row, strict=True)
+            ]
+        )
+        for row in table.rows
+    ]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"  \centering",
+            rf"  \caption{{{escape.latex(caption or table.title)}}}",
+            rf"  \begin{{tabular}}{{{columns}}}",
+            r"    \toprule",
+            line([escape.latex(head) for head in table.heads]),
+            r"    \midrule",
+            *rows,
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            r"\end{table}",
+        ]
     )
 
 
 def to_html(table: Table) -> str:
+    """A `<table>` with its title as caption."""
+
     def cells(kind: str, values: list[str]) -> str:
         return "".join(
-            f'<{kind} style="text-align:{"left" if _is_text(head) else "right"}">{html.escape(value)}</{kind}>'
+            f'<{kind} style="text-align:{"left" if head in _TEXT else "right"}">'
+            f"{html.escape(escape.plain(value))}</{kind}>"
             for head, value in zip(table.heads, values, strict=True)
         )
 
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
-    caption = f'<caption style="text-align:left;font-weight:bold">{html.escape(table.title)}</caption>'
+    title = html.escape(escape.plain(table.title))
+    caption = f'<caption style="text-align:left;font-weight:bold">{title}</caption>'
     return f"<table>{caption}<thead><tr>{cells('th', table.heads)}</tr></thead><tbody>{body}</tbody></table>"
-
-
-_COLOURS = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
-
-
-#: Longest name of a policy that stands on one line in a terminal.
-_NAME = 28
 
 
 def to_rich(table: Table, width: int = 120) -> Any:
     """Something for `rich.console.Console.print` at `width` columns.
 
-    Varied settings become headings between the rows. Columns that do not fit go to a second table below: a figure
-    without its last digits is a wrong figure.
+    Varied settings become headings between the rows. A long name in the first column is folded; only where the figures
+    themselves do not fit do columns go to a second table below, since a figure without its last digits is wrong.
     """
     from rich import box
     from rich.console import Group
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    table = table._replace(rows=[[escape.plain(cell) for cell in row] for row in table.rows])
     start = table.places
     widths = [max(map(len, column)) for column in zip(table.heads, *table.rows, strict=True)]
-    if table.heads[start] == "policy":
-        widths[start] = min(widths[start], _NAME)
+    room = width - sum(widths[start + 1 :]) - _GAP * (len(widths) - start)
+    widths[start] = min(widths[start], max(_NAME, room))
     parts: list[Any] = []
-    for number_, columns in enumerate(_packs(widths, start, width)):
+    for pack, columns in enumerate(_packs(widths, start, width)):
         before: list[str] | None = None
         for row in table.rows:
             place = row[:start]
             if place != before:
                 where = ", ".join(f"{name} = {value}" for name, value in zip(table.heads[:start], place, strict=True))
                 if before is None:
-                    title = table.title + (" (continued)" if number_ else "")
+                    title = table.title + (" (continued)" if pack else "")
                     parts.append(Text(f"{title}: {where}" if where else title, style="bold"))
                 else:
                     parts.append(Text(where, style="italic"))
                 view = RichTable(box=box.SIMPLE_HEAD, show_header=before is None, pad_edge=False, padding=(0, 1, 0, 0))
                 for i in columns:
-                    side: Any = "left" if _is_text(table.heads[i]) else "right"
+                    side: Any = "left" if table.heads[i] in _TEXT else "right"
                     view.add_column(Text(table.heads[i]), justify=side, width=widths[i], overflow="fold")
                 parts.append(view)
                 before = place
-            view.add_row(*(Text(row[i], style=_COLOURS.get(row[i], "")) for i in columns))
+            view.add_row(*(Text(row[i], style=_STYLES.get(row[i], "")) for i in columns))
     return Group(*parts)
 
 
 def _packs(widths: list[int], start: int, width: int) -> list[list[int]]:
     """Columns from `start` on in groups that fit `width`, each led by column `start`."""
-    gap = 2
     packs: list[list[int]] = []
     room = 0
     for i in range(start + 1, len(widths)):
-        if not packs or widths[i] + gap > room:
+        if not packs or widths[i] + _GAP > room:
             packs.append([start])
-            room = width - widths[start] - gap
+            room = width - widths[start] - _GAP
         packs[-1].append(i)
-        room -= widths[i] + gap
+        room -= widths[i] + _GAP
     return packs

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.scoring.intervals import mean_interval, median_interval, ratio_interval
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 
@@ -49,6 +50,18 @@ def cell_labels(trials: pd.DataFrame) -> tuple[pd.Series, list[str]]:
     names = list(dict.fromkeys(key for _, own in distinct for key in own))
     varied = [name for name in names if len({json.dumps(own.get(name), sort_keys=True) for _, own in distinct}) > 1]
     return cells, (["env"] if len({env for env, _ in distinct}) > 1 else []) + varied
+
+
+def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None) -> str | None:
+    """The varied setting that lines in pictures run along: `x`, or else the one with most values (ties: n_agents).
+
+    Returns None where no varied setting has numbers as values in all environments.
+    """
+    numeric = [name for name in varied if pd.api.types.is_numeric_dtype(summary[name].infer_objects())]
+    numeric = [name for name in numeric if summary[name].dtype != bool and summary[name].notna().all()]
+    if x is not None and x not in numeric:
+        raise UserError(f"cannot plot against {x!r}: the varied numbers are {', '.join(numeric) or '(none)'}")
+    return x or max(numeric, key=lambda name: (summary[name].nunique(), name == "n_agents"), default=None)
 
 
 def summarise(trials: pd.DataFrame, baseline: str = "naive") -> pd.DataFrame:

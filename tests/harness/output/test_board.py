@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import io
+import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import pandas as pd
 import pytest
 from harness_players import QUICK, TINY, Empirical, Fails, Greedy, Telepath
 from harness_rows import rows
-from matplotlib.figure import Figure
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.output.plots import plot_sweep, plot_tradeoff
-from clustered_bandit_gym.harness.output.tables import Table, escape_latex, to_html, to_latex, to_markdown
+from clustered_bandit_gym.harness.output.escape import csv_cell, latex, plain
+from clustered_bandit_gym.harness.output.layout import HEADS
+from clustered_bandit_gym.harness.output.tables import Table, to_html, to_latex, to_markdown
 from clustered_bandit_gym.harness.scoring.numbers import number
 
 
@@ -71,6 +73,40 @@ def test_wide_figures_and_long_names_are_not_cut() -> None:
         shown = {cell for table in board.tables for cell in table.rows[0][1:]}  # of naive, which has a short name
         found = {word for line in lines if line.startswith(" naive") for word in line.split("  ")}
         assert {cell for cell in shown if cell} <= {word.strip() for word in found}, width
+
+
+def test_a_long_policy_name_does_not_split_the_table() -> None:
+    """At the width of a terminal the name is folded; without it the same columns would stand in one table."""
+    name = "my_package.my_module:MyVeryLongPolicy:confidence=certified,engine=mixture,verify=agent"
+    board = cbg.Board(rows("naive", [1.2e9 * (1 + t % 5) for t in range(60)]) + rows(name, [3.0] * 60))
+    text = board.to_text(120)
+    assert "(continued)" not in text
+    assert text.count("vs bound") == 1 + text.count("vs naive, vs bound")
+    short = cbg.Board(rows("naive", [1.2e9 * (1 + t % 5) for t in range(60)]) + rows("mine", [3.0] * 60))
+    assert "(continued)" not in short.to_text(120)
+
+
+def test_notes_name_delta_where_the_title_cannot() -> None:
+    board = cbg.Board(rows("p", [1.0], env="A", delta=0.1) + rows("p", [1.0], env="B", delta=0.01))
+    assert "δ = 0.1 on A. δ = 0.01 on B." in " ".join(board.notes)
+    assert "δ = 0.1." in " ".join(cbg.Board(rows("p", [1.0])).notes)
+
+
+def test_hostile_names_and_messages_cannot_act() -> None:
+    """Escape sequences, markup and formulas in a policy's name and message, in every output."""
+    name, message = "=cmd|'x'!A1\x1b[2J[red]", "boom\n\x07 <b>|x| `y` \u202egnp"
+    board = cbg.Board(rows(name, [1.0, 2.0], "error", message=message))
+    texts = [str(board), board.to_markdown(), board.to_latex(), board._repr_html_(), board.to_csv() or ""]
+    for text in texts[:4]:
+        assert not {"\x1b", "\x07", "\u202e"} & set(text)
+    assert r"\x1b[2J[red]" in texts[0]
+    assert r"\x07 <b>|x|" in texts[0].replace("\n", " ")
+    assert r"\<b\>\|x\| \`y\`" in texts[1]
+    assert "'=cmd|" in texts[4]
+    assert csv_cell("@x") == "'@x"
+    assert csv_cell("a\ud800") == r"a\ud800"
+    assert plain("a\ud800\r") == r"a\ud800\r"
+    assert csv_cell(-3.0) == -3.0
 
 
 def test_unfinished_means_are_printed_as_lower_bounds(swept: cbg.Board) -> None:
@@ -139,6 +175,10 @@ def _has_lxml() -> bool:
     return find_spec("lxml") is not None
 
 
+def test_latex_escapes() -> None:
+    assert latex("a_b & 50% #1 {x} ≥ ±") == r"a\_b \& 50\% \#1 \{x\} $\geq$ $\pm$"
+
+
 def test_html_is_escaped() -> None:
     assert "<b>" not in to_html(Table("t", ["policy"], [["<b>x</b>"]]))
 
@@ -152,14 +192,75 @@ def test_markdown_is_a_table(small: cbg.Board) -> None:
 
 def test_latex_is_booktabs_and_escaped(small: cbg.Board) -> None:
     text = small.to_latex()
-    for part in (r"\toprule", r"\midrule", r"\bottomrule"):
+    for part in (r"\begin{table}", r"\toprule", r"\midrule", r"\bottomrule", r"\end{table}", r"\caption{"):
         assert text.count(part) == 2
-    assert escape_latex("a_b & 50% #1 {x} ≥ ±") == r"a\_b \& 50\% \#1 \{x\} $\geq$ $\pm$"
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
-    heads = [line for line in text.splitlines() if line.startswith(r"\begin{tabular}")]
+    heads = [line for line in text.splitlines() if r"\begin{tabular}" in line]
     columns = [len(head.split("{")[2].rstrip("}")) for head in heads]
     assert {line.count("&") + 1 for line in body[:4]} == {columns[0]}
     assert r"{}[0, 1]" in to_latex(Table("t", ["error rate"], [["[0, 1]"]]))  # no optional argument of \\
+
+
+def test_latex_of_chosen_columns_has_powers_and_display_names() -> None:
+    board = cbg.Board(rows("bai-cl++", [6.44e7] * 3) + rows("my_policy:a=1e5", [12.0] * 3, "budget"))
+    text = board.to_latex(["policy", "verdict", "pulls_mean", "cost_mean"])
+    assert text.count(r"\begin{table}") == 1
+    assert r"    policy & verdict & mean pulls & cost \\" in text
+    assert r"    BAI-Cl++ & INCONCLUSIVE & $6.44\times10^{7}$ & 5 \\" in text
+    assert r"    my\_policy:a=1e5 & INCONCLUSIVE & $\geq$12 & $\geq$5 \\" in text
+    assert r"\begin{tabular}{llrr}" in text
+    with pytest.raises(ValueError, match="unknown column 'colour'; known: policy, verdict"):
+        board.to_latex(["policy", "colour"])
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs LaTeX")
+def test_latex_compiles(swept: cbg.Board, tmp_path: Path) -> None:
+    head, foot = r"\documentclass{article}\usepackage{booktabs}\begin{document}", r"\end{document}"
+    body = swept.to_latex() + swept.to_latex(["policy", "verdict", "pulls_mean", "cost_mean"])
+    (tmp_path / "t.tex").write_text(f"{head}\n{body}\n{foot}\n")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_chosen_columns_in_every_format(swept: cbg.Board) -> None:
+    columns = ["policy", "verdict", "pulls_mean"]
+    csv = swept.to_csv(columns=columns)
+    assert csv is not None
+    assert csv.splitlines()[0] == "env,n_agents,policy,verdict,pulls_mean"
+    assert list(json.loads(swept.to_json(columns))[0]) == ["env", "n_agents", *columns]
+    assert "| env | n\\_agents | policy | verdict | mean pulls |" in swept.to_markdown(columns)
+    assert "median" not in swept.to_text(columns=columns).partition("•")[0]
+
+
+def test_heads_name_every_column_of_a_summary() -> None:
+    summary = cbg.Board(rows("naive", [1.0, 2.0])).summary
+    assert set(HEADS) == set(summary.columns) - {"env", "vs_naive_mark"}
+
+
+def test_heavy_tails_lead_with_the_median_and_its_interval() -> None:
+    pulls = [10.0 + t for t in range(49)] + [1e4]
+    board = cbg.Board(rows("heavy", pulls) + rows("light", [100.0] * 50))
+    heavy = board.summary.iloc[0]
+    assert heavy["heavy_tail"]
+    assert not board.summary.iloc[1]["heavy_tail"]
+    assert (heavy["pulls_median"], heavy["pulls_median_low"], heavy["pulls_median_high"]) == (34.5, 27.0, 42.0)
+    table = board.tables[0]
+    assert table.heads[5:7] == ["median pulls", "mean"]
+    assert table.rows[0][5:7] == ["34.5 [27, 42]", "233"]
+    assert "median pulls" in str(board)
+    assert json.loads(board.to_json())[0]["heavy_tail"] is True
+    even = cbg.Board(rows("light", [100.0 + t for t in range(50)]))
+    assert even.tables[0].heads[5:7] == ["mean pulls", "median"]
+    # An even share of ten trials is a tenth: no alarm.
+    assert not cbg.Board(rows("few", [100.0 + t for t in range(5)])).summary["heavy_tail"].any()
+
+
+def test_wide_intervals_have_no_exponent() -> None:
+    board = cbg.Board(rows("p", [1.0, 30.0]))
+    assert board.tables[0].rows[0][5] == "15.5 ±1,189%"
+    board = cbg.Board(rows("p", [10.0, 20.0, 30.0]))
+    assert board.tables[0].rows[0][5] == "20 ±124%"
 
 
 def test_csv_is_the_summary(small: cbg.Board, tmp_path: Path) -> None:
@@ -175,7 +276,8 @@ def test_csv_is_the_summary(small: cbg.Board, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0"), (12, "12"), (1234.0, "1,234"), (0.1, "0.100"), (27.449, "27.4"), (123456, "1.23e5"), (1.62e9, "1.62e9")]
-    + [(4e-5, "4.00e-5"), (None, "–"), (float("nan"), "–"), (99_999.7, "1.00e5"), (999.9, "1,000"), (9.999, "10.0")],
+    + [(4e-5, "4.00e-5"), (None, "–"), (float("nan"), "–"), (99_999.7, "1.00e5"), (999.9, "1,000"), (9.999, "10.0")]
+    + [(6.42e7, "6.42e7"), (float("inf"), "∞")],
 )
 def test_numbers(value: Any, text: str) -> None:
     assert number(value) == text
@@ -192,55 +294,3 @@ def test_board_from_a_store_equals_the_run(tmp_path: Path) -> None:
 
 def test_an_empty_board() -> None:
     assert "no trials" in str(cbg.Board([]))
-    with pytest.raises(ValueError, match="no trials"):
-        cbg.Board([]).plot()
-
-
-# --- pictures --------------------------------------------------------------------------------------------------------
-
-
-def texts(figure: Figure) -> str:
-    labels = [item.get_text() for item in figure.findobj(mpl.text.Text)]
-    return "\n".join(labels)
-
-
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_picture_of_a_board(small: cbg.Board, tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / "new folder" / f"board.{suffix}"
-    figure = small.plot(path)
-    assert path.stat().st_size > 5000
-    for name in ("naive", "bai-cl", "pulls", "communication cost (mean)"):
-        assert name in texts(figure)
-
-
-def test_picture_of_a_sweep_shows_means_and_intervals() -> None:
-    board = cbg.sweep(["naive", "bai-cl"], "ClusteredBAI-PaperSmall-v0", n_agents=(4, 8, 16), trials=3, progress=False)
-    figure = board.plot()
-    left = figure.axes[0]
-    assert (left.get_xscale(), left.get_yscale()) == ("log", "log")
-    drawn = [line for line in left.lines if list(line.get_xdata()) == [4, 8, 16]]
-    means = board.summary.groupby("policy", sort=False)["pulls_mean"].apply(list).to_dict()
-    assert any(list(line.get_ydata()) == pytest.approx(means["bai-cl"]) for line in drawn)
-    assert len(left.containers) == 2  # error bars of two policies
-    assert "agents N" in texts(figure)
-
-
-def test_picture_with_a_panel_for_each_environment(swept: cbg.Board) -> None:
-    figure = swept.plot()
-    assert [ax.get_title() for ax in figure.axes] == ["env = ClusteredBAI-PaperSmall-v0", "env = ClusteredBAI-Tiny-v0"]
-    assert "hollow: at least" in texts(figure)
-    assert plot_tradeoff(swept).axes
-
-
-def test_pictures_touch_no_global_state(small: cbg.Board) -> None:
-    import matplotlib.pyplot as plt
-
-    small.plot()
-    assert not plt.get_fignums()
-
-
-def test_mistakes_in_pictures(small: cbg.Board, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="nothing to plot against"):
-        plot_sweep(small, "n_agents")
-    with pytest.raises(ValueError, match="use one of"):
-        small.plot(tmp_path / "board.xyz")

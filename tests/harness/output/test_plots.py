@@ -1,0 +1,241 @@
+"""Pictures, by their artists: which points a line joins, how marks look, what axes and legends say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from harness_players import QUICK, Empirical
+from harness_rows import rows
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.markers import CARETDOWN
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.harness.output.plots import MAX_PANELS, plot_sweep, plot_tradeoff
+from clustered_bandit_gym.harness.output.style import COLOURS, style_of
+from clustered_bandit_gym.policies import POLICIES
+
+
+def texts(figure: Figure) -> str:
+    return "\n".join(item.get_text() for item in figure.findobj(mpl.text.Text))
+
+
+def legend(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def joined(ax: Axes) -> dict[str, list[tuple[list[float], list[float]]]]:
+    """Points that lines connect, by colour."""
+    found: dict[str, list[tuple[list[float], list[float]]]] = {}
+    for line in ax.lines:
+        if line.get_linestyle() != "None" and len(line.get_xdata()) > 1:
+            points = (list(map(float, line.get_xdata())), list(map(float, line.get_ydata())))
+            found.setdefault(to_hex(line.get_color()).upper(), []).append(points)
+    return found
+
+
+def marks(ax: Axes, marker: str | int) -> list[tuple[float, float, str]]:
+    """(x, y, face) of every mark of this kind."""
+    return [
+        (float(x), float(y), to_hex(line.get_markerfacecolor()).upper())
+        for line in ax.lines
+        if line.get_marker() == marker
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+    ]
+
+
+def grid(policies: dict[str, float], agents: tuple[int, ...], deltas: tuple[float, ...]) -> cbg.Board:
+    """Three trials at each N and δ; pulls are the policy's factor times N / δ, a little more in later trials."""
+    found = []
+    for n in agents:
+        for delta in deltas:
+            for policy, factor in policies.items():
+                pulls = [factor * n / delta * (1 + 0.01 * t) for t in range(3)]
+                found += rows(policy, pulls, env_kwargs={"n_agents": n, "delta": delta}, delta=delta, n_agents=n)
+    return cbg.Board(found)
+
+
+@pytest.fixture(scope="module")
+def small() -> cbg.Board:
+    return cbg.evaluate(["naive", "bai-cl", Empirical(1)], **QUICK, trials=5)
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_picture_of_a_board(small: cbg.Board, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / "new folder" / f"board.{suffix}"
+    figure = small.plot(path)
+    assert path.stat().st_size > 5000
+    for name in (
+        "Naive",
+        "BAI-Cl",
+        "empirical:n=1",
+        "communication cost (mean)",
+        "95% t interval",
+        "5 trials per mark",
+    ):
+        assert name in texts(figure)
+
+
+def test_lines_join_points_that_differ_in_the_swept_setting_alone() -> None:
+    """The zigzag of old: N = 30 at δ = 0.05 was joined to N = 30 at δ = 1e-10."""
+    board = grid({"naive": 1.0, "bai-cl": 0.5}, (9, 30, 100), (0.05, 0.01))
+    for figure in (board.plot(), plot_sweep(board, "n_agents")):
+        assert [ax.get_title() for ax in figure.axes] == ["δ = 0.05", "δ = 0.01"]
+        for ax, delta in zip(figure.axes, (0.05, 0.01), strict=True):
+            for policy, factor in (("naive", 1.0), ("bai-cl", 0.5)):
+                ((xs, ys),) = joined(ax)[style_of(policy).colour]
+                assert xs == [9, 30, 100]
+                assert ys == pytest.approx([factor * n / delta * 1.01 for n in xs])
+    other = plot_sweep(board, "delta")
+    assert [ax.get_title() for ax in other.axes] == ["agents N = 9", "agents N = 30", "agents N = 100"]
+    assert joined(other.axes[0])[style_of("naive").colour][0][0] == [0.01, 0.05]
+    tradeoff = plot_tradeoff(board, x="delta")
+    assert len(tradeoff.axes) == 3
+    for ax, n in zip(tradeoff.axes, (9, 30, 100), strict=True):
+        ((xs, _),) = joined(ax)[style_of("naive").colour]
+        assert xs == pytest.approx([n / 0.01 * 1.01, n / 0.05 * 1.01])
+
+
+def test_most_values_are_swept_by_default() -> None:
+    board = grid({"naive": 1.0}, (9, 30), (0.1, 0.05, 0.01))
+    assert {ax.get_xlabel() for ax in board.plot().axes} == {"δ"}
+    assert {ax.get_xlabel() for ax in board.plot(x="n_agents").axes} == {"agents N"}
+
+
+def test_environments_have_panels_of_their_own() -> None:
+    board = cbg.Board(
+        [row for env in "EF" for n in (4, 8) for row in rows("naive", [n, n + 1], env=env, env_kwargs={"n_agents": n})]
+    )
+    assert [ax.get_title() for ax in board.plot().axes] == ["env = E", "env = F"]
+    apart = cbg.Board([row for env in "EF" for row in rows("naive", [4, 5], env=env)])
+    assert not joined(apart.plot().axes[0]).get(style_of("naive").colour)
+
+
+def test_fail_and_unfinished_are_visible_in_every_picture() -> None:
+    """Wrong in 40 of 40: crossed out and in the legend. Out of budget: hollow and in the legend."""
+    found = []
+    for n in (4, 8):
+        place = {"env_kwargs": {"n_agents": n}}
+        found += rows("naive", [100.0 + t for t in range(40)], **place)
+        found += rows("bai-cl", [10.0 + t for t in range(40)], "wrong", **place)
+        found += rows("cl-bai", [50.0 + t for t in range(40)], ["budget"] + ["solved"] * 39, **place)
+    swept = cbg.Board(found)
+    single = cbg.Board([row for row in found if row["env_kwargs"] == {"n_agents": 4}])
+    for figure in (swept.plot(), single.plot(), plot_sweep(swept), plot_tradeoff(swept), plot_tradeoff(single)):
+        assert any(entry.startswith("BAI-Cl, FAIL") for entry in legend(figure))
+        assert any(entry.startswith("Cl-BAI, ") and "unfinished" in entry for entry in legend(figure))
+        assert "crossed out: FAIL" in legend(figure)
+        assert "hollow: some trials unfinished" in legend(figure)
+        for ax in figure.axes:
+            failed = [mark[:2] for mark in marks(ax, "o")]
+            assert failed
+            assert set(failed) <= {mark[:2] for mark in marks(ax, "x")}
+            assert {mark[2] for mark in marks(ax, "^")} == {"#FFFFFF"}
+            assert {mark[2] for mark in marks(ax, "s")} == {style_of("naive").colour}
+
+
+def test_bars_stay_above_the_floor_of_a_log_axis() -> None:
+    """A t interval that is cut at zero ends inside the axes, with a caret that says it goes on."""
+    found = [row for n in (4, 8) for row in rows("naive", [1.0 * n, 30.0 * n], env_kwargs={"n_agents": n})] + [
+        row for n in (4, 8) for row in rows("bai-cl", [500.0, 510.0], env_kwargs={"n_agents": n})
+    ]
+    board = cbg.Board(found)
+    assert (board.summary.query("policy == 'naive'")["pulls_low"] == 0).all()
+    figure = board.plot()
+    figure.canvas.draw()
+    ax = figure.axes[0]
+    bottom, top = ax.get_ylim()
+    segments = [segment for bars in ax.containers for segment in bars[2][0].get_segments()]
+    assert len(segments) == 4
+    assert all(bottom < low <= high < top for (_, low), (_, high) in segments)
+    assert len(marks(ax, CARETDOWN)) == 2
+    strips = cbg.Board([row for row in found if row["env_kwargs"] == {"n_agents": 4}]).plot()
+    strips.canvas.draw()
+    left, right = strips.axes[0].get_xlim()
+    for line in strips.axes[0].lines:
+        assert all(left < float(x) < right for x in line.get_xdata())
+
+
+def test_heavy_tails_are_drawn_as_medians() -> None:
+    pulls = [10.0 + t for t in range(49)] + [1e6]
+    board = cbg.Board([row for n in (4, 8) for row in rows("naive", pulls, env_kwargs={"n_agents": n})])
+    ax = board.plot().axes[0]
+    assert joined(ax)[style_of("naive").colour][0][1] == [34.5, 34.5]
+    assert ax.get_ylabel() == "pulls (median; bar: 95% distribution-free interval)"
+
+
+def test_zero_pulls_are_named_although_a_log_axis_has_no_place_for_them() -> None:
+    board = cbg.Board(rows("naive", [5.0, 6.0]) + rows("random", [0.0, 0.0]))
+    assert any("zero pulls" in entry for entry in legend(board.plot()))
+
+
+def test_a_policy_looks_the_same_on_every_board() -> None:
+    names = ["bai-cl++", "mine", "naive", "bai-cl++:verify=agent"]
+    boards = [cbg.Board([row for name in order for row in rows(name, [5.0, 6.0])]) for order in (names, names[::-1])]
+    looks = []
+    for board in boards:
+        handles = board.plot().legends[0].legend_handles
+        looks.append({h.get_label(): (h.get_color(), h.get_marker(), h.get_linestyle()) for h in handles if h})
+    assert looks[0] == looks[1]
+    assert looks[0]["BAI-Cl++"][:2] == ("#009E73", "D")
+    assert looks[0]["BAI-Cl++ (verify=agent)"][0] == "#009E73"  # the family's colour, another marker
+    assert looks[0]["BAI-Cl++ (verify=agent)"][1] != "D"
+
+
+def test_built_in_policies_have_different_looks() -> None:
+    looks = [style_of(name)[1:3] for name in POLICIES]
+    assert len(set(looks)) == len(looks)
+
+
+#: Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
+VISION = {
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def lab(linear: np.ndarray) -> np.ndarray:
+    """CIELAB (D65) of linear RGB (n, 3)."""
+    xyz = (
+        np.clip(linear, 0, 1)
+        @ np.array([[0.4124, 0.2126, 0.0193], [0.3576, 0.7152, 0.1192], [0.1805, 0.0722, 0.9505]])
+        / np.array([0.9505, 1.0, 1.089])
+    )
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_colours_stay_apart_with_any_colour_vision(vision: str) -> None:
+    """ΔE of 10 is a plain difference; a just noticeable one is about 2."""
+    rgb = np.array([to_rgb(colour) for colour in COLOURS])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = lab(linear @ np.array(VISION[vision]).T)
+    distances = np.linalg.norm(seen[:, None] - seen[None, :], axis=2)
+    assert distances[np.triu_indices(len(COLOURS), 1)].min() > 10
+
+
+def test_pictures_touch_no_global_state(small: cbg.Board) -> None:
+    import matplotlib.pyplot as plt
+
+    small.plot()
+    assert not plt.get_fignums()
+
+
+def test_mistakes_in_pictures(small: cbg.Board, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cannot plot against 'n_agents'"):
+        plot_sweep(small, "n_agents")
+    with pytest.raises(ValueError, match="nothing to plot against"):
+        plot_sweep(small)
+    with pytest.raises(ValueError, match="use one of"):
+        small.plot(tmp_path / "board.xyz")
+    with pytest.raises(ValueError, match="no trials"):
+        cbg.Board([]).plot()
+    many = grid({"naive": 1.0}, tuple(range(2, 17)), tuple(0.5**k for k in range(2, 2 + MAX_PANELS + 1)))
+    with pytest.raises(ValueError, match="sweep another setting"):
+        many.plot(x="n_agents")
