@@ -36,3 +36,9 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     page = (tmp_path / "site" / "api" / "policies" / "index.html").read_text(encoding="utf-8")
     assert "BAIClPlusPlus" in page
     assert "StructuredBAI" in page
+    site = tmp_path / "site"
+    assert "clustered-bai compare" in (site / "reference" / "cli" / "index.html").read_text(encoding="utf-8")
+    flights = (site / "environments" / "clusteredbai-flights" / "index.html").read_text(encoding="utf-8")
+    assert "MultiDiscrete([32, 3])" in flights
+    assert "gym.make" in (site / "tutorials" / "01_quickstart" / "index.html").read_text(encoding="utf-8")
+    assert "<svg" in (site / "house" / "index.html").read_text(encoding="utf-8")

@@ -1,0 +1,197 @@
+"""MkDocs hooks: pages made from the package at build time, so that they cannot be out of date.
+
+- ``reference/cli.md``: every verb of ``clustered-bai`` with its options;
+- ``environments/``: one page per environment;
+- ``tutorials/``: the notebooks as pages, with their outputs.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+import re
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+TUTORIALS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the generated pages to the site."""
+    from mkdocs.structure.files import File
+
+    pages: dict[str, str | bytes] = {"reference/cli.md": cli_page(), **environment_pages()}
+    for notebook in TUTORIALS:
+        pages |= tutorial(notebook)
+    for name, content in pages.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+# --- the command line ------------------------------------------------------------------------------------------------
+
+
+def cli_page() -> str:
+    """Every command with its description, arguments and options."""
+    from typer.main import get_command
+
+    from clustered_bandit_gym.cli import app
+
+    parts = ["# Command line", "Every verb of `clustered-bai`, as `--help` describes it."]
+    parts += _commands(get_command(app), "clustered-bai", 2)
+    return "\n\n".join(parts) + "\n"
+
+
+def _commands(group: Any, path: str, level: int) -> list[str]:
+    parts = []
+    for name, command in group.commands.items():
+        parts += [f"{'#' * level} `{path} {name}`", _plain(command.help or "")]
+        if hasattr(command, "commands"):
+            parts += _commands(command, f"{path} {name}", level + 1)
+            continue
+        rows = []
+        for parameter in command.params:
+            if parameter.name in ("help", "traceback"):
+                continue
+            is_option = parameter.param_type_name == "option"
+            flags = ", ".join(f"`{flag}`" for flag in [*parameter.opts, *parameter.secondary_opts])
+            label = flags if is_option else f"`{parameter.metavar or str(parameter.name).upper()}`"
+            default = parameter.default
+            shown = "" if default in (None, False, ()) or callable(default) else f" Default: `{default}`."
+            rows.append(f"| {label} | {_plain(getattr(parameter, 'help', '') or '').replace('|', '&#124;')}{shown} |")
+        if rows:
+            parts.append("\n".join(["| option | meaning |", "|---|---|", *rows]))
+    return parts
+
+
+def _plain(text: str) -> str:
+    return inspect.cleandoc(text).replace("<", "&lt;")
+
+
+# --- environments ----------------------------------------------------------------------------------------------------
+
+
+def environment_pages() -> dict[str, str]:
+    """A page per environment and an index of them. Flat twins are described on the page of their environment."""
+    from clustered_bandit_gym.envs_registry import CATALOGUE
+
+    names = [name for name in CATALOGUE if "Discrete" not in name]
+    pages = {f"environments/{_slug(name)}.md": environment_page(name, CATALOGUE) for name in names}
+    rows = [f"| [{name}]({_slug(name)}.md) | {CATALOGUE[name].about} |" for name in names]
+    pages["environments/index.md"] = "\n".join(
+        ["# Environments", "", "One page per environment.", "", "| id | what it is |", "|---|---|", *rows, ""]
+    )
+    return pages
+
+
+def _slug(name: str) -> str:
+    return name.removesuffix("-v0").lower()
+
+
+def environment_page(name: str, catalogue: dict[str, Any]) -> str:
+    """One environment in Gymnasium's form: description, spaces, settings, version history."""
+    import gymnasium as gym
+
+    from clustered_bandit_gym.generators import generator_class
+
+    entry = catalogue[name]
+    generator = generator_class(entry.kwargs.get("generator", "paper-small"))
+    parts = [f"# {name}", f"{entry.about}."]
+    picture = ROOT / "docs" / "images" / "environments" / f"{_slug(name)}.gif"
+    if picture.exists():
+        parts.append(f"![An episode of {name}](../images/environments/{picture.name})")
+    parts.append(f'```python\nimport gymnasium as gym\nimport clustered_bandit_gym\n\nenv = gym.make("{name}")\n```')
+    parts += ["## Description", _docstring(generator)]
+    if not entry.needs_data:
+        env = gym.make(name, disable_env_checker=True)
+        core: Any = env.unwrapped
+        n, k = core.n_agents, core.n_arms
+        parts += [
+            "## Spaces",
+            f"With the default settings N = {n} agents and K = {k} arms.\n\n"
+            "| space | what |\n|---|---|\n"
+            f"| action | `OneOf((MultiDiscrete([{n}, {k}]), MultiDiscrete([{k}] * {n})))`: pull an arm at an agent, or "
+            "stop with an arm for every agent |\n"
+            f"| observation | `Dict(pulls=Box({n}, {k}), means=Box({n}, {k}))`: what the centre has seen |",
+        ]
+        told = core.problem_of(core.draw_instance(0)).to_dict()
+        values = ", ".join(
+            f"`{key}` = {_short(value)}" for key, value in told.items() if key not in ("n_agents", "n_arms")
+        )
+        parts += ["## What the learner is told", f"On the instance of seed 0: {values}."]
+    else:
+        parts.append("Needs your own copy of the data: set `data=` or the variable `CLUSTERED_BANDIT_DATA`.")
+    rows = []
+    for field in fields(generator):  # type: ignore[arg-type]
+        if field.init:
+            default = entry.kwargs.get(field.name, None if field.default is MISSING else field.default)
+            rows.append(f"| `{field.name}` | `{default!r}` |")
+    parts += [
+        "## Settings",
+        f"Settings of its generator, `{generator.name}`, as keywords of `gym.make`:\n\n"
+        + "\n".join(["| setting | default |", "|---|---|", *rows]),
+        "All environments also take `delta`, `told`, `sigma`, `max_pulls`, `instance_seed`, `pull_cost`, "
+        "`error_penalty`, `c_b`, `c_r`, `itemise` and `render_mode`; see [ClusteredBAIEnv](../api/environments.md).",
+        "## Rewards and episode end",
+        "`-pull_cost` for a pull, `-error_penalty` times the number of wrong agents at the stop. The episode "
+        "terminates at the stop and is truncated at `max_pulls`.",
+    ]
+    twin = name.replace("-v0", "-Discrete-v0")
+    if twin in catalogue:
+        parts += ["## Flat twin", f"`{twin}` is the same game with the action space `Discrete(N * K + 1)`."]
+    parts += ["## Version history", "* v0: first version"]
+    return "\n\n".join(parts) + "\n"
+
+
+def _docstring(generator: type) -> str:
+    text = inspect.cleandoc(generator.__doc__ or "")
+    return re.sub(r"\n\s*Args:.*", "", text, flags=re.S)
+
+
+def _short(value: Any) -> str:
+    return "not told" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+# --- notebooks -------------------------------------------------------------------------------------------------------
+
+
+def tutorial(path: Path) -> dict[str, str | bytes]:
+    """A notebook as a page, with its pictures as files beside it."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    stem = path.stem
+    pages: dict[str, str | bytes] = {}
+    parts = [f"*This page is the notebook `notebooks/{path.name}`.*"]
+    for cell in cells:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(_relink(source))
+            continue
+        if not source.strip():
+            continue
+        parts.append(f"```python\n{source}\n```")
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            for kind in ("image/png", "image/gif"):
+                if kind in data:
+                    name = f"{stem}-{len(pages)}.{kind[6:]}"
+                    pages[f"tutorials/{name}"] = base64.b64decode("".join(data[kind]))
+                    parts.append(f"![]({name})")
+                    break
+            else:
+                text = "".join(output.get("text", data.get("text/plain", "")))
+                if text.strip() and not text.startswith("<IPython"):
+                    parts.append(f"```text\n{text.rstrip()}\n```")
+    title = next((i for i, part in enumerate(parts) if part.startswith("# ")), None)
+    if title is not None:  # the heading first
+        parts.insert(0, parts.pop(title))
+    pages[f"tutorials/{stem}.md"] = "\n\n".join(parts) + "\n"
+    return pages
+
+
+def _relink(text: str) -> str:
+    """Links between notebooks and to the docs, as the site needs them."""
+    text = re.sub(r"\]\((?:\./)?(\d\d_\w+)\.ipynb\)", r"](\1.md)", text)
+    return re.sub(r"\]\(\.\./docs/([^)]+)\)", r"](../\1)", text)
