@@ -8,12 +8,16 @@ import tempfile
 from pathlib import Path
 
 import gymnasium as gym
+import numpy as np
 from matplotlib.image import imsave
+from PIL import Image
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.harness.output.report import write_report
 
 IMAGES = Path(__file__).resolve().parent / "images"
+#: Frames of an environment's GIF, the last one after the stop.
+FRAMES = 16
 FLAGS = "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking --hide-scrollbars"
 
 
@@ -32,6 +36,34 @@ def episode() -> None:
                     obs, *_ = env.step((cbg.PULL, (agent, arm)))
     env.step((cbg.STOP, obs["means"].argmax(axis=1)))
     imsave(IMAGES / "episode.png", env.render())
+
+
+def environments() -> None:
+    """A short episode of every environment that needs no data of the user's, as a GIF for its page."""
+    from clustered_bandit_gym.envs_registry import CATALOGUE
+
+    folder = IMAGES / "environments"
+    folder.mkdir(exist_ok=True)
+    for name, entry in CATALOGUE.items():
+        if entry.needs_data or "Discrete" in name:
+            continue
+        env = gym.make(name, render_mode="rgb_array", disable_env_checker=True)
+        obs, _ = env.reset(seed=3)
+        n, k = obs["pulls"].shape
+        rng = np.random.default_rng(0)
+        frames = []
+        for _ in range(FRAMES - 1):
+            for _ in range(max(10, min(n * k // 4, 2000))):
+                obs, *_ = env.step((cbg.PULL, (int(rng.integers(n)), int(rng.integers(k)))))
+            frames.append(Image.fromarray(env.render()))
+        env.step((cbg.STOP, obs["means"].argmax(axis=1)))
+        frames.append(Image.fromarray(env.render()))
+        # One palette for all frames, from the last one, which shows every colour of the legend.
+        small = [frame.resize((560, 320), Image.Resampling.LANCZOS) for frame in frames]
+        palette = small[-1].quantize(128)
+        first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small]
+        path = folder / f"{name.removesuffix('-v0').lower()}.gif"
+        first.save(path, save_all=True, append_images=rest, duration=[250] * (FRAMES - 1) + [2500], loop=0)
 
 
 def report() -> None:
@@ -64,4 +96,5 @@ def report() -> None:
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
     episode()
+    environments()
     report()

@@ -16,6 +16,20 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+#: Settings that most generators share.
+COMMON = {
+    "n_agents": "number of agents N",
+    "n_clusters": "number of clusters M",
+    "n_arms": "number of arms K",
+    "eta": "separation η of Assumption 1",
+    "eta1": "separation η1 of Assumption 2",
+    "gap": "distance from the best arm to the runner-up",
+    "sizes": 'how agents fall into clusters: "equal", "uniform" or "power"',
+    "alpha": 'exponent of sizes="power": cluster i has probability ∝ i^alpha',
+    "rewards": '"gaussian", "bernoulli" or "categorical"',
+    "sigma": "standard deviation of Gaussian rewards",
+    "data": "path of your copy of the data",
+}
 TUTORIALS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
@@ -124,15 +138,15 @@ def environment_page(name: str, catalogue: dict[str, Any]) -> str:
         parts += ["## What the learner is told", f"On the instance of seed 0: {values}."]
     else:
         parts.append("Needs your own copy of the data: set `data=` or the variable `CLUSTERED_BANDIT_DATA`.")
-    rows = []
+    rows, meanings = [], {**COMMON, **_arguments(generator)}
     for field in fields(generator):  # type: ignore[arg-type]
         if field.init:
             default = entry.kwargs.get(field.name, None if field.default is MISSING else field.default)
-            rows.append(f"| `{field.name}` | `{default!r}` |")
+            rows.append(f"| `{field.name}` | `{default!r}` | {meanings.get(field.name, '')} |")
     parts += [
         "## Settings",
         f"Settings of its generator, `{generator.name}`, as keywords of `gym.make`:\n\n"
-        + "\n".join(["| setting | default |", "|---|---|", *rows]),
+        + "\n".join(["| setting | default | meaning |", "|---|---|---|", *rows]),
         "All environments also take `delta`, `told`, `sigma`, `max_pulls`, `instance_seed`, `pull_cost`, "
         "`error_penalty`, `c_b`, `c_r`, `itemise` and `render_mode`; see [ClusteredBAIEnv](../api/environments.md).",
         "## Rewards and episode end",
@@ -149,6 +163,13 @@ def environment_page(name: str, catalogue: dict[str, Any]) -> str:
 def _docstring(generator: type) -> str:
     text = inspect.cleandoc(generator.__doc__ or "")
     return re.sub(r"\n\s*Args:.*", "", text, flags=re.S)
+
+
+def _arguments(generator: type) -> dict[str, str]:
+    """What the Args section of the generator's docstring says of each setting."""
+    section = inspect.cleandoc(generator.__doc__ or "").partition("Args:\n")[2]
+    found = re.findall(r"^    (\w[\w, ]*): (.*?)(?=^    \w|\Z)", section, re.S | re.M)
+    return {name.strip(): " ".join(text.split()) for names, text in found for name in names.split(",")}
 
 
 def _short(value: Any) -> str:

@@ -40,5 +40,5 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert "clustered-bai compare" in (site / "reference" / "cli" / "index.html").read_text(encoding="utf-8")
     flights = (site / "environments" / "clusteredbai-flights" / "index.html").read_text(encoding="utf-8")
     assert "MultiDiscrete([32, 3])" in flights
-    assert "gym.make" in (site / "tutorials" / "01_quickstart" / "index.html").read_text(encoding="utf-8")
+    assert "clustered_bandit_gym" in (site / "tutorials" / "01_quickstart" / "index.html").read_text(encoding="utf-8")
     assert "<svg" in (site / "house" / "index.html").read_text(encoding="utf-8")
