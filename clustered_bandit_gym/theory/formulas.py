@@ -1,8 +1,7 @@
-"""Bounds and sample sizes as formulas, to be set against what is measured.
+"""Sample sizes and the terms of the paper's theorems as formulas, to be set against what is measured.
 
-The lower bounds hold in expectation for every δ-PC learner. The terms of the paper's theorems are orders of magnitude:
-the constant that the paper hides is taken as 1, log γ is read as log(1/γ), and log log x as max(0, ln ln x). Sample
-sizes of σ-sub-Gaussian rewards are σ² times those of the paper, which sets σ = 1.
+The terms are orders of magnitude: the constant that the paper hides is taken as 1, log γ is read as log(1/γ), and
+log log x as max(0, ln ln x). Sample sizes of σ-sub-Gaussian rewards are σ² times those of the paper, which sets σ = 1.
 """
 
 from __future__ import annotations
@@ -28,118 +27,6 @@ class Terms(NamedTuple):
     @property
     def total(self) -> float:
         return self.first + self.second
-
-
-# --- lower bounds ----------------------------------------------------------------------------------------------------
-
-
-def information_needed(delta: float) -> float:
-    """ln(1/(2.4δ)), or 0 where that is negative: what two instances with different answers must differ by (in expected
-    log-likelihood) before a δ-PC learner may stop (Kaufmann, Cappé and Garivier 2016, Lemma 1)."""
-    if not 0 < delta < 1:
-        raise UserError(f"delta must lie strictly between 0 and 1, got {delta}")
-    return max(0.0, -math.log(2.4 * delta))
-
-
-def minimax_lower_bound(
-    n_agents: int, n_clusters: int, n_arms: int, gap: float, delta: float, sigma: float = 1.0
-) -> float:
-    """Pulls that every δ-PC learner needs on some instance whose gaps are all at least `gap` = Δ: the paper's minimax
-    lower bound, with its constants.
-
-    The instance: bandit m has mean μ + Δ at arm m and μ elsewhere, Gaussian with standard deviation σ. The larger of
-
-    * best arms: raising one of the K − M other arms of an occupied bandit to μ + 2Δ gives another instance of the
-      class, at a divergence of (2Δ)²/2σ² a pull;
-    * assignment: moving an agent to another bandit changes two arms by Δ, at Δ²/2σ² a pull.
-
-    The paper writes (a − b)² for the divergence of unit Gaussians; it is (a − b)²/2.
-    """
-    if min(n_agents, n_clusters, n_arms) < 1 or n_arms < n_clusters:
-        raise UserError(f"need N, M >= 1 and K >= M, got N = {n_agents}, M = {n_clusters}, K = {n_arms}")
-    if not (gap > 0 and sigma > 0):
-        raise UserError(f"gap and sigma must be positive, got {gap} and {sigma}")
-    unit = information_needed(delta) * sigma**2 / gap**2
-    best_arms = min(n_agents, n_clusters) * (n_arms - n_clusters) * unit / 2
-    assignment = n_agents * 2 * unit if n_clusters > 1 else 0.0
-    return max(best_arms, assignment)
-
-
-def instance_lower_bound(instance: Instance, delta: float, eta: float | None = None) -> float:
-    """Expected pulls that every δ-PC learner needs on `instance`; see `lower_bound_allocation`."""
-    sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
-    return float(sizes @ lower_bound_allocation(instance, delta, eta).sum(axis=1))
-
-
-def lower_bound_allocation(instance: Instance, delta: float, eta: float | None = None) -> Floats:
-    """(M, K) the fewest pulls per agent that let a δ-PC learner tell the instance from others; 0 in empty clusters.
-
-    One linear program over the pulls w[m, k] of an agent of cluster m (agents of a cluster can be given equal shares,
-    since averaging over them keeps every constraint). With L = ln(1/(2.4δ)) and n_m agents in cluster m,
-
-    * assignment: an agent of m moved to bandit j ≠ m gives another instance: Σ_k w[m, k]·KL(m → j at k) ≥ L. A bandit
-      without agents is a rival too: the class of instances does not say that every cluster has agents. (It has no
-      pulls of its own, so it drops out of everything else.)
-    * best arm: for an arm k ≠ k*_m that is at least η worse than the best in every other bandit, raising its mean in
-      bandit m just above the best keeps Assumption 1 and changes the answer: n_m·w[m, k]·K(m, k) ≥ L, with K the least
-      divergence to a law of the same family with that mean.
-
-    No constraint links two clusters, so each is solved on its own. A rival at infinite divergence is told apart by a
-    single lucky pull and constrains nothing; neither does an arm whose mean cannot be raised so far.
-
-    Args:
-        eta: the η that the learner knows, at most the instance's own (the default). A smaller η allows more instances,
-            which can only raise the bound.
-    """
-    if instance.eta <= 0:
-        raise UserError("no lower bound: the instance violates Assumption 1")
-    eta = instance.eta if eta is None else float(eta)
-    if not 0 < eta <= instance.eta * (1 + 1e-9) + 1e-12:
-        raise UserError(f"eta must be positive and at most the instance's {instance.eta:.6g}, got {eta}")
-    needed = information_needed(delta)
-    sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
-    allocation = np.zeros_like(instance.means)
-    if needed > 0:
-        for m in np.flatnonzero(sizes):
-            allocation[m] = needed * _cluster_allocation(instance, int(m), int(sizes[m]), eta)
-    return allocation
-
-
-def _cluster_allocation(instance: Instance, m: int, n_agents: int, eta: float) -> Floats:
-    """(K,) the linear program of cluster m for L = 1."""
-    means, rewards = instance.means, instance.rewards
-    others = np.arange(instance.n_clusters) != m
-    shortfall = means[others].max(axis=1, keepdims=True) - means[others]
-    # A hair of slack: in the paper's flat instances arms are worse by exactly η, up to rounding.
-    free = (shortfall >= eta * (1 - 1e-9) - 1e-12).all(axis=0) & ~instance.is_best[m]
-    divergence = np.full(instance.n_arms, np.inf)
-    arms = np.flatnonzero(free)
-    divergence[arms] = rewards.kl_to_mean(means, m, arms, float(means[m].max()))
-    floor = 1 / (n_agents * divergence)
-    # With ties two bandits may share a best arm: moving an agent between them then forces no other answer.
-    rivals = [j for j in np.flatnonzero(others) if not (instance.is_best[m] & instance.is_best[j]).any()]
-    rows = np.array([rewards.kl(means, m, int(j)) for j in rivals]).reshape(len(rivals), instance.n_arms)
-    rows = rows[np.isfinite(rows).all(axis=1)]
-    return floor + _cheapest(rows, 1 - rows @ floor)
-
-
-def _cheapest(rows: Floats, needed: Floats) -> Floats:
-    """(K,) the smallest-sum y ≥ 0 with rows @ y ≥ needed; rows (J, K) are not negative."""
-    from scipy.optimize import linprog
-
-    rows, needed = rows[needed > 0], needed[needed > 0]
-    if needed.size == 0:
-        return np.zeros(rows.shape[1])
-    # Rows and unknowns of order one: the solver's tolerances are absolute, divergences run from 1e-12 to 1e3.
-    strongest = rows.max(axis=1)
-    targets = needed / strongest
-    unit = targets.max()
-    solution = linprog(
-        np.ones(rows.shape[1]), A_ub=-rows / strongest[:, None], b_ub=-targets / unit, bounds=(0, None), method="highs"
-    )
-    if not solution.success:
-        raise RuntimeError(f"the lower bound's linear program failed: {solution.message}")
-    return unit * np.asarray(solution.x)
 
 
 # --- the theorems' terms ---------------------------------------------------------------------------------------------

@@ -1,0 +1,212 @@
+"""Arrays of reward laws: how far one is from another, and from the nearest law with a given mean.
+
+The lower bound moves means about inside a family of laws: Gaussians of one standard deviation, Bernoulli laws, laws on
+a finite support. For each family `Laws` answers, cell by cell of an array of any shape:
+
+* `slope(targets)`: the derivative, and the second derivative, of the least divergence to a law with mean `target`;
+* `moved_to(targets)`: the law that attains it;
+* `kl(others)`: the divergence of one pull;
+* `mixed_with(others, share)`: the law p̄ with a·KL(p, ν) + b·KL(p', ν) = constant + (a + b)·KL(p̄, ν) for all ν in the
+  family, where share = b/(a + b). For Gaussians it has the mean of the mixture, for the others it is the mixture.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import rel_entr
+
+from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
+
+#: Most steps of Newton's method for the multiplier of a categorical law; bisection alone reaches 1e-18.
+_STEPS = 60
+
+
+class Laws(ABC):
+    """An array of laws of one family. `low` and `high` are the ends of the support; means lie between them."""
+
+    means: Floats
+    low: float
+    high: float
+
+    @property
+    @abstractmethod
+    def variances(self) -> Floats:
+        """Variance of one pull."""
+
+    @abstractmethod
+    def __getitem__(self, index: Any) -> Self: ...
+
+    @abstractmethod
+    def slope(self, targets: Floats) -> tuple[Floats, Floats]:
+        """First and second derivative of the least divergence at mean `target`, each of the array's shape."""
+
+    @abstractmethod
+    def moved_to(self, targets: Floats) -> Self:
+        """The nearest laws that have these means."""
+
+    @abstractmethod
+    def kl(self, others: Self) -> Floats:
+        """Divergence of one pull from these laws to `others`."""
+
+    @abstractmethod
+    def mixed_with(self, others: Self, share: Floats) -> Self:
+        """The laws that stand for these with weight 1 − share and `others` with weight `share`."""
+
+
+@dataclass(frozen=True)
+class GaussianLaws(Laws):
+    means: Floats
+    sigma: float
+    low = -np.inf
+    high = np.inf
+
+    @property
+    def variances(self) -> Floats:
+        return np.full(self.means.shape, self.sigma**2)
+
+    def __getitem__(self, index: Any) -> GaussianLaws:
+        return GaussianLaws(self.means[index], self.sigma)
+
+    def slope(self, targets: Floats) -> tuple[Floats, Floats]:
+        precision = self.sigma**-2
+        return (targets - self.means) * precision, np.full(self.means.shape, precision)
+
+    def moved_to(self, targets: Floats) -> GaussianLaws:
+        return GaussianLaws(targets, self.sigma)
+
+    def kl(self, others: GaussianLaws) -> Floats:
+        return (self.means - others.means) ** 2 / (2 * self.sigma**2)
+
+    def mixed_with(self, others: GaussianLaws, share: Floats) -> GaussianLaws:
+        return GaussianLaws((1 - share) * self.means + share * others.means, self.sigma)
+
+
+@dataclass(frozen=True)
+class BernoulliLaws(Laws):
+    means: Floats
+    low = 0.0
+    high = 1.0
+
+    @property
+    def variances(self) -> Floats:
+        return self.means * (1 - self.means)
+
+    def __getitem__(self, index: Any) -> BernoulliLaws:
+        return BernoulliLaws(self.means[index])
+
+    def slope(self, targets: Floats) -> tuple[Floats, Floats]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            first = np.where(targets == self.means, 0.0, (targets - self.means) / (targets * (1 - targets)))
+            second = self.means / targets**2 + (1 - self.means) / (1 - targets) ** 2
+        return first, second
+
+    def moved_to(self, targets: Floats) -> BernoulliLaws:
+        return BernoulliLaws(targets)
+
+    def kl(self, others: BernoulliLaws) -> Floats:
+        return rel_entr(self.means, others.means) + rel_entr(1 - self.means, 1 - others.means)
+
+    def mixed_with(self, others: BernoulliLaws, share: Floats) -> BernoulliLaws:
+        return BernoulliLaws((1 - share) * self.means + share * others.means)
+
+
+@dataclass(frozen=True)
+class CategoricalLaws(Laws):
+    """`probabilities` has the array's shape and one axis more, for the values of `support`."""
+
+    support: Floats
+    probabilities: Floats
+
+    @property
+    def means(self) -> Floats:  # type: ignore[override]
+        return self.probabilities @ self.support
+
+    @property
+    def variances(self) -> Floats:
+        return self.probabilities @ self.support**2 - self.means**2
+
+    @property
+    def low(self) -> float:  # type: ignore[override]
+        return float(self.support[0])
+
+    @property
+    def high(self) -> float:  # type: ignore[override]
+        return float(self.support[-1])
+
+    def __getitem__(self, index: Any) -> CategoricalLaws:
+        return CategoricalLaws(self.support, self.probabilities[index])
+
+    def slope(self, targets: Floats) -> tuple[Floats, Floats]:
+        theta = self._multiplier(targets)
+        distance = self.support - targets[..., None]
+        factor = np.where(self.probabilities > 0, 1 - theta[..., None] * distance, 1.0)
+        ratio = self.probabilities / factor**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            second = ratio.sum(axis=-1) / (ratio * distance**2).sum(axis=-1)
+        return theta, second
+
+    def moved_to(self, targets: Floats) -> CategoricalLaws:
+        theta = self._multiplier(targets)
+        factor = np.where(self.probabilities > 0, 1 - theta[..., None] * (self.support - targets[..., None]), 1.0)
+        moved = self.probabilities / factor
+        # Where an end of the support has no mass of its own, what is missing to 1 lies there.
+        missing = np.maximum(1 - moved.sum(axis=-1), 0.0)
+        moved[..., -1] += np.where(theta > 0, missing, 0.0)
+        moved[..., 0] += np.where(theta < 0, missing, 0.0)
+        return CategoricalLaws(self.support, moved / moved.sum(axis=-1, keepdims=True))
+
+    def kl(self, others: CategoricalLaws) -> Floats:
+        return rel_entr(self.probabilities, others.probabilities).sum(axis=-1)
+
+    def mixed_with(self, others: CategoricalLaws, share: Floats) -> CategoricalLaws:
+        share = share[..., None]
+        return CategoricalLaws(self.support, (1 - share) * self.probabilities + share * others.probabilities)
+
+    def _multiplier(self, targets: Floats) -> Floats:
+        """θ of the dual max over θ of E ln(1 − θ(X − target)), −1/(target − low) ≤ θ ≤ 1/(high − target): the slope
+        of the divergence (Honda and Takemura 2010). The maximand is concave: Newton's method inside a bracket."""
+        # Values of the support along the first axis: sums over few terms are fast that way round.
+        p = np.ascontiguousarray(self.probabilities.reshape(-1, self.support.size).T)
+        distance = self.support[:, None] - targets.ravel()
+        short = -(p * distance).sum(axis=0)  # target − mean
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left, right = np.where(short > 0, 0.0, 1 / distance[0]), np.where(short > 0, 1 / distance[-1], 0.0)
+            guess = short / (p * distance**2).sum(axis=0)
+        theta = np.where((guess > left) & (guess < right), guess, (left + right) / 2)
+        theta = np.where(short == 0, 0.0, theta)
+        todo = np.flatnonzero(short != 0)
+        p, distance, left, right = p[:, todo], distance[:, todo], left[todo], right[todo]
+        for _ in range(_STEPS):
+            now = theta[todo]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                terms = distance / (1 - now * distance)
+                weighted = np.where(p > 0, p * terms, 0.0)
+                first, second = weighted.sum(axis=0), np.where(p > 0, weighted * terms, 0.0).sum(axis=0)
+                step = now - first / second
+            left, right = np.where(first < 0, now, left), np.where(first < 0, right, now)
+            new = np.where((step > left) & (step < right), step, (left + right) / 2)
+            theta[todo] = np.where(first == 0, now, new)
+            busy = np.abs(theta[todo] - now) > 1e-11 * np.abs(now)
+            if not busy.any():
+                break
+            if np.count_nonzero(busy) < 0.7 * todo.size:
+                todo, p, distance, left, right = todo[busy], p[:, busy], distance[:, busy], left[busy], right[busy]
+        return theta.reshape(targets.shape)
+
+
+def laws_of(instance: Instance) -> Laws:
+    """(M, K) the laws of the rewards of an instance."""
+    rewards = instance.rewards
+    if isinstance(rewards, Gaussian):
+        return GaussianLaws(instance.means, rewards.sigma)
+    if isinstance(rewards, Bernoulli):
+        return BernoulliLaws(instance.means)
+    if isinstance(rewards, Categorical):
+        return CategoricalLaws(rewards.support, rewards.probabilities)
+    raise TypeError(f"no lower bound for rewards of type {type(rewards).__name__}")

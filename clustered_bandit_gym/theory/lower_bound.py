@@ -1,0 +1,228 @@
+"""The expected pulls that every δ-PC learner needs on an instance: cutting planes over a linear program.
+
+Every alternative instance of the class with another answer gives one linear constraint on the expected pulls
+P[m, k] of arm k by all agents of cluster m (`alternatives`). The least ΣP under finitely many of them is a lower bound.
+The families are infinite; the program is solved over a finite pool to which the alternatives that are hardest to rule
+out at well-chosen points P are added, until the value of the program is close to that of a point that satisfies *all*
+alternatives of the families.
+
+Two numbers come out. `value` is a valid lower bound whenever the method is stopped: it is computed from multipliers of
+the pool's constraints that are scaled to be feasible, so that it does not rest on the solver's tolerances. `upper` is
+ΣP of a point that satisfies the whole families: no choice of their members gives a bound above it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, vstack
+
+from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.theory.alternatives import Cuts, Truth, all_cuts
+from clustered_bandit_gym.theory.laws import laws_of
+
+#: Certified relative distance at which the method stops.
+TOLERANCE = 0.01
+#: Programs after which it gives up on reaching that distance.
+MAX_PROGRAMS = 60
+
+#: Rescalings of the first guess before the first program.
+_WARM_UP = 5
+#: Constraints within this factor of being violated join the pool; those with more slack leave it.
+_NEARLY = 1.03
+#: An arm carries an alternative if it contributes at least this share of the largest contribution.
+_CARRIES = 0.2
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """A lower bound on the expected pulls of an instance.
+
+    Attributes:
+        value: expected pulls that every δ-PC learner needs.
+        upper: the families of alternatives give no bound above this.
+        allocation: (M, K) pulls per agent that satisfy every alternative of the families and sum to `upper`; 0 in
+            clusters without agents.
+        programs: linear programs that were solved.
+    """
+
+    value: float
+    upper: float
+    allocation: Floats
+    programs: int
+
+    @property
+    def gap(self) -> float:
+        """Certified relative distance of `value` from the best bound that the families give."""
+        return self.upper / self.value - 1 if self.value > 0 else 0.0
+
+
+def information_needed(delta: float) -> float:
+    """kl(δ, 1 − δ) = (1 − 2δ)·ln((1 − δ)/δ), or 0 for δ ≥ 1/2: the expected log-likelihood ratio that a δ-PC learner
+    must collect against any instance with another answer (Kaufmann, Cappé and Garivier 2016, Lemma 1)."""
+    if not 0 < delta < 1:
+        raise UserError(f"delta must lie strictly between 0 and 1, got {delta}")
+    return (1 - 2 * delta) * math.log((1 - delta) / delta) if delta < 0.5 else 0.0
+
+
+def instance_lower_bound(
+    instance: Instance,
+    delta: float,
+    eta: float | None = None,
+    *,
+    clusters_told: bool = True,
+    tolerance: float = TOLERANCE,
+    max_programs: int = MAX_PROGRAMS,
+) -> float:
+    """Expected pulls that every δ-PC learner needs on `instance`; arguments as in `solve_lower_bound`."""
+    found = solve_lower_bound(
+        instance, delta, eta, clusters_told=clusters_told, tolerance=tolerance, max_programs=max_programs
+    )
+    return found.value
+
+
+def lower_bound_allocation(instance: Instance, delta: float, eta: float | None = None) -> Floats:
+    """(M, K) pulls per agent that let a δ-PC learner tell the instance from all alternatives of the families; their sum
+    over agents is within `TOLERANCE` of the fewest. 0 in clusters without agents."""
+    return solve_lower_bound(instance, delta, eta).allocation
+
+
+def solve_lower_bound(
+    instance: Instance,
+    delta: float,
+    eta: float | None = None,
+    *,
+    clusters_told: bool = True,
+    tolerance: float = TOLERANCE,
+    max_programs: int = MAX_PROGRAMS,
+) -> LowerBound:
+    """The lower bound of `instance` for learners that are δ-PC on all instances with N, K and what they are told.
+
+    Deterministic: it stops at a certified gap of `tolerance` or after `max_programs` linear programs, never by the
+    clock. The value is a valid lower bound either way.
+
+    Args:
+        eta: the η that the learner is told, at most the instance's own (the default); 0 for a learner that is not told
+            η. A smaller η allows more instances, which can only raise the bound.
+        clusters_told: whether the learner is told M.
+        tolerance: certified relative gap at which to stop.
+        max_programs: linear programs to solve at most.
+    """
+    if instance.eta <= 0:
+        raise UserError("no lower bound: the instance violates Assumption 1")
+    eta = min(instance.eta, np.ptp(instance.means)) if eta is None else float(eta)
+    if not 0 <= eta <= instance.eta * (1 + 1e-9) + 1e-12:
+        raise UserError(f"eta must be at least 0 and at most the instance's {instance.eta:.6g}, got {eta}")
+    if max_programs < 1:
+        raise UserError(f"max_programs must be at least 1, got {max_programs}")
+    needed = information_needed(delta)
+    sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
+    nothing = LowerBound(0.0, 0.0, np.zeros_like(instance.means), 0)
+    if needed == 0 or instance.rewards.sigma == 0:  # noiseless rewards tell any two instances apart at once
+        return nothing
+    # Bandits without agents come last. A learner that is not told M need not believe in them, only in some further one.
+    order = np.argsort(sizes == 0, kind="stable")
+    kept = order if clusters_told else order[: np.count_nonzero(sizes)]
+    spare = not clusters_told or bool(np.any(sizes == 0))
+    truth = Truth(laws_of(instance)[kept], sizes[kept], eta, spare)
+    search = _Search(truth)
+    if not search.possible:
+        return nothing
+    programs = search.run(tolerance, max_programs)
+    allocation = np.zeros_like(instance.means)
+    played = kept[: truth.n_played]
+    allocation[played] = needed * search.inside / sizes[played, None]
+    return LowerBound(needed * search.value, needed * search.upper, allocation, programs)
+
+
+class _Search:
+    """Cutting planes for kl(δ, 1 − δ) = 1.
+
+    Attributes:
+        value: the largest valid lower bound found so far.
+        upper, inside: the smallest ΣP found so far of a P that satisfies all alternatives, and that P.
+    """
+
+    def __init__(self, truth: Truth) -> None:
+        self.truth = truth
+        self.value, self.upper = 0.0, math.inf
+        means = truth.laws.means[: truth.n_played]
+        gaps = means.max(axis=1, keepdims=True) - means
+        # What it takes to tell an arm from the best one, in units of the largest spread.
+        first = 1 / np.maximum(gaps, max(truth.eta / 4, 1e-3 * gaps.max(initial=0.0))) ** 2
+        self.inside = first
+        self.pool: list[csr_array] = []
+        cuts = all_cuts(truth, first)
+        self.possible = bool(cuts.values.size and cuts.values.max() > 0)
+        if self.possible:
+            self.centre = first / cuts.values.min()
+
+    def run(self, tolerance: float, max_programs: int) -> int:
+        """Solve programs until the gap is certified; their number."""
+        for step in range(_WARM_UP):
+            cuts = self._ask(self.centre, 1.5 if step >= _WARM_UP - 2 else None)
+            self.centre = _rescaled(cuts, self.centre, 0.25, 4.0)
+        for program in range(1, max_programs + 1):
+            outside = self._solve()
+            if self.upper <= (1 + tolerance) * self.value or program == max_programs:
+                break
+            # A vertex of the pool jumps about from one program to the next; its running mean settles, and nearly
+            # satisfies all alternatives since each is concave in P. Raising the arms that still fall short mends it.
+            self.centre = (self.centre + outside) / 2
+            self._ask(0.95 * outside + 0.05 * self.centre)
+            mended = self.centre
+            for repair in range(3):
+                cuts = self._ask(mended, _NEARLY if repair == 0 else None)
+                mended = _rescaled(Cuts(cuts.values / 1.02, cuts.rows), mended, 1.0, 1.5)
+            self._ask(mended)
+            self.centre = (self.centre + mended) / 2
+        return program
+
+    def _ask(self, pulls: Floats, nearly: float | None = _NEARLY) -> Cuts:
+        """The hardest alternatives at `pulls`; those within the factor `nearly` of the hardest join the pool."""
+        cuts = all_cuts(self.truth, pulls)
+        least = float(cuts.values.min())
+        if least > 0 and pulls.sum() / least < self.upper:
+            self.upper, self.inside = float(pulls.sum() / least), pulls / least
+        if nearly is not None:
+            self.pool.append(cuts.rows[cuts.values < nearly * max(1.0, least)])
+        return cuts
+
+    def _solve(self) -> Floats:
+        """The program over the pool: raises `value`, drops what is slack, returns the cheapest P."""
+        pool = vstack(self.pool, "csr")
+        # Rows and unknowns of order one: the solver's tolerances are absolute, pulls run over many orders of magnitude.
+        unit = np.maximum(self.inside.ravel(), 1e-5 * self.inside.max())
+        scaled = pool.multiply(unit[None, :]).tocsr()
+        strongest = scaled.max(axis=1).toarray().ravel()
+        scaled = scaled.multiply(1 / strongest[:, None]).tocsr()
+        price = unit / unit.mean()
+        options = {"dual_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
+        found = linprog(price, A_ub=-scaled, b_ub=-1 / strongest, bounds=(0, None), method="highs", options=options)
+        if not found.success:
+            raise RuntimeError(f"the lower bound's linear program failed: {found.message}")
+        multipliers = np.maximum(-found.ineqlin.marginals, 0.0) / strongest * unit.mean()
+        # Σ multipliers·(row @ P) ≥ Σ multipliers, and ≤ ΣP once no cell's load exceeds 1: a lower bound by hand.
+        load = float((pool.T @ multipliers).max())
+        self.value = max(self.value, float(multipliers.sum()) / max(1.0, load))
+        outside = found.x * unit
+        self.pool = [pool[pool @ outside < _NEARLY]]
+        return outside.reshape(self.inside.shape)
+
+
+def _rescaled(cuts: Cuts, pulls: Floats, least: float, most: float) -> Floats:
+    """`pulls` with every cell divided by the value of the hardest alternative that it carries; factors are clipped to
+    [least, most]."""
+    shares = cuts.rows.multiply(pulls.ravel()[None, :]).tocoo()
+    largest = np.zeros(cuts.values.size)
+    np.maximum.at(largest, shares.row, shares.data)
+    carries = shares.data >= _CARRIES * largest[shares.row]
+    hardest = np.full(pulls.size, np.inf)
+    np.minimum.at(hardest, shares.col[carries], cuts.values[shares.row[carries]])
+    with np.errstate(divide="ignore"):
+        return pulls * np.clip(1 / hardest, least, most).reshape(pulls.shape)
