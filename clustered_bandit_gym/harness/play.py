@@ -13,7 +13,6 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,9 +23,8 @@ import numpy as np
 from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian
 from clustered_bandit_gym.game.seeds import TrialSeeds, trial_seeds
+from clustered_bandit_gym.harness.bound import bound_of
 from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.settings import label_of, path_of, plain, settings_of
 
@@ -217,7 +215,7 @@ def _judge(federation: Federation, instance: Instance, unfinished: str, message:
         "rounds": int(federation.rounds),
         "suspicious_communication": bool(judgement and judgement.correct and _too_quiet(judgement.arms, ledger)),
         **problem.to_dict(),
-        "bound": _bound(instance, problem) if bound else None,
+        "bound": bound_of(instance, problem) if bound else None,
     }
 
 
@@ -227,50 +225,6 @@ def _too_quiet(arms: np.ndarray, ledger: Any) -> bool:
     needed = float(-(counts * np.log2(counts / arms.size)).sum())
     sent = ledger.bits("up") + BITS_OF_A_REAL * ledger.reals("up")
     return bool(sent < FAR_BELOW * needed)
-
-
-def _bound(instance: Instance, problem: Problem) -> float | None:
-    """The lower bound for learners that are δ-PC under the η they were told; None where there is none."""
-    if instance.eta <= 0:
-        return None
-    eta = instance.eta if problem.eta is None else min(problem.eta, instance.eta)
-    return _cached_bound(_Shape(instance), problem.delta, eta)
-
-
-class _Shape:
-    """An instance up to the names of agents, arms and clusters, as a key: the bound does not depend on them. Generators
-    that only shuffle names (the paper's flat instances) then solve one program and not one a trial.
-    """
-
-    def __init__(self, instance: Instance) -> None:
-        sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
-        means, model = instance.means, instance.rewards.to_dict()
-        if isinstance(instance.rewards, Gaussian | Bernoulli):  # other laws have tables of their own, by name
-            # Any order will do for correctness: the bound is computed on the instance in that order, never on another.
-            order = sorted(range(len(sizes)), key=lambda m: (np.sort(means[m]).tobytes(), sizes[m]))
-            means, sizes = means[order], sizes[order]
-            means = means[:, np.lexsort(means[::-1])]
-        self.means, self.sizes, self.rewards = means, sizes, instance.rewards
-        parts = [means.tobytes(), sizes.tobytes()]
-        self.content = b"|".join([*parts, *(key.encode() + np.asarray(model[key]).tobytes() for key in sorted(model))])
-
-    def instance(self) -> Instance:
-        clusters = np.repeat(np.arange(self.sizes.size), self.sizes)
-        return Instance(self.means, clusters, self.rewards, allow_ties=True, allow_overlap=True)
-
-    def __hash__(self) -> int:
-        return hash(self.content)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Shape) and self.content == other.content
-
-
-@lru_cache(maxsize=64)
-def _cached_bound(shape: _Shape, delta: float, eta: float) -> float | None:
-    from clustered_bandit_gym.theory import instance_lower_bound
-
-    value = float(instance_lower_bound(shape.instance(), delta, eta))
-    return value if np.isfinite(value) else None
 
 
 def _kind_and_text(error: BaseException) -> tuple[str, str]:

@@ -77,12 +77,14 @@ class Cuts:
 
 @dataclass(frozen=True)
 class Moves:
-    """The alternatives spelt out: which means move where, and which agent changes its bandit.
+    """The alternatives spelt out: which means move where, whose answer changes, and to which arm.
 
     Attributes:
-        alternative, bandit, arm, target: (T,) in `alternative`, the mean of (`bandit`, `arm`) becomes `target`.
-        source, destination: (A,) one agent of bandit `source` plays `destination` instead. −1 for none; a destination
-            of M stands for a bandit that is not there yet.
+        alternative, bandit, arm, target: (T,) in `alternative`, the mean of (`bandit`, `arm`) becomes `target`. Bandits
+            are numbered as in `Truth`; M stands for one that is not there.
+        source: (A,) the bandit that one agent leaves; −1 if none does.
+        changed: (A,) the bandit that it joins; without such an agent, the bandit whose best arm changes.
+        answer: (A,) the best arm there. Tied with the old one: it is the best by as little as one likes.
     """
 
     alternative: Ints
@@ -90,7 +92,8 @@ class Moves:
     arm: Ints
     target: Floats
     source: Ints
-    destination: Ints
+    changed: Ints
+    answer: Ints
 
 
 def all_cuts(truth: Truth, pulls: Floats) -> Cuts:
@@ -124,42 +127,29 @@ def change_bandit(truth: Truth, pulls: Floats) -> tuple[Cuts, Moves]:
         np.concatenate([of_own.ravel(), of_joining.ravel()]),
         m.size,
     )
-    return cuts, Moves(np.repeat(rows, n_arms), np.repeat(j, n_arms), arms.ravel(), targets.ravel(), m, j)
+    moves = Moves(np.repeat(rows, n_arms), np.repeat(j, n_arms), arms.ravel(), targets.ravel(), m, j, truth.best[j])
+    return cuts, moves
 
 
 def new_best_arm(truth: Truth, pulls: Floats) -> tuple[Cuts, Moves]:
     """Arm k becomes the best of bandit m: all bandits m with agents and arms k that are the best nowhere."""
-    m, k = _grid(truth.n_played, np.setdiff1d(np.arange(truth.n_arms), truth.best))
+    m, k = _choices(truth, truth.best)
     rows = np.arange(m.size)
     slack = _slack(truth, m.size)
     slack[rows, truth.best[m]] = 0.0
     here = _MovedRow(truth.laws[m], pulls[m], slack, k)
     apart = _Apart(truth, pulls, k, skip=m)
-    nobody = np.full(m.size, -1)
-    cuts = _cuts(
-        pulls,
-        np.concatenate([here.rows, apart.rows]),
-        np.concatenate([m[here.rows], apart.bandits]),
-        np.concatenate([here.arms, apart.arms]),
-        np.concatenate([here.kl, apart.kl]),
-        m.size,
-    )
-    return cuts, Moves(
-        np.concatenate([here.rows, apart.rows]),
-        np.concatenate([m[here.rows], apart.bandits]),
-        np.concatenate([here.arms, apart.arms]),
-        np.concatenate([here.targets, apart.targets]),
-        nobody,
-        nobody,
-    )
+    cells = [np.concatenate(pair) for pair in ((here.rows, apart.rows), (m[here.rows], apart.bandits))]
+    cells.append(np.concatenate([here.arms, apart.arms]))
+    cuts = _cuts(pulls, *cells, np.concatenate([here.kl, apart.kl]), m.size)
+    return cuts, Moves(*cells, np.concatenate([here.targets, apart.targets]), np.full(m.size, -1), m, k)
 
 
 def new_bandit(truth: Truth, pulls: Floats) -> tuple[Cuts, Moves]:
     """An agent of m is alone in a bandit of its own with best arm k: all m, and arms k that are the best of no bandit
     with agents. No such alternative without `truth.spare`."""
     played, best = truth.n_played, truth.best
-    arms = np.setdiff1d(np.arange(truth.n_arms), best[:played]) if truth.spare else np.array([], dtype=np.int64)
-    m, k = _grid(played, arms)
+    m, k = _choices(truth, best[:played] if truth.spare else np.arange(truth.n_arms))
     rows = np.arange(m.size)
     slack = _slack(truth, m.size)
     # The bandit that is taken: the one without agents whose best arm is k, or else any of them.
@@ -180,15 +170,16 @@ def new_bandit(truth: Truth, pulls: Floats) -> tuple[Cuts, Moves]:
         np.concatenate([here.kl / sizes[here.rows], apart.kl]),
         m.size,
     )
-    whole = here.all_targets
-    return cuts, Moves(
+    moves = Moves(
         np.concatenate([np.repeat(rows, truth.n_arms), apart.rows]),
         np.concatenate([np.repeat(taken, truth.n_arms), apart.bandits]),
         np.concatenate([np.tile(np.arange(truth.n_arms), m.size), apart.arms]),
-        np.concatenate([whole.ravel(), apart.targets]),
+        np.concatenate([here.all_targets.ravel(), apart.targets]),
         m,
         taken,
+        k,
     )
+    return cuts, moves
 
 
 def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
@@ -215,6 +206,7 @@ def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             precise = np.nan_to_num(weights / laws.variances, posinf=0.0)
         t = _best_mean(GaussianLaws(means, 1.0), precise, slack, arm, low, high, t)
+        t = np.clip(t, low + (high - low) / 50, high - (high - low) / 50)  # off the poles at the support's ends
     t = _best_mean(laws, weights, slack, arm, low, high, t)
     targets = np.minimum(means, t[:, None] - slack)
     targets[rows, arm] = t
@@ -233,28 +225,28 @@ def _best_mean(
     needed[rows, arm] = -np.inf
     r, k = np.nonzero(needed > low[:, None])
     rivals, rival_weights, distance, reach = laws[r, k], weights[r, k], slack[r, k], needed[r, k]
-    t, left, right, close_enough = start.copy(), low.copy(), high.copy(), 1e-10 * (high - low)
+    t, left, right, close_enough = start.copy(), low.copy(), high.copy(), 1e-12 * (high - low)
     todo = rows
     for _ in range(_STEPS):
         now = t[todo]
         first, second = _slopes(own, own_weights, now)
         pushed = np.flatnonzero(reach > t[r])
         slope, curvature = _slopes(rivals[pushed], rival_weights[pushed], t[r[pushed]] - distance[pushed])
-        total = first + np.bincount(r[pushed], slope, rows.size)[todo]
-        change = second + np.bincount(r[pushed], curvature, rows.size)[todo]
-        left[todo], right[todo] = np.where(total < 0, now, left[todo]), np.where(total < 0, right[todo], now)
         with np.errstate(invalid="ignore", divide="ignore"):
+            total = first + np.bincount(r[pushed], slope, rows.size)[todo]
+            change = second + np.bincount(r[pushed], curvature, rows.size)[todo]
             step = now - total / change
+        left[todo], right[todo] = np.where(total < 0, now, left[todo]), np.where(total < 0, right[todo], now)
         inside = (step > left[todo]) & (step < right[todo])
-        t[todo] = np.where(total == 0, now, np.where(inside, step, (left[todo] + right[todo]) / 2))
-        moved = np.abs(t[todo] - now) > close_enough[todo]
-        if not moved.any():
+        # Done by the slope, not by the step: near the support's ends Newton's steps are short far from the minimum.
+        done = np.abs(total) <= 1e-11 * first
+        t[todo] = np.where(done, now, np.where(inside, step, (left[todo] + right[todo]) / 2))
+        busy = ~done & (right[todo] - left[todo] > close_enough[todo])
+        if not busy.any():
             break
-        if np.count_nonzero(moved) < 0.7 * todo.size:
-            todo, own, own_weights = todo[moved], own[moved], own_weights[moved]
-            busy = np.zeros(rows.size, dtype=bool)
-            busy[todo] = True
-            kept = busy[r]
+        if np.count_nonzero(busy) < 0.7 * todo.size:
+            todo, own, own_weights = todo[busy], own[busy], own_weights[busy]
+            kept = np.isin(r, todo)
             r, rivals, rival_weights, distance, reach = (x[kept] for x in (r, rivals, rival_weights, distance, reach))
     return t
 
@@ -310,8 +302,12 @@ def _slack(truth: Truth, n: int) -> Floats:
     return slack
 
 
-def _grid(n_bandits: int, arms: Ints) -> tuple[Ints, Ints]:
-    return np.repeat(np.arange(n_bandits), arms.size), np.tile(arms, n_bandits)
+def _choices(truth: Truth, excluded: Ints) -> tuple[Ints, Ints]:
+    """All pairs (m, k) of a bandit with agents and an arm that is neither excluded nor, tied, a right answer at m."""
+    arms = np.setdiff1d(np.arange(truth.n_arms), excluded)
+    means = truth.laws.means[: truth.n_played]
+    m, place = np.nonzero(means[:, arms] < means.max(axis=1, keepdims=True))
+    return m, arms[place]
 
 
 def _slopes(laws: Laws, weights: Floats, targets: Floats) -> tuple[Floats, Floats]:

@@ -145,21 +145,26 @@ class CategoricalLaws(Laws):
     def slope(self, targets: Floats) -> tuple[Floats, Floats]:
         theta = self._multiplier(targets)
         distance = self.support - targets[..., None]
-        factor = np.where(self.probabilities > 0, 1 - theta[..., None] * distance, 1.0)
-        ratio = self.probabilities / factor**2
+        ratio = self.probabilities / self._factor(theta, distance) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):
             second = ratio.sum(axis=-1) / (ratio * distance**2).sum(axis=-1)
-        return theta, second
+        return theta, np.where(np.isfinite(theta), second, np.inf)
 
     def moved_to(self, targets: Floats) -> CategoricalLaws:
         theta = self._multiplier(targets)
-        factor = np.where(self.probabilities > 0, 1 - theta[..., None] * (self.support - targets[..., None]), 1.0)
-        moved = self.probabilities / factor
-        # Where an end of the support has no mass of its own, what is missing to 1 lies there.
+        moved = self.probabilities / self._factor(theta, self.support - targets[..., None])
+        moved[~np.isfinite(theta)] = 0.0
+        # Where an end of the support has no mass of its own, or all of it must go there: what is missing to 1.
         missing = np.maximum(1 - moved.sum(axis=-1), 0.0)
         moved[..., -1] += np.where(theta > 0, missing, 0.0)
         moved[..., 0] += np.where(theta < 0, missing, 0.0)
-        return CategoricalLaws(self.support, moved / moved.sum(axis=-1, keepdims=True))
+        with np.errstate(invalid="ignore"):
+            return CategoricalLaws(self.support, moved / moved.sum(axis=-1, keepdims=True))
+
+    def _factor(self, theta: Floats, distance: Floats) -> Floats:
+        """1 − θ·(x − target) for the values with mass, else 1; 1 too where θ is infinite."""
+        finite = np.where(np.isfinite(theta), theta, 0.0)[..., None]
+        return np.where(self.probabilities > 0, 1 - finite * distance, 1.0)
 
     def kl(self, others: CategoricalLaws) -> Floats:
         return rel_entr(self.probabilities, others.probabilities).sum(axis=-1)
@@ -178,9 +183,12 @@ class CategoricalLaws(Laws):
         with np.errstate(divide="ignore", invalid="ignore"):
             left, right = np.where(short > 0, 0.0, 1 / distance[0]), np.where(short > 0, 1 / distance[-1], 0.0)
             guess = short / (p * distance**2).sum(axis=0)
-        theta = np.where((guess > left) & (guess < right), guess, (left + right) / 2)
+            theta = np.where((guess > left) & (guess < right), guess, (left + right) / 2)
+        # At an end of the support only a point mass has that mean.
         theta = np.where(short == 0, 0.0, theta)
-        todo = np.flatnonzero(short != 0)
+        theta = np.where((distance[-1] <= 0) & (short > 0), np.inf, theta)
+        theta = np.where((distance[0] >= 0) & (short < 0), -np.inf, theta)
+        todo = np.flatnonzero((short != 0) & np.isfinite(theta))
         p, distance, left, right = p[:, todo], distance[:, todo], left[todo], right[todo]
         for _ in range(_STEPS):
             now = theta[todo]
@@ -191,8 +199,10 @@ class CategoricalLaws(Laws):
                 step = now - first / second
             left, right = np.where(first < 0, now, left), np.where(first < 0, right, now)
             new = np.where((step > left) & (step < right), step, (left + right) / 2)
-            theta[todo] = np.where(first == 0, now, new)
-            busy = np.abs(theta[todo] - now) > 1e-11 * np.abs(now)
+            # Done by the slope, not by the step: beside a pole Newton's steps are short far from the root.
+            done = np.abs(first) <= 1e-12 * np.abs(weighted).sum(axis=0)
+            theta[todo] = np.where(done, now, new)
+            busy = ~done & (right - left > 1e-12 * np.abs(now))
             if not busy.any():
                 break
             if np.count_nonzero(busy) < 0.7 * todo.size:

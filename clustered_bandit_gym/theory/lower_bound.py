@@ -123,7 +123,8 @@ def solve_lower_bound(
     needed = information_needed(delta)
     sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
     nothing = LowerBound(0.0, 0.0, np.zeros_like(instance.means), 0)
-    if needed == 0 or instance.rewards.sigma == 0:  # noiseless rewards tell any two instances apart at once
+    # With one arm there is nothing to find out; noiseless rewards tell any two instances apart at once.
+    if needed == 0 or instance.n_arms == 1 or instance.rewards.sigma == 0:
         return nothing
     # Bandits without agents come last. A learner that is not told M need not believe in them, only in some further one.
     order = np.argsort(sizes == 0, kind="stable")
