@@ -139,10 +139,12 @@ def new_best_arm(truth: Truth, pulls: Floats) -> tuple[Cuts, Moves]:
     slack[rows, truth.best[m]] = 0.0
     here = _MovedRow(truth.laws[m], pulls[m], slack, k)
     apart = _Apart(truth, pulls, k, skip=m)
-    cells = [np.concatenate(pair) for pair in ((here.rows, apart.rows), (m[here.rows], apart.bandits))]
-    cells.append(np.concatenate([here.arms, apart.arms]))
-    cuts = _cuts(pulls, *cells, np.concatenate([here.kl, apart.kl]), m.size)
-    return cuts, Moves(*cells, np.concatenate([here.targets, apart.targets]), np.full(m.size, -1), m, k)
+    which = np.concatenate([here.rows, apart.rows])
+    bandits = np.concatenate([m[here.rows], apart.bandits])
+    arms = np.concatenate([here.arms, apart.arms])
+    cuts = _cuts(pulls, which, bandits, arms, np.concatenate([here.kl, apart.kl]), m.size)
+    targets = np.concatenate([here.targets, apart.targets])
+    return cuts, Moves(which, bandits, arms, targets, np.full(m.size, -1), m, k)
 
 
 def new_bandit(truth: Truth, pulls: Floats) -> tuple[Cuts, Moves]:
@@ -247,7 +249,8 @@ def _best_mean(
         if np.count_nonzero(busy) < 0.7 * todo.size:
             todo, own, own_weights = todo[busy], own[busy], own_weights[busy]
             kept = np.isin(r, todo)
-            r, rivals, rival_weights, distance, reach = (x[kept] for x in (r, rivals, rival_weights, distance, reach))
+            r, rivals, rival_weights = r[kept], rivals[kept], rival_weights[kept]
+            distance, reach = distance[kept], reach[kept]
     return t
 
 

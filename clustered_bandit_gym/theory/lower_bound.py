@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -203,7 +204,7 @@ class _Search:
         strongest = scaled.max(axis=1).toarray().ravel()
         scaled = scaled.multiply(1 / strongest[:, None]).tocsr()
         price = unit / unit.mean()
-        options = {"dual_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
+        options: Any = {"dual_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
         found = linprog(price, A_ub=-scaled, b_ub=-1 / strongest, bounds=(0, None), method="highs", options=options)
         if not found.success:
             raise RuntimeError(f"the lower bound's linear program failed: {found.message}")
