@@ -58,12 +58,25 @@ def environments() -> None:
             frames.append(Image.fromarray(env.render()))
         env.step((cbg.STOP, obs["means"].argmax(axis=1)))
         frames.append(Image.fromarray(env.render()))
-        # One palette for all frames, from the last one, which shows every colour of the legend.
         small = [frame.resize((560, 320), Image.Resampling.LANCZOS) for frame in frames]
-        palette = small[-1].quantize(128)
+        # One palette for all frames. Maximum coverage keeps the rare colours of the legend, which a median cut merges.
+        both = Image.new("RGB", (560, 640))
+        both.paste(small[0], (0, 0))
+        both.paste(small[-1], (0, 320))
+        palette = both.quantize(256, method=Image.Quantize.MAXCOVERAGE)
         first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small]
         path = folder / f"{name.removesuffix('-v0').lower()}.gif"
         first.save(path, save_all=True, append_images=rest, duration=[250] * (FRAMES - 1) + [2500], loop=0)
+
+
+def board() -> None:
+    """The plot of the README's `compare` command."""
+    cbg.evaluate(
+        ["naive", "cl-bai", "bai-cl", "bai-cl++", "structured-bai"],
+        "ClusteredBAI-PaperSmall-v0",
+        delta=0.05,
+        trials=100,
+    ).plot(IMAGES / "board.png")
 
 
 def report() -> None:
@@ -97,4 +110,5 @@ if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
     episode()
     environments()
+    board()
     report()
