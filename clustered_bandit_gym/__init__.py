@@ -45,6 +45,8 @@ _LAZY = {
     "ClusteredBAIEnv": "clustered_bandit_gym.envs.env:ClusteredBAIEnv",
     "ClusteredBAIVectorEnv": "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv",
     "DiscreteActions": "clustered_bandit_gym.envs.wrappers:DiscreteActions",
+    "NormalisedFeatures": "clustered_bandit_gym.envs.wrappers:NormalisedFeatures",
+    "SB3VecEnv": "clustered_bandit_gym.policies.learned.sb3:SB3VecEnv",
     "parallel_env": "clustered_bandit_gym.envs.parallel:parallel_env",
     "testing": "clustered_bandit_gym.testing",
     "datasets": "clustered_bandit_gym.datasets",
@@ -59,13 +61,14 @@ if TYPE_CHECKING:
     from clustered_bandit_gym.envs.env import ClusteredBAIEnv
     from clustered_bandit_gym.envs.parallel import parallel_env
     from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
-    from clustered_bandit_gym.envs.wrappers import DiscreteActions
+    from clustered_bandit_gym.envs.wrappers import DiscreteActions, NormalisedFeatures
     from clustered_bandit_gym.harness.audit.audit import audit
     from clustered_bandit_gym.harness.output.board import Board
     from clustered_bandit_gym.harness.play import play
     from clustered_bandit_gym.harness.run import evaluate, replay, sweep
     from clustered_bandit_gym.harness.scoring.rare import Rare, rare
     from clustered_bandit_gym.harness.store import Store
+    from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
 
 envs_registry.register()
 
@@ -89,6 +92,7 @@ __all__ = [
     "Instance",
     "Judgement",
     "Ledger",
+    "NormalisedFeatures",
     "Payload",
     "PlayOver",
     "Policy",
@@ -97,6 +101,7 @@ __all__ = [
     "Rare",
     "Reals",
     "RewardModel",
+    "SB3VecEnv",
     "StepPolicy",
     "Store",
     "Symbol",

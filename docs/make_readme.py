@@ -26,6 +26,7 @@ SOURCES = {
     "uniform": "baseline",
     "random": "baseline",
     "uniform-glr": "baseline: uniform sampling with a likelihood-ratio stop",
+    "sb3": "your own Stable-Baselines3 model ([recipes](examples/README.md))",
     "learned": "trained with Stable-Baselines3 (`clustered-bai train`)",
 }
 

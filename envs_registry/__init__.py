@@ -1,8 +1,9 @@
 """The catalogue of named environments.
 
 `import clustered_bandit_gym` registers them all; `gym.make("clustered_bandit_gym:ClusteredBAI-v0")` imports the package
-first, which is what a fresh worker process needs. Entry points are strings and settings are plain values: nothing heavy
-is loaded, no data is needed, and a specification survives JSON.
+first, which is what a fresh worker process needs. Every id has a flat twin for learning libraries, with `Discrete` in
+its name: `ClusteredBAI-Tiny-v0` and `ClusteredBAI-Tiny-Discrete-v0`. Entry points are strings and settings are plain
+values: nothing heavy is loaded, no data is needed, and a specification survives JSON.
 """
 
 from __future__ import annotations
@@ -60,13 +61,17 @@ CATALOGUE: dict[str, Entry] = {
 }
 
 
+def flat_id(name: str) -> str:
+    """The id of the same environment with flat actions: `ClusteredBAI-Tiny-Discrete-v0` for `ClusteredBAI-Tiny-v0`."""
+    return name if "-Discrete-v" in name else name.replace("-v", "-Discrete-v")
+
+
 def register() -> None:
-    """Register every environment of the catalogue with Gymnasium; safe to call again."""
+    """Register every environment of the catalogue, and its flat twin, with Gymnasium; safe to call again."""
     for name, entry in CATALOGUE.items():
-        if name not in gym.registry:
-            gym.register(
-                id=name,
-                entry_point=entry.entry_point,
-                vector_entry_point=entry.vector_entry_point,
-                kwargs=dict(entry.kwargs),
-            )
+        for own, entry_point, vector in (
+            (name, entry.entry_point, entry.vector_entry_point),
+            (flat_id(name), _DISCRETE, _VECTOR),
+        ):
+            if own not in gym.registry:
+                gym.register(id=own, entry_point=entry_point, vector_entry_point=vector, kwargs=dict(entry.kwargs))

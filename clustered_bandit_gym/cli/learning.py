@@ -17,10 +17,13 @@ from clustered_bandit_gym.errors import UserError
 def train(
     env: Annotated[str, typer.Argument(metavar="ENV", help="The environment to train on.")] = "ClusteredBAI-Tiny-v0",
     algo: Annotated[str, typer.Option("--algo", help="maskable-ppo, ppo, a2c or dqn.")] = "maskable-ppo",
-    steps: Annotated[int, typer.Option("--steps", help="Environment steps in all.", min=1)] = 1_200_000,
+    steps: Annotated[int, typer.Option("--steps", help="Environment steps in all.", min=1)] = 400_000,
     n_envs: Annotated[int, typer.Option("--n-envs", help="Sub-environments stepped at once.", min=1)] = 128,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path("model.zip"),
     seed: Seed = 0,
+    seeds: Annotated[
+        int, typer.Option("--seeds", help="Train this many models, with seeds SEED, SEED + 1, ...", min=1)
+    ] = 1,
     trials: Annotated[
         int, typer.Option("--trials", help="Held-out instances of the final comparison; 0 for none.", min=0)
     ] = 2000,
@@ -41,10 +44,11 @@ def train(
 
     Play it as `learned:model.zip`. A run that was killed goes on where its last evaluation was. Model files hold
     pickles, which Stable-Baselines3 would run; this command and `learned:` read only their tensors and settings, and
-    only files that you name.
+    only files that you name. With --seeds the mean ratio over training seeds is printed with its interval.
     """
-    from dataclasses import fields
+    from dataclasses import fields, replace
 
+    from clustered_bandit_gym.policies.learned.evaluation import over_seeds
     from clustered_bandit_gym.policies.learned.training import TrainSettings, shortened
     from clustered_bandit_gym.policies.learned.training import evaluate as run_evaluate
     from clustered_bandit_gym.policies.learned.training import train as run_train
@@ -59,7 +63,13 @@ def train(
     settings = TrainSettings(env=env, env_kwargs=given, algo=algo, steps=steps, n_envs=n_envs, seed=seed, **own)
     if os.environ.get("CLUSTERED_BANDIT_QUICK"):
         settings, trials = shortened(settings), few(trials, 50)
-    run_train(settings, out, overwrite=overwrite, progress=not quiet)
-    if trials:
-        typer.echo(run_evaluate(out, trials))
-    typer.echo(f"Wrote {out}: `clustered-bai compare {env} --policies learned:{out} uniform-glr`")
+    comparisons = []
+    for number in range(seeds):
+        file = out if seeds == 1 else out.with_stem(f"{out.stem}-{seed + number}")
+        run_train(replace(settings, seed=seed + number), file, overwrite=overwrite, progress=not quiet)
+        if trials:
+            comparisons.append(run_evaluate(file, trials))
+            typer.echo(comparisons[-1])
+        typer.echo(f"Wrote {file}: `clustered-bai compare {env} --policies learned:{file} uniform-glr`")
+    if len(comparisons) > 1:
+        typer.echo(over_seeds(comparisons))

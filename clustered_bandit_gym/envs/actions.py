@@ -9,8 +9,30 @@ from operator import index
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from clustered_bandit_gym.policy import PULL, STOP
+
+
+class PullOrStop(spaces.OneOf):
+    """`OneOf((MultiDiscrete([N, K]), MultiDiscrete([K] * N)))`: pull an arm of an agent, or stop with N arms.
+
+    Libraries that cannot use it print it in their error: its text says what to use instead.
+
+    Args:
+        n_agents, n_arms: N and K.
+        twin: id of the same environment with flat actions.
+    """
+
+    def __init__(self, n_agents: int, n_arms: int, twin: str) -> None:
+        super().__init__((spaces.MultiDiscrete([n_agents, n_arms]), spaces.MultiDiscrete(np.full(n_agents, n_arms))))
+        self.twin = twin
+
+    def __repr__(self) -> str:
+        return (
+            f"{super().__repr__()} (a composite action space; for a library that needs a flat one use "
+            f'gym.make("{self.twin}") or cbg.DiscreteActions(env))'
+        )
 
 
 def read_action(action: Any, n_agents: int, n_arms: int) -> tuple[int, Any]:

@@ -14,8 +14,9 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.envs.actions import read_action
+from clustered_bandit_gym.envs.actions import PullOrStop, read_action
 from clustered_bandit_gym.envs.stepwise import play_stepwise
+from clustered_bandit_gym.envs_registry import flat_id
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.federation import MAX_PULLS, Federation
 from clustered_bandit_gym.game.instance import Instance
@@ -58,8 +59,8 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
     | `(cbg.STOP, arms)` | stop; `arms[i]` is the recommendation for agent i |
 
     Integers of any kind will do, in tuples, lists or arrays. Anything else (an index out of range, a wrong number of
-    arms, floats, booleans) raises `ValueError` and changes nothing. `DiscreteActions` offers the flat action space that
-    most learning libraries ask for.
+    arms, floats, booleans) raises `ValueError` and changes nothing. Most learning libraries ask for a
+    flat action space: every id has a twin with one (`ClusteredBAI-Tiny-Discrete-v0`), and `DiscreteActions` wraps.
 
     ## Observation Space
     `Dict(pulls=Box (N, K) int64, means=Box (N, K) float64)`: how often each arm was pulled at each agent, and the
@@ -199,8 +200,8 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
     # Built when first asked for: with millions of agents a play needs no spaces, and theirs would take gigabytes.
     @cached_property
     def action_space(self) -> spaces.OneOf:  # type: ignore[override]
-        n, k = self.n_agents, self.n_arms
-        return spaces.OneOf((spaces.MultiDiscrete([n, k]), spaces.MultiDiscrete(np.full(n, k))))
+        twin = flat_id("ClusteredBAI-v0" if self.spec is None else self.spec.id)
+        return PullOrStop(self.n_agents, self.n_arms, twin)
 
     @cached_property
     def observation_space(self) -> spaces.Dict:  # type: ignore[override]

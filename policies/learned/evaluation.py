@@ -8,11 +8,13 @@ against pulls, over all numbers of pulls per arm (`UniformPolicy`) or over the t
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from scipy.stats import t as student
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
@@ -135,6 +137,22 @@ def compare_with_uniform(
         float(np.median(played.pulls)),
         ratios,
     )
+
+
+def over_seeds(comparisons: list[Comparison]) -> str:
+    """Mean ratios over models trained with different seeds, with a 95% interval for the mean (Student's t)."""
+    lines = [f"mean of {len(comparisons)} training seeds         ratio   95% interval       smallest to largest"]
+    for number, one in enumerate(comparisons[0].ratios):
+        ratios = np.array([comparison.ratios[number].ratio for comparison in comparisons])
+        half = student.ppf(0.975, ratios.size - 1) * ratios.std(ddof=1) / math.sqrt(ratios.size)
+        mean = ratios.mean()
+        lines.append(
+            f"  {one.yardstick:<30} {mean:.3f}   {mean - half:.3f} to {mean + half:.3f}   "
+            f"{ratios.min():.3f} to {ratios.max():.3f}"
+        )
+    errors = [comparison.error_rate for comparison in comparisons]
+    lines.append(f"  error rates {min(errors):.4f} to {max(errors):.4f}")
+    return "\n".join(lines)
 
 
 def play_many(policy: LearnedPolicy, env: str, trials: int, seed: int, **env_kwargs: Any) -> Played:

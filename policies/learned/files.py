@@ -112,6 +112,7 @@ class TrainingFiles:
     def _write(
         self, path: Path, model: Any, about: dict[str, Any], arrays: dict[str, np.ndarray] | None = None
     ) -> None:
+        about = {**about, "cells": int(model.action_space.n) - 1}
         whole = io.BytesIO()
         model.save(whole)
         with zipfile.ZipFile(whole, "a") as archive:

@@ -1,12 +1,16 @@
 """The network of learned players, and the Stable-Baselines3 policies around it. Needs the `rl` extra.
 
-One small network scores every (agent, arm) cell from the cell's own features, those of the play, and the average of
-what it makes of all cells; a second head scores the stop. Weights are shared by all cells: renumbering agents or arms
-renumbers the scores, and a trained network plays games of other sizes.
+One small network scores every (agent, arm) cell from the cell's own features, those of the play, and the average and
+maximum of what it makes of all cells; a second head scores the stop. Weights are shared by all cells: renumbering
+agents or arms renumbers the scores, and a trained network plays games of other sizes.
+
+The actor starts from a rule of thumb, not from nothing: it pulls where the feature "value of a pull" is large, and
+stops when few wrong agents are expected. Learning changes the weights of the rule and adds what the layers find.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -20,25 +24,51 @@ from clustered_bandit_gym.policies.learned.features import CELL_FEATURES, PLAY_F
 _CELL, _PLAY = len(CELL_FEATURES), len(PLAY_FEATURES)
 
 
-class CellScores(nn.Module):
-    """Features (B, N·K·C + G) -> one score per action (B, N·K + 1), the stop last."""
+#: The rule that learning starts from: how sharply it follows the value of a pull, at which number of expected wrong
+#: agents it stops with probability 1/2, and how sharply.
+_SHARPNESS, _STOP_BELOW, _STOP_SHARPNESS = 12.0, 0.05, 24.0
+#: Scores of the stop above this stop: log 1/2, the actor's probability of stopping. Unlike the largest of all scores,
+#: it means the same whatever the number of cells.
+STOP_ABOVE = -math.log(2)
 
-    def __init__(self, width: int) -> None:
+
+class CellScores(nn.Module):
+    """Features (B, N·K·C + G) -> one score per action (B, N·K + 1), the stop last.
+
+    Args:
+        width: units of each layer.
+        probabilities: scores are log-probabilities: to stop or not by one number, then which cell. Otherwise they
+            are free numbers, such as action values.
+    """
+
+    def __init__(self, width: int, probabilities: bool = True) -> None:
         super().__init__()
+        self.probabilities = probabilities
         self.cell = nn.Linear(_CELL + _PLAY, width)
-        self.context = nn.Linear(2 * width, width)
+        self.context = nn.Linear(3 * width, width)
         self.pull = nn.Linear(width, 1)
-        self.play = nn.Linear(width + _PLAY, width)
+        self.play = nn.Linear(2 * width + _PLAY, width)
         self.stop = nn.Linear(width, 1)
+        if probabilities:
+            self.rule = nn.Parameter(torch.tensor([_SHARPNESS, 1 + math.log(_STOP_BELOW) / 6, _STOP_SHARPNESS]))
+            with torch.no_grad():
+                for last in (self.pull, self.stop):
+                    last.weight.mul_(0.1)
+                    last.bias.zero_()
 
     def forward(self, features: Tensor) -> Tensor:
         cells, play = split(features)
         hidden = torch.relu(self.cell(cells))
-        average = hidden.mean(dim=1)
-        around = average[:, None].expand(-1, cells.shape[1], -1)
+        summary = torch.cat([hidden.mean(dim=1), hidden.amax(dim=1)], dim=1)
+        around = summary[:, None].expand(-1, cells.shape[1], -1)
         scores = self.pull(torch.relu(self.context(torch.cat([hidden, around], dim=2))))[..., 0]
-        stop = self.stop(torch.relu(self.play(torch.cat([average, play], dim=1))))
-        return torch.cat([scores, stop], dim=1)
+        stop = self.stop(torch.relu(self.play(torch.cat([summary, play], dim=1))))
+        if not self.probabilities:
+            return torch.cat([scores, stop], dim=1)
+        sharpness, threshold, stop_sharpness = self.rule
+        scores = torch.log_softmax(scores + sharpness * cells[..., 0], dim=1)
+        stop = stop + stop_sharpness * (threshold - play[:, :1])
+        return torch.cat([scores + nn.functional.logsigmoid(-stop), nn.functional.logsigmoid(stop)], dim=1)
 
 
 class CellValue(nn.Module):
@@ -94,10 +124,6 @@ class _CellActorCritic:
     def _build(self: Any, lr_schedule: Any) -> None:
         super()._build(lr_schedule)  # type: ignore[misc]
         self.action_net = nn.Identity()
-        with torch.no_grad():
-            # Nearly equal scores at the start: every action is tried.
-            self.mlp_extractor.actor.pull.weight.mul_(0.1)
-            self.mlp_extractor.actor.stop.weight.mul_(0.1)
         self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
 
 
@@ -114,7 +140,7 @@ class CellQPolicy(DQNPolicy):
 
     def make_q_net(self) -> QNetwork:
         network = super().make_q_net()
-        network.q_net = CellScores(self.net_arch[0]).to(self.device)  # type: ignore[assignment]
+        network.q_net = CellScores(self.net_arch[0], probabilities=False).to(self.device)  # type: ignore[assignment]
         return network
 
 

@@ -28,8 +28,9 @@ class LearnedPolicy(StepPolicy):
     """Plays what `clustered-bai train` has learned, deterministically, through `env.step`.
 
     It is central control: every pull is ordered by the learner and billed. It stops where the network says so, or after
-    `max_pulls` pulls, the length of the episodes it was trained on, whichever comes first; it recommends the answer of
-    largest weight (see `features`). Nothing guarantees its error rate: the harness measures it.
+    `max_pulls` pulls, the length of the episodes it was trained on, whichever comes first; it recommends the most
+    probable arms (see `features`). It plays games of any size, not only that of its training; in larger ones it may
+    make more pulls, in proportion to N·K. Nothing guarantees its error rate: the harness measures it.
 
     A Stable-Baselines3 model file holds pickles, which can run any code when SB3 loads them. This class does not: it
     reads the tensors (`torch.load(weights_only=True)`) and the settings (JSON). Still, load only files you trust.
@@ -48,7 +49,7 @@ class LearnedPolicy(StepPolicy):
         if not file.is_file():
             raise UserError(f"there is no model file {self.path}: train one with `clustered-bai train`")
         self._content = sha256(file.read_bytes()).hexdigest()
-        self._network, self._training = _load(self.path, self._content)
+        self._network, self._training, self._cells = _load(self.path, self._content)
         self.max_pulls = int(self._training["max_pulls"])
         self._features: Features | None = None
 
@@ -85,8 +86,14 @@ class LearnedPolicy(StepPolicy):
         seen = features(pulls, means)
         scores = _scores(self._network, seen.features)
         # As in training: no stop before every agent has a pull.
+        if self._network.probabilities:
+            from clustered_bandit_gym.policies.learned.network import STOP_ABOVE
+
+            scores[:, -1] = np.where(scores[:, -1] > STOP_ABOVE, np.inf, -np.inf)
         scores[(pulls.sum(axis=2) == 0).any(axis=1), -1] = -np.inf
-        scores[pulls.sum(axis=(1, 2)) >= self.max_pulls, -1] = np.inf
+        # Episodes of larger games are longer.
+        limit = self.max_pulls * max(1.0, features.n_agents * features.n_arms / self._cells)
+        scores[pulls.sum(axis=(1, 2)) >= limit, -1] = np.inf
         return scores.argmax(axis=1).astype(np.int64), seen.arms
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LearnedPolicy:
@@ -132,8 +139,9 @@ def _scores(network: CellScores, features: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=8)
-def _load(path: str, content: str) -> tuple[CellScores, dict[str, Any]]:
-    """Network and training settings of a model file; `content` (its hash) makes sure that a changed file is read."""
+def _load(path: str, content: str) -> tuple[CellScores, dict[str, Any], int]:
+    """Network, training settings and N·K of a model file; `content` (its hash) makes sure that a changed file is
+    read."""
     import torch
 
     from clustered_bandit_gym.policies.learned.network import ACTOR_PREFIX, CellScores
@@ -143,11 +151,18 @@ def _load(path: str, content: str) -> tuple[CellScores, dict[str, Any]]:
             about = json.loads(archive.read(SETTINGS_FILE))
             weights = torch.load(io.BytesIO(archive.read("policy.pth")), map_location="cpu", weights_only=True)
     except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
-        raise UserError(f"{path} is no model that `clustered-bai train` wrote ({error})") from None
+        raise UserError(
+            f"{path} is not a model that `clustered-bai train` wrote ({error}); models of your own scripts are played "
+            "by sb3:FILE"
+        ) from None
     settings = about["settings"]
     prefix = ACTOR_PREFIX[settings["algo"]]
-    network = CellScores(settings["width"])
-    network.load_state_dict(
-        {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
-    )
-    return network.eval(), settings
+    network = CellScores(settings["width"], probabilities=settings["algo"] != "dqn")
+    own = {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
+    try:
+        network.load_state_dict(own)
+    except RuntimeError:
+        raise UserError(
+            f"{path} was written by another version of this package, with other features: train it again"
+        ) from None
+    return network.eval(), settings, int(about["cells"])

@@ -6,33 +6,61 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policies.learned.features import Features, Seen
 
+#: Entries of `infos[i]` at the end of an episode, besides `cost`.
+OUTCOME = ("pulls", "correct", "wrong_agents")
+
 
 class SB3VecEnv(VecEnv):
-    """Steps a `ClusteredBAIVectorEnv` for SB3.
+    """The native vector environment as a Stable-Baselines3 `VecEnv`.
 
-    SB3 expects what Gymnasium calls same-step autoreset: the observation after the end of an episode is the first one
-    of the next, the last one is in `infos[i]["terminal_observation"]`. `infos[i]["episode"]` holds return and length
-    as SB3's `Monitor` would write them, `infos[i]["outcome"]` pulls, correctness and wrong agents.
+    ```python
+    env = cbg.SB3VecEnv("ClusteredBAI-Tiny-v0", n_envs=64, pull_cost=0.01)
+    model = stable_baselines3.PPO("MultiInputPolicy", env, tensorboard_log="runs")
+    model.learn(100_000, callback=LogOutcomes())
+    ```
+
+    It takes the place of `DummyVecEnv`: actions, observations and infos are those of the flat twin of an id, e.g.
+    `ClusteredBAI-Tiny-Discrete-v0`. SB3 expects what Gymnasium calls same-step autoreset: the observation after the end
+    of an episode is the first one of the next, the last one is in `infos[i]["terminal_observation"]`. At the end of an
+    episode `infos[i]` also has `pulls`, `correct`, `wrong_agents` and `cost` (communication), for `VecMonitor(env,
+    info_keywords=("pulls", "wrong_agents", "cost"))`, and `episode` with return and length as SB3's `Monitor` writes
+    them.
 
     Args:
-        envs: made with `autoreset_mode=AutoresetMode.SAME_STEP`.
+        envs: an id (flat or not), or a `ClusteredBAIVectorEnv` made with `autoreset_mode=AutoresetMode.SAME_STEP`.
         features: what observations are turned into, and the recommendations that go with the stop. None hands on
             the raw `pulls` and `means` (for `MultiInputPolicy`), and the stop recommends each agent's empirical best.
+        n_envs: number of sub-environments, where an id is given.
+        settings: of the environment, where an id is given; `render_mode="rgb_array"` for videos.
     """
 
-    def __init__(self, envs: ClusteredBAIVectorEnv, features: Features | None = None) -> None:
+    def __init__(
+        self,
+        envs: ClusteredBAIVectorEnv | str,
+        features: Features | None = None,
+        *,
+        n_envs: int | None = None,
+        **settings: Any,
+    ) -> None:
+        if isinstance(envs, str):
+            envs = _make(envs, 64 if n_envs is None else n_envs, settings)
+        elif n_envs is not None or settings:
+            raise UserError("n_envs and settings go with an id; a vector environment has its own")
         if envs.metadata["autoreset_mode"] is not AutoresetMode.SAME_STEP:
             raise UserError("SB3 expects autoreset at the step that ends an episode: autoreset_mode=SAME_STEP")
         self.envs, self.features = envs, features
+        self.metadata = envs.metadata
         space: spaces.Space[Any] = envs.single_observation_space
         if features is not None:
             space = spaces.Box(-np.inf, np.inf, (features.size,), np.float32)
@@ -45,13 +73,21 @@ class SB3VecEnv(VecEnv):
 
     def reset(self) -> Any:
         seeds = None if all(seed is None for seed in self._seeds) else list(self._seeds)
-        obs, _ = self.envs.reset(seed=seeds)
+        obs, _ = self.envs.reset(seed=seeds, options=self._merged_options())
         self._reset_seeds()
         self._reset_options()
         self._returns[:] = 0
         self._lengths[:] = 0
         self._obs = self._look(obs)
         return self._obs
+
+    def _merged_options(self) -> dict[str, Any]:
+        """What `set_options` has set, one dictionary for each sub-environment, as options of the vector environment."""
+        keys = {key for options in self._options for key in options}
+        missing = [key for key in keys if any(key not in options for options in self._options)]
+        if missing:
+            raise UserError(f"set_options: {', '.join(sorted(missing))} must be set for all sub-environments or none")
+        return {key: [options[key] for options in self._options] for key in keys}
 
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions
@@ -89,12 +125,14 @@ class SB3VecEnv(VecEnv):
                 pulls, means = (np.stack([final[i][key] for i in cut]) for key in ("pulls", "means"))
                 last |= dict(zip(cut, self.features(pulls, means).features, strict=True))
         now = round(time.monotonic() - self._start, 6)
-        for i in ended:
+        cost = result["communication"]["cost"]
+        for i in ended.tolist():
             infos[i] = {
                 "terminal_observation": last[i],
                 "TimeLimit.truncated": bool(truncated[i]),
                 "episode": {"r": float(self._returns[i]), "l": int(self._lengths[i]), "t": now},
-                "outcome": {key: result[key][i] for key in ("pulls", "correct", "wrong_agents")},
+                **{key: result[key].item(i) for key in OUTCOME},
+                "cost": cost.item(i),
             }
         self._returns[ended] = 0
         self._lengths[ended] = 0
@@ -102,6 +140,13 @@ class SB3VecEnv(VecEnv):
     def action_masks(self) -> np.ndarray:
         """(num_envs, N·K + 1) booleans, for MaskablePPO."""
         return self.envs.action_masks()
+
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        """A frame of each sub-environment; `render()` tiles them."""
+        frames = self.envs.render()
+        if frames is None:
+            raise UserError('rendering needs render_mode="rgb_array" when the environment is made')
+        return list(frames)
 
     # --- what SB3 asks of sub-environments: there is one object, it answers for all --------------------------------
 
@@ -131,3 +176,33 @@ class SB3VecEnv(VecEnv):
 
     def _which(self, indices: Any) -> Sequence[int]:
         return list(self._get_indices(indices))
+
+
+def _make(name: str, n_envs: int, settings: dict[str, Any]) -> ClusteredBAIVectorEnv:
+    spec = gym.spec(name)
+    if "clustered_bandit_gym" not in str(spec.entry_point):
+        raise UserError(f"{name} is not an environment of this package; `clustered-bai list` shows them")
+    return ClusteredBAIVectorEnv(n_envs, autoreset_mode=AutoresetMode.SAME_STEP, **{**spec.kwargs, **settings})
+
+
+class LogOutcomes(BaseCallback):
+    """Logs pulls, wrong agents, share of correct answers and communication cost, averaged over the episodes that ended
+    since the last entry: in TensorBoard as `episode/pulls` and so on. For SB3VecEnv and for `make_vec_env` alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ended: list[tuple[float, ...]] = []
+
+    def _on_step(self) -> bool:
+        for info in self.locals["infos"]:
+            if "wrong_agents" in info:
+                cost = info["cost"] if "cost" in info else info["communication"]["cost"]
+                self._ended.append((info["pulls"], info["wrong_agents"], info["correct"], cost))
+        return True
+
+    def _on_rollout_end(self) -> None:
+        if self._ended:
+            names = ("pulls", "wrong_agents", "correct", "cost")
+            for name, value in zip(names, np.mean(self._ended, axis=0).tolist(), strict=True):
+                self.logger.record(f"episode/{name}", value)
+            self._ended = []

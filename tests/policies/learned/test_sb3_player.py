@@ -1,0 +1,134 @@
+"""Models of one's own scripts on the board: the tensors alone play what SB3 would play."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.policies import make
+
+pytest.importorskip("stable_baselines3")
+pytest.importorskip("sb3_contrib")
+import torch
+from sb3_contrib import QRDQN, MaskablePPO
+from stable_baselines3 import A2C, DQN, PPO
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+
+from clustered_bandit_gym.policies.learned.sb3_player import SB3Policy
+
+TINY = "ClusteredBAI-Tiny-v0"
+
+
+class Halves(BaseFeaturesExtractor):
+    """An extractor with weights of its own."""
+
+    def __init__(self, space: Any) -> None:
+        super().__init__(space, features_dim=8)
+        self.layer = torch.nn.Linear(24, 8)
+
+    def forward(self, obs: dict[str, torch.Tensor]) -> torch.Tensor:
+        return self.layer(torch.cat([obs["means"].flatten(1), obs["pulls"].flatten(1)], dim=1).float())
+
+
+def flat(featured: bool = False) -> gym.Env[Any, Any]:
+    env: gym.Env[Any, Any] = gym.make("ClusteredBAI-Tiny-Discrete-v0", max_pulls=40)
+    return cbg.NormalisedFeatures(env) if featured else env
+
+
+SMALL: dict[str, Any] = {"device": "cpu", "seed": 0}
+MODELS: dict[str, Any] = {
+    "ppo": lambda: PPO("MultiInputPolicy", flat(), **SMALL),
+    "ppo-relu": lambda: PPO(
+        "MultiInputPolicy", flat(), policy_kwargs={"net_arch": [7, 5], "activation_fn": torch.nn.ReLU}, **SMALL
+    ),
+    "ppo-linear": lambda: PPO("MultiInputPolicy", flat(), policy_kwargs={"net_arch": []}, **SMALL),
+    "a2c-features": lambda: A2C("MlpPolicy", flat(True), **SMALL),
+    "dqn": lambda: DQN("MultiInputPolicy", flat(), policy_kwargs={"net_arch": [9]}, buffer_size=10, **SMALL),
+    "qr-dqn": lambda: QRDQN("MlpPolicy", flat(True), policy_kwargs={"n_quantiles": 5}, buffer_size=10, **SMALL),
+    "extractor": lambda: PPO("MultiInputPolicy", flat(), policy_kwargs={"features_extractor_class": Halves}, **SMALL),
+}
+
+
+def agreement(model: Any, policy: SB3Policy, featured: bool) -> None:
+    """The player's action is the model's own at 30 random observations."""
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        pulls = rng.integers(1, 9, (4, 3))
+        obs = {"pulls": pulls, "means": rng.random((4, 3))}
+        policy.reset({"sigma": 0.4}, seed=0)
+        seen: Any = obs
+        if featured:
+            from clustered_bandit_gym.envs.wrappers import normalised_features
+
+            seen = normalised_features(pulls, obs["means"], 0.4).ravel()
+        expected = int(model.predict(seen, deterministic=True)[0])
+        kind, choice = policy.act(obs, {})
+        assert (12 if kind == cbg.STOP else choice[0] * 3 + choice[1]) == expected
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "extractor"])
+def test_tensors_alone_play_what_sb3_would(name: str, tmp_path: Path) -> None:
+    model = MODELS[name]()
+    with torch.no_grad():  # untrained outputs are nearly equal, and would say little
+        for parameter in model.policy.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    model.save(tmp_path / "m.zip")
+    agreement(model, SB3Policy(str(tmp_path / "m.zip")), featured="features" in name or name == "qr-dqn")
+    row = cbg.play(f"sb3:{tmp_path / 'm.zip'}", gym.make(TINY, max_pulls=50), seed=1, bound=False)
+    assert row["outcome"] != "error"
+
+
+def test_custom_networks_need_the_whole_file(tmp_path: Path) -> None:
+    model = MODELS["extractor"]()
+    path = tmp_path / "m.zip"
+    model.save(path)
+    with pytest.raises(ValueError, match="full=true"):
+        make(f"sb3:{path}")
+    with pytest.warns(UserWarning, match="can run any code"):
+        policy = make(f"sb3:{path},full=true")
+    assert isinstance(policy, SB3Policy)
+    agreement(model, policy, featured=False)
+
+
+def test_maskable_models_do_not_stop_early(tmp_path: Path) -> None:
+    model = MaskablePPO("MultiInputPolicy", flat(), **SMALL)
+    with torch.no_grad():
+        model.policy.action_net.bias[-1] = 100.0  # always stop, if the masks allow it
+    model.save(tmp_path / "m.zip")
+    policy = SB3Policy(str(tmp_path / "m.zip"))
+    policy.reset({"sigma": 0.4}, seed=0)
+    pulls = np.ones((4, 3), dtype=np.int64)
+    assert policy.act({"pulls": pulls, "means": np.zeros((4, 3))}, {})[0] == cbg.STOP
+    pulls[2] = 0
+    assert policy.act({"pulls": pulls, "means": np.zeros((4, 3))}, {})[0] == cbg.PULL
+
+
+def test_nothing_is_unpickled_by_default(tmp_path: Path) -> None:
+    """A file whose pickles would raise plays all the same."""
+    MODELS["ppo"]().save(tmp_path / "m.zip")
+    with zipfile.ZipFile(tmp_path / "m.zip") as old, zipfile.ZipFile(tmp_path / "bad.zip", "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "data":
+                content = content.replace(b'":serialized:": "', b'":serialized:": "!')
+            new.writestr(name, content)
+    assert isinstance(make(f"sb3:{tmp_path / 'bad.zip'}"), SB3Policy)
+
+
+def test_other_files_and_sizes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no model file"):
+        SB3Policy(str(tmp_path / "none.zip"))
+    (tmp_path / "x.zip").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="not a model that Stable-Baselines3 wrote"):
+        SB3Policy(str(tmp_path / "x.zip"))
+    MODELS["ppo"]().save(tmp_path / "m.zip")
+    policy = SB3Policy(str(tmp_path / "m.zip"))
+    policy.reset({"sigma": 0.4}, seed=0)
+    with pytest.raises(ValueError, match="at the size it was trained at"):
+        policy.act({"pulls": np.ones((5, 3), dtype=np.int64), "means": np.zeros((5, 3))}, {})

@@ -1,0 +1,103 @@
+"""`SB3VecEnv` as a `VecEnv` of one's own scripts, and the flat ids in SB3's own vector environments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clustered_bandit_gym as cbg
+
+pytest.importorskip("stable_baselines3")
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.logger import configure
+from stable_baselines3.common.vec_env import SubprocVecEnv, VecMonitor, VecVideoRecorder
+
+from clustered_bandit_gym.policies.learned.sb3 import LogOutcomes
+
+TINY = "ClusteredBAI-Tiny-v0"
+
+
+def test_made_from_an_id() -> None:
+    env = cbg.SB3VecEnv(TINY, n_envs=3, max_pulls=9)
+    assert (env.num_envs, int(env.action_space.n)) == (3, 13)  # type: ignore[attr-defined]
+    assert cbg.SB3VecEnv("ClusteredBAI-Tiny-Discrete-v0", n_envs=2).action_space == env.action_space
+    with pytest.raises(ValueError, match="not an environment of this package"):
+        cbg.SB3VecEnv("CartPole-v1")
+    with pytest.raises(ValueError, match="go with an id"):
+        cbg.SB3VecEnv(env.envs, n_envs=3)
+
+
+def test_options_choose_the_game() -> None:
+    env = cbg.SB3VecEnv(TINY, n_envs=2)
+    env.set_options({"instance_seed": 5, "play_seed": 6})
+    first = env.reset()
+    assert env.envs.instance(0) == env.envs.instance(1) == cbg.ClusteredBAIEnv(generator="tiny").draw_instance(5)
+    obs = env.step(np.array([3, 3]))[0]
+    assert obs["means"][0, 1, 0] == obs["means"][1, 1, 0] != 0
+    env.set_options([{"instance_seed": 5}, {"instance_seed": 7}])
+    env.reset()
+    assert env.envs.instance(1) == cbg.ClusteredBAIEnv(generator="tiny").draw_instance(7)
+    env.reset()  # options hold for one reset
+    assert env.envs.instance(1) != cbg.ClusteredBAIEnv(generator="tiny").draw_instance(7)
+    assert first["pulls"].sum() == 0
+    env.set_options([{"instance_seed": 5}, {}])
+    with pytest.raises(ValueError, match="for all sub-environments or none"):
+        env.reset()
+
+
+@pytest.mark.filterwarnings("ignore:The environment is already wrapped")
+def test_monitor_and_log_show_pulls_wrong_agents_and_cost(tmp_path: Path) -> None:
+    env = VecMonitor(
+        cbg.SB3VecEnv(TINY, n_envs=4, max_pulls=20),
+        str(tmp_path / "run"),
+        info_keywords=("pulls", "wrong_agents", "cost"),
+    )
+    model = PPO("MultiInputPolicy", env, n_steps=64, batch_size=64, n_epochs=1, device="cpu", seed=0)
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.learn(512, callback=LogOutcomes())
+    rows = np.genfromtxt(tmp_path / "run.monitor.csv", delimiter=",", skip_header=1, names=True)
+    assert len(rows) > 10
+    assert (rows["pulls"] <= 20).all()
+    # Two bits down and a real up for each pull.
+    np.testing.assert_allclose(rows["cost"], rows["pulls"] * 34)
+    header = (tmp_path / "progress.csv").read_text().splitlines()[0]
+    assert {"episode/pulls", "episode/wrong_agents", "episode/correct", "episode/cost"} <= set(header.split(","))
+
+
+def test_video(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+    env = cbg.SB3VecEnv(TINY, n_envs=2, render_mode="rgb_array")
+    recorder = VecVideoRecorder(env, str(tmp_path), record_video_trigger=lambda step: step == 0, video_length=3)
+    recorder.reset()
+    for action in range(4):
+        recorder.step(np.full(2, action))
+    recorder.close()
+    assert [path.suffix for path in tmp_path.iterdir()] == [".mp4"]
+    blind = cbg.SB3VecEnv(TINY, n_envs=2)
+    blind.reset()
+    with pytest.raises(ValueError, match="render_mode"):
+        blind.get_images()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_ids_in_worker_processes(method: str) -> None:
+    env: Any = make_vec_env(
+        "clustered_bandit_gym:ClusteredBAI-Tiny-Discrete-v0",
+        n_envs=2,
+        seed=0,
+        vec_env_cls=SubprocVecEnv,
+        vec_env_kwargs={"start_method": method},
+        env_kwargs={"max_pulls": 5},
+    )
+    try:
+        env.reset()
+        for _ in range(5):
+            _, _, done, infos = env.step(np.array([0, 1]))
+        assert done.all()
+        assert [info["pulls"] for info in infos] == [5, 5]
+    finally:
+        env.close()
