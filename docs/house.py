@@ -24,7 +24,8 @@ FLOORS = (
     ("datasets",),
     ("generators", "policy", "theory"),
     ("game",),
-    ("_types", "errors", "imports", "_version", "settings_text", "envs_registry"),
+    ("imports", "settings_text", "envs_registry"),
+    ("_types", "errors", "_version"),
 )
 ALLOWED_SIDEWAYS = (f"{PACKAGE}.policies.learned", "envs")
 

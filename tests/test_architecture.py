@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
+
 import house
 import pytest
 
@@ -29,6 +33,14 @@ ClusteredBAI-MovieLens-v0 ClusteredBAI-Yelp-v0 ClusteredBAI-MovieLensLike-v0 Clu
 VERBS = ["list", "compare", "show", "audit", "bounds", "reproduce", "beyond", "train", "report", "demo"]
 
 
+def test_no_import_leads_up() -> None:
+    assert house.upward(GRAPH) == []
+
+
+def test_no_import_cycle() -> None:
+    assert house.cycle(GRAPH) == []
+
+
 def test_every_room_has_a_floor() -> None:
     known = {name for names in house.FLOORS for name in names}
     assert {house.room(module) for module in GRAPH} - {""} <= known
@@ -38,6 +50,28 @@ def test_the_checks_bite() -> None:
     game, harness = "clustered_bandit_gym.game.judge", "clustered_bandit_gym.harness.play"
     assert f"{game} -> {harness}" in house.upward({**GRAPH, game: GRAPH[game] | {harness}})
     assert house.cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == ["a", "b", "c", "a"]
+
+
+def private_reaches(name: str, file: Path) -> list[str]:
+    """``module: owner._attribute`` for each private attribute of an object that the file itself does not define."""
+    text = file.read_text(encoding="utf-8")
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and re.fullmatch("_[a-z].*", node.attr):
+            if node.attr in ("_asdict", "_replace", "_fields", "_make"):  # public methods of a NamedTuple
+                continue
+            own = ast.unparse(node.value) in ("self", "cls", "os", "np") or f"self.{node.attr}" in text
+            if not own and f"def {node.attr}(" not in text and f"    {node.attr}:" not in text:
+                found.append(f"{name}: {ast.unparse(node)}")
+    return found
+
+
+def test_no_module_reaches_into_another_modules_private_attributes() -> None:
+    """`x._y` is allowed for `self`, `cls`, and for an object of the module's own class (the name is defined there)."""
+    found = [place for name, file in house.modules().items() for place in private_reaches(name, file)]
+    # Stable-Baselines3 has no public way to restart a model's schedule and counters from a checkpoint.
+    found = [place for place in found if "policies.learned" not in place or ": model._" not in place]
+    assert found == []
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,15 +12,31 @@ from clustered_bandit_gym.errors import PlayOver
 from clustered_bandit_gym.game.checks import indices, whole_times
 from clustered_bandit_gym.game.problem import Problem
 
-if TYPE_CHECKING:
-    from clustered_bandit_gym.game.federation import Federation
+
+class Play(Protocol):
+    """What a block needs of the federation that made it."""
+
+    told: Problem
+    arms: Ints
+    #: What agents have saved: name -> array with one row per agent.
+    memory: dict[str, np.ndarray]
+
+    @property
+    def coins(self) -> Any: ...
+
+    @property
+    def reward_values(self) -> Floats | None: ...
+
+    def draw(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats: ...
+
+    def draw_counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints: ...
 
 
 class Block:
     """Agents that run a local program side by side; rows 0..n−1 are `agents`. Lives as long as the program runs:
     the centre cannot keep it to pull arms without sending anything."""
 
-    def __init__(self, federation: Federation, agents: Ints, whole: Block | None = None) -> None:
+    def __init__(self, federation: Play, agents: Ints, whole: Block | None = None) -> None:
         self._play = federation
         self._whole = whole or self
         self._over = False
@@ -46,7 +62,7 @@ class Block:
         return self._play.reward_values
 
     @property
-    def _federation(self) -> Federation:
+    def _federation(self) -> Play:
         if self._whole._over:
             raise PlayOver("this block's program has returned; start another one with federation.local(...)")
         return self._play
@@ -88,7 +104,7 @@ class Block:
 
     def save(self, name: str, values: np.ndarray) -> None:
         """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not sent."""
-        memory, values = self._federation._memory, np.asarray(values)
+        memory, values = self._federation.memory, np.asarray(values)
         if values.ndim == 0 or values.shape[0] != len(self):
             raise ValueError(f"save {name!r}: one row for each of {len(self)} agents, got shape {values.shape}")
         if name not in memory:
@@ -103,7 +119,7 @@ class Block:
 
     def load(self, name: str) -> np.ndarray:
         """What these agents saved under `name`: (n, ...), zeros where an agent saved nothing."""
-        memory = self._federation._memory
+        memory = self._federation.memory
         if name not in memory:
             raise KeyError(f"no agent has saved {name!r}")
         return memory[name][self.agents]

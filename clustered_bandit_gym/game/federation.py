@@ -112,7 +112,7 @@ class Federation:
         self.block_size: int | None = None
         self._root = root
         self._phase = "play"
-        self._memory: dict[str, np.ndarray] = {}
+        self.memory: dict[str, np.ndarray] = {}
         self._labels: Ints | None = None
         self._step: Callable[[int, int], float] | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,9 +14,6 @@ from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.isolation import IsolatedProgram, ended
 from clustered_bandit_gym.game.ledger import Ledger, Payload
 from clustered_bandit_gym.game.problem import Problem
-
-if TYPE_CHECKING:
-    from clustered_bandit_gym.game.federation import Federation
 
 
 class FederationView:
@@ -35,10 +32,11 @@ class FederationView:
     """
 
     __slots__ = ("__books", "__strict")
-    __books: Federation
+    # A Federation; naming its class would make the two modules import each other.
+    __books: Any
     __strict: bool
 
-    def __init__(self, federation: Federation, strict: bool = False) -> None:
+    def __init__(self, federation: Any, strict: bool = False) -> None:
         object.__setattr__(self, "_FederationView__books", federation)
         object.__setattr__(self, "_FederationView__strict", strict)
 
@@ -141,7 +139,7 @@ class FederationView:
         """End the play with one arm per agent (N,). The first stop is final; a policy may as well return its arms."""
         self.__books.stop(arms)
 
-    def __counts(self) -> Federation:
+    def __counts(self) -> Any:
         if self.__strict:
             raise AttributeError(
                 "strict mode: the centre does not see how many pulls the agents made; let them send it, or count the "

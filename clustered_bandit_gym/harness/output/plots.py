@@ -11,7 +11,7 @@ import io
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -30,8 +30,21 @@ from clustered_bandit_gym.harness.output.tables import setting
 from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.harness.scoring.summary import cell_labels, swept_setting
 
-if TYPE_CHECKING:
-    from clustered_bandit_gym.harness.output.board import Board
+
+class Scored(Protocol):
+    """What a plot needs of a board: a row per trial, a row per policy and setting, and the settings that vary."""
+
+    trials: pd.DataFrame
+
+    @property
+    def summary(self) -> pd.DataFrame: ...
+
+    @property
+    def varied(self) -> list[str]: ...
+
+    @property
+    def title(self) -> str: ...
+
 
 #: More panels than this do not fit a page.
 MAX_PANELS = 12
@@ -45,7 +58,7 @@ def check_suffix(path: str | Path) -> None:
         raise UserError(f"cannot write a picture to {Path(path).name!r}; use one of .{', .'.join(SUFFIXES)}")
 
 
-def plot_board(board: Board, path: str | Path | None = None, x: str | None = None) -> Figure:
+def plot_board(board: Scored, path: str | Path | None = None, x: str | None = None) -> Figure:
     """Pulls beside the trade-off between pulls and communication; pulls alone where several panels are needed.
 
     Pulls are drawn against `x`, a varied setting with numbers as values (default: the one with most values). Where
@@ -68,7 +81,7 @@ def plot_board(board: Board, path: str | Path | None = None, x: str | None = Non
     return _finish(figure, board, path)
 
 
-def plot_sweep(board: Board, x: str | None = None, path: str | Path | None = None) -> Figure:
+def plot_sweep(board: Scored, x: str | None = None, path: str | Path | None = None) -> Figure:
     """Pulls with their intervals against the setting `x`; one panel for each combination of other varied settings."""
     _check(board)
     x = swept_setting(board.summary, board.varied, x)
@@ -86,7 +99,7 @@ def plot_sweep(board: Board, x: str | None = None, path: str | Path | None = Non
     return _finish(figure, board, path)
 
 
-def plot_tradeoff(board: Board, path: str | Path | None = None, x: str | None = None) -> Figure:
+def plot_tradeoff(board: Scored, path: str | Path | None = None, x: str | None = None) -> Figure:
     """Communication against pulls, a mark per policy and value of `x`, joined along `x`; panels as in `plot_sweep`."""
     _check(board)
     x = swept_setting(board.summary, board.varied, x)
@@ -103,12 +116,12 @@ def plot_tradeoff(board: Board, path: str | Path | None = None, x: str | None = 
 # --- what is drawn ---------------------------------------------------------------------------------------------------
 
 
-def _check(board: Board) -> None:
+def _check(board: Scored) -> None:
     if not len(board.trials):
         raise UserError("there is nothing to plot: no trials")
 
 
-def _panels(board: Board, x: str | None) -> list[tuple[str, pd.DataFrame]]:
+def _panels(board: Scored, x: str | None) -> list[tuple[str, pd.DataFrame]]:
     panels = panels_of(board.summary, board.varied, x)
     if len(panels) > MAX_PANELS:
         raise UserError(
@@ -168,7 +181,7 @@ def _lines(ax: Axes, summary: pd.DataFrame, x: str, measure: Measure, floor: flo
     ax.set_ylabel(f"pulls ({measure.words})", fontsize=9)
 
 
-def _strips(ax: Axes, board: Board, measure: Measure) -> None:
+def _strips(ax: Axes, board: Scored, measure: Measure) -> None:
     """Every trial a dot, wrong and unfinished ones crosses; above them the centre and its interval."""
     summary = board.summary
     floor = min(_floor(summary, measure), float(board.trials["pulls"][board.trials["pulls"] > 0].min()))
@@ -275,7 +288,7 @@ def _log_ticks(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _finish(figure: Figure, board: Board, path: str | Path | None) -> Figure:
+def _finish(figure: Figure, board: Scored, path: str | Path | None) -> Figure:
     """Title (environment, settings, δ, trials), legend and axes; written to `path`."""
     counts = board.summary["trials"]
     trials = number(counts.min()) if counts.nunique() == 1 else f"{number(counts.min())} to {number(counts.max())}"
