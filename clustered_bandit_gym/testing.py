@@ -24,6 +24,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, play_stepwise
+from clustered_bandit_gym.envs.independence import crosstalk
 from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
@@ -122,9 +123,9 @@ def check_clustered_env(env: gym.Env[Any, Any], seed: int = 0) -> None:
 def check_policy(policy: Policy | StepPolicy, seed: int = 0, max_pulls: int = 2_000_000) -> None:
     """Check a policy's contract on small instances of every reward model, among them odd ones.
 
-    Answers of the right form; the same seeds give the same play, on a second call and on a copy; settings are
-    plain values; a budget is respected; a `Policy` plays the same game pull by pull. `max_pulls` is the budget of each
-    of the small plays: raise it for a policy that needs more.
+    Answers of the right form; the same seeds give the same play, on a second call and on a copy; settings are plain
+    values; a budget is respected. A `Policy` plays the same game pull by pull, and its agents do not see each other.
+    `max_pulls` is the budget of each of the small plays: raise it for a policy that needs more.
     """
     assert isinstance(policy, Policy | StepPolicy), f"a policy inherits cbg.Policy or cbg.StepPolicy, got {policy!r}"
     json.dumps(policy.settings)
@@ -140,7 +141,19 @@ def check_policy(policy: Policy | StepPolicy, seed: int = 0, max_pulls: int = 2_
         row = _play(policy, budget, seed)
         assert row is None or row["pulls"] <= instance.n_agents, f"{name}: the budget was exceeded"
     if isinstance(policy, Policy):
+        check_blocks(policy, seed, max_pulls)
         check_stepwise(policy, seed)
+
+
+def check_blocks(policy: Policy, seed: int = 0, max_pulls: int = 2_000_000) -> None:
+    """Agents of a block must not see each other: played in blocks of one agent the policy must do the same."""
+    for name, instance in odd_instances().items():
+        env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
+        differ = crosstalk(policy, env, seed, seed)
+        assert not differ, (
+            f"{name}: in blocks of one agent the policy plays differently ({differ}): a local program lets agents use "
+            "each other's rewards, which were not sent, or draws random numbers elsewhere than from block.random"
+        )
 
 
 def check_stepwise(policy: Policy, seed: int = 0) -> None:

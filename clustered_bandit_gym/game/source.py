@@ -56,3 +56,40 @@ class Simulator:
         instance = self._instance
         rewards = instance.rewards
         return float(rewards.single(instance.means, instance.clusters[agent], arm, rewards.noise(self._rng)))
+
+
+class OwnStreams:
+    """A `Source` in which every arm of every agent has a stream of rewards of its own.
+
+    What an agent is rewarded then depends on its own pulls alone, not on which agents are pulled beside it: a play must
+    be the same in blocks of any size. For checks on small games; it loops over the cells of every request.
+
+    Args:
+        instance: the truth.
+        seed: of the streams.
+    """
+
+    def __init__(self, instance: Instance, seed: np.random.SeedSequence) -> None:
+        self._instance, self._seed = instance, seed
+        self._simulators: dict[tuple[int, int], Simulator] = {}
+
+    def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
+        agents, arms, counts = np.broadcast_arrays(agents, arms, times)
+        cells = zip(agents.ravel().tolist(), arms.ravel().tolist(), counts.ravel(), strict=True)
+        drawn = [self._of(i, k).averages(np.array([i]), np.array([k]), int(n)).item() for i, k, n in cells]
+        return np.array(drawn, dtype=np.float64).reshape(agents.shape)
+
+    def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
+        agents, arms, counts = np.broadcast_arrays(agents, arms, times)
+        cells = zip(agents.ravel().tolist(), arms.ravel().tolist(), counts.ravel(), strict=True)
+        drawn = [self._of(i, k).counts(np.array([i]), np.array([k]), int(n))[0] for i, k, n in cells]
+        return np.array(drawn).reshape(*agents.shape, -1)
+
+    def single(self, agent: int, arm: int) -> float:
+        return self._of(agent, arm).single(agent, arm)
+
+    def _of(self, agent: int, arm: int) -> Simulator:
+        if (agent, arm) not in self._simulators:
+            seed = np.random.SeedSequence(self._seed.entropy, spawn_key=(*self._seed.spawn_key, agent, arm))
+            self._simulators[agent, arm] = Simulator(self._instance, np.random.default_rng(seed))
+        return self._simulators[agent, arm]

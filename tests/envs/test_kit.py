@@ -141,3 +141,20 @@ def test_odd_instances_are_odd() -> None:
     assert {type(one.rewards) for one in odd.values()} == {cbg.Gaussian, cbg.Bernoulli, cbg.Categorical}
     assert min(one.n_agents for one in odd.values()) == min(one.n_arms for one in odd.values()) == 1
     assert any(np.unique(one.clusters).size < one.n_clusters for one in odd.values())
+
+
+class SubtractsTheBlockMean(cbg.Policy):
+    """An honest mistake: the mean over the agents of the block was never sent."""
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        def program(block: cbg.Block) -> cbg.ArmIndex:
+            averages = block.pull_grid(5)
+            return cbg.ArmIndex((averages - averages.mean(axis=0)).argmax(axis=1), among=block.problem.n_arms)
+
+        arms: np.ndarray = federation.local(federation.agents, program)
+        return arms
+
+
+def test_agents_of_a_block_must_not_see_each_other() -> None:
+    with pytest.raises(AssertionError, match="blocks of one agent"):
+        check_policy(SubtractsTheBlockMean())
