@@ -23,11 +23,12 @@ from clustered_bandit_gym.cli.options import (
     Format,
     Jobs,
     MaxPulls,
+    OpenSeed,
     Out,
     Plot,
     Policies,
     Quiet,
-    Seed,
+    Replays,
     Set,
     Strict,
     Traceback,
@@ -75,7 +76,7 @@ def compare(
     max_pulls: MaxPulls = None,
     set_: Set = None,
     trials: Annotated[int, typer.Option("--trials", "-t", help="Trials of each policy.", min=1)] = 50,
-    seed: Seed = 0,
+    seed: OpenSeed = 0,
     jobs: Jobs = 1,
     out: Out = None,
     backend: Backend = None,
@@ -87,6 +88,7 @@ def compare(
     export: Export = None,
     bound: Annotated[bool, typer.Option(help="Compute the instances' lower bounds.")] = True,
     strict: Strict = False,
+    replays: Replays = 0,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
@@ -115,6 +117,7 @@ def compare(
         progress=not quiet and sys.stderr.isatty(),
         bound=bound,
         strict=strict,
+        replays=replays,
         **grid,
     )
     shown.show(board)

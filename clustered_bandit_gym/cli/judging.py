@@ -8,7 +8,18 @@ from typing import Annotated
 import typer
 
 from clustered_bandit_gym.cli.app import FAILED, command, console
-from clustered_bandit_gym.cli.options import DEFAULT_ENV, Jobs, MaxPulls, Quiet, Seed, Set, Traceback, pairs_of
+from clustered_bandit_gym.cli.options import (
+    DEFAULT_ENV,
+    Jobs,
+    MaxPulls,
+    OpenSeed,
+    Quiet,
+    Replays,
+    Seed,
+    Set,
+    Traceback,
+    pairs_of,
+)
 from clustered_bandit_gym.errors import UserError
 
 
@@ -17,10 +28,11 @@ def audit(
     policy: Annotated[str, typer.Argument(help="A name, or module:Class, with settings after a colon.")],
     delta: Annotated[float, typer.Option("--delta", "-d", help="δ at which the policy is tested.")] = 0.1,
     trials: Annotated[int | None, typer.Option("--trials", "-t", help="Trials per cell.", min=1)] = None,
-    seed: Seed = 0,
+    seed: OpenSeed = 0,
     jobs: Jobs = 1,
     quick: Annotated[bool, typer.Option("--quick", help="A shorter suite.")] = False,
     max_pulls: MaxPulls = None,
+    replays: Replays = 1,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
@@ -28,8 +40,11 @@ def audit(
     from clustered_bandit_gym.harness.audit.audit import audit as run_audit
 
     progress = not quiet and sys.stderr.isatty()
-    report = run_audit(policy, delta, trials, seed, jobs, quick=quick, max_pulls=max_pulls, progress=progress)
+    report = run_audit(
+        policy, delta, trials, seed, jobs, quick=quick, max_pulls=max_pulls, replays=replays, progress=progress
+    )
     typer.echo(str(report))
+    typer.echo(f"Seed: {seed}.")
     if not (report.cells["trials"] > report.cells["unfinished"]).any():
         raise UserError("no trial came to an answer; the reasons are above")
     if report.word == "FAIL":

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.seeds import root_seed
 from clustered_bandit_gym.settings_text import parse_pairs
 
 DEFAULT_ENV = "ClusteredBAI-PaperSmall-v0"
@@ -43,6 +44,12 @@ def _is_number(word: str) -> bool:
     return True
 
 
+def _whole(text: str) -> int:
+    if not str(text).isdecimal():
+        raise typer.BadParameter(f"a whole number >= 0, or 'secret', got {text!r}")
+    return int(text)
+
+
 Envs = Annotated[list[str] | None, typer.Argument(metavar="ENV...", help=f"Environments; default {DEFAULT_ENV}.")]
 Policies = Annotated[
     list[str] | None,
@@ -59,6 +66,19 @@ Set = Annotated[
     typer.Option("--set", help="Any other keyword of the environment, KEY=VALUE; JSON for lists and dicts."),
 ]
 Seed = Annotated[int, typer.Option("--seed", "-s", help="Root seed.", min=0)]
+OpenSeed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        "-s",
+        help="Root seed; 'secret' draws 128 random bits and prints them when the run is over.",
+        metavar="INTEGER|secret",
+        parser=lambda text: root_seed(text if text == "secret" else _whole(text)),
+    ),
+]
+Replays = Annotated[
+    int, typer.Option("--replays", help="Trials of each policy to play once more in a fresh process.", min=0)
+]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Enforce that a policy learns nothing from agents but what they send.")
 ]

@@ -7,6 +7,7 @@ trial can be played again alone, and processes cannot change a result.
 
 from __future__ import annotations
 
+import secrets
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,16 @@ def trial_seeds(seed: int, trial: int) -> TrialSeeds:
         np.random.SeedSequence(int(seed), spawn_key=(_INSTANCE, int(trial))),
         np.random.SeedSequence(int(seed), spawn_key=(_PLAY, int(trial))),
     )
+
+
+def root_seed(seed: int | str) -> int:
+    """The root seed of a run: `seed` itself, or 128 fresh bits for "secret", so that no policy can have been made for
+    the instances and the noise of the run."""
+    if isinstance(seed, str):
+        if seed == "secret":
+            return secrets.randbits(128)
+        raise UserError(f'seed must be a whole number >= 0, or "secret", got {seed!r}')
+    return seed
 
 
 def episode_seeds(rng: np.random.Generator) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:

@@ -106,7 +106,7 @@ def _run_parallel(
 ) -> Generator[tuple[Task, Row]]:
     if not tasks:
         return
-    packed = np.frombuffer(_pack(work), dtype=np.uint8)
+    packed = np.frombuffer(pack(work), dtype=np.uint8)
     token = hashlib.sha256(packed.tobytes()).hexdigest()
     paths = [path or os.getcwd() for path in sys.path]
     calls = (joblib.delayed(_do)(token, packed, paths, os.getpid(), task) for task in tasks)
@@ -165,7 +165,7 @@ def _backend(name: str, n_jobs: int, address: str | None) -> Iterator[None]:
         yield
 
 
-def _pack(work: Work) -> bytes:
+def pack(work: Work) -> bytes:
     """The work as bytes; classes of users' own modules by value."""
     mine = []
     for _, policy in work.players:

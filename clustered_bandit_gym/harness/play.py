@@ -81,6 +81,7 @@ def play(
         "seed": int(seed),
         "stepwise": bool(stepwise),
         "strict": bool(strict),
+        "attempts": 1,
     }
     player = copy.deepcopy(policy)
     door = _Stepwise if stepwise else _Direct if hasattr(player, "solve") else _Loop

@@ -14,9 +14,10 @@ from typing import Any
 import gymnasium as gym
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.seeds import trial_seeds
+from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.fingerprint import Unwritable, env_key, policy_key, versions
+from clustered_bandit_gym.harness.fresh import reproduced
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.parallel import Task, Work, check_backend, count_jobs, run
 from clustered_bandit_gym.harness.play import Row, play
@@ -38,10 +39,13 @@ class RunSettings:
     bound: bool = True
     stepwise: bool = False
     strict: bool = False
+    replays: int = 0
 
     def __post_init__(self) -> None:
         if int(self.trials) != self.trials or self.trials < 1:
             raise UserError(f"trials must be a whole number >= 1, got {self.trials}")
+        if int(self.replays) != self.replays or self.replays < 0:
+            raise UserError(f"replays must be a whole number >= 0, got {self.replays}")
         count_jobs(self.n_jobs)
         check_backend(self.backend, self.address)
         trial_seeds(self.seed, 0)
@@ -52,7 +56,7 @@ def evaluate(
     env_id: str = "ClusteredBAI-v0",
     *,
     trials: int = 100,
-    seed: int = 0,
+    seed: int | str = 0,
     n_jobs: int = 1,
     out: str | Path | None = None,
     backend: str | None = None,
@@ -61,6 +65,7 @@ def evaluate(
     bound: bool = True,
     stepwise: bool = False,
     strict: bool = False,
+    replays: int = 0,
     **env_kwargs: Any,
 ) -> Board:
     """Play `trials` trials of each policy on one environment and score them.
@@ -72,21 +77,26 @@ def evaluate(
         policies: one policy or several: objects with `solve` or `act`, or names ("bai-cl:confidence=certified",
             "my_module:Mine").
         env_id: a registered environment.
-        trials, seed: trials 0..trials−1 of root seed `seed`.
+        trials, seed: trials 0..trials−1 of root seed `seed`; "secret" draws 128 random bits, which the board shows.
         n_jobs: processes; −1 for all cores.
         out: folder that keeps every finished trial. The same call again plays only what is missing or has failed, and
-            may ask for more trials. A kept trial is reused only if nothing that made it has changed: package, user's
-            modules, state of policy and generator. If that cannot be established, all trials are played again, and a
-            warning and a note on the board say why.
+            may ask for more trials. A trial that failed counts as unfinished in the verdict even if a later attempt is
+            right. A kept trial is reused only if nothing that made it has changed: package, user's modules, state of
+            policy and generator. If that cannot be established, all trials are played again, and a warning and a note
+            on the board say why.
         backend, address: "loky" (default), "dask" or "ray", and the address of a running cluster.
         progress: show a progress bar.
         bound: compute each instance's lower bound on the pulls (a linear program).
         stepwise: play `Policy.solve` through `env.step`, pull by pull.
         strict: enforce that a policy learns nothing from the agents but what they send: local programs run as copies
             without access to the policy's variables. Policies that keep to the rules get the same rows.
+        replays: trials per policy and environment to play once more, in a fresh process. A row that differs (the policy
+            carries something from trial to trial) is marked in the column `reproduced` and prevents a PASS.
         **env_kwargs: keywords of the environment, e.g. ``n_agents=30, delta=1e-10``.
     """
-    settings = RunSettings(trials, seed, n_jobs, out, backend, address, progress, bound, stepwise, strict)
+    settings = RunSettings(
+        trials, root_seed(seed), n_jobs, out, backend, address, progress, bound, stepwise, strict, replays
+    )
     return _run(policies, [Cell(env_id, env_kwargs)], settings)
 
 
@@ -96,7 +106,7 @@ def sweep(
     *,
     cells: Sequence[Mapping[str, Any]] | None = None,
     trials: int = 100,
-    seed: int = 0,
+    seed: int | str = 0,
     n_jobs: int = 1,
     out: str | Path | None = None,
     backend: str | None = None,
@@ -105,6 +115,7 @@ def sweep(
     bound: bool = True,
     stepwise: bool = False,
     strict: bool = False,
+    replays: int = 0,
     **grid: Any,
 ) -> Board:
     """`evaluate` over several environments, on one board and in one store.
@@ -114,7 +125,9 @@ def sweep(
     settings one by one: ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "eta": 0.2})``; each is combined with
     `grid`. The other arguments are those of `evaluate`.
     """
-    settings = RunSettings(trials, seed, n_jobs, out, backend, address, progress, bound, stepwise, strict)
+    settings = RunSettings(
+        trials, root_seed(seed), n_jobs, out, backend, address, progress, bound, stepwise, strict, replays
+    )
     ids = [env_id] if isinstance(env_id, str) else list(env_id)
     varied = {key: list(value) for key, value in grid.items() if isinstance(value, list | tuple | range)}
     fixed = {key: value for key, value in grid.items() if key not in varied}
@@ -220,6 +233,9 @@ def _run(policies: Any, cells: list[Cell], settings: RunSettings) -> Board:
         with _Kept(settings, players, env_keys) as kept:
             rows, interrupted = _play_all(work, tasks, kept.rows(), settings, kept)
     order = sorted(rows, key=lambda task: (task.cell, task.player, task.trial))
+    if settings.replays and not interrupted:
+        for task, same in reproduced(work, rows, int(settings.replays)).items():
+            rows[task] = rows[task] | {"reproduced": same}
     return Board([rows[task] for task in order], missing=len(tasks) - len(rows) if interrupted else 0)
 
 
@@ -236,6 +252,7 @@ class _Kept:
         self.trials = int(settings.trials)
         self.places: dict[tuple[int, int], tuple[str, str, str, str]] = {}
         self.reasons: dict[tuple[int, int], str] = {}
+        self.attempts: dict[Task, int] = {}
         self.labels = [label for label, _ in players]
         mode = (" stepwise" if settings.stepwise else "") + (" strict" if settings.strict else "")
         policy_keys = [_key_or_reason(policy_key, player) for _, player in players]
@@ -254,18 +271,21 @@ class _Kept:
             self.store.announce(self.labels[p], *place)
 
     def rows(self) -> dict[Task, Row]:
-        """Rows of earlier runs, except failed ones."""
-        return {
+        """Rows of earlier runs, except failed ones, whose attempts are remembered."""
+        kept = {
             Task(c, p, trial): row | {"policy": self.labels[p]}
             for (c, p), place in self.places.items()
             for trial, row in self.store.get(*place).items()
-            if trial < self.trials and row["outcome"] != "error"
+            if trial < self.trials
         }
+        self.attempts = {task: row["attempts"] for task, row in kept.items() if row["outcome"] == "error"}
+        return {task: row for task, row in kept.items() if task not in self.attempts}
 
     def put(self, task: Task, row: Row) -> Row:
         """Keep a row; returns it as it is kept."""
         if reason := self.reasons.get((task.cell, task.player)):
             row = row | {"no_key": reason}
+        row = row | {"attempts": self.attempts.get(task, 0) + 1}
         if row["version"] != versions():
             raise UserError(
                 f"a worker process plays {row['version']}, this process is {versions()}: the package was edited or "

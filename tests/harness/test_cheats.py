@@ -7,11 +7,11 @@ import math
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from harness_players import TINY
+from harness_players import TINY, Telepath, truth_of
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.game.judge import Judgement
@@ -350,3 +350,116 @@ def test_strict_mode_reaches_every_trial(tmp_path: Any) -> None:
     # Kept rows of the other mode are not reused.
     again = cbg.evaluate(players, TINY, trials=3, out=tmp_path, bound=False, progress=False)
     assert again.trials[again.trials.policy == "WritesHome"].correct.all()
+
+
+# --- attempts, seeds, state, and what is too good to be true ---------------------------------------------------------
+
+
+class TriesAgain(cbg.Policy):
+    """Raises now and then, with entropy of its own: played again, a trial may end better."""
+
+    def solve(self, federation: Any) -> np.ndarray:
+        if np.random.default_rng().random() < 0.3:
+            raise RuntimeError("not this time")
+        return cbg.policies.make("uniform:pulls_per_arm=1000").solve(federation)
+
+
+def test_trials_that_failed_stay_on_record(tmp_path: Any) -> None:
+    """Chance of failing: 0.7^150 without a failure; 150·0.3^30 to be unfinished after 30 runs."""
+    failed: set[int] = set()
+    for _ in range(30):
+        board = cbg.evaluate(TriesAgain(), TINY, trials=150, out=tmp_path, bound=False, progress=False)
+        trials, score = board.trials, board.summary.iloc[0]
+        failed |= set(trials.trial[trials.outcome == "error"])
+        assert set(trials.trial[trials.attempts > 1]) <= failed
+        if score.unfinished == 0:
+            break
+    assert score.crashed == 0
+    assert set(trials.trial[trials.attempts > 1]) == failed != set()
+    assert score.retried + score.errors >= len(failed) - score.errors
+    assert score.verdict != "PASS"
+    assert "first attempt" in str(board)
+    fresh = cbg.evaluate("uniform:pulls_per_arm=1000", TINY, trials=150, bound=False, progress=False)
+    assert fresh.summary.verdict[0] == "PASS", "without failures these trials would pass"
+
+
+def test_a_secret_seed_is_drawn_and_shown() -> None:
+    boards = [cbg.evaluate("random", TINY, trials=1, seed="secret", bound=False, progress=False) for _ in range(2)]
+    first, second = (board.trials.seed[0] for board in boards)
+    assert first != second
+    assert min(first, second) > 2**64  # fails with probability 2^-63
+    assert str(first) in str(boards[0])
+    row = cbg.replay(boards[0].trials.iloc[0])
+    assert row["pulls"] == boards[0].trials.pulls[0]
+    with pytest.raises(ValueError, match="secret"):
+        cbg.evaluate("random", TINY, trials=1, seed="hidden", progress=False)
+
+
+class KnowsTheAnswer(cbg.Policy):
+    """Right with one pull of each agent, and sends what a right answer takes."""
+
+    def solve(self, federation: Any) -> np.ndarray:
+        best, k = truth_of(federation).agent_best_arms, federation.problem.n_arms
+
+        def program(block: Any) -> cbg.ArmIndex:
+            block.pull(np.arange(len(block)), 0)
+            return cbg.ArmIndex(best[block.agents], among=k)
+
+        answer: np.ndarray = federation.local(federation.agents, program)
+        return answer
+
+
+@pytest.mark.parametrize("pulls", [0, 1])
+def test_too_good_to_be_true(pulls: int) -> None:
+    policy = KnowsTheAnswer() if pulls else Telepath()
+    board = cbg.evaluate([policy, "naive"], "ClusteredBAI-PaperSmall-v0", trials=100, n_agents=6, progress=False)
+    cheat, honest = board.summary.iloc[0], board.summary.iloc[1]
+    assert (cheat.errors, cheat.verdict) == (0, "INCONCLUSIVE")
+    assert ("lower bound" if pulls else "without a single pull") in cheat.doubt
+    assert "cannot PASS" in str(board)
+    assert (honest.doubt, honest.verdict) == ("", "PASS")
+    report = cbg.audit(policy, cells=["small game"], trials=60, progress=False)
+    assert report.word == "FAIL"
+    assert "breaks the rules" in report.text
+
+
+class Pools(cbg.Policy):
+    """Sends the best arm of the block's mean: agents of a block share their rewards without sending them."""
+
+    def solve(self, federation: Any) -> np.ndarray:
+        def program(block: Any) -> cbg.ArmIndex:
+            averages = block.pull_grid(300)
+            centred = averages - averages.mean(axis=0)
+            return cbg.ArmIndex(centred.argmax(axis=1), among=block.problem.n_arms)
+
+        answer: np.ndarray = federation.local(federation.agents, program)
+        return answer
+
+
+def test_agents_that_see_each_other_fail_the_audit() -> None:
+    report = cbg.audit(Pools(), cells=["small game"], trials=5, progress=False)
+    assert report.word == "FAIL"
+    assert "blocks of one agent" in report.text
+    report = cbg.audit("naive", cells=["small game"], trials=5, progress=False)
+    assert report.breaches == ()
+
+
+class Learns(cbg.Policy):
+    """Carries what it saw from trial to trial."""
+
+    seen: ClassVar[list[int]] = []
+
+    def solve(self, federation: Any) -> np.ndarray:
+        self.seen.append(1)
+        federation.pull(0, 0, 100 + len(self.seen))
+        return np.zeros(federation.problem.n_agents, dtype=int)
+
+
+def test_state_carried_from_trial_to_trial_shows_in_a_fresh_process() -> None:
+    Learns.seen.clear()
+    settings: dict[str, Any] = {"trials": 3, "replays": 1, "bound": False, "progress": False}
+    board = cbg.evaluate([Learns(), "uniform"], TINY, **settings)
+    by_policy = board.trials.groupby("policy")["reproduced"].apply(lambda column: column.dropna().tolist())
+    assert by_policy["Learns"] == [False]
+    assert by_policy["uniform"] == [True]
+    assert "fresh process" in board.summary.doubt[0]

@@ -15,7 +15,7 @@ from clustered_bandit_gym.game.seeds import trial_seeds
 
 KEYS = {
     "env", "env_kwargs", "policy", "policy_class", "settings", "trial", "seed", "stepwise", "strict", "outcome",
-    "message",
+    "message", "attempts",
     "correct", "wrong_agents", "clustering_errors", "arm_errors", "pulls", "pulls_max_agent", "pulls_by_phase", "cost",
     "cost_by_phase", "bits_up", "bits_down", "reals_up", "reals_down", "rounds", "suspicious_communication", "n_agents",
     "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma", "support", "bound", "seconds", "version",

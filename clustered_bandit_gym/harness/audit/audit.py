@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from clustered_bandit_gym.envs.independence import crosstalk
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.audit.cells import CELLS, Cell
 from clustered_bandit_gym.harness.audit.report import AuditReport
 from clustered_bandit_gym.harness.cell import Cell as Setting
+from clustered_bandit_gym.harness.fresh import reproduced
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.parallel import Task, Work, run
 from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.scoring.doubt import too_good
+from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
 from clustered_bandit_gym.harness.settings import label_of
 
@@ -27,6 +32,8 @@ TRIALS_OUT_OF_SCOPE = 60
 TRIALS_AFTER_FAIL = 20.0
 #: A cell whose first trials all end without an answer is given up.
 GIVE_UP = 5
+#: Trials of each small cell that are also played in blocks of one agent.
+TRIALS_ALONE = 3
 #: Budgets of a trial. A play that needs more is stuck; in the Gymnasium loop, a pull a step, time is the limit.
 MAX_PULLS, MAX_STEPS = 10**12, 50_000
 
@@ -35,7 +42,7 @@ def audit(
     policy: Any,
     delta: float = 0.1,
     trials: int | None = None,
-    seed: int = 0,
+    seed: int | str = 0,
     n_jobs: int = 1,
     *,
     quick: bool = False,
@@ -43,6 +50,7 @@ def audit(
     alpha: float = 0.05,
     max_pulls: int | None = None,
     stop_at_fail: bool = False,
+    replays: int = 0,
     progress: bool = True,
 ) -> AuditReport:
     """Play a suite of games on which policies that are not δ-correct show it, and judge each by a sequential test.
@@ -54,7 +62,9 @@ def audit(
     δ-correctness is about P(stopped and wrong). A trial without an answer (an exception, or more than `max_pulls`) is
     no error and cannot FAIL a policy; but a PASS must hold even if every such trial had been wrong.
 
-    Trials are played in strict mode: a policy learns nothing from the agents but what they send.
+    Trials are played in strict mode: a policy learns nothing from the agents but what they send. A policy fails as well
+    if it breaks the rules of the game: its agents see each other (some trials are played in blocks of one agent, too),
+    it makes significantly fewer pulls than the lower bound, or it plays trials differently in a fresh process.
 
     Args:
         policy: a `Policy`, or anything with `act(obs, info)`, or a name such as "bai-cl". Players of the Gymnasium loop
@@ -68,8 +78,10 @@ def audit(
         max_pulls: budget of a trial; default 10^12, or 50,000 in the Gymnasium loop. Lower it for a policy that pulls
             one by one.
         stop_at_fail: end as soon as one cell fails, instead of finding out where else the policy fails.
+        replays: trials of each cell to play once more in a fresh process.
         progress: show a bar.
     """
+    seed = root_seed(seed)
     if isinstance(policy, str):
         from clustered_bandit_gym.policies import make
 
@@ -107,7 +119,8 @@ def audit(
         )
         for tally in tallies
     ]
-    work = Work(games, [(label, policy)], seed, bound=False, strict=True)
+    work = Work(games, [(label, policy)], seed, strict=True)
+    played: dict[Task, Row] = {}
     with progress_bar(total=len(tallies), desc=f"audit of {label}", unit="cell", disable=not progress) as bar:
         while tasks := [
             Task(i, 0, trial)
@@ -117,6 +130,7 @@ def audit(
             rows = sorted(run(work, tasks, n_jobs), key=lambda pair: pair[0])
             for task, row in rows:
                 tallies[task.cell].add(row)
+                played[task] = row
             if any(tally.cell.in_scope and tally.judge().word == "FAIL" for tally in tallies):
                 for tally in tallies:
                     enough = 0 if stop_at_fail else math.ceil(TRIALS_AFTER_FAIL / tally.delta)
@@ -130,7 +144,39 @@ def audit(
         seed=seed,
         left_out=tuple(cell.name for cell in left_out),
         cells=pd.DataFrame([tally.row() for tally in tallies]),
+        breaches=tuple(_breaches(policy, work, tallies, played, replays)),
     )
+
+
+def _breaches(policy: Any, work: Work, tallies: list[_Tally], played: dict[Task, Row], replays: int) -> Iterator[str]:
+    """Rules of the game that the policy broke, in words."""
+    for position, tally in enumerate(tallies):
+        rows = [row for task, row in played.items() if task.cell == position]
+        if not tally.cell.in_scope:
+            continue
+        doubt = too_good(
+            [row["pulls"] for row in rows],
+            [math.nan if row["bound"] is None else row["bound"] for row in rows],
+            [row["correct"] is not None for row in rows],
+            tally.delta,
+        )
+        if doubt:
+            yield f"on {tally.cell.name!r} it {doubt}"
+        if not hasattr(policy, "solve") or not tally.cell.small:
+            continue
+        env: Any = work.env(position).unwrapped
+        for trial in range(TRIALS_ALONE):
+            seeds = trial_seeds(work.seed, trial)
+            if differ := crosstalk(policy, env, seeds.instance, seeds.play):
+                yield (
+                    f"on {tally.cell.name!r} it plays differently in blocks of one agent ({differ}): its local programs"
+                    " let agents use each other's rewards, which were not sent"
+                )
+                break
+    if replays:
+        other = sum(not same for same in reproduced(work, played, replays).values())
+        if other:
+            yield f"it plays {counted(other, 'trial')} differently in a fresh process"
 
 
 @dataclass

@@ -43,6 +43,7 @@ class AuditReport:
         cells: a row a cell: `cell, in_scope, n_agents, n_clusters, n_arms, delta, trials, errors, unfinished, low,
             high, verdict, pulls_mean, why, message` (of the first unfinished trial).
         left_out: cells of the suite that do not suit the policy.
+        breaches: rules of the game that the policy broke, in words. Any of them fails it.
     """
 
     policy: str
@@ -51,6 +52,7 @@ class AuditReport:
     seed: int
     cells: pd.DataFrame = field(repr=False)
     left_out: tuple[str, ...] = ()
+    breaches: tuple[str, ...] = ()
 
     @property
     def decisive(self) -> pd.DataFrame:
@@ -59,9 +61,9 @@ class AuditReport:
 
     @property
     def word(self) -> Word:
-        """FAIL if a decisive cell fails, PASS if all of them pass, else INCONCLUSIVE."""
+        """FAIL if a decisive cell fails or a rule is broken, PASS if all cells pass, else INCONCLUSIVE."""
         words = set(self.decisive["verdict"])
-        return "FAIL" if "FAIL" in words else "PASS" if words == {"PASS"} else "INCONCLUSIVE"
+        return "FAIL" if "FAIL" in words or self.breaches else "PASS" if words == {"PASS"} else "INCONCLUSIVE"
 
     @property
     def passed(self) -> bool:
@@ -71,7 +73,8 @@ class AuditReport:
     @property
     def text(self) -> str:
         """The verdict in words."""
-        lines = [self._finding()]
+        lines = [] if self.breaches and "FAIL" not in set(self.decisive["verdict"]) else [self._finding()]
+        lines += [f"FAIL: {self.policy} breaks the rules of the game: {breach}." for breach in self.breaches]
         missing = self.cells[self.cells["unfinished"] > 0]
         for _, row in missing.iterrows():
             lines.append(

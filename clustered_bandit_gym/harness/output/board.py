@@ -35,11 +35,14 @@ class Board:
     `trials` is a data frame with a row a trial; `correct` is missing where a trial is unfinished. `summary` has a row
     per environment and policy:
 
-    * `trials`, `errors` (stopped and wrong), `unfinished` (out of budget, or raised: `crashed`);
+    * `trials`, `errors` (stopped and wrong), `unfinished` (out of budget, or raised: `crashed`); `retried`: right
+      answers of trials that raised at their first attempt, which the verdict takes for unfinished;
     * `verdict` ("PASS", "FAIL", "INCONCLUSIVE") by the rule of `scoring.verdict`; `verdict_reason` gives it in one
       sentence; `more_for_pass`: further trials, all finished and right, that a PASS would need; `verdict_hopeless`:
       more trials cannot give a PASS. `error_low` bounds P(stopped and wrong) from below, `error_high` bounds P(wrong or
       unfinished) from above, each with confidence 95% at any number of trials;
+    * `doubt`: what contradicts a PASS, "" for nothing: fewer pulls than the lower bound allows, or trials that a fresh
+      process plays differently;
     * `pulls_mean` with Student's t interval `pulls_low`, `pulls_high`; `pulls_median` with a distribution-free interval
       `pulls_median_low`, `pulls_median_high`. With unfinished trials these are lower bounds, printed with "≥".
       `largest_share`: the share of the largest trial in the sum; `heavy_tail`: that share is so large that the t

@@ -23,6 +23,14 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
     if "no_key" in trials:
         unknown = trials[trials["no_key"].notna()].drop_duplicates("policy")
         notes += [f"{row.policy}: kept trials are not reused, because {row.no_key}." for row in unknown.itertuples()]
+    notes += [f"{row.policy} cannot PASS: it {row.doubt}." for row in records if row.doubt]
+    again = summary[summary["retried"] > 0]
+    if len(again):
+        counts = ", ".join(f"{row.policy} {row.retried:,}" for row in again.itertuples())
+        notes.append(
+            f"Right answers of trials that raised at their first attempt ({counts}) count as unfinished in the verdict."
+            " To start over, use another --out."
+        )
     notes.append(
         "error rate: from the lower 95% bound on P(stopped and wrong) to the upper one on P(wrong or unfinished), valid"
         f" at any number of trials. PASS: the upper bound is ≤ δ. FAIL: the lower bound is > δ. {_deltas(trials)}"
@@ -86,6 +94,7 @@ def _open_verdicts(summary: pd.DataFrame) -> list[str]:
     """What would change each INCONCLUSIVE verdict."""
     notes = []
     still = summary[summary["verdict"] == "INCONCLUSIVE"]
+    still = still[still["doubt"] == ""]
     stuck = still[still["verdict_hopeless"]]
     if len(stuck):
         names = ", ".join(dict.fromkeys(stuck["policy"]))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.scoring.doubt import too_good
 from clustered_bandit_gym.harness.scoring.intervals import mean_interval, median_interval, ratio_interval
+from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 
 #: Outcomes of trials without an answer.
@@ -82,8 +85,12 @@ def summarise(trials: pd.DataFrame, baseline: str = "naive") -> pd.DataFrame:
 def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
     errors = int((own["outcome"] == "wrong").sum())
     unfinished = int(own["outcome"].isin(UNFINISHED).sum())
+    retried = _retried(own)
     trials, delta = len(own), float(own["delta"].iloc[0])
-    judged = verdict(errors, trials, delta, unfinished=unfinished)
+    judged = verdict(errors, trials, delta, unfinished=unfinished + retried)
+    doubt = _doubt(own, delta)
+    if doubt and judged.word == "PASS":
+        judged = replace(judged, word="INCONCLUSIVE", reason=f"{judged.reason}; but it {doubt}", hopeless=True)
     pulls = own["pulls"].to_numpy(dtype=float)
     mean, pulls_low, pulls_high = mean_interval(pulls)
     median, median_low, median_high = median_interval(pulls)
@@ -94,6 +101,8 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         "errors": errors,
         "unfinished": unfinished,
         "crashed": int((own["outcome"] == "error").sum()),
+        "retried": retried,
+        "doubt": doubt,
         "error_low": judged.low,
         "error_high": judged.high,
         "verdict": judged.word,
@@ -126,6 +135,21 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         "suspicious_communication": int(own["suspicious_communication"].sum()),
         "delta": delta,
     }
+
+
+def _retried(own: pd.DataFrame) -> int:
+    """Right answers of trials whose first attempt raised. The verdict takes them for unfinished: a policy that raises
+    when it expects to be wrong would otherwise be played again until it is right."""
+    if "attempts" not in own:
+        return 0
+    return int(((own["outcome"] == "solved") & (own["attempts"] > 1)).sum())
+
+
+def _doubt(own: pd.DataFrame, delta: float) -> str:
+    """What stands against a PASS besides wrong and unfinished trials, in words; "" for nothing."""
+    if "reproduced" in own and (other := int((own["reproduced"] == False).sum())):  # noqa: E712 (missing is not False)
+        return f"plays {counted(other, 'trial')} differently in a fresh process"
+    return too_good(own["pulls"], own["bound"], ~own["outcome"].isin(UNFINISHED), delta)
 
 
 def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> tuple[float, float, float, str]:

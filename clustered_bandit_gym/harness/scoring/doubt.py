@@ -1,0 +1,48 @@
+"""Too good to be true: fewer pulls than a δ-correct policy can do with.
+
+On an instance with lower bound b a δ-correct policy makes at least b pulls on average. Over trials the ratio R of pulls
+to the bound of the trial's instance then has mean at least one. Significantly less means that the policy is not
+δ-correct, or that it knew something that no pull told it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
+
+#: One-sided level of both tests. Far below what anybody calls noise, since a false alarm accuses.
+LEVEL = 1e-6
+#: Student's t needs some trials; with fewer, nothing is said about the mean.
+FEWEST = 5
+#: Where the largest ratio holds more than this share of the sum, the mean is not to be judged by Student's t.
+HEAVY_SHARE = 0.5
+#: What an unfinished trial counts as: it might have gone on for long.
+UNFINISHED_RATIO = 10.0
+
+
+def too_good(pulls: ArrayLike, bounds: ArrayLike, finished: ArrayLike, delta: float) -> str:
+    """What contradicts δ-correctness in these trials, in words; "" if nothing does.
+
+    Args:
+        pulls: (n,) of each trial.
+        bounds: (n,) the lower bound on the mean number of pulls on its instance; NaN where there is none.
+        finished: (n,) whether the trial ended with an answer.
+        delta: the error rate that the policy was asked to keep.
+    """
+    made, least = np.asarray(pulls, dtype=float), np.asarray(bounds, dtype=float)
+    ended = np.asarray(finished, dtype=bool)
+    known = least > 0  # NaN is not
+    # Without a pull an answer is a guess, and no guess is right about all instances that the learner was told of.
+    guesses = int((known & ended & (made == 0)).sum())
+    if guesses and confidence_sequence(guesses, int(known.sum()), LEVEL, delta)[0] > delta:
+        return f"answers without a single pull in {guesses:,} of {int(known.sum()):,} trials, more often than δ"
+    ratios = np.where(ended, made / np.where(known, least, 1.0), UNFINISHED_RATIO)[known]
+    if ratios.size < FEWEST or (ratios.sum() > 0 and ratios.max() > HEAVY_SHARE * ratios.sum()):
+        return ""
+    mean, spread = float(ratios.mean()), float(ratios.std(ddof=1)) / np.sqrt(ratios.size)
+    if mean + float(stats.t.isf(LEVEL, ratios.size - 1)) * spread < 1:
+        return f"makes {mean:.3g} times the pulls of the lower bound, which no δ-correct policy can"
+    return ""
