@@ -121,6 +121,7 @@ def audit(
     ]
     work = Work(games, [(label, policy)], seed, strict=True)
     played: dict[Task, Row] = {}
+    failed = False
     with progress_bar(total=len(tallies), desc=f"audit of {label}", unit="cell", disable=not progress) as bar:
         while tasks := [
             Task(i, 0, trial)
@@ -131,7 +132,8 @@ def audit(
             for task, row in rows:
                 tallies[task.cell].add(row)
                 played[task] = row
-            if any(tally.cell.in_scope and tally.judge().word == "FAIL" for tally in tallies):
+            failed = any(tally.cell.in_scope and tally.judge().word == "FAIL" for tally in tallies)
+            if failed:
                 for tally in tallies:
                     enough = 0 if stop_at_fail else math.ceil(TRIALS_AFTER_FAIL / tally.delta)
                     tally.cap = min(tally.cap, max(tally.trials, enough))
@@ -144,7 +146,7 @@ def audit(
         seed=seed,
         left_out=tuple(cell.name for cell in left_out),
         cells=pd.DataFrame([tally.row() for tally in tallies]),
-        breaches=tuple(_breaches(policy, work, tallies, played, replays)),
+        breaches=() if failed and stop_at_fail else tuple(_breaches(policy, work, tallies, played, replays)),
     )
 
 

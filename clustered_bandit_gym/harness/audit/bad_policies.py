@@ -104,7 +104,7 @@ class Guesses(Policy):
         p = federation.problem
 
         def guess(block: Block) -> ArmIndex:
-            return ArmIndex(federation.rng.integers(p.n_arms, size=len(block)), among=p.n_arms)
+            return ArmIndex((block.random(1)[:, 0] * p.n_arms).astype(np.int64), among=p.n_arms)
 
         return federation.local(federation.agents, guess)
 

@@ -51,6 +51,8 @@ HEADS = {
     "clustering_errors": "clustering errors",
     "arm_errors": "arm errors",
     "suspicious_communication": "too quiet",
+    "retried": "retried",
+    "doubt": "in doubt because it",
     "delta": "δ",
 }
 #: Means over trials: lower bounds where trials are unfinished.
