@@ -23,6 +23,7 @@ SOURCES = {
     "bai-cl": f"{PAPER}, Algorithm 3",
     "bai-cl++": f"{PAPER}, Algorithm 4",
     "structured-bai": "this package, [proof](docs/structured-bai.md)",
+    "frugal-bai": "this package, [proof](docs/frugal-bai.md)",
     "uniform": "baseline",
     "random": "baseline",
     "uniform-glr": "baseline: uniform sampling with a likelihood-ratio stop",

@@ -12,6 +12,7 @@ from clustered_bandit_gym.policies.registry import POLICIES, make
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.policies.baselines import RandomPolicy, UniformPolicy
+    from clustered_bandit_gym.policies.frugal.policy import FrugalBAI
     from clustered_bandit_gym.policies.learned.player import LearnedPolicy
     from clustered_bandit_gym.policies.paper.bai_cl import BAICl
     from clustered_bandit_gym.policies.paper.bai_cl_pp import BAIClPlusPlus
@@ -25,6 +26,7 @@ __all__ = [
     "BAICl",
     "BAIClPlusPlus",
     "ClBAI",
+    "FrugalBAI",
     "LearnedPolicy",
     "NaiveSE",
     "RandomPolicy",

@@ -22,6 +22,7 @@ POLICIES: dict[str, str] = {
     "bai-cl": f"{_PACKAGE}.paper.bai_cl:BAICl",
     "bai-cl++": f"{_PACKAGE}.paper.bai_cl_pp:BAIClPlusPlus",
     "structured-bai": f"{_PACKAGE}.structured.policy:StructuredBAI",
+    "frugal-bai": f"{_PACKAGE}.frugal.policy:FrugalBAI",
     "uniform": f"{_PACKAGE}.baselines:UniformPolicy",
     "random": f"{_PACKAGE}.baselines:RandomPolicy",
     "uniform-glr": f"{_PACKAGE}.uniform_glr:UniformGLR",

@@ -37,20 +37,26 @@ class Cells(ABC):
     slack: float
 
     @abstractmethod
-    def pull(self, block: Block, rows: Ints, arms: Ints, times: Ints) -> None:
-        """`times` fresh pulls of (row, arm), each pair at most once: vectors of one length. Rows are the block's."""
+    def pull(self, block: Block, rows: Ints, columns: Ints, times: Ints, arms: Ints | None = None) -> None:
+        """`times` fresh pulls for cells (row, column), each at most once: vectors of one length. Rows are the block's.
+
+        The arm of a cell is its column, or what `arms` says where a table holds some arms only.
+        """
 
     @abstractmethod
     def shows(self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any) -> np.ndarray:
         """(P,) whether the mean of cell (row_a, a) is shown to be less than that of (row_b, b) plus `shift`."""
 
     @abstractmethod
-    def above(self, row: Ints, arm: Ints, bound: Any) -> Floats:
-        """(P,) evidence that the mean of a cell is above `bound`, in nats."""
+    def side(self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None) -> Floats:
+        """(P,) evidence that the mean of a cell is above (`up`) or below `bound`, in nats.
 
-    @abstractmethod
-    def below(self, row: Ints, arm: Ints, bound: Any) -> Floats:
-        """(P,) evidence that the mean of a cell is below `bound`, in nats."""
+        Args:
+            up: booleans.
+            worth: the bound is not a number but another cell's average, worth that many pulls: its noise is counted.
+                For sub-Gaussian rewards only.
+            rho: ρ of the mixture, fixed before the data; None takes the grid. For sub-Gaussian rewards only.
+        """
 
     @abstractmethod
     def variance(self) -> Floats:
@@ -76,11 +82,11 @@ class GaussianCells(Cells):
         self.n, self.mean = memory[..., 0].copy(), memory[..., 1].copy()
         self.slack = 3.0
 
-    def pull(self, block: Block, rows: Ints, arms: Ints, times: Ints) -> None:
-        drawn = block.pull(rows, arms, times)
-        n = self.n[rows, arms]
-        self.mean[rows, arms] += (drawn - self.mean[rows, arms]) * (times / (n + times))
-        self.n[rows, arms] = n + times
+    def pull(self, block: Block, rows: Ints, columns: Ints, times: Ints, arms: Ints | None = None) -> None:
+        drawn = block.pull(rows, columns if arms is None else arms, times)
+        n = self.n[rows, columns]
+        self.mean[rows, columns] += (drawn - self.mean[rows, columns]) * (times / (n + times))
+        self.n[rows, columns] = n + times
 
     def shows(self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any) -> np.ndarray:
         n_a, n_b = self.n[row_a, a], self.n[row_b, b]
@@ -95,16 +101,13 @@ class GaussianCells(Cells):
             shown[hope] = pair(d[hope], some_a, some_b, rho) + weight >= level[hope]
         return shown
 
-    def above(self, row: Ints, arm: Ints, bound: Any) -> Floats:
-        return self._one_sided(row, arm, bound, 1.0)
-
-    def below(self, row: Ints, arm: Ints, bound: Any) -> Floats:
-        return self._one_sided(row, arm, bound, -1.0)
-
-    def _one_sided(self, row: Ints, arm: Ints, bound: Any, sign: float) -> Floats:
-        n = self.n[row, arm]
-        rho, weight = self.scales.at(np.maximum(n, 1.0))
-        return half_normal(sign * n * (self.mean[row, arm] - bound) / self.sigma, n, rho) + weight
+    def side(self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None) -> Floats:
+        # A bound that is the average R of a stream worth w pulls: the least value over its mean μ of
+        # ½w(R − μ)² + λn(m − μ) − ½λ²n is λn(m − R) − ½λ²(n + n²/w), the walk of a larger variance.
+        n = self.n[row, column]
+        rho, weight = self.scales.at(np.maximum(n, 1.0)) if rho is None else (rho, 0.0)
+        walk = np.where(up, 1.0, -1.0) * n * (self.mean[row, column] - bound) / self.sigma
+        return half_normal(walk, n * (1 + n / worth), rho) + weight
 
     def variance(self) -> Floats:
         return np.full(self.n.shape, self.sigma**2)
@@ -131,10 +134,10 @@ class BettingCells(Cells):
         self.mean = self.counts @ values / np.maximum(self.n, 1)
         self.slack = 5.0
 
-    def pull(self, block: Block, rows: Ints, arms: Ints, times: Ints) -> None:
-        self.counts[rows, arms] += block.pull_counts(rows, arms, times)
-        self.n[rows, arms] += times
-        self.mean[rows, arms] = self.counts[rows, arms] @ self.values / self.n[rows, arms]
+    def pull(self, block: Block, rows: Ints, columns: Ints, times: Ints, arms: Ints | None = None) -> None:
+        self.counts[rows, columns] += block.pull_counts(rows, columns if arms is None else arms, times)
+        self.n[rows, columns] += times
+        self.mean[rows, columns] = self.counts[rows, columns] @ self.values / self.n[rows, columns]
 
     def shows(self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any) -> np.ndarray:
         n_a, n_b = self.n[row_a, a], self.n[row_b, b]
@@ -151,14 +154,17 @@ class BettingCells(Cells):
             shown[hope] = self.bets.pair(counts_a, counts_b, shift[hope] / self.width, share) >= level[hope]
         return shown
 
-    def above(self, row: Ints, arm: Ints, bound: Any) -> Floats:
-        return self.bets.above(self.counts[row, arm], self._scaled(row, bound))
+    def side(self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None) -> Floats:
+        if np.any(np.isfinite(worth)):
+            raise ValueError("bounded rewards are compared with bounds on a mean, not with averages")
+        scaled = np.broadcast_to(np.clip((np.asarray(bound) - self.low) / self.width, 0, 1), row.shape)
+        counts = self.counts[row, column]
+        return np.where(up, self.bets.above(counts, scaled), self.bets.below(counts, scaled))
 
-    def below(self, row: Ints, arm: Ints, bound: Any) -> Floats:
-        return self.bets.below(self.counts[row, arm], self._scaled(row, bound))
-
-    def _scaled(self, row: Ints, bound: Any) -> Floats:
-        return np.broadcast_to(np.clip((np.asarray(bound) - self.low) / self.width, 0, 1), row.shape)
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """(R, K) lower and upper bounds on the means, each wrong at any time ever with probability e^−level."""
+        low, high = self.bets.interval(self.counts, level)
+        return self.low + self.width * low, self.low + self.width * high
 
     def variance(self) -> Floats:
         return self._variance(self.counts)

@@ -27,15 +27,18 @@ def half_normal(s: Any, v: Any, rho: Any) -> Floats:
     return np.log(2) + 0.5 * np.log(rho / total) + 0.5 * z * z + log_ndtr(z)
 
 
-def pair(difference: Any, n_a: Any, n_b: Any, rho: Any) -> Floats:
+def pair(difference: Any, n_a: Any, n_b: Any, rho: Any, rho_b: Any = None) -> Floats:
     """Evidence that μ_a < μ_b + s: `difference` is m_b + s − m_a, averages of n_b and n_a > 0 pulls.
+
+    ρ of both mixtures is `rho`, or that of arm b is `rho_b`.
 
     If μ_a ≥ μ_b + s there is a c with μ_b ≤ c and μ_a ≥ c + s. There the product of the two arms' mixtures, one against
     each of these, is an e-process; this is the logarithm of the least value of that product over c. Where arm a falls
     short by x and arm b is ahead by difference − x, it is the minimum over x of a convex function.
     """
     d, n_a, n_b = (np.asarray(x, dtype=np.float64) for x in (difference, n_a, n_b))
-    root_a, root_b = n_a / np.sqrt(n_a + rho), n_b / np.sqrt(n_b + rho)
+    rho_b = rho if rho_b is None else rho_b
+    root_a, root_b = n_a / np.sqrt(n_a + rho), n_b / np.sqrt(n_b + rho_b)
     x = d * root_b**2 / (root_a**2 + root_b**2)
     for _ in range(30):
         slope_a, bend_a = _derivatives(root_a * x)
@@ -48,7 +51,7 @@ def pair(difference: Any, n_a: Any, n_b: Any, rho: Any) -> Floats:
         # Not converged somewhere: far on the wrong side, where no evidence is claimed.
         x = np.where(np.abs(step) * (root_a + root_b) <= 1e-9, x, np.nan)
     z_a, z_b = root_a * x, root_b * (d - x)
-    mixing = 2 * np.log(2) + 0.5 * (np.log(rho / (n_a + rho)) + np.log(rho / (n_b + rho)))
+    mixing = 2 * np.log(2) + 0.5 * (np.log(rho / (n_a + rho)) + np.log(rho_b / (n_b + rho_b)))
     least = 0.5 * (z_a * z_a + z_b * z_b) + log_ndtr(z_a) + log_ndtr(z_b) + mixing - SAFETY
     return np.where(np.isnan(least), -np.inf, least)
 

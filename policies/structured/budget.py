@@ -40,9 +40,10 @@ class Budgets:
     delta: float
 
     @classmethod
-    def of(cls, problem: Problem) -> Budgets:
+    def of(cls, problem: Problem, share: float = 1.0) -> Budgets:
+        """The budgets of `problem` with a part of its δ."""
         most = min(problem.n_agents, problem.n_arms)
-        return cls(problem.n_agents, problem.n_arms, problem.n_clusters or most, problem.delta)
+        return cls(problem.n_agents, problem.n_arms, problem.n_clusters or most, share * problem.delta)
 
     def number_weight(self, number: int) -> float:
         """Weight of the number-th candidate: nine tenths for the first M, the rest for those beyond; the sum is one."""

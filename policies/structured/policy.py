@@ -42,6 +42,9 @@ class StructuredBAI(Policy):
            declared closer than η: 0.15δ/(N(K + M − 2)) each. Sum 0.15δ.
         Sum: δ. Outside these events every answer is right. docs/structured-bai.md has the proof.
 
+    Args:
+        share: the part of δ that it may use; the rest is left to a caller that has other ways to err.
+
     Communication: the centre orders pulls and gets averages (`federation.pull`): an arm and a number of pulls down, one
     real up, for each batch. That is more than the paper's schemes send, for far fewer pulls.
     """
@@ -49,9 +52,14 @@ class StructuredBAI(Policy):
     name = "structured-bai"
     guarantee = "delta-PC under Assumption 1, with any of M, eta not told; eta1 is not used"
 
+    def __init__(self, share: float = 1.0) -> None:
+        if not 0 < share <= 1:
+            raise ValueError(f"share must lie in (0, 1], got {share}")
+        self.share = share
+
     def solve(self, federation: Federation) -> np.ndarray:
         p = federation.problem
-        budgets = Budgets.of(p)
+        budgets = Budgets.of(p, self.share)
         eta = None if p.eta is None or not np.isfinite(p.eta) else p.eta / p.sigma
         reps = Representatives(federation, budgets)
         best_arms = BestArms(reps, eta)

@@ -239,8 +239,8 @@ def test_cells_find_what_is_there_and_survive_memory(kind: str) -> None:
     assert not cells.shows(zero, one, zero, zero, 0.0, 1.0).any()
     assert cells.shows(zero, one, zero, zero, 2 * (instance.means[0, 1] - instance.means[0, 0]), 20.0).all()
     middle = instance.means[0].mean()
-    assert cells.above(zero, one, middle)[0] > 10 > 0 > cells.above(zero, zero, middle)[0]
-    assert cells.below(zero, zero, middle)[0] > 10 > 0 > cells.below(zero, one, middle)[0]
+    assert cells.side(zero, one, middle, True)[0] > 10 > 0 > cells.side(zero, zero, middle, True)[0]
+    assert cells.side(zero, zero, middle, False)[0] > 10 > 0 > cells.side(zero, one, middle, False)[0]
     # 1500 pulls: a guess of the variance that is off by a half has a probability below 1e-20 in each of these laws.
     true = {"gaussian": [1, 1], "coins": [0.25, 0.16]}.get(kind, [0.09, 0.09])
     np.testing.assert_allclose(cells.variance()[0], true, rtol=0.5)

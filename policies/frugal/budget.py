@@ -1,0 +1,67 @@
+"""How `FrugalBAI` spends δ: one place for every error probability that it uses. docs/frugal-bai.md has the proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+from clustered_bandit_gym.game.problem import Problem
+
+#: Shares of δ: the first, second and third play from scratch, and the last resort, StructuredBAI.
+ATTEMPTS = (0.90, 0.05, 0.02)
+LAST_RESORT = 0.03
+#: Shares of an attempt's δ: best arms beaten, best arms of other clusters taken for close, references (bounds on means,
+#: representatives taken for distinct), agents assigned to a wrong cluster, agents that find their arm alone.
+SHARES = {"beaten": 0.34, "close": 0.08, "reference": 0.04, "classify": 0.52, "alone": 0.02}
+#: Of what a sequence of tries may spend, the first one gets this part.
+LIKELY = 0.9
+
+
+def try_weight(number: int) -> float:
+    """Weight of an agent's number-th try, from 1: 0.9, then 0.1/((number − 1)·number). They sum to one."""
+    return LIKELY if number == 1 else (1 - LIKELY) / ((number - 1) * number)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Levels of all tests of one attempt in nats, ln(1/α): functions of what everybody knows.
+
+    Attributes:
+        n_agents, n_arms, n_clusters: N, K, M.
+        delta: the attempt's part of δ.
+    """
+
+    n_agents: int
+    n_arms: int
+    n_clusters: int
+    delta: float
+
+    @classmethod
+    def of(cls, problem: Problem, attempt: int) -> Budget:
+        """The budget of the attempt-th attempt, from 0. M must be told."""
+        assert problem.n_clusters is not None
+        return cls(problem.n_agents, problem.n_arms, problem.n_clusters, problem.delta * ATTEMPTS[attempt])
+
+    def beaten(self, prior: float) -> float:
+        """At one representative, one arm is shown better than the best. `prior`: weight of that arm among the K − 1."""
+        return -log(SHARES["beaten"] * self.delta / self.n_clusters * prior)
+
+    def close(self) -> float:
+        """At one representative, one other cluster's best arm is shown less than η worse than the best arm."""
+        return -log(SHARES["close"] * self.delta / (self.n_clusters * max(1, self.n_clusters - 1)))
+
+    def bound(self, arms: int) -> float:
+        """One of two bounds on the mean of one of `arms` arms at one representative is wrong."""
+        return -log(SHARES["reference"] * self.delta / (2 * self.n_clusters * arms))
+
+    def distinct(self) -> float:
+        """Of two representatives of one cluster, the first is shown to have the larger mean of an arm fixed before."""
+        return -log(SHARES["reference"] * self.delta / (self.n_clusters * max(1, self.n_clusters - 1)))
+
+    def classify(self, number: int, tests: int = 1) -> float:
+        """In its number-th try an agent rejects its own cluster in one of `tests` tests."""
+        return -log(SHARES["classify"] * self.delta * try_weight(number) / (self.n_agents * tests))
+
+    def alone(self) -> float:
+        """The error probability of an agent that finds its best arm alone."""
+        return SHARES["alone"] * self.delta / self.n_agents

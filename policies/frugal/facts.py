@@ -1,0 +1,250 @@
+"""What representatives show on their own: which arms are beaten, and which are close to the best.
+
+Programs at agents. Each keeps its pulls, its live arms and what it has shown in its own memory; the centre sends sets
+of arms and gets sets of arms. All that correctness rests on are the two tests in `Work._look`; the rest chooses pulls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.ledger import ArmIndex, ArmSubset, Payload, Symbol
+from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.policies.frugal.budget import Budget
+from clustered_bandit_gym.policies.sequential.cells import Cells, make_cells
+from clustered_bandit_gym.policies.sequential.scales import Scales
+
+#: First pulls of every arm.
+START = 16
+#: A batch adds at most this share to the pulls of an arm and at least the second; of what is missing it makes a part.
+GROWTH, LEAST, PART = 0.25, 0.02, 0.4
+#: Efforts grow by this factor from one exchange with the centre to the next; this many of them can be counted.
+STEP, EFFORTS = 1.5, 64
+#: The least effort, in pulls.
+FIRST_EFFORT = 64.0
+#: An arm that seems worse than it may be is given this many standard deviations.
+OPTIMISM = 1.0
+#: Representatives explore on their own until at most so many arms are left, or this share of them.
+FEW, FEW_SHARE = 12, 1 / 8
+#: Weight of the arm that a representative expected to win, if it did: the others share the rest.
+EXPECTED = 0.5
+
+
+def effort(code: int) -> float:
+    """Pulls of each arm of a test that is worth working on at the code-th exchange."""
+    return FIRST_EFFORT * STEP**code
+
+
+@dataclass(frozen=True)
+class Tests:
+    """What representatives test, at which levels: functions of what everybody knows.
+
+    Attributes:
+        expected: every representative has searched for its best arm before (saved as "found"): an arm that beats
+            others is likely to be that one, and gets half of the error probability.
+    """
+
+    problem: Problem
+    budget: Budget
+    expected: bool
+
+    @property
+    def eta(self) -> float:
+        assert self.problem.eta is not None
+        return self.problem.eta
+
+    @property
+    def scales(self) -> Scales:
+        alpha = np.exp(-self.budget.beaten(0.5))
+        return Scales.around(-2 * float(np.log(alpha)) * (self.problem.sigma / self.eta) ** 2, float(alpha))
+
+    @property
+    def last_effort(self) -> int:
+        """Code of the effort that shows a gap of η."""
+        pulls = 4 * (self.budget.beaten(0.5) + 3) * (self.problem.sigma / self.eta) ** 2
+        return int(np.clip(np.ceil(np.log(pulls / FIRST_EFFORT) / np.log(STEP)), 0, EFFORTS - 1))
+
+    def beaten_levels(self, found: Ints) -> Floats:
+        """(R, K) nats needed if the arm wins against another one."""
+        k = self.problem.n_arms
+        if not self.expected or k < 3:
+            return np.full((found.size, k), self.budget.beaten(1 / max(1, k - 1)))
+        levels = np.full((found.size, k), self.budget.beaten((1 - EXPECTED) / (k - 2)))
+        levels[np.arange(found.size), found] = self.budget.beaten(EXPECTED)
+        return levels
+
+
+def explore(block: Block, tests: Tests) -> tuple[Payload, ...]:
+    """A representative's first program: from no pulls to few live arms. Sends these, and the effort that it reached."""
+    work = Work.fresh(block, tests)
+    few = max(FEW, int(FEW_SHARE * tests.problem.n_arms))
+    nothing = np.zeros_like(work.live)
+    reached = np.full(len(block), tests.last_effort)
+    open_ = np.ones(len(block), dtype=bool)
+    for code in range(tests.last_effort + 1):
+        work.run(block, nothing, np.where(open_, effort(code), 0.0))
+        done = open_ & (work.live.sum(axis=1) <= few)
+        reached[done] = code
+        open_ &= ~done
+        if not open_.any():
+            break
+    block.save("wanted", work.live)
+    work.save(block)
+    return ArmSubset(work.live), Symbol(reached, among=EFFORTS)
+
+
+def find_best(block: Block, tests: Tests) -> Payload:
+    """A representative works until one arm is left, and sends it."""
+    work = Work.fresh(block, tests)
+    work.run(block, np.zeros_like(work.live), np.full(len(block), np.inf))
+    return ArmIndex(work.live.argmax(axis=1), among=tests.problem.n_arms)
+
+
+def begin(block: Block, code: np.ndarray) -> None:
+    """The effort of the first exchange; every further one goes a step up."""
+    block.save("effort", code)
+
+
+def exchange(block: Block, excluded: np.ndarray, dull: np.ndarray, tests: Tests) -> tuple[Payload, ...]:
+    """Down: arms that are out here, arms of no interest to others. Up: what was shown at this effort.
+
+    Args:
+        excluded: (n, K) arms that leave the live set by what others have shown.
+        dull: (n, K) arms whose closeness would help nobody any more.
+
+    Returns:
+        Arms newly shown close, out of those of interest; arms newly beaten, out of those live.
+    """
+    work = Work.load(block, tests)
+    live = work.live & ~excluded
+    wanted = block.load("wanted") & ~dull
+    work.live = live.copy()
+    code = block.load("effort")
+    block.save("effort", code + 1)
+    close = work.run(block, wanted, FIRST_EFFORT * STEP ** code.astype(np.float64))
+    work.save(block)
+    block.save("wanted", wanted & ~close)
+    return ArmSubset(close, within=wanted), ArmSubset(live & ~work.live, within=live)
+
+
+class Work:
+    """Tests of two arms at one agent, R agents in lock-step.
+
+    Attributes:
+        cells: (R, K) pulls since the agent became a representative.
+        live: (R, K) arms that may be the best.
+        level: (R, K) nats with which the arm beats another one.
+    """
+
+    def __init__(self, tests: Tests, cells: Cells, live: np.ndarray, found: Ints) -> None:
+        self.tests, self.cells, self.live = tests, cells, live
+        self.level = tests.beaten_levels(found)
+        self.close_level = tests.budget.close()
+
+    @classmethod
+    def fresh(cls, block: Block, tests: Tests) -> Work:
+        shape = (len(block), tests.problem.n_arms)
+        found = block.load("found") if tests.expected else np.zeros(len(block), dtype=np.int64)
+        cells = make_cells(tests.problem, block.values, tests.scales, shape)
+        row, arm = np.nonzero(np.ones(shape, dtype=bool))
+        cells.pull(block, row, arm, np.full(row.size, START))
+        return cls(tests, cells, np.ones(shape, dtype=bool), found)
+
+    @classmethod
+    def load(cls, block: Block, tests: Tests) -> Work:
+        found = block.load("found") if tests.expected else np.zeros(len(block), dtype=np.int64)
+        cells = make_cells(tests.problem, block.values, tests.scales, block.load("cells"))
+        return cls(tests, cells, block.load("live"), found)
+
+    def save(self, block: Block) -> None:
+        block.save("cells", self.cells.memory)
+        block.save("live", self.live)
+
+    def run(self, block: Block, wanted: np.ndarray, cap: Floats) -> np.ndarray:
+        """Pull until every test is shown or seems to need more than `cap` (R,) pulls of each arm.
+
+        Shrinks `live`. Returns (R, K) the arms of `wanted` that are less than η worse than every live arm.
+        """
+        close = np.zeros_like(wanted)
+        while True:
+            row, loser, winner, shift, level = self._look(wanted & ~close)
+            open_close = shift > 0
+            waits = np.zeros_like(wanted)
+            waits[row[open_close], winner[open_close]] = True
+            close |= wanted & ~waits
+            need, hope = self._needs(row, loser, winner, shift, level)
+            active = hope <= cap[row]
+            # Closeness takes all of an arm's tests: none is worked on while one of them is out of reach.
+            stuck = np.zeros_like(wanted)
+            beyond = open_close & ~active
+            stuck[row[beyond], winner[beyond]] = True
+            active &= ~(open_close & stuck[row, winner])
+            if not active.any():
+                return close
+            self._pull(block, row[active], loser[active], winner[active], need[active])
+
+    def _look(self, wanted: np.ndarray) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+        """Apply both tests to what was drawn so far; what is still open, as pairs (row, loser, winner, shift, level).
+
+        An arm leaves `live` when the leader, or any arm that it is compared with, is shown better (shift 0). An arm
+        `winner` of `wanted` is shown less than η worse than the live arm `loser` with shift η.
+        """
+        mean, eta = self.cells.mean, self.tests.eta
+        rows = np.arange(mean.shape[0])
+        leader = np.where(self.live, mean, -np.inf).argmax(axis=1)
+        rival = self.live.copy()
+        rival[rows, leader] = False
+        row, loser = np.nonzero(rival)
+        winner = leader[row]
+        level = self.level[row, winner]
+        shown = self.cells.shows(row, loser, row, winner, 0.0, level)
+        self.live[row[shown], loser[shown]] = False
+        row, loser, winner, level = row[~shown], loser[~shown], winner[~shown], level[~shown]
+        # Only arms with a chance: the leader less than η ahead.
+        y, k = np.nonzero(wanted & (mean + eta > mean[rows, leader][:, None]))
+        index, other = np.nonzero(self.live[y])
+        pair = other != k[index]
+        y, k, other = y[index[pair]], k[index[pair]], other[pair]
+        left = ~self.cells.shows(y, other, y, k, eta, self.close_level)
+        hopeless = wanted & (mean + eta <= mean[rows, leader][:, None])
+        h, arm = np.nonzero(hopeless)
+        return (
+            np.concatenate([row, y[left], h]),
+            np.concatenate([loser, other[left], leader[h]]),
+            np.concatenate([winner, k[left], arm]),
+            np.concatenate([np.zeros(row.size), np.full(int(left.sum()) + h.size, eta)]),
+            np.concatenate([level, np.full(int(left.sum()) + h.size, self.close_level)]),
+        )
+
+    def _needs(self, row: Ints, loser: Ints, winner: Ints, shift: Floats, level: Floats) -> tuple[Floats, Floats]:
+        """Pulls of each of two arms that a test is likely to take, and those that it takes with some luck."""
+        n, mean, variance = self.cells.n, self.cells.mean, self.cells.variance()
+        v_a, v_b = variance[row, loser], variance[row, winner]
+        noise = np.sqrt(v_a / n[row, loser] + v_b / n[row, winner])
+        ahead = mean[row, winner] + shift - mean[row, loser]
+        work = 2 * (level + self.cells.slack) * (v_a + v_b)
+        lucky = ahead + OPTIMISM * noise
+        hope = np.where(lucky > 0, work / np.maximum(lucky, 1e-150) ** 2, np.inf)
+        return work / np.maximum(ahead, 0.7 * noise) ** 2, hope
+
+    def _pull(self, block: Block, row: Ints, loser: Ints, winner: Ints, need: Floats) -> None:
+        """The next batch: a winner stands in the middle of its losers; √Σn² pulls of it make the sum least."""
+        n = self.cells.n
+        count = np.zeros_like(n)
+        np.add.at(count, (row, winner), 1)
+        n_a, n_b = n[row, loser], n[row, winner]
+        goal = 0.5 * need * (1 + 1 / np.sqrt(count[row, winner]))
+        step = np.clip(PART * (goal - n_a), LEAST * n_a, GROWTH * n_a + 8)
+        ready = n_a <= 1.5 * n_b + 8  # else the middle has to catch up first
+        times = np.zeros_like(n)
+        np.maximum.at(times, (row[ready], loser[ready]), step[ready])
+        square = np.zeros_like(n)
+        np.add.at(square, (row, winner), (n_a + np.where(ready, step, 0)) ** 2)
+        lack = np.where(count > 0, np.sqrt(square) - n, 0)
+        times = np.maximum(times, np.clip(lack, 0, n + 8))
+        r, k = np.nonzero(times > 0)
+        self.cells.pull(block, r, k, np.ceil(times[r, k]).astype(np.int64))

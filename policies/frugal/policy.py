@@ -1,0 +1,146 @@
+"""FrugalBAI: local sequential tests, few symbols."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import sqrt
+
+import numpy as np
+
+from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.ledger import ArmIndex, Flag, Payload
+from clustered_bandit_gym.policies.engines.track_and_stop import track_and_stop
+from clustered_bandit_gym.policies.frugal.assign import Trial
+from clustered_bandit_gym.policies.frugal.best_arms import Stuck, best_arms
+from clustered_bandit_gym.policies.frugal.budget import ATTEMPTS, LAST_RESORT, Budget
+from clustered_bandit_gym.policies.frugal.classify import by_guess, by_list, by_tree, rest_alone
+from clustered_bandit_gym.policies.frugal.facts import Tests, find_best
+from clustered_bandit_gym.policies.frugal.references import best_references, own_average, tree_references
+from clustered_bandit_gym.policies.frugal.search import search
+from clustered_bandit_gym.policies.frugal.sketch import Protocol, discover
+from clustered_bandit_gym.policies.structured.policy import StructuredBAI
+from clustered_bandit_gym.policy import Policy
+
+#: References are worth so many times what an agent pulls: bounds on means; averages of best arms, where they tell a
+#: difference of so many η; and for the other two ways so many times √(agents of a cluster), at least.
+RATIO_BOUNDS, RATIO_GUESS, GAP_GUESS = 16.0, 1.8, 1.2
+RATIO_TREE, RATIO_LIST, RATIO_LEAST = 0.5, 2.0, 4.0
+
+
+class FrugalBAI(Policy):
+    """Agents run sequential tests of their own; the centre sends arms and bounds, and gets symbols.
+
+    1. "discover": a few agents send coarse codes of a few averages; one agent of each group of similar codes becomes a
+       representative. Where codes show nothing, agents search for their best arm and name it. Guesswork.
+    2. "best arms": representatives test two arms at a time and report which arms are beaten and which are less than η
+       worse than the best. By Assumption 1 an arm that is that close at one of them is not the best of any other.
+    3. "references": representatives report a few averages (or bounds, where the support of rewards is told) from fresh
+       pulls, which show that they are of different clusters.
+    4. "classify": agents compare themselves with these: down a tree of tests (few clusters), by confirming the guess
+       that their code suggests (many), or by searching the list of best arms (where codes show nothing). An agent that
+       fits nowhere finds its best arm alone.
+
+    Needs M ≥ 2 and η. Guesses that do not work out end in another attempt from scratch, three at most, and then in
+    `StructuredBAI`; each has a share of δ of its own. Without M or η it *is* `StructuredBAI`. With one cluster, or one
+    agent, one agent finds the best arm. η1 is not used. An η that is too large voids the guarantee.
+
+    Error. Attempts have 0.9δ, 0.05δ and 0.02δ, the last resort 0.03δ. Of an attempt's δ':
+        1. at a representative, one of K − 1 arms is shown better than the best, 0.34δ'/(M(K − 1)) each (or weighted);
+           one of M − 1 other best arms is shown less than η worse than it, 0.08δ'/(M(M − 1)) each. Sum 0.42δ'.
+        2. two representatives of one cluster are shown to differ, or a bound on a mean is wrong: 0.04δ'.
+        3. an agent rejects its own cluster: 0.52δ'/N each, over all its tries.
+        4. an agent that is on its own errs: 0.02δ'/N each.
+        Sum: δ. docs/frugal-bai.md has the proof.
+    """
+
+    name = "frugal-bai"
+    guarantee = "delta-PC under Assumption 1, with any of M, eta not told; eta1 is not used"
+
+    def solve(self, federation: Federation) -> np.ndarray:
+        p = federation.problem
+        if p.n_clusters == 1 or p.n_agents == 1:
+            with federation.phase("best arms"):
+                best = federation.local(federation.agents[:1], find_alone)
+            return np.full(p.n_agents, best[0])
+        if p.n_clusters is None or p.eta is None or not np.isfinite(p.eta) or p.n_clusters > p.n_agents:
+            return StructuredBAI().solve(federation)
+        for attempt in range(len(ATTEMPTS)):
+            try:
+                arms = Attempt(federation, attempt).run()
+            except Stuck:
+                continue
+            federation.report_clusters(arms)
+            return arms
+        return StructuredBAI(share=LAST_RESORT).solve(federation)
+
+
+def find_alone(block: Block) -> Payload:
+    """An agent finds its best arm with nobody's help, with all of δ."""
+    p = block.problem
+    active, _ = track_and_stop(block, np.arange(p.n_arms), p.delta)
+    return ArmIndex(active.argmax(axis=1), among=p.n_arms)
+
+
+def start_over(block: Block, news: np.ndarray) -> None:
+    """A new attempt begins: agents use its levels from now on."""
+
+
+class Attempt:
+    """One attempt from scratch, with a part of δ of its own."""
+
+    def __init__(self, federation: Federation, attempt: int) -> None:
+        self.federation, self.attempt, self.problem = federation, attempt, federation.problem
+        self.budget = Budget.of(self.problem, attempt)
+        self.protocol = Protocol.of(federation, attempt)
+
+    def run(self) -> Ints:
+        """(N,) the best arm of every agent; raises `Stuck`."""
+        fed, p = self.federation, self.problem
+        if self.attempt:
+            fed.local(fed.agents, start_over, down=Flag(True), n_arms=1)
+        with fed.phase("discover"):
+            groups = discover(fed, self.protocol)
+        if groups is None:
+            return self._by_list()
+        reps, tests = groups.reps, Tests(p, self.budget, expected=False)
+        with fed.phase("best arms"):
+            best = best_arms(fed, reps, tests)
+        labels = np.full(p.n_agents, -1)
+        labels[reps] = np.arange(reps.size)
+        if self.protocol.few:
+            bounded = self.protocol.bounded
+            ratio = RATIO_BOUNDS if bounded else max(RATIO_LEAST, RATIO_TREE * sqrt(p.n_agents / reps.size))
+            trial = Trial(p, self.budget, ratio, bounded)
+            with fed.phase("references"):
+                tree = tree_references(fed, reps, tests, self.protocol, trial)
+            with fed.phase("classify"):
+                by_tree(fed, self.protocol, tree, trial, labels)
+        else:
+            assert p.eta is not None
+            trial = Trial(p, self.budget, RATIO_GUESS, gap=GAP_GUESS * p.eta)
+            with fed.phase("references"):
+                references = best_references(fed, reps, best, trial)
+            with fed.phase("classify"):
+                by_guess(fed, self.protocol, groups, best, references, trial, labels)
+        arms = np.where(labels >= 0, best[labels], -1)
+        with fed.phase("classify"):
+            rest_alone(fed, arms, best, trial)
+        return arms
+
+    def _by_list(self) -> Ints:
+        """Sketches show nothing: agents name their best arms, and those named are put to the test."""
+        fed, p = self.federation, self.problem
+        assert p.eta is not None
+        with fed.phase("discover"):
+            reps = search(fed)
+        with fed.phase("best arms"):
+            best = fed.local(reps, partial(find_best, tests=Tests(p, self.budget, expected=True)))
+        if np.unique(best).size < reps.size:
+            raise Stuck("two representatives are of one cluster")
+        trial = Trial(p, self.budget, max(RATIO_LEAST, RATIO_LIST * sqrt(p.n_agents / reps.size)), gap=p.eta)
+        with fed.phase("references"):
+            top = fed.local(reps, partial(own_average, trial=trial), down=ArmIndex(best, among=p.n_arms))
+        with fed.phase("classify"):
+            return by_list(fed, reps, best, top, trial)

@@ -1,0 +1,63 @@
+"""The union bound of docs/frugal-bai.md, term by term, from the levels that the code uses."""
+
+from __future__ import annotations
+
+from math import exp
+
+import numpy as np
+import pytest
+
+from clustered_bandit_gym import Problem
+from clustered_bandit_gym.policies.frugal import facts
+from clustered_bandit_gym.policies.frugal.budget import ATTEMPTS, LAST_RESORT, SHARES, Budget, try_weight
+
+PROBLEMS = [
+    Problem(9, 10, 3, 0.05, eta=0.3),
+    Problem(1000, 100, 20, 1e-10, eta=0.15),
+    Problem(2, 2, 2, 0.3, eta=0.5),
+    Problem(5, 3, 2, 0.3, eta=0.5),
+]
+
+
+def test_shares_sum_to_one() -> None:
+    assert sum(ATTEMPTS) + LAST_RESORT == pytest.approx(1, abs=1e-12)
+    assert sum(SHARES.values()) == pytest.approx(1, abs=1e-12)
+    assert all(share > 0 for share in (*ATTEMPTS, LAST_RESORT, *SHARES.values()))
+
+
+def test_tries_sum_to_one() -> None:
+    assert sum(try_weight(t) for t in range(1, 100_001)) == pytest.approx(1, abs=2e-6)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("attempt", range(len(ATTEMPTS)))
+def test_levels_of_all_events_add_up(problem: Problem, attempt: int) -> None:
+    n, k, m = problem.n_agents, problem.n_arms, problem.n_clusters
+    assert m is not None
+    budget = Budget.of(problem, attempt)
+    beaten = m * (k - 1) * exp(-budget.beaten(1 / (k - 1)))
+    close = m * (m - 1) * exp(-budget.close())
+    distinct = m * (m - 1) * exp(-budget.distinct())
+    bounds = m * 2 * 12 * exp(-budget.bound(12))
+    tree = n * (m - 1) * exp(-budget.classify(1, tests=m - 1))
+    tries = n * sum(exp(-budget.classify(t)) for t in range(1, 2000))
+    alone = n * budget.alone()
+    delta = problem.delta * ATTEMPTS[attempt]
+    assert max(distinct, bounds) == pytest.approx(SHARES["reference"] * delta)
+    assert max(tree, tries) <= SHARES["classify"] * delta * (1 + 1e-9)
+    total = beaten + close + max(distinct, bounds) + max(tree, tries) + alone
+    assert 0.95 * delta <= total <= delta * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_an_expected_winner_takes_no_more_than_its_share(problem: Problem) -> None:
+    """Whichever arm is the best, the weights of the K − 1 others sum to at most one."""
+    budget = Budget.of(problem, 0)
+    k, m = problem.n_arms, problem.n_clusters
+    assert m is not None
+    for expected in (False, True):
+        for found in range(k):
+            levels = facts.Tests(problem, budget, expected).beaten_levels(np.array([found]))[0]
+            spent = m * np.exp(-levels)
+            for best in range(k):
+                assert np.delete(spent, best).sum() <= SHARES["beaten"] * budget.delta * (1 + 1e-9)
