@@ -29,7 +29,7 @@ FIRST_EFFORT = 64.0
 #: An arm that seems worse than it may be is given this many standard deviations.
 OPTIMISM = 1.0
 #: Representatives explore on their own until at most so many arms are left, or this share of them.
-FEW, FEW_SHARE = 12, 1 / 8
+FEW, FEW_SHARE = 8, 1 / 32
 #: Weight of the arm that a representative expected to win, if it did: the others share the rest.
 EXPECTED = 0.5
 
