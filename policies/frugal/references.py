@@ -174,8 +174,8 @@ def tree_references(
 def _rough(federation: Federation, reps: Ints, tests: Tests, protocol: Protocol) -> Floats:
     """(M, d) rough means of the protocol's arms, for the plan of a tree only."""
     got = federation.local(reps, partial(rough_means, tests=tests, protocol=protocol))
-    place, low, high = (got[0], *(got[1].T if len(got) > 1 else np.tile(tests.problem.support, (reps.size, 1)).T))
-    return low[:, None] + (high - low)[:, None] * place / (ROUGH - 1)
+    ends: Floats = got[1] if len(got) > 1 else np.array([tests.problem.support] * reps.size, dtype=np.float64)
+    return ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * got[0] / (ROUGH - 1)
 
 
 def _size(pulls: Floats) -> Ints:
@@ -201,7 +201,7 @@ def best_references(federation: Federation, reps: Ints, best: Ints, trial: Trial
     top = federation.local(reps, partial(own_average, trial=trial), down=ArmIndex(best, among=p.n_arms))
     high = np.full((m, m), np.inf)
     shown = np.eye(m, dtype=bool)
-    wanted = np.ones(m, dtype=bool)
+    wanted: np.ndarray = np.ones(m, dtype=bool)
     for stage in range(1, STAGES + 1):
         columns = np.flatnonzero(wanted)[np.argsort(best[wanted])]
         members = np.zeros(p.n_arms, dtype=bool)
@@ -218,5 +218,5 @@ def best_references(federation: Federation, reps: Ints, best: Ints, trial: Trial
         twins = ~(shown | shown.T)
         if not twins.any():
             return top, high
-        wanted = twins.any(axis=0)
+        wanted = np.asarray(twins.any(axis=0))
     raise Stuck("representatives that cannot be told apart")

@@ -86,7 +86,7 @@ class Protocol:
 
     def decode(self, codes: Ints) -> Floats:
         size, width = self.alphabet
-        return (codes - (size - 1) / 2) * width
+        return ((codes - (size - 1) / 2) * width).astype(np.float64)
 
 
 def sketch(block: Block, stage: np.ndarray, protocol: Protocol) -> tuple[Payload, ...]:
@@ -175,7 +175,7 @@ def group(points: Floats, n_groups: int) -> tuple[Ints, float]:
     """(n,) labels of points (n, d) in `n_groups` groups, and how many standard deviations the closest two are apart."""
     if points.shape[0] == 1 or n_groups == 1:
         return np.zeros(points.shape[0], dtype=np.int64), np.inf
-    labels = fcluster(linkage(points, "ward"), n_groups, "maxclust") - 1
+    labels: Ints = fcluster(linkage(points, "ward"), n_groups, "maxclust").astype(np.int64) - 1
     if labels.max() + 1 < n_groups:
         return labels, 0.0
     for _ in range(5):
