@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.output.tables import Table, to_markdown
 from clustered_bandit_gym.harness.run import evaluate
 from clustered_bandit_gym.harness.scoring.numbers import number
 
@@ -70,21 +71,21 @@ class BeyondTable:
     def to_markdown(self) -> str:
         """The table for a README."""
         heads = ["environment", "N", "trials", "BAI-Cl++", "StructuredBAI", "ratio", "errors", "vs bound"]
-        lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
+        rows = []
         for cell in self.cells.to_dict("records"):
             name = cell["env"].removeprefix("ClusteredBAI-").removesuffix("-v0")
             ratio = f"{cell['ratio']:,.0f}×" + (" (median)" if cell["statistic"] == "median" else "")
             texts = [name, cell["n_agents"], cell["trials"], number(cell["pulls_old"]), number(cell["pulls_new"])]
             texts += [ratio, f"{cell['errors_old']} / {cell['errors_new']}"]
             texts.append(f"{cell['bound_ratio']:.3g}×")
-            lines.append("| " + " | ".join(map(str, texts)) + " |")
+            rows.append([str(text) for text in texts])
         note = (
             f"Pulls at δ = {DELTA:g}: means over trials, and the ratio of the means; on PaperRandom medians, and the "
             "median of the trials' ratios. Same trials for both; errors: wrong or unfinished trials of "
             "BAI-Cl++ / StructuredBAI; vs bound: our pulls over the lower bound. "
             f"Made on {self.made}, seed {self.seed}."
         )
-        return "\n".join([*lines, "", note])
+        return "\n".join([to_markdown(Table("", heads, rows)), "", note])
 
     def __str__(self) -> str:
         extra = [

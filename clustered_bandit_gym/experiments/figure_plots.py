@@ -1,7 +1,8 @@
-"""Plots for a two-column paper: one column wide, readable in grey, with intervals and the lower bound."""
+"""Plots for a two-column paper: one column wide, readable in grey; with intervals, verdicts and the lower bound."""
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -9,27 +10,24 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+from matplotlib.markers import CARETDOWN
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from clustered_bandit_gym.experiments.claims.measure import centre, points
-from clustered_bandit_gym.experiments.figures import AT_AGENT, OURS, Figure
+from clustered_bandit_gym.experiments.claims.measure import centre, keys_of, points
+from clustered_bandit_gym.experiments.figures import AT_AGENT, DELTA, OURS, SCHEMES, Figure
+from clustered_bandit_gym.harness.output.marks import draw_marks, legend_entry, meanings
+from clustered_bandit_gym.harness.output.style import style_of
 
-#: Okabe and Ito's colours, distinct for colour-blind readers; markers and dashes tell them apart without colour.
-STYLES = {
-    "naive": ("Naive", "#000000", "s", "-"),
-    "cl-bai": ("Cl-BAI", "#D55E00", "^", "-"),
-    "bai-cl": ("BAI-Cl", "#0072B2", "o", "-"),
-    "bai-cl++": ("BAI-Cl++", "#009E73", "D", "-"),
-    AT_AGENT: ("BAI-Cl++, check at agents", "#CC79A7", "v", (0, (3, 1))),
-    OURS: ("StructuredBAI (ours)", "#E69F00", "P", (0, (5, 2))),
-}
+#: The policies of the plots, in the order of the legend.
+PLOTTED = (*SCHEMES, AT_AGENT, OURS)
 LABELS = {"n_agents": "agents N", "eta": "η", "alpha": "skew α", "pulls": "pulls", "cost": "communication (units)"}
-_BOUND = "lower bound"
-WIDTH, HEIGHT = 3.35, 2.45  # inches: a column of a two-column page
+_BOUND_COLOUR = "#666666"
+WIDTH, HEIGHT = 3.35, 3.0  # inches: a column of a two-column page
 
 
-def plot(figure: Figure, rows: pd.DataFrame, folder: Path) -> None:
-    """``<name>.png`` and ``<name>.svg`` in `folder`."""
+def plot(figure: Figure, rows: pd.DataFrame, folder: Path) -> Canvas:
+    """Write ``<name>.png`` and ``<name>.svg`` to `folder`; returns the Matplotlib figure."""
     panels = [None] if figure.panel is None else list(dict.fromkeys(rows[figure.panel]))
     canvas = Canvas(figsize=(WIDTH * len(panels), HEIGHT), layout="constrained")
     FigureCanvasAgg(canvas)
@@ -39,47 +37,64 @@ def plot(figure: Figure, rows: pd.DataFrame, folder: Path) -> None:
         _draw(ax, figure, part)
         if value is not None:
             ax.set_title(f"M = {value}", fontsize=8)
-        elif not figure.real:
-            ax.set_title("stand-in, not the real data", fontsize=7, style="italic")
     axes[0].set_ylabel(LABELS[figure.measure], fontsize=8)
-    # Matplotlib lists lines before error bars; here the lower bound comes last.
-    entries = sorted(zip(*axes[0].get_legend_handles_labels(), strict=True), key=lambda entry: entry[1] == _BOUND)
-    canvas.legend(
-        *zip(*entries, strict=True), loc="outside upper center", ncols=3, fontsize=6.5, frameon=False, handlelength=2.2
-    )
+    canvas.suptitle("\n".join(textwrap.wrap(caption(figure, rows), 62 * len(panels))), fontsize=6.5)
+    canvas.legend(handles=_legend(figure, rows), loc="outside lower center", ncols=3, fontsize=6, frameon=False)
     canvas.savefig(folder / f"{figure.name}.png", dpi=200)
     # A fixed salt and no date: the same rows give the same file.
     import matplotlib
 
     with matplotlib.rc_context({"svg.hashsalt": figure.name}):
         canvas.savefig(folder / f"{figure.name}.svg", metadata={"Date": None})
+    return canvas
+
+
+def caption(figure: Figure, rows: pd.DataFrame) -> str:
+    """Data set, δ, trials, and what marks and bars are."""
+    counts = rows[rows["policy"].isin(SCHEMES)].groupby([*keys_of(figure), "policy"]).size()
+    trials = " to ".join(f"{count}" for count in dict.fromkeys([counts.min(), counts.max()]))
+    ours = rows[rows["policy"] == OURS].groupby(keys_of(figure)).size()
+    fewer = f" ({ours.min()} of {style_of(OURS).label})" if len(ours) and ours.min() != counts.min() else ""
+    marks = "median over instances; bar: quartiles" if figure.over_instances else "mean; bar: 95% t interval"
+    real = "" if figure.real else " (stand-in, not the real data)"
+    return f"{figure.title}{real}; δ = {DELTA:g}, {trials} trials per mark{fewer}; {marks}"
+
+
+def _legend(figure: Figure, rows: pd.DataFrame) -> list[Line2D]:
+    """One entry per policy, FAIL and unfinished trials in words; the lower bound comes last."""
+    entries = []
+    for policy in PLOTTED:
+        own = rows[rows["policy"] == policy]
+        if own.empty:
+            continue
+        found = pd.concat([points(part, figure) for _, part in own.groupby(figure.panel or "policy")])
+        entries.append(legend_entry(policy, found))
+    entries += meanings(pd.concat([points(rows[rows["policy"] == policy], figure) for policy in PLOTTED]))
+    if figure.measure == "pulls":
+        entries.append(Line2D([], [], color=_BOUND_COLOUR, linestyle=":", linewidth=1.2, label="lower bound"))
+    return entries
 
 
 def _draw(ax: Axes, figure: Figure, rows: pd.DataFrame) -> None:
     xs = sorted(set(rows[figure.x]))
-    for policy, (label, colour, marker, dashes) in STYLES.items():
-        own = points(rows[rows["policy"] == policy], figure)
+    drawn = {policy: points(rows[rows["policy"] == policy], figure) for policy in PLOTTED}
+    floor = min(own["centre"].min() for own in drawn.values() if not own.empty) / 1.5
+    for policy, own in drawn.items():
         if own.empty:
             continue
-        y = own["centre"].to_numpy()
-        spread = np.abs(np.stack([y - own["low"], own["high"] - y]))
+        look = style_of(policy)
+        x, y = own["x"].to_numpy(dtype=float), own["centre"].to_numpy()
+        # A bar that reaches zero ends inside the log axis.
+        spread = np.stack([y - np.maximum(own["low"], floor), own["high"] - y])
         ax.errorbar(
-            own["x"],
-            y,
-            yerr=spread,
-            label=label,
-            color=colour,
-            marker=marker,
-            linestyle=dashes,
-            markersize=4,
-            linewidth=1.1,
-            elinewidth=0.8,
-            capsize=2,
-            markerfacecolor="none",
+            x, y, yerr=np.maximum(spread, 0), color=look.colour, ls=look.dashes, lw=1.1, elinewidth=0.8, capsize=2
         )
+        zero = own["low"].to_numpy() <= 0
+        ax.plot(x[zero], np.full(zero.sum(), floor), marker=CARETDOWN, color=look.colour, ls="", ms=4)
+        draw_marks(ax, x, y, own, look, look.colour, 4)
     if figure.measure == "pulls":
         bounds = [centre(rows[(rows[figure.x] == x) & (rows["policy"] == "naive")], "bound", figure) for x in xs]
-        ax.plot(xs, bounds, color="#666666", linestyle=":", linewidth=1.2, label=_BOUND)
+        ax.plot(xs, bounds, color=_BOUND_COLOUR, linestyle=":", linewidth=1.2)
     ax.set_yscale("log")
     ax.yaxis.set_major_locator(LogLocator(numticks=8))
     if figure.x != "alpha":

@@ -1,11 +1,11 @@
-"""A claim of the paper with its verdict, and how names and numbers are written."""
+"""A claim of the paper with its verdict, and how names and tables are written."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from clustered_bandit_gym.experiments.figures import OURS
+from clustered_bandit_gym.harness.output.tables import Table, to_markdown
 
 HOLDS, FAILS, UNTESTED, OPEN = "holds", "does not hold", "cannot be tested here", "undecided"
 
@@ -46,15 +46,4 @@ def name_of(policy: str) -> str:
 
 def table(header: list[str], lines: list[list[str]]) -> str:
     """A Markdown table."""
-    rows = [header, ["---"] * len(header), *lines]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
-
-
-def short(value: float) -> str:
-    """Three digits: 1.61e9, 524, 0.0123."""
-    if not math.isfinite(value):
-        return str(float(value))
-    if value == 0 or 1e-3 <= abs(value) < 1e5:
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    mantissa, exponent = f"{value:.2e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+    return to_markdown(Table("", header, lines))

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from clustered_bandit_gym.experiments.claims.claim import NAMES, SIGNS, short
+from clustered_bandit_gym.experiments.claims.claim import NAMES, SIGNS
 from clustered_bandit_gym.experiments.claims.measure import drawn_agents, keys_of, paired, points_of
 from clustered_bandit_gym.experiments.claims.theory import instance_of, sizes_of, span
 from clustered_bandit_gym.experiments.figures import AT_AGENT, CERTIFIED, SCHEMES
+from clustered_bandit_gym.harness.scoring.numbers import number
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.experiments.figures import Played
@@ -164,8 +165,8 @@ def _cost_of_checks(played: dict[str, Played]) -> str:
         own, there = rows[rows["policy"] == "bai-cl++"], rows[rows["policy"] == AT_AGENT]
         remark = own["bits_up"] + own["bits_down"] + 32 * own["n_clusters"]
         said.append(
-            f"{name}, N = {rows['n_agents'].iloc[0]}: {short(own['cost'].mean())} as sent, "
-            f"{short(remark.mean())} by the remark's count, {short(there['cost'].mean())} with the means sent down"
+            f"{name}, N = {rows['n_agents'].iloc[0]}: {number(own['cost'].mean())} as sent, "
+            f"{number(remark.mean())} by the remark's count, {number(there['cost'].mean())} with the means sent down"
         )
     if not said:
         return ""

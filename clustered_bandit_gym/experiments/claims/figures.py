@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from clustered_bandit_gym.experiments.claims.claim import FAILS, HOLDS, NAMES, SIGNS, UNTESTED, Claim, judge, short
+from clustered_bandit_gym.experiments.claims.claim import FAILS, HOLDS, NAMES, SIGNS, UNTESTED, Claim, judge
 from clustered_bandit_gym.experiments.claims.measure import Ratio, against, paired
 from clustered_bandit_gym.experiments.figures import SCHEMES
+from clustered_bandit_gym.harness.scoring.numbers import number
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.experiments.figures import Played
@@ -73,7 +74,7 @@ def _falls_with_eta(played: Played) -> list[Claim]:
         falling.append(bool(np.all(np.diff(means) < 0)))
         slope = np.polyfit(x, np.log(means), 1)[0]
         said.append(
-            f"{NAMES[name]} {short(means[0])} → {short(means[-1])} (÷{means[0] / means[-1]:.3g}, ∝ η^{slope:.2f})"
+            f"{NAMES[name]} {number(means[0])} → {number(means[-1])} (÷{means[0] / means[-1]:.3g}, ∝ η^{slope:.2f})"
         )
     return [
         Claim(
@@ -169,12 +170,12 @@ def _absolute(played: Played) -> Claim:
     off = {n: {name: float(means[n, name]) / count - 1 for name, count in PRINTED.items()} for n in sizes}
     nearest = min(sizes, key=lambda n: max(abs(np.log1p(value)) for value in off[n].values()))
     said = ", ".join(
-        f"{NAMES[name]} {short(float(means[nearest, name]))} ({100 * off[nearest][name]:+.1f}%)" for name in PRINTED
+        f"{NAMES[name]} {number(float(means[nearest, name]))} ({100 * off[nearest][name]:+.1f}%)" for name in PRINTED
     )
     return _real(
         played,
         "Mean pulls of a commented-out table without its N: "
-        + ", ".join(f"{NAMES[name]} {short(count)}" for name, count in PRINTED.items()),
+        + ", ".join(f"{NAMES[name]} {number(count)}" for name, count in PRINTED.items()),
         f"Nearest at N = {nearest}: {said}",
         HOLDS if max(abs(value) for value in off[nearest].values()) <= 0.1 else FAILS,
     )
@@ -195,7 +196,7 @@ def _communication(played: Played) -> list[Claim]:
     for label, rows in at(played):
         order += [paired(rows, "cl-bai", "bai-cl", "cost").sign, paired(rows, "bai-cl", "bai-cl++", "cost").sign]
         costs = rows.groupby("policy")["cost"].mean()
-        said.append(f"{label}: " + ", ".join(f"{NAMES[name]} {short(costs[name])}" for name in SCHEMES))
+        said.append(f"{label}: " + ", ".join(f"{NAMES[name]} {number(costs[name])}" for name in SCHEMES))
         for a, b in (("cl-bai", "bai-cl"), ("bai-cl", "bai-cl++")):
             reverse.append(-paired(rows, a, b, "cost").sign * paired(rows, a, b).sign)
     return [

@@ -14,7 +14,6 @@ from clustered_bandit_gym.experiments.claims.claim import (
     UNTESTED,
     Claim,
     name_of,
-    short,
     table,
 )
 from clustered_bandit_gym.experiments.claims.disagreements import disagreements
@@ -22,6 +21,7 @@ from clustered_bandit_gym.experiments.claims.figures import JUDGES
 from clustered_bandit_gym.experiments.claims.measure import points
 from clustered_bandit_gym.experiments.claims.theory import coupon_table, theorem_table
 from clustered_bandit_gym.experiments.figures import DELTA, INSTANCE_SEEDS, OURS, Played
+from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
 
 _COLOURS = {HOLDS: "green", FAILS: "red", UNTESTED: "yellow", OPEN: "yellow"}
@@ -108,9 +108,9 @@ def _figure_table(one: Played) -> str:
             line = [*([f"{panel:g}"] if panel is not None else []), f"{x:g}"]
             for own in columns.values():
                 here = own.iloc[i]
-                line.append(f"{short(here['centre'])} ({short(here['low'])} to {short(here['high'])})")
+                line.append(f"{number(here['centre'])} ({number(here['low'])} to {number(here['high'])})")
             if figure.measure == "pulls":
                 bound = part[(part[figure.x] == x) & (part["policy"] == "naive")]["bound"].dropna()
-                line.append(short(float(bound.median())) if len(bound) else "none")
+                line.append(number(float(bound.median())) if len(bound) else "none")
             lines.append(line)
     return table(header, lines)

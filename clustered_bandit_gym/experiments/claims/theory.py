@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym import theory
-from clustered_bandit_gym.experiments.claims.claim import NAMES, SIGNS, short, table
+from clustered_bandit_gym.experiments.claims.claim import NAMES, SIGNS, table
 from clustered_bandit_gym.experiments.claims.measure import drawn_agents, points_of
 from clustered_bandit_gym.experiments.figures import DELTA, SCHEMES
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import trial_seeds
+from clustered_bandit_gym.harness.scoring.numbers import number
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.experiments.figures import Played
@@ -30,7 +31,7 @@ _PHASES = {
 
 def span(values: list[float]) -> str:
     """“0.98 to 1.06”; one number if both ends look the same."""
-    low, high = short(min(values)), short(max(values))
+    low, high = number(min(values)), number(max(values))
     return low if low == high else f"{low} to {high}"
 
 

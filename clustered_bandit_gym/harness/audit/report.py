@@ -6,31 +6,20 @@ import html
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from clustered_bandit_gym.harness.output.escape import plain
+from clustered_bandit_gym.harness.output.tables import Table, to_html, to_rich
+from clustered_bandit_gym.harness.scoring.numbers import interval, number
 from clustered_bandit_gym.harness.scoring.verdict import Word
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
-_STYLES = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
-_WORDS = ("cell", "verdict", "what it is after")
-_HEADERS = (
-    "cell",
-    "N",
-    "M",
-    "K",
-    "δ",
-    "trials",
-    "errors",
-    "unfinished",
-    "error rate",
-    "verdict",
-    "mean pulls",
-    "what it is after",
-)
+#: From this width on the terminal shows what each cell tests.
+_WIDE = 150
 
 
 @dataclass(frozen=True)
@@ -40,8 +29,8 @@ class AuditReport:
     Attributes:
         policy: its label.
         delta, alpha, seed: as asked for.
-        cells: a row a cell: `cell, in_scope, n_agents, n_clusters, n_arms, delta, trials, errors, unfinished, low,
-            high, verdict, pulls_mean, why, message` (of the first unfinished trial).
+        cells: one row per cell: `cell, in_scope, n_agents, n_clusters, n_arms, delta, trials, errors, unfinished, low,
+            high, verdict, reason, pulls_mean, why, message` (of the first unfinished trial).
         left_out: cells of the suite that do not suit the policy.
         breaches: rules of the game that the policy broke, in words. Any of them fails it.
     """
@@ -79,12 +68,13 @@ class AuditReport:
         for _, row in missing.iterrows():
             lines.append(
                 f"Unfinished: {row['unfinished']} of {row['trials']} trials on {row['cell']!r} ended without an answer "
-                f"({row['message']})." + (" They are no errors, but stand against a PASS." if row["in_scope"] else "")
+                f"({row['message']})."
+                + (" They are not errors, but they count against a PASS." if row["in_scope"] else "")
             )
         broken = self.cells[~self.cells["in_scope"] & (self.cells["errors"] > 0)]
         if len(broken):
             counts = ", ".join(f"{row['cell']!r} {row['errors']}/{row['trials']}" for _, row in broken.iterrows())
-            lines.append(f"With wrong promises, where no guarantee holds: wrong on {counts}. This decides nothing.")
+            lines.append(f"Misspecified problems, where no guarantee holds: wrong on {counts}. Reported, not scored.")
         if self.left_out:
             lines.append(
                 "Not played, since this policy pulls one by one and they take millions of pulls: "
@@ -94,7 +84,7 @@ class AuditReport:
             f"All cells are judged at once: a policy that keeps its promise is failed with probability at most "
             f"{self.alpha:g}, however many trials are added. A PASS is evidence on these games, not a proof."
         )
-        return "\n".join(lines)
+        return "\n".join(map(plain, lines))
 
     def _finding(self) -> str:
         cells, word = self.decisive, self.word
@@ -116,15 +106,18 @@ class AuditReport:
         still = cells[cells["verdict"] == "INCONCLUSIVE"]
         return (
             f"INCONCLUSIVE: {self.policy} at δ = {self.delta:g}: no game fails, and on {len(still)} of {len(cells)} "
-            f"neither side is shown ({', '.join(still['cell'])}). Where trials do finish, more of them may decide."
+            f"neither side is shown ({', '.join(still['cell'])}). On {still['cell'].iloc[0]!r}: "
+            f"{still['reason'].iloc[0]}."
         )
 
-    def _sections(self) -> list[tuple[str, pd.DataFrame]]:
-        sections = [(f"Audit of {self.policy}, δ = {self.delta:g}", self.decisive)]
+    @property
+    def tables(self) -> list[Table]:
+        """The cells that decide, and apart from them those in which no guarantee holds."""
+        found = [_table(f"Audit of {self.policy}, δ = {self.delta:g}", self.decisive)]
         apart = self.cells[~self.cells["in_scope"]]
         if len(apart):
-            sections.append(("Wrong promises: no guarantee holds, these decide nothing", apart))
-        return sections
+            found.append(_table("Misspecified problems: reported, not scored", apart.drop(columns="verdict")))
+        return found
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -134,51 +127,26 @@ class AuditReport:
         return out.getvalue().rstrip()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        from rich.table import Table
         from rich.text import Text
 
-        headers = _HEADERS if options.max_width >= 150 else _HEADERS[:-1]
-        for number, (title, cells) in enumerate(self._sections()):
-            table = Table(title=title, title_justify="left")
-            for header in headers:
-                table.add_column(header, justify="left" if header in _WORDS else "right")
-            for _, row in cells.iterrows():
-                style = _STYLES[row["verdict"]] if number == 0 else "dim"
-                texts = [Text(text, style=style if header == "verdict" else "") for header, text in _texts(row).items()]
-                table.add_row(*texts[: len(headers)])
-            yield table
-        yield Text(self.text, style=_STYLES[self.word])
+        for table in self.tables:
+            if options.max_width < _WIDE:
+                table = table._replace(heads=table.heads[:-1], rows=[row[:-1] for row in table.rows])
+            yield to_rich(table, options.max_width)
+        yield Text(self.text)
 
     def _repr_html_(self) -> str:
-        parts = []
-        for title, cells in self._sections():
-            head = "".join(f"<th>{html.escape(header)}</th>" for header in _HEADERS)
-            rows = (
-                "".join(f"<td>{html.escape(text)}</td>" for text in _texts(row).values()) for _, row in cells.iterrows()
-            )
-            body = "".join(f"<tr>{row}</tr>" for row in rows)
-            parts.append(
-                f"<h4>{html.escape(title)}</h4><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            )
-        parts += [f"<p>{html.escape(line)}</p>" for line in self.text.split("\n")]
-        return "".join(parts)
+        lines = (f"<p>{html.escape(line)}</p>" for line in self.text.split("\n"))
+        return "".join([*map(to_html, self.tables), *lines])
 
 
-def _texts(row: pd.Series[Any]) -> dict[str, str]:
-    """A cell's row of the table, by header."""
-    at_least = "≥ " if row["unfinished"] else ""
-    texts = (
-        row["cell"],
-        f"{row['n_agents']}",
-        f"{row['n_clusters']}",
-        f"{row['n_arms']}",
-        f"{row['delta']:g}",
-        f"{row['trials']:,}",
-        f"{row['errors']:,}",
-        f"{row['unfinished']:,}",
-        f"{row['low']:.3f} to {row['high']:.3f}",
-        row["verdict"],
-        f"{at_least}{row['pulls_mean']:.3g}",
-        row["why"],
-    )
-    return dict(zip(_HEADERS, texts, strict=True))
+def _table(title: str, cells: pd.DataFrame) -> Table:
+    heads = ["cell", "N", "M", "K", "δ", "trials", "wrong", "unfin.", "error rate"]
+    heads += ["verdict"] * ("verdict" in cells) + ["mean pulls", "what it tests"]
+    rows = []
+    for row in cells.to_dict("records"):
+        texts = [row["cell"], *(str(row[name]) for name in ("n_agents", "n_clusters", "n_arms")), f"{row['delta']:g}"]
+        texts += [number(row[name]) for name in ("trials", "errors", "unfinished")]
+        texts += [interval(row["low"], row["high"], digits=2), *([row["verdict"]] if "verdict" in row else [])]
+        rows.append([*texts, number(row["pulls_mean"], "≥" if row["unfinished"] else ""), row["why"]])
+    return Table(title, heads, rows)

@@ -19,12 +19,12 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.markers import CARETDOWN, CARETLEFT
 from matplotlib.ticker import FixedLocator, LogFormatterSciNotation, LogLocator, NullFormatter
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output import style
+from clustered_bandit_gym.harness.output.marks import draw_marks, legend_entry, meanings
 from clustered_bandit_gym.harness.output.panels import Measure, axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.tables import setting
 from clustered_bandit_gym.harness.scoring.numbers import number
@@ -147,19 +147,6 @@ def _ends(own: pd.DataFrame, measure: Measure, floor: float) -> tuple[np.ndarray
     return np.where(open_ended, floor, low), high, open_ended
 
 
-def _marks(
-    ax: Axes, x: np.ndarray, y: np.ndarray, own: pd.DataFrame, look: style.Style, edge: str, size: float
-) -> None:
-    """Marks of one policy at (x, y): hollow where trials are unfinished, crossed out where the verdict is FAIL."""
-    cut = (own["unfinished"] > 0).to_numpy()
-    for chosen, face in ((~cut, look.colour), (cut, "white")):
-        if chosen.any():
-            ax.plot(x[chosen], y[chosen], look.marker, color=edge, markerfacecolor=face, ms=size, ls="", zorder=4)
-    failed = (own["verdict"] == "FAIL").to_numpy()
-    if failed.any():
-        ax.plot(x[failed], y[failed], "x", color=style.FAIL, ms=1.9 * size, mew=2, ls="", zorder=5)
-
-
 def _lines(ax: Axes, summary: pd.DataFrame, x: str, measure: Measure, floor: float) -> None:
     for policy, own in summary[summary[measure.centre] > 0].groupby("policy", sort=False):
         own = own.sort_values(x)
@@ -169,7 +156,7 @@ def _lines(ax: Axes, summary: pd.DataFrame, x: str, measure: Measure, floor: flo
         spread = np.stack([centre - low, high - centre])
         ax.errorbar(at, centre, yerr=spread, color=look.colour, ls=look.dashes, lw=1.5, capsize=2.5, zorder=2)
         ax.plot(at[open_ended], low[open_ended], marker=CARETDOWN, color=look.colour, ls="", ms=6, zorder=3)
-        _marks(ax, at, centre, own, look, look.colour, 6)
+        draw_marks(ax, at, centre, own, look, look.colour, 6)
     values = sorted(set(summary[x].astype(float)))
     if values[0] > 0 and values[-1] >= 3 * values[0]:
         ax.set_xscale("log")
@@ -205,7 +192,7 @@ def _strips(ax: Axes, board: Scored, measure: Measure) -> None:
             ax.plot([low, high], [place, place], color=style.INK, lw=1.5, zorder=3)
             if open_ended:
                 ax.plot(low, place, marker=CARETLEFT, color=style.INK, ls="", zorder=3)
-            _marks(ax, np.array([centre]), np.array([float(place)]), row, look, style.INK, 7)
+            draw_marks(ax, np.array([centre]), np.array([float(place)]), row, look, style.INK, 7)
         where = ", ".join(setting(row[name].iloc[0]) for name in board.varied)
         names.append(f"{look.label} ({where})" if where else look.label)
     ax.set_xscale("log")
@@ -222,7 +209,7 @@ def _scatter(ax: Axes, summary: pd.DataFrame, x: str | None, measure: Measure) -
         pulls, cost = own[measure.centre].to_numpy(dtype=float), own["cost_mean"].to_numpy(dtype=float)
         if x is not None:
             ax.plot(pulls, cost, ls=look.dashes, lw=0.8, color=look.colour, zorder=2)
-        _marks(ax, pulls, cost, own, look, look.colour, 7)
+        draw_marks(ax, pulls, cost, own, look, look.colour, 7)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel(f"pulls ({measure.words.partition(';')[0]})", fontsize=9)
@@ -232,26 +219,6 @@ def _scatter(ax: Axes, summary: pd.DataFrame, x: str | None, measure: Measure) -
 
 
 # --- common ----------------------------------------------------------------------------------------------------------
-
-
-def legend_entries(summary: pd.DataFrame) -> list[Line2D]:
-    """One entry per policy, with FAIL and unfinished trials in words, and the meaning of hollow and crossed marks."""
-    entries = []
-    for policy, own in summary.groupby("policy", sort=False):
-        look, cut = style.style_of(str(policy)), bool((own["unfinished"] > 0).any())
-        entries.append(
-            Line2D(
-                [], [], color=look.colour, ls=look.dashes, lw=1.5, marker=look.marker, ms=6,
-                markerfacecolor="white" if cut else look.colour, label=look.label + style.suffix_of(own),
-            )
-        )  # fmt: skip
-    if (summary["unfinished"] > 0).any():
-        entries.append(
-            Line2D([], [], color=style.INK, ls="", marker="o", markerfacecolor="white", ms=6, label=style.HOLLOW)
-        )
-    if (summary["verdict"] == "FAIL").any():
-        entries.append(Line2D([], [], color=style.FAIL, ls="", marker="x", ms=9, mew=2, label=style.CROSSED))
-    return entries
 
 
 class Picture(Figure):
@@ -294,7 +261,8 @@ def _finish(figure: Figure, board: Scored, path: str | Path | None) -> Figure:
     trials = number(counts.min()) if counts.nunique() == 1 else f"{number(counts.min())} to {number(counts.max())}"
     width = figure.get_figwidth()
     figure.suptitle(textwrap.fill(f"{board.title}, {trials} trials per mark", round(13 * width)), fontsize=10)
-    entries = legend_entries(board.summary)
+    entries = [legend_entry(str(policy), own) for policy, own in board.summary.groupby("policy", sort=False)]
+    entries += meanings(board.summary)
     columns = max(1, int(width * 11 // (7 + max(len(str(entry.get_label())) for entry in entries))))
     figure.legend(
         handles=entries, loc="outside lower center", ncols=min(columns, len(entries)), fontsize=9, frameon=False

@@ -35,6 +35,7 @@ _KNOWN = {
     "cl-bai": Style("Cl-BAI", "#D55E00", "^"),
     "bai-cl": Style("BAI-Cl", "#0072B2", "o"),
     "bai-cl++": Style("BAI-Cl++", "#009E73", "D"),
+    "bai-cl++:verify=agent": Style("BAI-Cl++, check at agents", "#009E73", "v", (0, (3, 1))),
     "structured-bai": Style("StructuredBAI", "#E69F00", "P"),
     "learned": Style("Learned", "#CC79A7", "v"),
     "uniform-glr": Style("Uniform GLR", "#56B4E9", "X"),
@@ -79,7 +80,7 @@ def suffix_of(rows: pd.DataFrame) -> str:
         parts.append("FAIL" if failed == len(rows) else f"FAIL at {failed} of {len(rows)}")
     if unfinished:
         parts.append(f"{unfinished:,} of {rows['trials'].sum():,} unfinished")
-    if (rows["pulls_mean"] == 0).any():
+    if "pulls_mean" in rows and (rows["pulls_mean"] == 0).any():
         parts.append("zero pulls (not on a log axis)")
     return "".join(f", {part}" for part in parts)
 

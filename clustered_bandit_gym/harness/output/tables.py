@@ -24,7 +24,10 @@ class Table(NamedTuple):
 
 
 #: Columns that hold text and are aligned to the left.
-_TEXT = {"policy", "verdict", "env", "what", "cell", "what it tests", "reason"}
+_TEXT = {
+    *("policy", "verdict", "reason", "env", "environment", "cell", "what", "what it tests"),
+    *("figure", "claim", "measured", "scheme", "setting", "first phase", "second phase"),
+}
 _STYLES = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
 #: A folded column of names is never narrower than this.
 _NAME = 12

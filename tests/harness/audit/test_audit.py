@@ -118,7 +118,7 @@ def test_wrong_promises_decide_nothing() -> None:
     assert not apart["in_scope"]
     assert apart["verdict"] == "FAIL"
     assert report.word == "PASS"
-    assert "decides nothing" in report.text
+    assert "Reported, not scored" in report.text
 
 
 def test_level_is_shared_by_the_cells_that_decide() -> None:
@@ -165,6 +165,13 @@ def test_a_policy_without_answers_neither_passes_nor_fails() -> None:
         assert (report.cells["trials"] == 5).all()  # given up
         assert message in report.text
         assert "≥" in str(report)
+
+
+def test_an_open_audit_says_what_would_change_it() -> None:
+    report = audit("naive", cells=["small game"], trials=10, progress=False)
+    assert report.word == "INCONCLUSIVE"
+    assert report.cells["reason"].iloc[0] in report.text
+    assert "further trials, all right, would give a PASS" in report.text
 
 
 def test_one_cell_without_answers_stands_against_a_pass() -> None:
@@ -287,7 +294,7 @@ def test_report_prints_and_shows() -> None:
     text = str(report)
     assert "Audit of guesses, δ = 0.1" in text
     assert "small game" in text
-    assert "Wrong promises" in text
+    assert "Misspecified problems" in text
     assert "FAIL: guesses is not δ-correct" in text
     shown = report._repr_html_()
     assert shown.count("<table>") == 2

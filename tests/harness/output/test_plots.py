@@ -174,7 +174,7 @@ def test_zero_pulls_are_named_although_a_log_axis_has_no_place_for_them() -> Non
 
 
 def test_a_policy_looks_the_same_on_every_board() -> None:
-    names = ["bai-cl++", "mine", "naive", "bai-cl++:verify=agent"]
+    names = ["bai-cl++", "mine", "naive", "bai-cl++:engine=lucb"]
     boards = [cbg.Board([row for name in order for row in rows(name, [5.0, 6.0])]) for order in (names, names[::-1])]
     looks = []
     for board in boards:
@@ -182,8 +182,8 @@ def test_a_policy_looks_the_same_on_every_board() -> None:
         looks.append({h.get_label(): (h.get_color(), h.get_marker(), h.get_linestyle()) for h in handles if h})
     assert looks[0] == looks[1]
     assert looks[0]["BAI-Cl++"][:2] == ("#009E73", "D")
-    assert looks[0]["BAI-Cl++ (verify=agent)"][0] == "#009E73"  # the family's colour, another marker
-    assert looks[0]["BAI-Cl++ (verify=agent)"][1] != "D"
+    assert looks[0]["BAI-Cl++ (engine=lucb)"][0] == "#009E73"  # the family's colour, another marker
+    assert looks[0]["BAI-Cl++ (engine=lucb)"][1] != "D"
 
 
 def test_built_in_policies_have_different_looks() -> None:
