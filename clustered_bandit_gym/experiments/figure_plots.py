@@ -18,6 +18,8 @@ from clustered_bandit_gym.experiments.claims.measure import centre, keys_of, poi
 from clustered_bandit_gym.experiments.figures import AT_AGENT, DELTA, OURS, SCHEMES, Figure
 from clustered_bandit_gym.harness.output.marks import draw_marks, legend_entry, meanings
 from clustered_bandit_gym.harness.output.style import style_of
+from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
+from clustered_bandit_gym.harness.scoring.verdict import verdict
 
 #: The policies of the plots, in the order of the legend.
 PLOTTED = (*SCHEMES, AT_AGENT, OURS)
@@ -67,17 +69,27 @@ def _legend(figure: Figure, rows: pd.DataFrame) -> list[Line2D]:
         own = rows[rows["policy"] == policy]
         if own.empty:
             continue
-        found = pd.concat([points(part, figure) for _, part in own.groupby(figure.panel or "policy")])
+        found = pd.concat([_marks(part, figure) for _, part in own.groupby(figure.panel or "policy")])
         entries.append(legend_entry(policy, found))
-    entries += meanings(pd.concat([points(rows[rows["policy"] == policy], figure) for policy in PLOTTED]))
+    entries += meanings(pd.concat([_marks(rows[rows["policy"] == policy], figure) for policy in PLOTTED]))
     if figure.measure == "pulls":
         entries.append(Line2D([], [], color=_BOUND_COLOUR, linestyle=":", linewidth=1.2, label="lower bound"))
     return entries
 
 
+def _marks(rows: pd.DataFrame, figure: Figure) -> pd.DataFrame:
+    """`points` of one policy, with the trials, the unfinished ones and the verdict of each."""
+    found = []
+    for _, here in rows.groupby(figure.x, sort=True):
+        wrong, unfinished = int((here["outcome"] == "wrong").sum()), int(here["outcome"].isin(UNFINISHED).sum())
+        word = verdict(wrong, len(here), float(here["delta"].iloc[0]), unfinished=unfinished).word
+        found.append((len(here), unfinished, word))
+    return points(rows, figure).join(pd.DataFrame(found, columns=["trials", "unfinished", "verdict"]))
+
+
 def _draw(ax: Axes, figure: Figure, rows: pd.DataFrame) -> None:
     xs = sorted(set(rows[figure.x]))
-    drawn = {policy: points(rows[rows["policy"] == policy], figure) for policy in PLOTTED}
+    drawn = {policy: _marks(rows[rows["policy"] == policy], figure) for policy in PLOTTED}
     floor = min(own["centre"].min() for own in drawn.values() if not own.empty) / 1.5
     for policy, own in drawn.items():
         if own.empty:

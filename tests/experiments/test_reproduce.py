@@ -66,14 +66,6 @@ def test_mean_and_interval_of_a_point() -> None:
     assert (point["centre"], point["high"]) == (2.5, pytest.approx(2.5 + half))
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (0.0123, "0.0123"), (524.4, "524"), (66_000, "66,000"), (1.613e9, "1.61e9"), (1e-10, "1.00e-10")],
-)
-def test_numbers_are_short(value: float, text: str) -> None:
-    assert claim.short(value) == text
-
-
 def test_agents_asked_are_those_that_sent_something_in_the_first_phase() -> None:
     means = np.where(np.eye(3, 6, dtype=bool), 1.0, 0.2)
     seen = set()

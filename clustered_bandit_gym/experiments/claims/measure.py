@@ -11,8 +11,6 @@ from scipy import stats
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.experiments.figures import Figure
 from clustered_bandit_gym.harness.scoring.intervals import CONFIDENCE, mean_interval, ratio_interval
-from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
-from clustered_bandit_gym.harness.scoring.verdict import verdict
 
 
 class Ratio(NamedTuple):
@@ -57,10 +55,7 @@ def points_of(rows: pd.DataFrame, figure: Figure) -> list[tuple[Any, pd.DataFram
 
 
 def points(rows: pd.DataFrame, figure: Figure) -> pd.DataFrame:
-    """Rows of one policy -> x, centre, low, high, trials, unfinished, verdict.
-
-    Centre and ends: median and quartiles over instances where there are several, else mean and t interval over trials.
-    """
+    """Rows of one policy -> x, centre, low, high. Several instances: median and quartiles; else mean and t interval."""
     result = []
     for x, here in rows.groupby(figure.x, sort=True):
         values = units(here, figure.measure).to_numpy(dtype=float)
@@ -68,10 +63,8 @@ def points(rows: pd.DataFrame, figure: Figure) -> pd.DataFrame:
             low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
         else:
             middle, low, high = mean_interval(values)
-        wrong, unfinished = int((here["outcome"] == "wrong").sum()), int(here["outcome"].isin(UNFINISHED).sum())
-        word = verdict(wrong, len(here), float(here["delta"].iloc[0]), unfinished=unfinished).word
-        result.append((x, middle, low, high, len(here), unfinished, word))
-    return pd.DataFrame(result, columns=["x", "centre", "low", "high", "trials", "unfinished", "verdict"])
+        result.append((x, middle, low, high))
+    return pd.DataFrame(result, columns=["x", "centre", "low", "high"])
 
 
 def centre(rows: pd.DataFrame, column: str, figure: Figure) -> float:
