@@ -98,7 +98,10 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         self._stopped: Bools = np.zeros(num_envs, dtype=np.bool_)
         self._rewards = VectorRewards(num_envs, n, k)
         self._supply = Supply(game, num_envs)
+        self._told: dict[str, Any] | None = None  # what `_constants` and the two after it were made from
         self._constants: dict[str, np.ndarray] = {}
+        self._constant_masks: list[str] = []
+        self._others: dict[str, Any] = {}
         self._made: dict[int, Instance] = {}  # instances that were not drawn in batches
         self._play_seeds: dict[int, Seed] = {}  # given in the options of `reset`
 
@@ -155,7 +158,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             self._play_seeds.pop(i, None)
         if drawn is not None:
             self._rewards.assign(which, drawn.batch, drawn.rows)
-            self._enter(infos, which, drawn.told)
+            self._tell(infos, which, drawn.told)
         else:
             self._begin_one_by_one(which, infos, instance_seed)
         for i in which.tolist() if play_seed is not None else ():
@@ -179,6 +182,21 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             self._made[i] = instance
             self._add_info(infos, dict(vars(self._game.problem_of(instance))), i)
 
+    def _tell(self, infos: dict[str, Any], which: Ints, told: dict[str, Any]) -> None:
+        """Enter what the learner is told. Numbers that are the same for all instances need no array of their own."""
+        if told is not self._told:
+            self._told = told
+            plain = {key: value for key, value in told.items() if value is None or isinstance(value, int | float)}
+            self._constants = {key: _read_only(np.full(self.num_envs, value)) for key, value in plain.items()}
+            self._constant_masks = ["_" + key for key in plain]
+            self._others = {key: value for key, value in told.items() if key not in plain}
+        mask = np.zeros(self.num_envs, dtype=np.bool_)
+        mask[which] = True
+        infos.update(self._constants)
+        infos.update(dict.fromkeys(self._constant_masks, mask))
+        if self._others:
+            self._enter(infos, which, self._others)
+
     def _enter(self, infos: dict[str, Any], which: Ints, values: dict[str, Any]) -> None:
         """`_add_info` for many sub-environments at once: `values` hold a row for each, a constant, or a dictionary."""
         mask = np.zeros(self.num_envs, dtype=np.bool_)
@@ -194,23 +212,12 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
                 array[which] = value
             elif isinstance(value, dict):
                 self._enter(infos.setdefault(key, {}), which, value)
-            elif isinstance(value, bool | int | float):
-                infos[key] = self._constant(key, value)
             else:
                 array = infos.setdefault(key, np.full(self.num_envs, None, dtype=object))
                 for i in which.tolist():
                     array[i] = value  # one by one: NumPy would spread a tuple over the array
             name = "_" + key
             infos[name] = infos[name] | mask if name in infos else mask
-
-    def _constant(self, key: str, value: float) -> np.ndarray:
-        """(num_envs,) filled with `value`: made once, hence read-only."""
-        array = self._constants.get(key)
-        if array is None or array[0] != value:
-            array = np.full(self.num_envs, value, dtype=type(value))
-            array.setflags(write=False)
-            self._constants[key] = array
-        return array
 
     def _masked(self, mask: Any) -> Ints:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
@@ -421,3 +428,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
 
     def close_extras(self, **kwargs: Any) -> None:
         self._game.close()
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array
