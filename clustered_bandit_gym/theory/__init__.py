@@ -8,12 +8,14 @@ sizes.
 from clustered_bandit_gym.theory.formulas import (
     Terms,
     bai_cl_gamma,
+    bai_cl_most_agents,
     bai_cl_pp_terms,
     bai_cl_terms,
     cl_bai_terms,
     coupon_collector,
     coupon_collector_without_replacement,
     naive_terms,
+    se_error,
     se_round_size,
 )
 from clustered_bandit_gym.theory.lower_bound import (
@@ -35,6 +37,7 @@ __all__ = [
     "Terms",
     "assignment_information",
     "bai_cl_gamma",
+    "bai_cl_most_agents",
     "bai_cl_pp_terms",
     "bai_cl_terms",
     "cl_bai_terms",
@@ -47,6 +50,7 @@ __all__ = [
     "naive_terms",
     "paper_instance_bound",
     "paper_minimax_bound",
+    "se_error",
     "se_round_size",
     "solve_lower_bound",
 ]

@@ -55,7 +55,9 @@ class BAIClPlusPlus(BAICl):
     """
 
     name = "bai-cl++"
-    guarantee = "delta-PC under Assumptions 1 and 2 if certified; as printed the proof has a gap"
+    guarantee = (
+        "delta-PC under Assumptions 1 and 2: certified, or as printed with elimination for N <= 19 delta/gamma^2"
+    )
     _needs = ("n_clusters", "eta", "eta1")
 
     def __init__(self, confidence: str = "paper", verify: str = "centre", engine: str = "elimination") -> None:

@@ -40,14 +40,14 @@ def require(policy: str, problem: Problem, *names: str) -> tuple[Any, ...]:
 def warn_if_unproved(policy: str, confidence: str, engine: str) -> None:
     """Warn when the printed error budgets are used with an engine other than the paper's elimination.
 
-    The printed γ of BAI-Cl is larger than its proof needs. With the paper's elimination errors are still rare, because
-    its fresh samples and union bounds leave much of γ unused. An engine that uses its budget fully has no such slack.
+    The printed γ of BAI-Cl is larger than its proof needs. With the paper's elimination the budgets hold all the same,
+    because a call errs with a probability of order γ². An engine that spends its level has no such slack.
     """
     if confidence == "paper" and engine != "elimination":
         warnings.warn(
             f"{policy} with confidence='paper' and engine={engine!r} is not proved to be delta-PC: the printed budgets "
-            "do not add up to delta. Counterexample: clusters of very different sizes whose arms nearly tie, where "
-            "almost every agent is drawn in phase 1. Use confidence='certified'.",
+            "do not add up to delta when almost every agent is drawn in phase 1. `clustered-bai counterexample` plays "
+            "bai-cl with engine='mixture' on such an instance, where it fails. Use confidence='certified'.",
             UserWarning,
             stacklevel=3,
         )

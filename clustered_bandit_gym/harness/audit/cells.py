@@ -104,6 +104,9 @@ def near_tie(n_clusters: int, n_arms: int, eta: float, gap: float, top: float = 
     return tuple(map(tuple, rows))
 
 
+#: Four arms nearly tie with the best one of the first cluster; for a second cluster with a single agent.
+ONE_APART: Means = ((1.0, 0.6, 0.99, 0.98, 0.97, 0.96), (0.6, 1.0, 0.5, 0.4, 0.3, 0.2))
+
 CELLS: tuple[Cell, ...] = (
     Cell(
         "near tie",
@@ -134,6 +137,13 @@ CELLS: tuple[Cell, ...] = (
         near_tie(4, 8, 0.3, 0.02),
         (1, 1, 2, 36),
         quick=True,
+    ),
+    Cell(
+        "one agent apart",
+        "a cluster of one beside 1,599 agents with near ties: budgets that assume clusters of equal size",
+        ONE_APART,
+        (1599, 1),
+        delta_factor=3.0,
     ),
     Cell("empty clusters", "two of five clusters have no agent", near_tie(5, 10, 0.3, 0.02), (10, 0, 10, 0, 5)),
     Cell("one cluster", "M = 1: there is no eta", flat(1, 2, 0.01), (40,)),
