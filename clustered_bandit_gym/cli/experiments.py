@@ -66,8 +66,8 @@ def counterexample(
 ) -> None:
     """BAI-Cl's printed error budgets with another engine than the paper's: wrong far more often than δ.
 
-    Certified budgets hold on the same instance, and so do the printed ones with the paper's elimination. Takes about
-    three minutes of processor time. Exit code 1 because a policy fails.
+    Beside it, on the same instance: certified budgets, and the printed ones with the paper's elimination. Takes about
+    three minutes of processor time. Exit code 1 if a policy fails.
     """
     from clustered_bandit_gym.cli.app import FAILED
     from clustered_bandit_gym.experiments.counterexample import counterexample as run_counterexample

@@ -5,8 +5,8 @@ the large cluster, and each drawn agent runs two calls at the printed level γ: 
 arms nearly tie with the best one of the large cluster, which makes a call as likely to err as its level allows. One
 error ends the first phase with a wrong arm in the set, and the single agent's best arm is never found.
 
-With the paper's elimination the same budgets hold, since a call errs with a probability of order γ² (see "The paper,
-read closely"). An engine that spends its level has no such reserve. `confidence="certified"` holds with any engine.
+With the paper's elimination a call errs with a probability of order γ², far below its level (see "The paper, read
+closely"). An engine that spends its level has no such reserve. `confidence="certified"` holds with any engine.
 """
 
 from __future__ import annotations
