@@ -82,7 +82,7 @@ class BeyondTable:
         note = (
             f"Pulls at δ = {DELTA:g}: means over trials, and the ratio of the means; on PaperRandom medians, and the "
             "median of the trials' ratios. Same trials for both; errors: wrong or unfinished trials of "
-            "BAI-Cl++ / StructuredBAI; vs bound: our pulls over the lower bound. "
+            "BAI-Cl++ / StructuredBAI; vs bound: our pulls over the lower bound, geometric mean. "
             f"Made on {self.made}, seed {self.seed}."
         )
         return "\n".join([to_markdown(Table("", heads, rows)), "", note])
