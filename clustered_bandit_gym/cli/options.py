@@ -82,6 +82,9 @@ Replays = Annotated[
 Strict = Annotated[
     bool, typer.Option("--strict", help="Enforce that a policy learns nothing from agents but what they send.")
 ]
+MaxSeconds = Annotated[
+    float | None, typer.Option("--max-seconds", help="Time limit of a trial; beyond it is unfinished.")
+]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="Folder that keeps every finished trial; resumes from it.")

@@ -108,6 +108,8 @@ def beyond_table(
 ) -> BeyondTable:
     """Play BAI-Cl++ as printed and StructuredBAI on the same trials of each setting, and compare.
 
+    Ctrl-C ends it without a table; the same call goes on from the trials in `out`.
+
     Args:
         trials: trials of each setting; instances are drawn afresh where the environment draws them.
         seed: root seed.
@@ -131,6 +133,8 @@ def beyond_table(
             out=folder,
             progress=progress,
         )
+        if board.missing:  # Ctrl-C: the trials are kept, but a table of some of them would be another table
+            raise KeyboardInterrupt
         frame = board.trials[board.trials["trial"] < trials]
         frames.append(frame)
         cells.append(_cell(setting, frame))

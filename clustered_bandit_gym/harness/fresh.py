@@ -28,7 +28,9 @@ def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task,
     chosen: dict[int, list[Task]] = {}
     for player in range(len(work.players)):
         for cell in range(len(work.cells)):
-            tasks = sorted(task for task in rows if (task.cell, task.player) == (cell, player))
+            # What ended its process would end this one, too, and with it the trials that follow.
+            whole = [task for task in rows if rows[task]["outcome"] not in ("crash", "timeout")]
+            tasks = sorted(task for task in whole if (task.cell, task.player) == (cell, player))
             count = min(replays, len(tasks))
             picked = (
                 {tasks[i * (len(tasks) - 1) // max(1, count - 1)] for i in range(count)} if count > 1 else tasks[-1:]

@@ -1,8 +1,7 @@
-"""Trials over processes, through joblib: loky here, dask or ray on a cluster. Rows come back as they end.
+"""Trials over processes: of this machine (`processes`), or through joblib on a dask or ray cluster.
 
-Environments and players are packed once and shipped as one array, which joblib maps into memory (loky) or scatters
-(dask); a task is three numbers. Policies of a user's own module travel with their code, so that a worker never plays
-an older version of an edited file.
+Rows come back as they end. Environments and players are packed once; a task is three numbers. Policies
+of a user's own module travel with their code, so that a worker never plays an older version of an edited file.
 """
 
 from __future__ import annotations
@@ -10,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import signal
 import sys
 import threading
-import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -27,7 +24,8 @@ import numpy as np
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.imports import PACKAGE
-from clustered_bandit_gym.harness.play import Row, play
+from clustered_bandit_gym.harness.play import Row, lost_row, play
+from clustered_bandit_gym.harness.processes import supervise
 
 BACKENDS = ("loky", "dask", "ray")
 _NEEDS = {"loky": "joblib", "dask": "distributed", "ray": "ray"}
@@ -74,6 +72,23 @@ class Work:
             env_kwargs=self.cells[task.cell].plain_kwargs,
         )
 
+    def lost(self, task: Task, outcome: str, message: str) -> Row:
+        """The row of a task whose process was lost: "crash" or "timeout"."""
+        label, policy = self.players[task.player]
+        return lost_row(
+            policy,
+            self.env(task.cell),
+            self.seed,
+            self.stepwise,
+            outcome=outcome,
+            message=message,
+            strict=self.strict,
+            trial=task.trial,
+            bound=self.bound,
+            label=label,
+            env_kwargs=self.cells[task.cell].plain_kwargs,
+        )
+
     def env(self, cell: int) -> gym.Env[Any, Any]:
         """The environment of a cell, made once per process."""
         if cell not in self._envs:
@@ -85,23 +100,32 @@ class Work:
 
 
 def run(
-    work: Work, tasks: Sequence[Task], n_jobs: int = 1, backend: str | None = None, address: str | None = None
+    work: Work,
+    tasks: Sequence[Task],
+    n_jobs: int = 1,
+    backend: str | None = None,
+    address: str | None = None,
+    max_seconds: float | None = None,
 ) -> Generator[tuple[Task, Row]]:
     """Play the tasks; yields (task, row) as trials end, in any order. Invalid arguments raise immediately.
 
     Args:
-        n_jobs: processes; -1 for all cores. 1 without a backend stays in this process.
-        backend: "loky" (default), "dask" or "ray".
+        n_jobs: processes; -1 for all cores. 1 without a backend or `max_seconds` stays in this process, which a trial
+            that crashes takes along.
+        backend: "loky" (default: processes of this machine), "dask" or "ray".
         address: of a running dask scheduler or ray cluster; None starts a local one.
+        max_seconds: a trial that takes longer is ended; its outcome is "timeout". Local processes only.
     """
-    check_backend(backend, address)
+    check_backend(backend, address, max_seconds)
     n_jobs = count_jobs(n_jobs)
-    if n_jobs == 1 and backend is None:
+    if n_jobs == 1 and backend is None and max_seconds is None:
         return ((task, work.do(task)) for task in tasks)
-    return _run_parallel(work, tasks, n_jobs, backend or "loky", address)
+    if backend in (None, "loky"):
+        return supervise(pack(work), tasks, n_jobs, max_seconds)
+    return _run_on_cluster(work, tasks, n_jobs, backend, address)
 
 
-def _run_parallel(
+def _run_on_cluster(
     work: Work, tasks: Sequence[Task], n_jobs: int, backend: str, address: str | None
 ) -> Generator[tuple[Task, Row]]:
     if not tasks:
@@ -109,7 +133,7 @@ def _run_parallel(
     packed = np.frombuffer(pack(work), dtype=np.uint8)
     token = hashlib.sha256(packed.tobytes()).hexdigest()
     paths = [path or os.getcwd() for path in sys.path]
-    calls = (joblib.delayed(_do)(token, packed, paths, os.getpid(), task) for task in tasks)
+    calls = (joblib.delayed(_do)(token, packed, paths, task) for task in tasks)
     with _backend(backend, n_jobs, address):
         if backend == "ray":  # its pool hands back whole lists only: in waves, so that rows are kept as a wave ends
             yield from _in_waves(calls, 8 * n_jobs)
@@ -121,8 +145,12 @@ def _run_parallel(
             results.close()
 
 
-def check_backend(backend: str | None, address: str | None) -> None:
-    """Raises `UserError` unless the backend is known and installed, and takes an address if one is given."""
+def check_backend(backend: str | None, address: str | None, max_seconds: float | None = None) -> None:
+    """Raises `UserError` unless the backend is known and installed, and takes an address or a limit if one is given."""
+    if max_seconds is not None and not max_seconds > 0:
+        raise UserError(f"max_seconds must be positive, got {max_seconds}")
+    if max_seconds is not None and backend in ("dask", "ray"):
+        raise UserError(f"max_seconds needs processes of this machine; leave out backend={backend!r}")
     if backend is not None and backend not in BACKENDS:
         raise UserError(f"unknown backend {backend!r}; choose one of {', '.join(BACKENDS)}")
     if address is not None and backend not in ("dask", "ray"):
@@ -160,8 +188,7 @@ def _backend(name: str, n_jobs: int, address: str | None) -> Iterator[None]:
 
             register_ray()
             ray.init(address=address, ignore_reinit_error=True)
-        threads = {"inner_max_num_threads": 1} if name == "loky" else {}
-        stack.enter_context(joblib.parallel_config(backend=name, n_jobs=n_jobs, **threads))
+        stack.enter_context(joblib.parallel_config(backend=name, n_jobs=n_jobs))
         yield
 
 
@@ -193,25 +220,10 @@ _loaded: dict[str, Work] = {}
 _turn = threading.Lock()
 
 
-def _do(token: str, packed: np.ndarray, paths: list[str], parent: int, task: Task) -> tuple[Task, Row]:
+def _do(token: str, packed: np.ndarray, paths: list[str], task: Task) -> tuple[Task, Row]:
     with _turn:
         if token not in _loaded:
-            if not _loaded and os.getppid() == parent:
-                _obey(parent)
             sys.path.extend(path for path in paths if path not in sys.path)
             _loaded.clear()
             _loaded[token] = cloudpickle.loads(packed.tobytes())
         return task, _loaded[token].do(task)
-
-
-def _obey(parent: int) -> None:
-    """Leave Ctrl-C, which reaches every process of a terminal, to the parent; do not outlive it if it is killed."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

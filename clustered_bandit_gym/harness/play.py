@@ -64,10 +64,11 @@ def play(
         label, env_kwargs: what the row says of the player and the environment; by default what they say themselves.
 
     Returns:
-        A flat dict of plain values. `outcome` is "solved", "wrong", "budget" or "error"; `correct` is None unless the
-        player stopped. The first stop is final: an exception after it does not change the outcome. `message` says what
-        went wrong. `rounds` counts exchanges between centre and agents. `suspicious_communication`: all answers are
-        right, but the bits sent up cannot carry half of the information in them.
+        A flat dict of plain values. `outcome` is "solved", "wrong", "budget" or "error"; runs over several processes
+        also have "crash" and "timeout". `correct` is None unless the player stopped. The first stop is final: an
+        exception after it does not change the outcome. `message` says what went wrong. `rounds` counts exchanges
+        between centre and agents. `suspicious_communication`: all answers are right, but the bits sent up cannot carry
+        half of the information in them.
     """
     if isinstance(policy, str):
         from clustered_bandit_gym.policies import make
@@ -96,13 +97,43 @@ def play(
     with seeded_globals(seeds.policy):
         try:
             game.run(player)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             unfinished, message = _kind_and_text(error)
     if game.federation.failure is not None:  # what a policy made of it does not matter
         unfinished, message = _kind_and_text(game.federation.failure)
     seconds = perf_counter() - start
     judged = _judge(game.federation, game.instance, unfinished, message, bound)
     return row | judged | {"seconds": seconds, "version": versions()}
+
+
+def lost_row(
+    policy: Any,
+    env: gym.Env[Any, Any],
+    seed: int,
+    stepwise: bool,
+    *,
+    outcome: str,
+    message: str,
+    strict: bool,
+    trial: int,
+    bound: bool,
+    label: str,
+    env_kwargs: dict[str, Any],
+) -> Row:
+    """The row of a trial whose process was lost with all that it had counted: no pull and no message is on record."""
+    seeds = trial_seeds(seed, trial)
+    row = _identity(policy, env, label, env_kwargs) | {
+        "trial": int(trial),
+        "seed": int(seed),
+        "stepwise": bool(stepwise),
+        "strict": bool(strict),
+        "attempts": 1,
+    }
+    game = _Direct(env, seeds, strict)
+    judged = _judge(game.federation, game.instance, outcome, message, bound)
+    return row | judged | {"seconds": 0.0, "version": versions()}
 
 
 class _Direct:
@@ -230,14 +261,23 @@ def _too_quiet(arms: np.ndarray, ledger: Any) -> bool:
 
 def _kind_and_text(error: BaseException) -> tuple[str, str]:
     """The outcome of a play that `error` ended, and the row's message."""
-    return ("budget", str(error)) if isinstance(error, BudgetExceeded) else ("error", _describe(error))
+    return ("budget", _text(error)) if isinstance(error, BudgetExceeded) else ("error", _describe(error))
 
 
 def _describe(error: BaseException) -> str:
     """Kind, text and place of an error, on one line; the file by its name alone."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}".replace("\n", " ")
+    return f"{type(error).__name__}: {_text(error)}{place}".replace("\n", " ")
+
+
+def _text(error: BaseException) -> str:
+    """The text of an error, which may fail, or hold lone surrogates, which cannot be written to a file."""
+    try:
+        text = str(error)
+    except Exception as second:
+        text = f"(its text failed with {type(second).__name__})"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 @contextmanager

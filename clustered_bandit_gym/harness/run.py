@@ -22,7 +22,7 @@ from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.parallel import Task, Work, check_backend, count_jobs, run
 from clustered_bandit_gym.harness.play import Row, play
 from clustered_bandit_gym.harness.settings import decode, label_of, rebuild_policy, revive
-from clustered_bandit_gym.harness.store import Key, Store
+from clustered_bandit_gym.harness.store import FAILED, Key, Store
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class RunSettings:
     out: str | Path | None = None
     backend: str | None = None
     address: str | None = None
+    max_seconds: float | None = None
     progress: bool = True
     bound: bool = True
     stepwise: bool = False
@@ -47,7 +48,7 @@ class RunSettings:
         if int(self.replays) != self.replays or self.replays < 0:
             raise UserError(f"replays must be a whole number >= 0, got {self.replays}")
         count_jobs(self.n_jobs)
-        check_backend(self.backend, self.address)
+        check_backend(self.backend, self.address, self.max_seconds)
         trial_seeds(self.seed, 0)
 
 
@@ -61,6 +62,7 @@ def evaluate(
     out: str | Path | None = None,
     backend: str | None = None,
     address: str | None = None,
+    max_seconds: float | None = None,
     progress: bool = True,
     bound: bool = True,
     stepwise: bool = False,
@@ -78,13 +80,16 @@ def evaluate(
             "my_module:Mine").
         env_id: a registered environment.
         trials, seed: trials 0..trials−1 of root seed `seed`; "secret" draws 128 random bits, which the board shows.
-        n_jobs: processes; −1 for all cores.
+        n_jobs: processes; −1 for all cores. A trial that ends its process (a segmentation fault, too little memory)
+            gives a row with the outcome "crash", and the run goes on. With 1 all is played in this process, which such
+            a trial would end, unless `max_seconds` is given: then in one other process.
         out: folder that keeps every finished trial. The same call again plays only what is missing or has failed, and
             may ask for more trials. A trial that failed counts as unfinished in the verdict even if a later attempt is
             right. A kept trial is reused only if nothing that made it has changed: package, user's modules, state of
             policy and generator. If that cannot be established, all trials are played again, and a warning and a note
             on the board say why.
         backend, address: "loky" (default), "dask" or "ray", and the address of a running cluster.
+        max_seconds: limit for a trial, in processes of this machine. A trial beyond it is ended and unfinished.
         progress: show a progress bar.
         bound: compute each instance's lower bound on the pulls (a linear program).
         stepwise: play `Policy.solve` through `env.step`, pull by pull.
@@ -95,7 +100,7 @@ def evaluate(
         **env_kwargs: keywords of the environment, e.g. ``n_agents=30, delta=1e-10``.
     """
     settings = RunSettings(
-        trials, root_seed(seed), n_jobs, out, backend, address, progress, bound, stepwise, strict, replays
+        trials, root_seed(seed), n_jobs, out, backend, address, max_seconds, progress, bound, stepwise, strict, replays
     )
     return _run(policies, [Cell(env_id, env_kwargs)], settings)
 
@@ -111,6 +116,7 @@ def sweep(
     out: str | Path | None = None,
     backend: str | None = None,
     address: str | None = None,
+    max_seconds: float | None = None,
     progress: bool = True,
     bound: bool = True,
     stepwise: bool = False,
@@ -126,7 +132,7 @@ def sweep(
     `grid`. The other arguments are those of `evaluate`.
     """
     settings = RunSettings(
-        trials, root_seed(seed), n_jobs, out, backend, address, progress, bound, stepwise, strict, replays
+        trials, root_seed(seed), n_jobs, out, backend, address, max_seconds, progress, bound, stepwise, strict, replays
     )
     ids = [env_id] if isinstance(env_id, str) else list(env_id)
     varied = {key: list(value) for key, value in grid.items() if isinstance(value, list | tuple | range)}
@@ -278,14 +284,14 @@ class _Kept:
             for trial, row in self.store.get(*place).items()
             if trial < self.trials
         }
-        self.attempts = {task: row["attempts"] for task, row in kept.items() if row["outcome"] == "error"}
+        self.attempts = {task: row["attempts"] for task, row in kept.items() if row["outcome"] in FAILED}
         return {task: row for task, row in kept.items() if task not in self.attempts}
 
     def put(self, task: Task, row: Row) -> Row:
         """Keep a row; returns it as it is kept."""
         if reason := self.reasons.get((task.cell, task.player)):
             row = row | {"no_key": reason}
-        row = row | {"attempts": self.attempts.get(task, 0) + 1}
+        row = row | {"attempts": self.attempts.get(task, 0) + row["attempts"]}
         if row["version"] != versions():
             raise UserError(
                 f"a worker process plays {row['version']}, this process is {versions()}: the package was edited or "
@@ -309,7 +315,7 @@ def _play_all(
 
     rows = dict(rows)
     missing = [task for task in tasks if task not in rows]
-    results = run(work, missing, settings.n_jobs, settings.backend, settings.address)
+    results = run(work, missing, settings.n_jobs, settings.backend, settings.address, settings.max_seconds)
     bar = progress_bar(
         total=len(tasks), initial=len(rows), unit="trial", disable=not settings.progress, dynamic_ncols=True
     )

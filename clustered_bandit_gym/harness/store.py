@@ -17,6 +17,8 @@ from clustered_bandit_gym.harness.play import Row
 FILE = "trials.sqlite"
 #: Format of the file. Keys of format 1 did not hold everything that makes a row, so its rows cannot be trusted.
 _SCHEMA = 2
+#: Outcomes of trials that are played again when their run is repeated.
+FAILED = ("error", "crash", "timeout")
 
 
 class Key(NamedTuple):
@@ -88,8 +90,9 @@ class Store:
         """Keep a row. An existing row of the same key stays unchanged, unless its trial failed with an error."""
         self._db.execute(
             "INSERT INTO trials (env, policy, versions, seed, trial, outcome, row) VALUES (?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET outcome = excluded.outcome, row = excluded.row WHERE trials.outcome = 'error'",
-            (*key, row["outcome"], json.dumps(row, ensure_ascii=False, allow_nan=True)),
+            "ON CONFLICT DO UPDATE SET outcome = excluded.outcome, row = excluded.row "
+            "WHERE trials.outcome IN (?, ?, ?)",
+            (*key, row["outcome"], json.dumps(row, ensure_ascii=False, allow_nan=True), *FAILED),
         )
 
     def get(self, env: str, policy: str, versions: str, seed: str) -> dict[int, Row]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from clustered_bandit_gym.experiments import beyond
 from clustered_bandit_gym.experiments.beyond import SETTINGS, Setting, beyond_table
+from clustered_bandit_gym.harness.output.board import Board
+from clustered_bandit_gym.harness.run import evaluate
 
 QUICK = (Setting("ClusteredBAI-PaperSmall-v0", 30, 2), Setting("ClusteredBAI-PaperSmall-v0", 30, 1e9, median=True))
 
@@ -45,3 +49,14 @@ def test_table_holds_what_the_trials_say(tmp_path: Path) -> None:
 def test_no_trials_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         beyond_table(trials=0)
+
+
+def test_interrupted_runs_write_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(policies: list[str], env_id: str, **how: Any) -> Board:
+        board = evaluate(policies, env_id, **how | {"trials": 1})
+        return Board(board.trials, missing=2)
+
+    monkeypatch.setattr(beyond, "evaluate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        beyond_table(2, out=tmp_path, progress=False, settings=(Setting("ClusteredBAI-PaperSmall-v0", 6, 1),))
+    assert not (tmp_path / "beyond.md").exists()

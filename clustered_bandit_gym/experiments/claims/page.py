@@ -22,6 +22,7 @@ from clustered_bandit_gym.experiments.claims.measure import points
 from clustered_bandit_gym.experiments.claims.theory import coupon_table, theorem_table
 from clustered_bandit_gym.experiments.figures import DELTA, INSTANCE_SEEDS, OURS, Played
 from clustered_bandit_gym.harness.scoring.numbers import number
+from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
 
 _COLOURS = {HOLDS: "green", FAILS: "red", UNTESTED: "yellow", OPEN: "yellow"}
@@ -39,7 +40,7 @@ def _correctness(played: dict[str, Played]) -> Claim:
     rows = rows.assign(cell=rows["env"] + rows["env_kwargs"].map(str)).drop_duplicates(["cell", "policy", "trial"])
     told_wrongly = rows["env_kwargs"].map(lambda kwargs: kwargs.get("check") is False)
     rows = rows[~told_wrongly & (rows["policy"] != OURS)]
-    wrong, unfinished = int((rows["outcome"] == "wrong").sum()), int(rows["outcome"].isin(["budget", "error"]).sum())
+    wrong, unfinished = int((rows["outcome"] == "wrong").sum()), int(rows["outcome"].isin(UNFINISHED).sum())
     high = confidence_sequence(wrong, len(rows))[1]
     return Claim(
         "all",

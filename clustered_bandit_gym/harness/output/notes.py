@@ -12,6 +12,7 @@ from clustered_bandit_gym.harness.scoring.verdict import MANY_TRIALS
 
 #: Up to this many are named one by one in a note.
 _FEW = 6
+_UNFINISHED = {"budget": "out of budget", "error": "raised", "crash": "ended their process", "timeout": "out of time"}
 
 
 def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> list[str]:
@@ -50,13 +51,9 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
     )
     if summary["unfinished"].any():
         kinds = trials["outcome"].value_counts()
-        parts = [
-            f"{kinds[name]} {text}"
-            for name, text in (("budget", "out of budget"), ("error", "raised"))
-            if name in kinds
-        ]
+        parts = [f"{kinds[name]} {text}" for name, text in _UNFINISHED.items() if name in kinds]
         notes.append(f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”.")
-        failed = trials[trials["outcome"] == "error"].drop_duplicates("policy")
+        failed = trials[trials["outcome"].isin(("error", "crash", "timeout"))].drop_duplicates("policy")
         notes += [f"{row.policy}, trial {row.trial}: {row.message}" for row in failed.itertuples()]
     heavy = summary[summary["heavy_tail"]]
     if len(heavy):

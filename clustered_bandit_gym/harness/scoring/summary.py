@@ -16,7 +16,7 @@ from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 
 #: Outcomes of trials without an answer.
-UNFINISHED = ("budget", "error")
+UNFINISHED = ("budget", "error", "crash", "timeout")
 #: Above this share of the largest trial in the sum, the t interval of the mean is not to be trusted: at n = 50 it
 #: covers 0.69 (lognormal, σ = 2), 0.68 (Pareto 1.5) or 0.25 (Pareto 1.1) instead of 0.95.
 HEAVY_SHARE = 0.1
@@ -100,7 +100,7 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         "trials": trials,
         "errors": errors,
         "unfinished": unfinished,
-        "crashed": int((own["outcome"] == "error").sum()),
+        "crashed": int(own["outcome"].isin(("error", "crash", "timeout")).sum()),
         "retried": retried,
         "doubt": doubt,
         "error_low": judged.low,
