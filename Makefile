@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # Extra words for pytest, e.g. make test PYTEST="-k federation".
 PYTEST ?=
 
-.PHONY: demo test pytest lint format bench docs readme notebooks clean help
+.PHONY: demo test pytest lint format bench docs readme submissions notebooks clean help
 
 help:
 	@echo "make demo    the four schemes on the paper's small instance: scoreboards, plot, report"
@@ -13,6 +13,7 @@ help:
 	@echo "make lint    ruff and mypy        make format   ruff format"
 	@echo "make docs    build the documentation site into site/"
 	@echo "make readme  fill the generated parts of the README    make notebooks   run them all, keep outputs"
+	@echo "make submissions   play the reference submissions of the leaderboard (QUICK= for full runs)"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -57,6 +58,11 @@ docs: $(VENV)/.test
 # The generated parts of the README, from the package and from docs/results.
 readme: $(VENV)/.test
 	$(BIN)/python docs/make_readme.py
+
+# Reference submissions of every policy that ships; full runs take hours on two cores: QUICK= makes them.
+QUICK ?= --quick
+submissions: $(VENV)/.test
+	$(BIN)/clustered-bai suite reference $(QUICK) --jobs 2 --out submissions/$(if $(QUICK),quick,full)
 
 # Runs all notebooks and keeps their outputs.
 notebooks: $(VENV)/.test

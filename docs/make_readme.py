@@ -98,10 +98,20 @@ def _short(text: str, width: int = 130) -> str:
     return kept if kept == text else f"{kept}; …"
 
 
+def leaderboard() -> str:
+    """The top of the leaderboard, from the committed reference submissions."""
+    from leaderboard import reference_folders
+
+    from clustered_bandit_gym.suite.leaderboard import top_lines
+
+    return top_lines(reference_folders())
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "scoreboard": scoreboard,
     "environments": environments,
     "policies": policies,
+    "leaderboard": leaderboard,
     "claims": claims,
     "beyond": from_results("beyond"),
     "learned": from_results("learned"),

@@ -31,8 +31,11 @@ app = typer.Typer(
 )
 
 
-def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command of the app. A mistake of the user's ends in one line and exit code 2, a bug in a traceback."""
+def command(name: str, group: typer.Typer = app) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command of the app, or of a group of it.
+
+    A mistake of the user's ends in one line and exit code 2, a bug in a traceback.
+    """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
@@ -60,7 +63,7 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 )
                 raise typer.Exit(BUG) from None
 
-        return app.command(name, cls=SpreadCommand)(guarded)
+        return group.command(name, cls=SpreadCommand)(guarded)
 
     return register
 

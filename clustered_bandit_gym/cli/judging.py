@@ -1,8 +1,9 @@
-"""Judging: audit, bounds."""
+"""Judging: audit, attack, bounds."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,22 +27,36 @@ from clustered_bandit_gym.errors import UserError
 @command("audit")
 def audit(
     policy: Annotated[str, typer.Argument(help="A name, or module:Class, with settings after a colon.")],
-    delta: Annotated[float, typer.Option("--delta", "-d", help="δ at which the policy is tested.")] = 0.1,
+    delta: Annotated[float | None, typer.Option("--delta", "-d", help="δ at which the policy is tested; 0.1.")] = None,
     trials: Annotated[int | None, typer.Option("--trials", "-t", help="Trials per cell.", min=1)] = None,
     seed: OpenSeed = 0,
     jobs: Jobs = 1,
     quick: Annotated[bool, typer.Option("--quick", help="A shorter suite.")] = False,
+    game: Annotated[Path | None, typer.Option("--game", help="Play a game that `attack` saved, at its δ.")] = None,
     max_pulls: MaxPulls = None,
     replays: Replays = 1,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
     """Hunt for errors on instances built to provoke them. Exit code 1 if the policy fails."""
+    from clustered_bandit_gym.harness.audit.attack import load_game
     from clustered_bandit_gym.harness.audit.audit import audit as run_audit
 
+    found, saved_delta = (None, 0.1) if game is None else load_game(game)
+    delta = saved_delta if delta is None else delta
+    cells = None if found is None else [found]
     progress = not quiet and sys.stderr.isatty()
     report = run_audit(
-        policy, delta, trials, seed, jobs, quick=quick, max_pulls=max_pulls, replays=replays, progress=progress
+        policy,
+        delta,
+        trials,
+        seed,
+        jobs,
+        quick=quick,
+        cells=cells,
+        max_pulls=max_pulls,
+        replays=replays,
+        progress=progress,
     )
     typer.echo(str(report))
     typer.echo(f"Seed: {seed}.")
@@ -49,6 +64,44 @@ def audit(
         raise UserError("no trial came to an answer; the reasons are above")
     if report.word == "FAIL":
         raise typer.Exit(FAILED)
+
+
+@command("attack")
+def attack(
+    policy: Annotated[str, typer.Argument(help="A name, or module:Class, with settings after a colon.")],
+    budget: Annotated[str, typer.Option("--budget", "-b", help="Processor time: 90s, 10m, 1h.")] = "10m",
+    seed: Seed = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the worst game is saved.")] = Path("attack.json"),
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Search for a small game on which the policy errs more often than δ. Exit code 1 if there is one."""
+    from clustered_bandit_gym.harness.audit.attack import attack as run_attack
+
+    def tell(text: str) -> None:
+        if not quiet:
+            typer.echo(text, err=True)
+
+    found = run_attack(policy, seconds_of(budget), seed, progress=tell)
+    typer.echo(str(found))
+    found.save(out)
+    typer.echo(f"Saved {out}: `clustered-bai audit {policy} --game {out}` plays it again.", err=True)
+    if found.verdict.word == "FAIL":
+        raise typer.Exit(FAILED)
+
+
+def seconds_of(text: str) -> float:
+    """A duration such as 90s, 10m or 1h in seconds."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    unit = units.get(text[-1:], 0.0)
+    number = text[:-1] if unit else text
+    try:
+        seconds = float(number) * (unit or 1.0)
+    except ValueError:
+        raise UserError(f"a budget is a number with s, m or h behind it, e.g. 10m; got {text!r}") from None
+    if not 0 < seconds < float("inf"):
+        raise UserError(f"a budget must be positive, got {text!r}")
+    return seconds
 
 
 @command("bounds")

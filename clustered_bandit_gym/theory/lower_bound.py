@@ -116,7 +116,8 @@ def solve_lower_bound(
     """
     if instance.eta <= 0:
         raise UserError("no lower bound: the instance violates Assumption 1")
-    eta = min(instance.eta, np.ptp(instance.means)) if eta is None else float(eta)
+    # A single cluster has η = ∞, which constrains nothing.
+    eta = min(instance.eta, np.ptp(instance.means)) if eta is None or math.isinf(eta) else float(eta)
     if not 0 <= eta <= instance.eta * (1 + 1e-9) + 1e-12:
         raise UserError(f"eta must be at least 0 and at most the instance's {instance.eta:.6g}, got {eta}")
     if max_programs < 1:

@@ -1,0 +1,130 @@
+"""The frozen benchmark: suite run, verify, board, reference, cells."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clustered_bandit_gym.cli.app import FAILED, app, command, console
+from clustered_bandit_gym.cli.options import Jobs, Quiet, Traceback
+
+group = typer.Typer(
+    no_args_is_help=True, help="The frozen benchmark: run it, verify a submission, build the leaderboard."
+)
+app.add_typer(group, name="suite")
+
+Quick = Annotated[bool, typer.Option("--quick", help="The short run: a stated subset of cells and trials.")]
+
+
+@command("run", group)
+def run(
+    policy: Annotated[str, typer.Argument(help="A name, or module:Class, with settings after a colon.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the submission.")],
+    quick: Quick = False,
+    jobs: Jobs = 1,
+    name: Annotated[str | None, typer.Option("--name", help="Name on the leaderboard.")] = None,
+    authors: Annotated[str, typer.Option("--authors", help="Who made the policy.")] = "",
+    link: Annotated[str, typer.Option("--link", help="Paper, proof or repository.")] = "",
+    guarantee: Annotated[
+        str | None,
+        typer.Option("--guarantee", help="proved (needs --link), claimed or none; default: from the policy."),
+    ] = None,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Play suite v1 with one policy and write a submission. The same command again resumes an interrupted run.
+
+    Example: clustered-bai suite run mine:Mine --out submissions/mine --jobs 2
+    """
+    from clustered_bandit_gym.suite.submission import readme, run_suite
+
+    submission = run_suite(
+        policy,
+        out,
+        quick=quick,
+        n_jobs=jobs,
+        name=name,
+        authors=authors,
+        link=link,
+        guarantee=guarantee,
+        progress=not quiet and sys.stderr.isatty(),
+    )
+    typer.echo(readme(submission))
+    typer.echo(
+        f"Wrote {out}. Next: `clustered-bai suite verify {out}`, `clustered-bai suite board {out} ...`", err=True
+    )
+
+
+@command("verify", group)
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A submission.")],
+    replay: Annotated[int, typer.Option("--replay", help="Trials to play again; 0 runs no code of it.", min=0)] = 20,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of the choice of these trials.")] = None,
+    traceback: Traceback = False,
+) -> None:
+    """Check a submission: format, digest, completeness, scores, a sample of trials. Exit code 1 on any mismatch.
+
+    Replaying runs the policy's code: look at the submission's source first, or use --replay 0.
+    """
+    from clustered_bandit_gym.errors import UserError
+    from clustered_bandit_gym.suite.checker import Mismatch
+    from clustered_bandit_gym.suite.checker import verify as check
+
+    try:
+        found = check(folder, replay, seed)
+    except (Mismatch, UserError) as error:
+        typer.secho(f"NOT VERIFIED: {error}", err=True, fg="red")
+        raise typer.Exit(FAILED) from None
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
+    how = "bit for bit" if found.exact else "within the tolerance for another platform"
+    typer.echo(
+        f"VERIFIED: {folder}: format, digest, completeness and scores hold; {len(found.replayed)} trials replayed {how}"
+    )
+
+
+@command("reference", group)
+def reference(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the submissions.")] = Path("submissions"),
+    names: Annotated[list[str] | None, typer.Option("--only", help="Only these folders.")] = None,
+    quick: Quick = False,
+    jobs: Jobs = 1,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Make the reference submissions: every policy that ships."""
+    from clustered_bandit_gym.suite.reference import make_references
+
+    progress = not quiet and sys.stderr.isatty()
+    make_references(out, quick=quick, n_jobs=jobs, names=names, progress=progress, tell=typer.echo)
+
+
+@command("cells", group)
+def cells(traceback: Traceback = False) -> None:
+    """The cells of suite v1, with what each of them probes."""
+    from rich.table import Table
+
+    from clustered_bandit_gym.suite.cells import SUITE_V1
+
+    table = Table("cell", "δ", "trials", "quick", "tags", "probes", box=None)
+    for cell in SUITE_V1:
+        table.add_row(
+            cell.name, f"{cell.delta:g}", str(cell.trials), str(cell.quick or ""), ", ".join(cell.tags), cell.probes
+        )
+    console().print(table)
+
+
+@command("board", group)
+def board(
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Submissions, all full or all quick.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("leaderboard.html"),
+    traceback: Traceback = False,
+) -> None:
+    """The leaderboard: one self-contained HTML page. Submissions are checked, but no trial is replayed."""
+    from clustered_bandit_gym.suite.leaderboard import write_leaderboard
+
+    write_leaderboard(folders, out)
+    typer.echo(f"Wrote {out}")

@@ -1,0 +1,231 @@
+"""Is a submission what it claims to be? Format, digest, completeness, scores, and a random sample played again.
+
+Replayed trials are compared field by field, bit for bit, where machine, NumPy and SciPy are those of the submission.
+Elsewhere the last digit of a float may differ and lead a policy another way: there `SAME_ELSEWHERE` of the replayed
+trials must agree. What no checker can see: trials that it does not replay, and a policy that knows the instances.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.fingerprint import versions
+from clustered_bandit_gym.harness.parallel import Task, Work
+from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.run import resolve_policies
+from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP, SEED, SUITE_V1
+from clustered_bandit_gym.suite.score import played_cells, score
+from clustered_bandit_gym.suite.submission import (
+    FIELDS,
+    SOURCE,
+    Submission,
+    check_suite,
+    load_submission,
+    short_row,
+    this_platform,
+)
+
+#: Share of replayed trials that must agree on another platform.
+SAME_ELSEWHERE = 0.9
+_OUTCOMES = ("solved", "wrong", "budget", "error")
+#: Price of a real number in bits, as in all environments of the suite.
+_REAL = 32
+
+
+class Mismatch(Exception):
+    """The submission is not what it claims to be; the message says why."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A passed check.
+
+    Attributes:
+        replayed: (cell, trial) of the trials that were played again.
+        exact: they were compared bit for bit.
+        notes: what a reader should know.
+    """
+
+    replayed: list[tuple[str, int]]
+    exact: bool
+    notes: list[str]
+
+
+def verify(
+    folder: str | Path, replay: int = 20, seed: int | None = None, trials: Sequence[tuple[str, int]] | None = None
+) -> Check:
+    """Check a submission; raises `Mismatch` with a plain reason. Replays run the policy's code.
+
+    Args:
+        replay: number of trials to play again, drawn at random; 0 runs nothing of the submission's code.
+        seed: of that draw; None for fresh randomness, so that nobody knows which trials will be drawn.
+        trials: play these (cell, trial) again instead.
+    """
+    submission = load_submission(folder)
+    _check_digest(submission)
+    _check_complete(submission)
+    for row in submission.rows:
+        _check_row(row)
+    _check_sources(submission)
+    _check_scores(submission)
+    wanted = _choose(submission, replay, seed) if trials is None else _named(submission, trials)
+    notes = []
+    exact = _same_platform(submission)
+    if submission.metadata.get("versions") != versions():
+        notes.append(f"the submission was made by {submission.metadata.get('versions')}; this is {versions()}")
+    if wanted and not exact:
+        notes.append(
+            f"the submission was made on {submission.metadata.get('platform')}, this is {this_platform()}: "
+            f"{SAME_ELSEWHERE:.0%} of the replayed trials must agree instead of all"
+        )
+    _replay(submission, wanted, exact, notes)
+    return Check([(row["cell"], row["trial"]) for row in wanted], exact, notes)
+
+
+def _check_digest(submission: Submission) -> None:
+    if submission.metadata["digest"] != DIGEST_V1:
+        raise Mismatch(
+            f"suite digest: the submission says {submission.metadata['digest']}, suite v1 has {DIGEST_V1}: it was "
+            "played on other cells or instances"
+        )
+    try:
+        check_suite()
+    except UserError as error:
+        raise Mismatch(str(error)) from error
+
+
+def _check_complete(submission: Submission) -> None:
+    known = {cell.name for cell in played_cells(submission.quick)}
+    found: dict[str, list[Row]] = {}
+    for row in submission.rows:
+        if row["cell"] not in known:
+            raise Mismatch(f"completeness: {row['cell']!r} is not a cell of this {_kind(submission)} run")
+        found.setdefault(row["cell"], []).append(row)
+    for cell in played_cells(submission.quick):
+        rows = found.get(cell.name, [])
+        trials = sorted(row["trial"] for row in rows)
+        if trials == list(range(cell.count(submission.quick))):
+            continue
+        given_up = trials == list(range(GIVE_UP)) and all(row["outcome"] in ("budget", "error") for row in rows)
+        if not given_up:
+            raise Mismatch(
+                f"completeness: {cell.name} needs trials 0 to {cell.count(submission.quick) - 1}, each once; the "
+                f"submission has {len(rows)} rows, {len(set(trials))} different trials"
+            )
+
+
+def _kind(submission: Submission) -> str:
+    return "quick" if submission.quick else "full"
+
+
+def _check_row(row: Row) -> None:
+    where = f"row {row['cell']}, trial {row['trial']}"
+    counts = [row[name] for name in ("pulls", "bits_up", "bits_down", "reals_up", "reals_down", "rounds")]
+    if row["outcome"] not in _OUTCOMES or not all(isinstance(value, int) and value >= 0 for value in counts):
+        raise Mismatch(f"{where}: expected an outcome of {', '.join(_OUTCOMES)} and counts that are whole numbers >= 0")
+    bits = row["bits_up"] + row["bits_down"] + _REAL * (row["reals_up"] + row["reals_down"])
+    if not math.isclose(row["cost"], bits, rel_tol=1e-12):
+        raise Mismatch(f"{where}: cost {row['cost']} is not the price {bits} of what was sent")
+    wrong = {"solved": row["wrong_agents"] == 0, "wrong": (row["wrong_agents"] or 0) > 0}
+    if not wrong.get(row["outcome"], row["wrong_agents"] is None):
+        raise Mismatch(f"{where}: outcome {row['outcome']!r} with {row['wrong_agents']} wrong agents")
+
+
+def _check_sources(submission: Submission) -> None:
+    for name, expected in submission.metadata.get("sources", {}).items():
+        path = submission.folder / SOURCE / name
+        if not path.resolve().is_relative_to((submission.folder / SOURCE).resolve()):
+            raise Mismatch(f"source: {name} lies outside of the submission")
+        if not path.is_file():
+            raise Mismatch(f"source: {name} is missing")
+        if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+            raise Mismatch(f"source: {name} is not the file that was played (its hash differs)")
+
+
+def _check_scores(submission: Submission) -> None:
+    if difference := _differs(submission.scores, score(submission.rows, submission.quick), "scores"):
+        raise Mismatch(f"scores recomputed from the rows differ: {difference}")
+
+
+def _differs(claimed: Any, found: Any, where: str) -> str:
+    """Where two JSON values differ by more than rounding; "" if they do not."""
+    if isinstance(claimed, dict) and isinstance(found, dict) and claimed.keys() == found.keys():
+        return next((text for key in found if (text := _differs(claimed[key], found[key], f"{where}.{key}"))), "")
+    if isinstance(claimed, list) and isinstance(found, list) and len(claimed) == len(found):
+        named = [f"{where}.{b['cell']}" if isinstance(b, dict) and "cell" in b else where for b in found]
+        return next((t for a, b, n in zip(claimed, found, named, strict=True) if (t := _differs(a, b, n))), "")
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (claimed, found))
+    same = math.isclose(claimed, found, rel_tol=1e-9, abs_tol=1e-12) if numbers else claimed == found
+    return "" if same else f"{where} is {claimed!r}, should be {found!r}"
+
+
+def _choose(submission: Submission, replay: int, seed: int | None) -> list[Row]:
+    rng = np.random.default_rng(seed)
+    count = min(replay, len(submission.rows))
+    return [submission.rows[i] for i in rng.choice(len(submission.rows), size=count, replace=False)]
+
+
+def _named(submission: Submission, trials: Sequence[tuple[str, int]]) -> list[Row]:
+    by_name = {(row["cell"], row["trial"]): row for row in submission.rows}
+    if unknown := [name for name in trials if name not in by_name]:
+        raise Mismatch(f"the submission has no trial {unknown[0][1]} of {unknown[0][0]}")
+    return [by_name[name] for name in trials]
+
+
+def _same_platform(submission: Submission) -> bool:
+    theirs, ours = submission.metadata.get("platform", {}), this_platform()
+    return all(theirs.get(key) == ours[key] for key in ("machine", "system", "numpy", "scipy"))
+
+
+def _replay(submission: Submission, wanted: list[Row], exact: bool, notes: list[str]) -> None:
+    if not wanted:
+        return
+    cells = {cell.name: number for number, cell in enumerate(SUITE_V1)}
+    differences = []
+    with _rebuilt(submission) as (label, policy):
+        stepper = not hasattr(policy, "solve")
+        work = Work([cell.setting(stepper) for cell in SUITE_V1], [(label, policy)], SEED, bound=False, strict=True)
+        for row in wanted:
+            number = cells[row["cell"]]
+            again = short_row(SUITE_V1[number], work.do(Task(number, 0, row["trial"])))
+            wrong = [name for name in FIELDS if name != "seconds" and row[name] != again[name]]
+            if wrong:
+                told = ", ".join(f"{name} {row[name]} (replayed: {again[name]})" for name in wrong)
+                differences.append(f"{row['cell']}, trial {row['trial']}: {told}")
+    if len(differences) > (0 if exact else (1 - SAME_ELSEWHERE) * len(wanted)):
+        raise Mismatch(
+            f"replay: {len(differences)} of {len(wanted)} trials differ. {differences[0]}"
+            + "".join(f". Note: {note}" for note in notes)
+        )
+
+
+@contextmanager
+def _rebuilt(submission: Submission) -> Iterator[tuple[str, Any]]:
+    """The policy from its specification; its own modules come from the submission's folder alone."""
+    sources = submission.metadata.get("sources", {})
+    tops = {Path(name).parts[0].removesuffix(".py") for name in sources}
+    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in tops}
+    for name in before:
+        del sys.modules[name]
+    path = list(sys.path)
+    if sources:
+        sys.path.insert(0, str((submission.folder / SOURCE).resolve()))
+    try:
+        yield resolve_policies(submission.metadata["policy"])[0]
+    except UserError as error:
+        raise Mismatch(f"replay: the policy cannot be built: {error}") from error
+    finally:
+        sys.path[:] = path
+        for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
+            del sys.modules[name]
+        sys.modules.update(before)

@@ -1,0 +1,348 @@
+"""A submission: one policy on the whole suite, as a folder of plain files.
+
+    rows.jsonl       one line per trial
+    metadata.json    policy, authors, guarantee, versions, platform, suite digest, hashes of the sources
+    scores.json      what `score` says of the rows
+    source/          the user's modules that the policy reaches by import statements, if it is not part of this package
+    README.md        the same for humans
+
+While a run is under way finished trials are kept in ``.trials``, so that the same command resumes it; the folder can be
+deleted afterwards.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import platform
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from clustered_bandit_gym._version import __version__
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.fingerprint import Unwritable, policy_key, versions
+from clustered_bandit_gym.harness.imports import PACKAGE, is_user_module, reached
+from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.run import evaluate, resolve_policies
+from clustered_bandit_gym.harness.settings import path_of, settings_of
+from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP, SEED, SUITE_V1, SuiteCell, suite_digest
+from clustered_bandit_gym.suite.score import played_cells, score
+
+FORMAT = 1
+ROWS, PACKED_ROWS, METADATA, SCORES, README, SOURCE = (
+    "rows.jsonl",
+    "rows.jsonl.gz",
+    "metadata.json",
+    "scores.json",
+    "README.md",
+    "source",
+)
+#: "proved": a proof of δ-correctness that others can read. "claimed": said without one. "none".
+GUARANTEES = ("proved", "claimed", "none")
+#: What a row of a submission holds of a trial's row. `seconds` alone may differ in a replay.
+FIELDS = (
+    "trial",
+    "outcome",
+    "wrong_agents",
+    "pulls",
+    "cost",
+    "bits_up",
+    "bits_down",
+    "reals_up",
+    "reals_down",
+    "rounds",
+    "seconds",
+)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submission as read from its folder."""
+
+    folder: Path
+    metadata: dict[str, Any]
+    rows: list[Row]
+    scores: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.metadata["name"])
+
+    @property
+    def quick(self) -> bool:
+        return bool(self.metadata["quick"])
+
+
+def check_suite() -> None:
+    """Raises `UserError` unless this machine draws the instances of suite v1."""
+    if suite_digest(SUITE_V1) != DIGEST_V1:
+        raise UserError(
+            f"the instances drawn here (NumPy {version('numpy')}) are not those of suite v1; use another NumPy version"
+        )
+
+
+def run_suite(
+    spec: str,
+    folder: str | Path,
+    *,
+    quick: bool = False,
+    n_jobs: int = 1,
+    name: str | None = None,
+    authors: str = "",
+    link: str = "",
+    guarantee: str | None = None,
+    progress: bool = True,
+    packed: bool = False,
+) -> Submission:
+    """Play the suite with the policy that `spec` names and write the submission to `folder`.
+
+    The same call again resumes an interrupted run.
+
+    Args:
+        spec: a name such as "bai-cl++:confidence=certified", or ``module:Class`` of your own.
+        quick: the short run, a stated subset; it is marked as quick and never shares a leaderboard with full runs.
+        name, authors, link, guarantee: metadata. "proved" needs a link to the proof.
+        packed: compress the rows.
+    """
+    if guarantee is not None and guarantee not in GUARANTEES:
+        raise UserError(f"guarantee must be one of {', '.join(GUARANTEES)}, got {guarantee!r}")
+    if guarantee == "proved" and not link:
+        raise UserError("guarantee 'proved' needs a link to the proof: --link")
+    ((label, policy),) = resolve_policies(spec)
+    check_suite()
+    folder = Path(folder)
+    previous = folder / METADATA
+    if previous.exists() and json.loads(previous.read_text(encoding="utf-8")).get("policy") != spec:
+        raise UserError(f"{folder} holds a submission of another policy; choose another --out")
+    rows = _play(policy, folder / ".trials", quick, n_jobs, progress)
+    stated = str(getattr(policy, "guarantee", "none"))
+    metadata = {
+        "format": FORMAT,
+        "suite": "v1",
+        "digest": DIGEST_V1,
+        "quick": quick,
+        "name": name or (spec if type(policy).__module__.startswith(f"{PACKAGE}.") else label),
+        "authors": authors,
+        "link": link,
+        "guarantee": guarantee or ("none" if stated.startswith("none") else "claimed"),
+        "guarantee_text": stated,
+        "policy": spec,
+        "policy_class": path_of(type(policy)),
+        "settings": settings_of(policy),
+        "fingerprint": _fingerprint(policy),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "package": __version__,
+        "versions": versions(),
+        "platform": this_platform(),
+        "seed": SEED,
+        "sources": _copy_sources(policy, folder / SOURCE),
+    }
+    submission = Submission(folder, metadata, rows, score(rows, quick))
+    _write(submission, packed)
+    return submission
+
+
+def this_platform() -> dict[str, str]:
+    """What decides whether a replay is bit for bit the same: the machine and the libraries that draw numbers."""
+    return {
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "numpy": version("numpy"),
+        "scipy": version("scipy"),
+        "python": platform.python_version(),
+    }
+
+
+def play_cell(policy: Any, cell: SuiteCell, trials: int, n_jobs: int = 1, out: Path | None = None) -> list[Row]:
+    """The first `trials` trials of a policy on a cell, as rows of a submission."""
+    setting = cell.setting(stepper=not hasattr(policy, "solve"))
+    board = evaluate(
+        policy,
+        setting.env_id,
+        trials=trials,
+        seed=SEED,
+        n_jobs=n_jobs,
+        out=out,
+        progress=False,
+        bound=False,
+        strict=True,
+        **setting.kwargs,
+    )
+    if board.missing:
+        raise KeyboardInterrupt
+    return [short_row(cell, row) for row in board.trials.to_dict("records")]
+
+
+def short_row(cell: SuiteCell, row: dict[Any, Any]) -> Row:
+    """A trial's row as a submission holds it."""
+    short: Row = {"cell": cell.name}
+    for key in FIELDS:
+        value = row[key]
+        value = value.item() if hasattr(value, "item") else value
+        # Missing numbers of unfinished trials come out of a data frame as NA.
+        short[key] = value if isinstance(value, str | int | float) and value == value else None
+    short["seconds"] = round(float(row["seconds"]), 4)
+    return short | {"message": row["message"]}
+
+
+def _play(policy: Any, out: Path, quick: bool, n_jobs: int, progress: bool) -> list[Row]:
+    from clustered_bandit_gym.harness.output.progress import progress_bar
+
+    cells = played_cells(quick)
+    rows: list[Row] = []
+    total = sum(cell.count(quick) for cell in cells)
+    with progress_bar(total=total, unit="trial", disable=not progress, dynamic_ncols=True, smoothing=0.1) as bar:
+        for cell in cells:
+            bar.set_description(cell.name)
+            count = cell.count(quick)
+            found = play_cell(policy, cell, min(GIVE_UP, count), 1, out)
+            bar.update(len(found))
+            if any(row["outcome"] not in ("budget", "error") for row in found):
+                for part in _growing(len(found), count):
+                    found = play_cell(policy, cell, part, n_jobs, out)
+                    bar.update(len(found) - (bar.n - len(rows)))
+            else:
+                bar.total -= count - len(found)
+            rows += found
+    return rows
+
+
+def _growing(start: int, count: int) -> Iterator[int]:
+    """Numbers of trials up to `count`, each five times the one before: the bar moves within long cells."""
+    while start < count:
+        start = min(5 * max(start, 10), count)
+        yield start
+
+
+def _fingerprint(policy: Any) -> str:
+    try:
+        return policy_key(policy)
+    except Unwritable as error:
+        return f"none: {error}"
+
+
+def _copy_sources(policy: Any, target: Path) -> dict[str, str]:
+    """Copies the user's modules behind the policy to `target`. Returns path inside `target` -> SHA-256."""
+    module = type(policy).__module__
+    if target.exists():
+        shutil.rmtree(target)
+    if module == "__main__" or module.split(".")[0] == PACKAGE:
+        return {}
+    hashes = {}
+    for name in reached([module], [module]):
+        spec = find_spec(name) if name.split(".")[0] == module.split(".")[0] or is_user_module(name) else None
+        if spec is None or not spec.origin or not spec.has_location:
+            continue
+        is_package = spec.submodule_search_locations is not None
+        inside = Path(*name.split("."), "__init__.py") if is_package else Path(*name.split(".")).with_suffix(".py")
+        content = Path(spec.origin).read_bytes()
+        (target / inside).parent.mkdir(parents=True, exist_ok=True)
+        (target / inside).write_bytes(content)
+        hashes[inside.as_posix()] = hashlib.sha256(content).hexdigest()
+    return hashes
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def _write(submission: Submission, packed: bool) -> None:
+    folder = submission.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in submission.rows)
+    for stale in (ROWS, PACKED_ROWS):
+        (folder / stale).unlink(missing_ok=True)
+    if packed:
+        (folder / PACKED_ROWS).write_bytes(gzip.compress(text.encode(), mtime=0))
+    else:
+        (folder / ROWS).write_text(text, encoding="utf-8")
+    _dump(folder / SCORES, submission.scores)
+    (folder / README).write_text(readme(submission), encoding="utf-8")
+    # Last: a folder with metadata is a complete submission.
+    _dump(folder / METADATA, submission.metadata)
+
+
+def _dump(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def load_submission(folder: str | Path) -> Submission:
+    """Reads a submission; raises `UserError` where a file is missing or malformed."""
+    folder = Path(folder)
+    metadata = _read(folder / METADATA, json.loads)
+    scores = _read(folder / SCORES, json.loads)
+    if (folder / PACKED_ROWS).exists():
+        rows = _lines(folder / PACKED_ROWS, gzip.decompress((folder / PACKED_ROWS).read_bytes()).decode())
+    else:
+        rows = _read(folder / ROWS, lambda text: _lines(folder / ROWS, text))
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+        raise UserError(f"{folder / METADATA}: expected a submission of format {FORMAT}")
+    if missing := [key for key in ("suite", "digest", "quick", "name", "policy", "guarantee") if key not in metadata]:
+        raise UserError(f"{folder / METADATA} lacks {', '.join(missing)}")
+    return Submission(folder, metadata, rows, scores)
+
+
+def _read(path: Path, parse: Callable[[str], Any]) -> Any:
+    if not path.is_file():
+        raise UserError(f"{path.parent} is not a submission: it has no {path.name}")
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid JSON: {error}") from error
+
+
+def _lines(path: Path, text: str) -> list[Row]:
+    rows = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UserError(f"{path}, line {number}: {error}") from error
+        if not isinstance(row, dict) or set(row) != {"cell", "message", *FIELDS}:
+            raise UserError(f"{path}, line {number}: expected the fields cell, {', '.join(FIELDS)}, message")
+        rows.append(row)
+    return rows
+
+
+def readme(submission: Submission) -> str:
+    """The submission for humans."""
+    meta, overall = submission.metadata, submission.scores["overall"]
+    ratio = overall["vs_bound"]
+    lines = [
+        f"# {meta['name']}",
+        "",
+        f"Suite {meta['suite']}, {'quick run (never compared with full runs)' if meta['quick'] else 'full run'}, "
+        f"{meta['date']}, clustered-bandit-gym {meta['package']}. Policy `{meta['policy']}`; "
+        f"guarantee: {meta['guarantee']} ({meta['guarantee_text']}).",
+        "",
+        *([f"Authors: {meta['authors']}", ""] if meta["authors"] else []),
+        *([f"Link: {meta['link']}", ""] if meta["link"] else []),
+        f"Solved {overall['solved']} of {overall['cells']} cells, {overall['failed']} failed."
+        + (
+            f" Pulls over the lower bound, geometric mean of solved cells: {ratio:.3g} "
+            f"({overall['vs_bound_low']:.3g} to {overall['vs_bound_high']:.3g})."
+            if ratio is not None
+            else ""
+        ),
+        "",
+        "| cell | trials | errors | verdict | pulls / bound | bits per agent | rounds | not solved because |",
+        "|---|---:|---:|---|---:|---:|---:|---|",
+    ]
+    for entry in submission.scores["cells"]:
+        figures = (
+            f"{entry['vs_bound']:.4g} | {entry['bits_per_agent']:.4g} | {entry['rounds']:.4g}"
+            if entry["solved"]
+            else "| | "
+        )
+        reason = entry["reason"].replace("|", "/")
+        lines.append(
+            f"| {entry['cell']} | {entry['trials']} | {entry['errors']} | {entry['verdict']} | {figures} | {reason} |"
+        )
+    lines += ["", "Check it with `clustered-bai suite verify` on this folder. It runs the policy's code."]
+    return "\n".join(lines) + "\n"

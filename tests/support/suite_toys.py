@@ -1,0 +1,23 @@
+"""Toy policies for the tests of the suite."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustered_bandit_gym import ArmIndex, Block, Federation, Policy
+
+
+class Fixed(Policy):
+    """Pulls every arm often, once: cheap, right on easy cells, wrong on near ties."""
+
+    name = "fixed"
+    guarantee = "none"
+
+    def __init__(self, times: int = 2000) -> None:
+        self.times = times
+
+    def solve(self, federation: Federation) -> np.ndarray:
+        def best(block: Block) -> ArmIndex:
+            return ArmIndex(block.pull_grid(self.times).argmax(axis=1), among=block.problem.n_arms)
+
+        return federation.local(federation.agents, best)
