@@ -19,8 +19,9 @@ LEVEL = 1e-6
 FEWEST = 5
 #: Where the largest ratio holds more than this share of the sum, the mean is not to be judged by Student's t.
 HEAVY_SHARE = 0.5
-#: What an unfinished trial counts as: it might have gone on for long.
-UNFINISHED_RATIO = 10.0
+#: What an unfinished trial counts as, since it might have gone on: enough for a policy that mostly runs out of budget, and
+#: not so much that a few exceptions hide all other trials.
+UNFINISHED_RATIO = 2.0
 
 
 def too_good(pulls: ArrayLike, bounds: ArrayLike, finished: ArrayLike, delta: float) -> str:
@@ -40,7 +41,8 @@ def too_good(pulls: ArrayLike, bounds: ArrayLike, finished: ArrayLike, delta: fl
     if guesses and confidence_sequence(guesses, int(known.sum()), LEVEL, delta)[0] > delta:
         return f"answers without a single pull in {guesses:,} of {int(known.sum()):,} trials, more often than δ"
     ratios = np.where(ended, made / np.where(known, least, 1.0), UNFINISHED_RATIO)[known]
-    if ratios.size < FEWEST or (ratios.sum() > 0 and ratios.max() > HEAVY_SHARE * ratios.sum()):
+    shown = ratios[ended[known]]
+    if ratios.size < FEWEST or (shown.sum() > 0 and shown.max() > HEAVY_SHARE * shown.sum()):
         return ""
     mean, spread = float(ratios.mean()), float(ratios.std(ddof=1)) / np.sqrt(ratios.size)
     if mean + float(stats.t.isf(LEVEL, ratios.size - 1)) * spread < 1:
