@@ -19,8 +19,8 @@ LEVEL = 1e-6
 FEWEST = 5
 #: Where the largest ratio holds more than this share of the sum, the mean is not to be judged by Student's t.
 HEAVY_SHARE = 0.5
-#: What an unfinished trial counts as, since it might have gone on: enough for a policy that mostly runs out of budget, and
-#: not so much that a few exceptions hide all other trials.
+#: What an unfinished trial counts as, since it might have gone on: enough for a policy that mostly runs out of budget,
+#: and not so much that a few exceptions hide all other trials.
 UNFINISHED_RATIO = 2.0
 
 
