@@ -1,4 +1,4 @@
-"""The frozen benchmark: suite run, verify, board, reference, cells."""
+"""The frozen benchmark: suite run, verify, board, rescore, reference, cells."""
 
 from __future__ import annotations
 
@@ -100,6 +100,19 @@ def reference(
 
     progress = not quiet and sys.stderr.isatty()
     make_references(out, quick=quick, n_jobs=jobs, names=names, progress=progress, tell=typer.echo)
+
+
+@command("rescore", group)
+def rescore(
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Submissions.")],
+    traceback: Traceback = False,
+) -> None:
+    """Compute the scores of submissions again from their rows, after lower bounds have been replaced by larger ones."""
+    from clustered_bandit_gym.suite.submission import rescore as compute
+
+    for folder in folders:
+        compute(folder)
+        typer.echo(f"Wrote {folder}")
 
 
 @command("cells", group)

@@ -23,6 +23,7 @@ from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.parallel import Task, Work
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.run import resolve_policies
+from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP, SEED, SUITE_V1
 from clustered_bandit_gym.suite.score import played_cells, score
 from clustered_bandit_gym.suite.submission import (
@@ -37,7 +38,7 @@ from clustered_bandit_gym.suite.submission import (
 
 #: Share of replayed trials that must agree on another platform.
 SAME_ELSEWHERE = 0.9
-_OUTCOMES = ("solved", "wrong", "budget", "error")
+_OUTCOMES = ("solved", "wrong", *UNFINISHED)
 #: Price of a real number in bits, as in all environments of the suite.
 _REAL = 32
 
@@ -116,7 +117,7 @@ def _check_complete(submission: Submission) -> None:
         trials = sorted(row["trial"] for row in rows)
         if trials == list(range(cell.count(submission.quick))):
             continue
-        given_up = trials == list(range(GIVE_UP)) and all(row["outcome"] in ("budget", "error") for row in rows)
+        given_up = trials == list(range(GIVE_UP)) and all(row["outcome"] in UNFINISHED for row in rows)
         if not given_up:
             raise Mismatch(
                 f"completeness: {cell.name} needs trials 0 to {cell.count(submission.quick) - 1}, each once; the "

@@ -17,6 +17,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 from clustered_bandit_gym.suite.cells import SUITE_V1, SuiteCell
 
@@ -65,7 +66,7 @@ def _cell_score(cell: SuiteCell, rows: list[Row], alpha: float) -> tuple[dict[st
     """The entry of one cell, and (SAMPLES,) bootstrap means of pulls over the bound."""
     rows = sorted(rows, key=lambda row: row["trial"])
     errors = sum(row["outcome"] == "wrong" for row in rows)
-    unfinished = [row for row in rows if row["outcome"] in ("budget", "error")]
+    unfinished = [row for row in rows if row["outcome"] in UNFINISHED]
     judged = verdict(errors, len(rows), cell.delta, alpha, unfinished=len(unfinished))
     stick = yardsticks()[cell.name]
     entry: dict[str, Any] = {

@@ -31,6 +31,7 @@ from clustered_bandit_gym.harness.fingerprint import Unwritable, policy_key, ver
 from clustered_bandit_gym.harness.imports import PACKAGE, is_user_module, reached
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.run import evaluate, resolve_policies
+from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.settings import path_of, settings_of
 from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP, SEED, SUITE_V1, SuiteCell, suite_digest
 from clustered_bandit_gym.suite.score import played_cells, score
@@ -149,6 +150,14 @@ def run_suite(
     return submission
 
 
+def rescore(folder: str | Path) -> Submission:
+    """Compute the scores of a submission again from its rows, after the yardsticks have changed."""
+    old = load_submission(folder)
+    new = Submission(old.folder, old.metadata, old.rows, score(old.rows, old.quick))
+    _write(new, packed=(old.folder / PACKED_ROWS).exists())
+    return new
+
+
 def this_platform() -> dict[str, str]:
     """What decides whether a replay is bit for bit the same: the machine and the libraries that draw numbers."""
     return {
@@ -204,7 +213,7 @@ def _play(policy: Any, out: Path, quick: bool, n_jobs: int, progress: bool) -> l
             count = cell.count(quick)
             found = play_cell(policy, cell, min(GIVE_UP, count), 1, out)
             bar.update(len(found))
-            if any(row["outcome"] not in ("budget", "error") for row in found):
+            if any(row["outcome"] not in UNFINISHED for row in found):
                 for part in _growing(len(found), count):
                     found = play_cell(policy, cell, part, n_jobs, out)
                     bar.update(len(found) - (bar.n - len(rows)))
