@@ -1,4 +1,4 @@
-"""How far `StructuredBAI` goes past BAI-Cl++: one table, made by one call, on the paper's own settings."""
+"""How far `StructuredBAI` and `FrugalBAI` go past the paper: one table, made by one call, on its own settings."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from clustered_bandit_gym.harness.scoring.numbers import number
 
 DELTA = 1e-10
 OLD, NEW = "bai-cl++", "structured-bai"
+#: All that is played: pulls against communication.
+PLAYED = ("naive", "cl-bai", "bai-cl", OLD, NEW, "frugal-bai")
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,15 @@ class BeyondTable:
             pulls_new (means, or medians where `statistic` says so), ratio, target, met, bound_ratio (our pulls over the
             instance's lower bound, geometric mean), cost_ratio and time_ratio (ours over BAI-Cl++'s), and shares of
             our pulls by phase.
+        costs: a row per setting and policy: env, n_agents, policy, statistic, pulls, communication, seconds (median),
+            errors (wrong or unfinished trials).
         trials: every trial, a row each.
         seed: root seed of the trials.
         made: "2026-05-01, version 0.1.0": date and version.
     """
 
     cells: pd.DataFrame
+    costs: pd.DataFrame
     trials: pd.DataFrame
     seed: int
     made: str
@@ -85,7 +90,46 @@ class BeyondTable:
             "BAI-Cl++ / StructuredBAI; vs bound: our pulls over the lower bound, geometric mean. "
             f"Made on {self.made}, seed {self.seed}."
         )
+        return "\n".join([to_markdown(Table("", heads, rows)), "", note, "", self.costs_markdown()])
+
+    def costs_markdown(self) -> str:
+        """Pulls and communication of all policies."""
+        heads = ["environment", "N", "policy", "pulls", "communication", "seconds", "errors"]
+        rows = []
+        for row in self.costs.to_dict("records"):
+            name = row["env"].removeprefix("ClusteredBAI-").removesuffix("-v0")
+            pulls = number(row["pulls"]) + (" (median)" if row["statistic"] == "median" else "")
+            texts = [name, row["n_agents"], row["policy"], pulls, f"{row['communication']:,.0f}"]
+            rows.append([str(text) for text in (*texts, f"{row['seconds']:.2g}", row["errors"])])
+        note = (
+            f"The same trials: mean pulls (medians where it says so), mean communication with c_b = 1 and c_r = 32, "
+            f"median seconds of a trial, wrong or unfinished trials. Made on {self.made}, seed {self.seed}."
+        )
         return "\n".join([to_markdown(Table("", heads, rows)), "", note])
+
+    def plot(self, path: str | Path) -> None:
+        """Pulls against communication, one panel per setting, one point per policy."""
+        import matplotlib
+
+        matplotlib.use("Agg", force=False)
+        from matplotlib import pyplot as plt
+
+        settings = list(dict.fromkeys(self.costs["env"]))
+        figure, axes = plt.subplots(1, len(settings), figsize=(3.4 * len(settings), 3.3), squeeze=False)
+        for ax, env in zip(axes[0], settings, strict=True):
+            part = self.costs[self.costs["env"] == env]
+            for place, row in enumerate(part.to_dict("records")):
+                ax.scatter(row["communication"], row["pulls"], color=f"C{place}", label=row["policy"], zorder=3)
+                ax.annotate(
+                    row["policy"], (row["communication"], row["pulls"]), (4, 4), textcoords="offset points", size=7
+                )
+            ax.set(xscale="log", yscale="log", xlabel="communication", title=env.split("-")[1])
+            ax.margins(x=0.35, y=0.15)
+            ax.grid(alpha=0.3)
+        axes[0][0].set_ylabel("pulls")
+        figure.tight_layout()
+        figure.savefig(path, dpi=130)
+        plt.close(figure)
 
     def __str__(self) -> str:
         extra = [
@@ -106,24 +150,25 @@ def beyond_table(
     progress: bool = True,
     settings: tuple[Setting, ...] = SETTINGS,
 ) -> BeyondTable:
-    """Play BAI-Cl++ as printed and StructuredBAI on the same trials of each setting, and compare.
+    """Play the paper's schemes as printed, StructuredBAI and FrugalBAI on the same trials of each setting, and compare.
 
     Ctrl-C ends it without a table; the same call goes on from the trials in `out`.
 
     Args:
         trials: trials of each setting; instances are drawn afresh where the environment draws them.
         seed: root seed.
-        out: folder for the trials and for `beyond.md`; a second call skips trials that are there.
+        out: folder for the trials, for `beyond.md` and for the picture `beyond.png`; a second call skips trials that
+            are there.
         n_jobs: processes.
         progress: show a bar for each setting.
     """
     if trials < 1:
         raise UserError(f"trials must be at least 1, got {trials}")
-    frames, cells = [], []
+    frames, cells, costs = [], [], []
     for setting in settings:
         folder = None if out is None else Path(out) / setting.env
         board = evaluate(
-            [OLD, NEW],
+            list(PLAYED),
             setting.env,
             n_agents=setting.n_agents,
             delta=DELTA,
@@ -138,11 +183,27 @@ def beyond_table(
         frame = board.trials[board.trials["trial"] < trials]
         frames.append(frame)
         cells.append(_cell(setting, frame))
-    table = BeyondTable(pd.DataFrame(cells), pd.concat(frames, ignore_index=True), seed, _made())
+        costs += [_costs(setting, name, frame[frame["policy"] == name]) for name in PLAYED]
+    table = BeyondTable(pd.DataFrame(cells), pd.DataFrame(costs), pd.concat(frames, ignore_index=True), seed, _made())
     if out is not None:
         Path(out).mkdir(parents=True, exist_ok=True)
         (Path(out) / "beyond.md").write_text(table.to_markdown() + "\n", encoding="utf-8")
+        table.plot(Path(out) / "beyond.png")
     return table
+
+
+def _costs(setting: Setting, name: str, rows: pd.DataFrame) -> dict[str, Any]:
+    middle = np.median if setting.median else np.mean
+    return {
+        "env": setting.env,
+        "n_agents": setting.n_agents,
+        "policy": name,
+        "statistic": "median" if setting.median else "mean",
+        "pulls": float(middle(rows["pulls"])),
+        "communication": float(rows["cost"].mean()),
+        "seconds": float(rows["seconds"].median()),
+        "errors": int((rows["outcome"] != "solved").sum()),
+    }
 
 
 def _cell(setting: Setting, frame: pd.DataFrame) -> dict[str, Any]:

@@ -58,6 +58,11 @@ class FederationView:
         return self.__books.arms.view()
 
     @property
+    def reward_values(self) -> Floats | None:
+        """(S,) the values that rewards can take, increasing; None where they are not finitely many."""
+        return self.__books.reward_values
+
+    @property
     def rng(self) -> np.random.Generator:
         """The policy's own randomness; apart from the stream of rewards."""
         return self.__books.rng

@@ -38,7 +38,7 @@ STAGES, FURTHER = 2, 6
 #: What agents are told of a distance is at least this part of it.
 SENT = 0.75
 #: Bounds on means must leave this part of a distance that was planned with.
-BOUNDS_LEFT = 0.4
+BOUNDS_LEFT = 0.2
 
 
 # --- programs at representatives --------------------------------------------------------------------------------------

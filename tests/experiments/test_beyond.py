@@ -28,7 +28,12 @@ def test_the_settings_are_those_that_the_readme_states() -> None:
 
 def test_table_holds_what_the_trials_say(tmp_path: Path) -> None:
     table = beyond_table(trials=3, seed=5, out=tmp_path, progress=False, settings=QUICK)
-    assert len(table.trials) == 12
+    assert len(table.trials) == 6 * 6
+    frugal = table.costs[table.costs["policy"] == "frugal-bai"].iloc[0]
+    played = table.trials[table.trials["policy"] == "frugal-bai"]
+    assert frugal["pulls"] == pytest.approx(played["pulls"].to_numpy()[:3].mean())
+    assert frugal["communication"] == pytest.approx(played["cost"].to_numpy()[:3].mean())
+    assert (tmp_path / "beyond.png").stat().st_size > 1000
     old, new = (
         table.trials[table.trials["policy"] == name]["pulls"].to_numpy()[:3] for name in ("bai-cl++", "structured-bai")
     )

@@ -118,6 +118,15 @@ def test_agents_run_in_blocks_of_any_size(name: str, monkeypatch: pytest.MonkeyP
     assert correct(play(CASES[name], 2, 1e-9))
 
 
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("name", ["eta exactly tight", "many clusters", "many clusters, not flat", "coins"])
+def test_plays_of_the_harness(name: str, strict: bool) -> None:
+    """Also where programs run as serialised copies that share nothing with the centre."""
+    env = {"generator": CASES[name], "delta": 1e-9}
+    row = cbg.play(FrugalBAI(), "ClusteredBAI-v0", seed=2, env_kwargs=env, strict=strict)
+    assert row["outcome"] == "solved", row["message"]
+
+
 def test_fewer_bits_and_fewer_pulls_than_bai_cl_plus_plus() -> None:
     ours, theirs = (play(PaperSmall(300), 7, 1e-10, policy) for policy in (FrugalBAI(), BAIClPlusPlus()))
     assert correct(ours)
