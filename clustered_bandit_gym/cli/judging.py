@@ -35,6 +35,7 @@ def audit(
     game: Annotated[Path | None, typer.Option("--game", help="Play a game that `attack` saved, at its δ.")] = None,
     max_pulls: MaxPulls = None,
     replays: Replays = 1,
+    rare: Annotated[bool, typer.Option("--rare", help="Also measure the error at δ = 1e-10 by tilted plays.")] = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
@@ -56,6 +57,7 @@ def audit(
         cells=cells,
         max_pulls=max_pulls,
         replays=replays,
+        rare=rare,
         progress=progress,
     )
     typer.echo(str(report))

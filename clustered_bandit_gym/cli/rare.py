@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from clustered_bandit_gym.cli.app import FAILED, command, few
-from clustered_bandit_gym.cli.options import DEFAULT_ENV, MaxPulls, Quiet, Seed, Set, Traceback, pairs_of
+from clustered_bandit_gym.cli.options import DEFAULT_ENV, MaxPulls, Policies, Quiet, Seed, Set, Traceback, pairs_of
 
 
 @command("rare")
@@ -24,13 +25,17 @@ def rare(
     max_pulls: MaxPulls = None,
     set_: Set = None,
     seed: Seed = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Keep the result here, beside trials; `show` then has a column.")
+    ] = None,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
     """Measure the error probability of POLICY, however small, by plays tilted towards an error.
 
-    Exit code 1 if it is certified to exceed δ. There is no certified upper bound.
+    Exit code 1 if it is certified to exceed δ.
     """
+    from clustered_bandit_gym.harness.scoring.rare import keep
     from clustered_bandit_gym.harness.scoring.rare import rare as measure
 
     given = {"n_agents": n_agents, "delta": delta, "eta": eta, "max_pulls": max_pulls}
@@ -46,5 +51,23 @@ def rare(
         **settings,
     )
     typer.echo(str(result))
+    if out is not None:
+        keep(result, out)
     if result.fails:
         raise typer.Exit(FAILED)
+
+
+@command("rare-table")
+def rare_table(
+    policies: Policies = None,
+    seed: Seed = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for results, table, figure.")] = Path("out/rare"),
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """The error of each policy at δ = 1e-10, and at larger δ: a table and a figure. An interrupted run resumes."""
+    from clustered_bandit_gym.experiments.rare_table import rare_table as make_table
+
+    table, figure = make_table(out, policies or None, seed, progress=not quiet and sys.stderr.isatty())
+    typer.echo(table.read_text(encoding="utf-8"))
+    typer.echo(f"figure: {figure}")

@@ -21,6 +21,7 @@ from clustered_bandit_gym.harness.parallel import Task, Work, run
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.doubt import too_good
 from clustered_bandit_gym.harness.scoring.numbers import counted
+from clustered_bandit_gym.harness.scoring.rare import rare as measure_rare
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
 from clustered_bandit_gym.harness.settings import label_of
 
@@ -37,6 +38,9 @@ TRIALS_ALONE = 3
 #: Budgets of a trial. A play that needs more is stuck; in the Gymnasium loop, a pull a step, time is the limit.
 MAX_PULLS, MAX_STEPS = 10**12, 50_000
 
+#: Where `rare=True` measures, with nine agents, and at which δ.
+RARE, RARE_DELTA = ("ClusteredBAI-PaperSmall-v0", "ClusteredBAI-NearTie-v0"), 1e-10
+
 
 def audit(
     policy: Any,
@@ -51,6 +55,7 @@ def audit(
     max_pulls: int | None = None,
     stop_at_fail: bool = False,
     replays: int = 0,
+    rare: bool = False,
     progress: bool = True,
 ) -> AuditReport:
     """Play a suite of games on which policies that are not δ-correct show it, and judge each by a sequential test.
@@ -79,6 +84,8 @@ def audit(
             one by one.
         stop_at_fail: end as soon as one cell fails, instead of finding out where else the policy fails.
         replays: trials of each cell to play once more in a fresh process.
+        rare: also measure the error probability at δ = 1e-10, by tilted plays on the environments in `RARE`. A
+            certified lower bound above δ fails the policy; such a measurement never passes it.
         progress: show a bar.
     """
     seed = root_seed(seed)
@@ -96,7 +103,8 @@ def audit(
     if not 0 < alpha < 1:
         raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
     chosen, left_out = _choose(cells, quick, stepper)
-    decisive = sum(cell.in_scope for cell in chosen)
+    # One level for everything that can fail the policy.
+    decisive = sum(cell.in_scope for cell in chosen) + (len(RARE) if rare else 0)
     tallies = []
     for cell in chosen:
         cap = math.ceil((QUICK_TRIALS if quick else TRIALS) / cell.delta(delta)) if trials is None else int(trials)
@@ -139,6 +147,10 @@ def audit(
                     tally.cap = min(tally.cap, max(tally.trials, enough))
             bar.set_postfix(trials=sum(tally.trials for tally in tallies), refresh=False)
             bar.update(sum(tally.batch() == 0 for tally in tallies) - bar.n)
+    measured = [
+        measure_rare(policy, env, seed=seed, alpha=alpha / decisive, progress=progress, n_agents=9, delta=RARE_DELTA)
+        for env in (RARE if rare else ())
+    ]
     return AuditReport(
         policy=label,
         delta=delta,
@@ -147,6 +159,7 @@ def audit(
         left_out=tuple(cell.name for cell in left_out),
         cells=pd.DataFrame([tally.row() for tally in tallies]),
         breaches=() if failed and stop_at_fail else tuple(_breaches(policy, work, tallies, played, replays)),
+        rare=tuple(measured),
     )
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 from clustered_bandit_gym.harness.output.escape import plain
 from clustered_bandit_gym.harness.output.tables import Table, to_html, to_rich
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
+from clustered_bandit_gym.harness.scoring.rare import Rare
 from clustered_bandit_gym.harness.scoring.verdict import Word
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class AuditReport:
             high, verdict, reason, pulls_mean, why, message` (of the first unfinished trial).
         left_out: cells of the suite that do not suit the policy.
         breaches: rules of the game that the policy broke, in words. Any of them fails it.
+        rare: measurements of the error probability at a tiny δ, if they were asked for.
     """
 
     policy: str
@@ -42,6 +44,7 @@ class AuditReport:
     cells: pd.DataFrame = field(repr=False)
     left_out: tuple[str, ...] = ()
     breaches: tuple[str, ...] = ()
+    rare: tuple[Rare, ...] = field(default=(), repr=False)
 
     @property
     def decisive(self) -> pd.DataFrame:
@@ -50,9 +53,11 @@ class AuditReport:
 
     @property
     def word(self) -> Word:
-        """FAIL if a decisive cell fails or a rule is broken, PASS if all cells pass, else INCONCLUSIVE."""
+        """FAIL if a decisive cell or a rare measurement fails or a rule is broken, PASS if all cells pass; else
+        INCONCLUSIVE."""
         words = set(self.decisive["verdict"])
-        return "FAIL" if "FAIL" in words or self.breaches else "PASS" if words == {"PASS"} else "INCONCLUSIVE"
+        failed = "FAIL" in words or self.breaches or any(result.fails for result in self.rare)
+        return "FAIL" if failed else "PASS" if words == {"PASS"} else "INCONCLUSIVE"
 
     @property
     def passed(self) -> bool:
@@ -75,6 +80,13 @@ class AuditReport:
         if len(broken):
             counts = ", ".join(f"{row['cell']!r} {row['errors']}/{row['trials']}" for _, row in broken.iterrows())
             lines.append(f"Misspecified problems, where no guarantee holds: wrong on {counts}. Reported, not scored.")
+        for result in self.rare:
+            found = f"{result.error:.2g} ± {result.stderr:.1g}" if result.error > 0 else "no way to err found"
+            lines.append(
+                f"Rare errors on {result.env}, N = {result.n_agents}, δ = {result.delta:g}: {found}; certified lower "
+                f"bound {result.low:.2g}; searches differ by a factor {result.spread:.2g}. The estimate may miss ways "
+                f"to err: it can fail a policy, not pass it."
+            )
         if self.left_out:
             lines.append(
                 "Not played, since this policy pulls one by one and they take millions of pulls: "
@@ -88,6 +100,13 @@ class AuditReport:
 
     def _finding(self) -> str:
         cells, word = self.decisive, self.word
+        failed_rare = [result for result in self.rare if result.fails]
+        if failed_rare and "FAIL" not in set(cells["verdict"]):
+            worst_rare = max(failed_rare, key=lambda result: result.low / result.delta)
+            return (
+                f"FAIL: {self.policy} is not δ-correct. On {worst_rare.env} its error probability is at least "
+                f"{worst_rare.low:.3g} (certified, by tilted plays); allowed is {worst_rare.delta:g}."
+            )
         if word == "FAIL":
             failed = cells[cells["verdict"] == "FAIL"]
             failed = failed.iloc[(failed["delta"] / failed["low"]).argsort(kind="stable")]

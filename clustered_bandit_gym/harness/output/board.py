@@ -17,7 +17,8 @@ from clustered_bandit_gym.harness.output.notes import notes_of
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.output.tables import Table
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.scoring.summary import cell_labels, frame, summarise
+from clustered_bandit_gym.harness.scoring.rare.kept import kept
+from clustered_bandit_gym.harness.scoring.summary import cell_labels, frame, summarise, with_measured
 from clustered_bandit_gym.harness.store import Store
 
 #: Width of the printed board.
@@ -31,6 +32,8 @@ class Board:
         trials: rows as `play` gives them, or a data frame of such rows.
         baseline: the policy that `vs_naive` compares with.
         missing: trials that were asked for and not played (the run was interrupted).
+        measured: rows of `rare`, as `harness.scoring.rare.kept` reads them; the newest one of a policy on an
+            environment counts.
 
     `trials` is a data frame with a row a trial; `correct` is missing where a trial is unfinished. `summary` has a row
     per environment and policy:
@@ -43,6 +46,8 @@ class Board:
       unfinished) from above, each with confidence 95% at any number of trials;
     * `doubt`: what contradicts a PASS, "" for nothing: fewer pulls than the lower bound allows, or trials that a fresh
       process plays differently;
+    * `error_measured`, `error_measured_low`: the error probability and its certified lower bound as `rare` measured
+      them on the instance of trial 0; missing where it did not;
     * `pulls_mean` with Student's t interval `pulls_low`, `pulls_high`; `pulls_median` with a distribution-free interval
       `pulls_median_low`, `pulls_median_high`. With unfinished trials these are lower bounds, printed with "≥".
       `largest_share`: the share of the largest trial in the sum; `heavy_tail`: that share is so large that the t
@@ -55,20 +60,27 @@ class Board:
     * `suspicious_communication`: trials whose right answers cannot have come through what was sent up.
     """
 
-    def __init__(self, trials: Sequence[Row] | pd.DataFrame, baseline: str = "naive", missing: int = 0) -> None:
+    def __init__(
+        self,
+        trials: Sequence[Row] | pd.DataFrame,
+        baseline: str = "naive",
+        missing: int = 0,
+        measured: Sequence[Row] = (),
+    ) -> None:
         self.trials: pd.DataFrame = trials if isinstance(trials, pd.DataFrame) else frame(list(trials))
         self.baseline = baseline
         self.missing = missing
+        self.measured = measured
 
     @classmethod
     def load(cls, folder: str | Path, everything: bool = False) -> Board:
         """The board of a store's folder; `everything` shows trials of code that has changed since, too."""
         with Store(folder, create=False) as store:
-            return cls(store.rows(everything))
+            return cls(store.rows(everything), measured=kept(folder))
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        return summarise(self.trials, self.baseline)
+        return with_measured(summarise(self.trials, self.baseline), self.trials, self.measured)
 
     @cached_property
     def varied(self) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +21,7 @@ from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.output.panels import axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.scoring.rare.kept import kept
 from clustered_bandit_gym.harness.scoring.summary import cell_labels, swept_setting
 from clustered_bandit_gym.harness.store import Store
 
@@ -55,18 +57,20 @@ def write_report(folder: str | Path, path: str | Path, *, x: str | None = None, 
         rows = store.rows()
     if not rows:
         raise UserError(f"{folder} holds no finished trials; play some with `clustered-bai compare --out {folder}`")
-    page = report_page(rows, f"clustered-bai report: {Path(folder).resolve().name}", x)
+    page = report_page(rows, f"clustered-bai report: {Path(folder).resolve().name}", x, kept(folder))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8", errors="backslashreplace")
     return path
 
 
-def report_page(rows: list[Row], title: str = "clustered-bai report", x: str | None = None) -> str:
-    """The page for `rows`, as text."""
+def report_page(
+    rows: list[Row], title: str = "clustered-bai report", x: str | None = None, measured: Sequence[Row] = ()
+) -> str:
+    """The page for `rows`, as text; `measured`: rows of `rare`."""
     board = Board(sorted(rows, key=lambda row: row["trial"]))
     cells, varied = cell_labels(board.trials)
     groups = [
-        _group(json.loads(str(cell)), str(seed), part.reset_index(drop=True), varied)
+        _group(json.loads(str(cell)), str(seed), part.reset_index(drop=True), varied, measured)
         for (cell, seed), part in board.trials.groupby([cells, board.trials["seed"].astype(str)], sort=False)
     ]
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -90,21 +94,23 @@ def _sweep(board: Board, x: str | None) -> dict[str, Any] | None:
         return None
     measure = measure_of(board.summary)
     names = {measure.centre: "centre", measure.low: "low", measure.high: "high", x: "x"}
-    kept = [*names, "policy", "verdict", "unfinished", "trials"]
+    shown = [*names, "policy", "verdict", "unfinished", "trials"]
     return {
         "x": axis_name(x),
         "words": measure.words,
         "panels": [
-            {"title": title, "points": part.sort_values(x)[kept].rename(columns=names).to_dict("records")}
+            {"title": title, "points": part.sort_values(x)[shown].rename(columns=names).to_dict("records")}
             for title, part in panels_of(board.summary, board.varied, x)
         ],
     }
 
 
-def _group(cell: list[Any], seed: str, trials: pd.DataFrame, varied: list[str]) -> dict[str, Any]:
+def _group(
+    cell: list[Any], seed: str, trials: pd.DataFrame, varied: list[str], measured: Sequence[Row]
+) -> dict[str, Any]:
     """Everything about the trials of one environment and root seed."""
     env, kwargs = cell
-    board = Board(trials)
+    board = Board(trials, measured=measured)
     first = trials.iloc[0]
     problem = {name: first.get(name) for name in _PROBLEM}
     shown = [f"{name} = {kwargs[name]}" for name in varied if name in kwargs and name not in ("n_agents", "delta")]

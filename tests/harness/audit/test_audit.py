@@ -16,6 +16,7 @@ from clustered_bandit_gym.harness.audit.bad_policies import BAD_POLICIES, Forget
 from clustered_bandit_gym.harness.audit.cells import CELLS, Cell, flat, near_tie
 from clustered_bandit_gym.harness.output.report import report_page
 from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence, verdict
+from clustered_bandit_gym.policies.baselines import UniformPolicy
 
 BY_NAME = {cell.name: cell for cell in CELLS}
 
@@ -332,3 +333,14 @@ def test_bad_input(policy: cbg.Policy, settings: dict, message: str) -> None:
 def test_a_class_is_no_policy() -> None:
     with pytest.raises(TypeError, match="policy object"):
         audit(Guesses, progress=False)
+
+
+def test_a_rare_measurement_can_fail_a_policy() -> None:
+    """A hundred pulls of an arm pass the small game at δ = 0.3 and come nowhere near δ = 1e-10 on the paper's."""
+    report = audit(UniformPolicy(100), 0.3, cells=["small game"], rare=True, progress=False)
+    assert set(report.decisive["verdict"]) == {"PASS"}
+    assert [result.fails for result in report.rare] == [True, True]
+    assert report.word == "FAIL"
+    assert "by tilted plays" in report.text
+    assert "Rare errors on ClusteredBAI-PaperSmall-v0" in str(report).replace("\n", " ")
+    assert audit(UniformPolicy(100), 0.3, cells=["small game"], progress=False).rare == ()

@@ -87,13 +87,13 @@ def upper_bound(weights: Floats, largest: float, alpha: float = 0.05) -> float:
         """Enough wealth against "the mean is at least p", 0 < p < 1 in units of `largest`."""
         # Bets on Y = 1 − X/largest ≥ 0 against E Y ≤ 1 − p: factors 1 + λ(Y/(1 − p) − 1), any λ in [0, 1].
         stakes = np.append(STAKES, 1.0)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # everything staked and lost: −inf
             paths = np.log1p(stakes[:, None] * (below / (1 - p) - 1)).cumsum(axis=1)
         wealth = np.logaddexp.reduce(paths, axis=0) - math.log(stakes.size)
         return bool(wealth.max() >= math.log(1 / alpha))
 
     low, high = 0.0, 1.0
-    for _ in range(60):
+    for _ in range(50):  # short of 2⁻⁵³, below which 1 − p cannot be told from 0
         middle = (low + high) / 2
         low, high = (low, middle) if rejected(middle) else (middle, high)
     return float(high * largest)

@@ -9,9 +9,11 @@ import gymnasium as gym
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.output.progress import progress_bar
-from clustered_bandit_gym.harness.scoring.rare.bounds import log_lower_bound
+from clustered_bandit_gym.harness.scoring.rare.bounds import log_lower_bound, upper_bound
 from clustered_bandit_gym.harness.scoring.rare.game import Game
 from clustered_bandit_gym.harness.scoring.rare.mixture import Mixture, Record
 from clustered_bandit_gym.harness.scoring.rare.result import Estimate, Rare, WayShare
@@ -38,8 +40,8 @@ def rare(
 
     Every play is weighed by its exact likelihood ratio, so the estimate is unbiased whatever the policy does. Ways to
     err are searched for first, several times and independently; the plays of the estimate are fresh. `low` is a
-    certified lower bound at any number of plays. There is no such upper bound in general: a way to err that no search
-    found is missing from `error` and from `stderr`.
+    certified lower bound at any number of plays. So is `high` from above, but it is never below a few hundredths: a way
+    to err that no search found is missing from `error` and from `stderr`.
 
     Args:
         policy: a `Policy` or `StepPolicy`, or a name such as "bai-cl++".
@@ -53,15 +55,20 @@ def rare(
     """
     for name, value in (("trials", trials), ("searches", searches), ("search_plays", search_plays)):
         if isinstance(value, bool) or int(value) != value or value < 1:
-            raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+            raise UserError(f"{name} must be a whole number >= 1, got {value!r}")
     if isinstance(policy, str):
         from clustered_bandit_gym.policies.registry import make
 
         policy = make(policy)
     if isinstance(env, str):
-        env = gym.make(env, disable_env_checker=True, **env_settings)
+        cell = Cell(env, env_settings)
+        env = cell.make()
     elif env_settings:
-        raise ValueError(f"settings {sorted(env_settings)} need an environment id, got an environment")
+        raise UserError(f"settings {sorted(env_settings)} need an environment id, got an environment")
+    else:
+        given = dict(env.spec.kwargs) if env.spec is not None else {}
+        given.pop("disable_env_checker", None)
+        cell = Cell(env.spec.id if env.spec is not None else type(env.unwrapped).__name__, given)
     start = process_time()
     game = Game(policy, env, seed)
     with progress_bar(total=searches + trials, disable=not progress, unit="play", desc="searching") as bar:
@@ -72,10 +79,10 @@ def rare(
         bar.set_description("measuring")
         searched = game.plays
         result = _measure(game, found, trials, alpha, bar)
-    spec = env.spec
     return Rare(
         policy=label_of(policy),
-        env=spec.id if spec is not None else type(env.unwrapped).__name__,
+        env=cell.env_id,
+        env_kwargs=cell.plain_kwargs,
         n_agents=game.world.instance.n_agents,
         delta=float(game.problem.delta),
         seed=int(seed),
@@ -111,10 +118,13 @@ def _measure(game: Game, found: list[Found], trials: int, alpha: float, bar: Any
     every = [np.where(chosen == s, own_weights, np.nan) for s in range(len(found))]
     sequences = [log_weights, *every]
     low = log_lower_bound(sequences, [0.5, *[0.5 / len(every)] * len(every)], alpha)
+    # A play's weight is at most one over the probability of an untilted play.
+    largest = 1 / float(np.mean([mixture.plain for mixture in mixtures]))
     return {
         "log_weights": log_weights,
         "log_ratios": log_ratios,
         "log_low": low,
+        "high": upper_bound(np.exp(log_weights), largest, alpha),
         "unfinished": unfinished,
         "searches": [Estimate.of(logs[~np.isnan(logs)]) for logs in every],
         "ways": _ways(shares, log_weights, mixtures, found),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class Rare:
         error, stderr, ess: unbiased estimate of P(stopped and wrong), its standard error, effective number of plays.
         low: certified lower bound at confidence 1 − alpha, valid at any number of plays. The largest over all searches
             is what it amounts to: half of the bet is on all plays together, the other half split over the searches.
+        high: certified upper bound at the same confidence. It rests on the untilted plays and cannot be small.
         searches: estimate of each independent search, from its own plays alone.
         spread: largest over smallest of these estimates.
         ways: the ways to err that were tried, with their parts of the error and of the plays.
@@ -63,11 +64,13 @@ class Rare:
 
     policy: str
     env: str
+    env_kwargs: dict[str, Any]
     n_agents: int
     delta: float
     seed: int
     alpha: float
     log_low: float
+    high: float
     unfinished: int
     search_plays: int
     seconds: float
@@ -116,10 +119,11 @@ class Rare:
                 f"error      {self.error:.3g} ± {self.stderr:.2g} (standard error), {_effective(self.ess)}",
                 f"low        {self.low:.3g}: certified at confidence {1 - self.alpha:g}, at any number of plays",
             ]
+        lines.append(
+            f"high       {self.high:.2g}: certified; no way to err found above {self.error + 2 * self.stderr:.2g}"
+        )
         if self.fails:
             lines.append(f"FAIL       the error probability is above δ = {self.delta:g}")
-        else:
-            lines.append(f"high       none certified; no way to err found above {self.error + 2 * self.stderr:.2g}")
         shown = ", ".join(f"{s.error:.2g} ± {s.stderr:.1g}" for s in self.searches)
         lines.append(f"searches   {shown}; largest/smallest {self.spread:.2g}{self._disagreement()}")
         if self.unfinished:

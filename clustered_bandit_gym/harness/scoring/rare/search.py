@@ -16,28 +16,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.harness.scoring.rare.game import Game, Played
 from clustered_bandit_gym.harness.scoring.rare.mixture import Mixture, Record
-from clustered_bandit_gym.harness.scoring.rare.source import SINGLE, WINDOWS
+from clustered_bandit_gym.harness.scoring.rare.source import WINDOWS
 from clustered_bandit_gym.harness.scoring.rare.ways import Moments, Way, World, imposter, overtake
 
 #: Natural plays at the start; this share of them wrong needs no tilt at all.
-NATURAL_PLAYS, COMMON = 40, 0.1
+NATURAL_PLAYS, COMMON = 24, 0.1
 #: The pilot's heat is raised until this share of its plays is wrong.
-HOT_ERRORS = (0.15, 0.6)
+HOT_ERRORS = (0.3, 0.7)
+#: Plays of the pilot at that heat, at most, and wrong ones that are enough.
+PILOT_PLAYS, PILOT_ERRORS = 150, 50
 #: Plays may be this many times longer than the longest natural one.
 LONGER = 50
 #: Ways in one search, at most.
 MOST_WAYS = 44
 #: A way whose share of the error is below e to the minus this is dropped.
 NEGLIGIBLE = 9.0
+#: Plays of the pilot that settle whether the first agent of a cluster is special.
+ENOUGH = 20
+#: Policies with at most so many draws of an agent are searched draw by draw.
+FEW_WINDOWS = 13
 #: Plays of the pilot that the starting split of a way is worth.
 CAUTION = 10
 #: Below this exponent tempered weights say little about what a way contributes.
 COLD = 0.3
-#: Plays of a way in a round, at least.
-LEAST = 4
+#: Plays of a way in a round, at least, until it is known what it contributes.
+LEAST = 6
 #: A way without a single wrong play is made stronger, so many times.
 BOOSTS = 2
 #: Probability of an untilted play in the mixture: the defensive part.
@@ -92,36 +98,45 @@ def search(game: Game, key: int, rounds: int, plays: int) -> Found:
     game.max_pulls = min(game.max_pulls, LONGER * max(p.source.pulls for p in natural) + 1)
     if wrong >= COMMON * NATURAL_PLAYS:
         return Found(Mixture(world, [], [], 1.0), [], 1.0)
-    pilot = _pilot(game, key, natural, plays)
+    pilot = _pilot(game, key, natural)
     ways = _starting_ways(world, pilot)
     tried = [way.name for way in ways]
     if not ways:
         return Found(Mixture(world, [], [], 1.0), [], pilot.heat)
-    shares = np.ones(len(ways))
-    past = np.full(len(ways), -np.inf)
-    age = np.zeros(len(ways), dtype=np.int64)
+    state = [Candidate(way, -np.inf, 0, 0.0) for way in ways]
     for r in range(rounds):
-        mixture = Mixture(world, ways, shares, 0.0)
-        samples = _sample(game, (key, 2, r), mixture, max(plays, LEAST * len(ways)))
-        new: list[Candidate] = []
-        for f, way in enumerate(ways):
-            fit, contribution, temper = _refit(way, [s.moments[f] for s in samples if s.wrong], samples)
-            if fit is None:
-                if age[f] > -BOOSTS and not any(s.wrong for s in samples if s.way == f):
-                    new.append(Candidate(way.stronger(1.3), -np.inf, int(age[f]) - 1, 0.0))
-                continue
-            # Part of the round before stays: a single round can miss a way.
-            total = float(np.logaddexp(contribution, past[f] - 1.0))
-            new.append(Candidate(fit, total, max(int(age[f]), 0) + 1, temper))
-        new = _distinct(new)
-        if not new:
-            break
-        top = max(c.contribution for c in new)
-        kept = [c for c in new if c.contribution > top - NEGLIGIBLE or not c.settled]
-        ways = [c.way for c in kept]
-        past, age = np.array([c.contribution for c in kept]), np.array([c.age for c in kept])
-        shares = _shares(past) if r >= 1 else np.ones(len(ways))
-    return Found(Mixture(world, ways, _shares(past), PLAIN), tried, pilot.heat)
+        contributions = np.array([c.contribution for c in state])
+        # Equal shares at first: nothing is known of what the ways contribute.
+        shares = _shares(contributions) if r > 1 else np.ones(len(state))
+        least = np.where([c.settled for c in state], 2, LEAST)
+        mixture = Mixture(world, [c.way for c in state], shares, 0.0)
+        samples = _sample(game, (key, 2, r), mixture, plays, least)
+        state = _distinct([n for f, c in enumerate(state) if (n := _next(c, f, samples)) is not None])
+        if not state:
+            return Found(Mixture(world, [], [], 1.0), tried, pilot.heat)
+        top = max(c.contribution for c in state)
+        state = [c for c in state if c.contribution > top - NEGLIGIBLE or not c.settled]
+    contributions = np.array([c.contribution for c in state])
+    kept = np.isfinite(contributions) if np.isfinite(contributions).any() else np.ones(len(state), dtype=np.bool_)
+    ways = [c.way for c, on in zip(state, kept, strict=True) if on]
+    return Found(Mixture(world, ways, _shares(contributions[kept]), PLAIN), tried, pilot.heat)
+
+
+def _next(c: Candidate, f: int, samples: list[Sample]) -> Candidate | None:
+    """A candidate after a round in which it was number `f`; None if it is given up."""
+    fit, contribution, temper = _refit(c.way, [s.moments[f] for s in samples if s.wrong], samples)
+    own = [s.wrong for s in samples if s.way == f]
+    if fit is not None:
+        if fit.stop - fit.start == 1 and temper < COLD and all(own):
+            # A tilt of one draw is best where about half of the plays are wrong; the fit gets there too slowly, since
+            # none of a few plays is near the edge.
+            fit = fit.stronger(0.85)
+        # Part of the round before stays: a single round can miss a way.
+        return Candidate(fit, float(np.logaddexp(contribution, c.contribution - 1.0)), max(c.age, 0) + 1, temper)
+    if c.age <= -BOOSTS:
+        return None
+    # Too few wrong plays to fit it: once more, and stronger if there was none at all.
+    return Candidate(c.way if any(own) else c.way.stronger(1.3), -np.inf, min(c.age, 0) - 1, 0.0)
 
 
 def _shares(contributions: Floats) -> Floats:
@@ -149,7 +164,7 @@ def _distinct(new: list[Candidate]) -> list[Candidate]:
 # --- pilot -----------------------------------------------------------------------------------------------------------
 
 
-def _pilot(game: Game, key: int, natural: list[Played], plays: int) -> Pilot:
+def _pilot(game: Game, key: int, natural: list[Played]) -> Pilot:
     total = np.zeros(WINDOWS)
     cells = np.zeros(WINDOWS)
     for play in natural:
@@ -160,18 +175,18 @@ def _pilot(game: Game, key: int, natural: list[Played], plays: int) -> Pilot:
     pilot = Pilot(1.0, np.where(cells > 0, total / np.maximum(cells, 1), 0.0), used)
     pilot.heat = _find_heat(game, key)
     found = 0
-    for i in range(plays):
+    for i in range(PILOT_PLAYS):
         play = game.play(key, 1, 1, i, heat=pilot.heat)
         if play.wrong and play.arms is not None:
             found += 1
             window, what = _culprit(game.world, play)
             pilot.labels.setdefault(window, []).append(what)
-        if found >= plays // 2:
+        if found >= PILOT_ERRORS:
             break
     return pilot
 
 
-def _find_heat(game: Game, key: int, batch: int = 24) -> float:
+def _find_heat(game: Game, key: int, batch: int = 16) -> float:
     """A variance factor at which errors are common."""
     cold, hot, heat = 1.0, None, 4.0
     for step in range(30):
@@ -220,13 +235,13 @@ def _starting_ways(world: World, pilot: Pilot) -> list[Way]:
     ways: list[Way | None] = []
     gaps = world.instance.gaps[world.sizes > 0]
     nearest = float(gaps.min())
-    several = bool(world.sizes.max() > 1)
+    rows = [row for rows in pilot.labels.values() for row in rows]
     everything = float(pilot.times.sum())
-    leads = [lead for rows in pilot.labels.values() for lead, _, _ in rows if lead > -nearest]
+    leads = [lead for lead, _, _ in rows if lead > -nearest]
     typical = sorted(set(np.quantile(leads, [0.1, 0.5, 0.9]).tolist())) if leads else []
     # Drifts from the first draw on: policies that keep their samples.
     for lead in [*typical, 0.3 * nearest, nearest, 3 * nearest]:
-        for first in (False, True)[: 1 + several]:
+        for first in _roles(world, rows):
             ways.append(overtake(world, lead, 0.5, (0, WINDOWS), first=first, gated=True, times=everything))
     # Single draws: policies that begin each round with fresh samples. Where the pilot saw nothing, the lead is guessed
     # from the other draws: a test of n pulls resolves differences in proportion to 1/√n.
@@ -237,18 +252,16 @@ def _starting_ways(world: World, pilot: Pilot) -> list[Way]:
         if pilot.times[w] > 0
     ]
     for window in [*order[:8], *(w for w in _spread(pilot.used) if w not in order[:8])]:
-        rows = pilot.labels.get(window, [])
+        here = pilot.labels.get(window, [])
         times = float(pilot.times[window]) or float(pilot.times.max())
-        if rows:
-            lead = float(np.median([lead for lead, _, _ in rows]))
+        if here:
+            lead = float(np.median([lead for lead, _, _ in here]))
         else:
             lead = float(np.median(resolved)) / math.sqrt(times) if resolved else nearest
         # Half of the way for each of the two arms, the cheapest split for equally many pulls, unless the pilot has
         # many plays that say otherwise.
-        share = (sum(share for _, share, _ in rows) + 0.5 * CAUTION) / (len(rows) + CAUTION)
-        for first in (False, True)[: 1 + several]:
-            if first and rows and 2 * sum(f for _, _, f in rows) < len(rows):
-                continue
+        share = (sum(share for _, share, _ in here) + 0.5 * CAUTION) / (len(here) + CAUTION)
+        for first in _roles(world, here):
             ways.append(overtake(world, lead, share, (window, window + 1), first=first, gated=False, times=times))
     # Agents taken for members of another cluster.
     for part in (0.5, 1.0):
@@ -259,9 +272,17 @@ def _starting_ways(world: World, pilot: Pilot) -> list[Way]:
     return [way for way in ways if way is not None][:MOST_WAYS]
 
 
-def _spread(used: int, most: int = 13) -> list[int]:
-    """Windows to look at without a hint of the pilot: all of them if there are few, else a few single draws."""
-    return list(range(used)) if used <= most else list(range(0, min(used, SINGLE), 4))
+def _roles(world: World, rows: list[tuple[float, float, bool]]) -> tuple[bool, ...]:
+    """Any agent; and the first of its cluster apart, unless many plays show that it errs no more than the others."""
+    if world.sizes.max() <= 1:
+        return (False,)
+    expected = len(rows) * (world.sizes > 0).sum() / world.sizes.sum()
+    return (False,) if len(rows) >= ENOUGH and sum(f for _, _, f in rows) <= 1.3 * expected else (False, True)
+
+
+def _spread(used: int) -> range:
+    """Windows to look at without a hint of the pilot: all of them, if there are few."""
+    return range(used) if used <= FEW_WINDOWS else range(0)
 
 
 # --- cross-entropy ---------------------------------------------------------------------------------------------------
@@ -277,9 +298,12 @@ class Sample:
     moments: list[Moments] = field(default_factory=list)
 
 
-def _sample(game: Game, key: tuple[int, ...], mixture: Mixture, plays: int) -> list[Sample]:
-    """About `plays` plays of the mixture, in fixed numbers for each way; its shares are set to what was played."""
-    counts = np.maximum(np.round(mixture.shares * plays), 2).astype(np.int64)
+def _sample(game: Game, key: tuple[int, ...], mixture: Mixture, plays: int, least: Ints) -> list[Sample]:
+    """About `plays` plays of the mixture, in fixed numbers for each way, and at least `least` (F,) of it.
+
+    The mixture's shares are set to what was played.
+    """
+    counts = np.maximum(np.round(mixture.shares * plays), least).astype(np.int64)
     mixture.shares = (1 - mixture.plain) * counts / counts.sum()
     rng = game.rng(*key)
     samples = []
