@@ -98,7 +98,7 @@ def _read(ratings: Source, users: Source, movies: Source) -> Ratings:
             group, movie_id, points = group_of.get(int(user)), int(movie), int(score)
         except ValueError:
             raise ratings.bad_line(number, line, expected) from None
-        if not 1 <= points <= 5 or movie_id < 1:
+        if not 1 <= points <= 5 or not 1 <= movie_id < 2**31:
             raise ratings.bad_line(number, line, expected)
         if group is None:
             raise ratings.bad_line(number, line, f"a user of {users.name}")

@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import lzma
 import os
+import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from clustered_bandit_gym.errors import UserError
 
 #: A folder that holds the data sets, or the path of one: used where no path is given.
 VARIABLE = "CLUSTERED_BANDIT_DATA"
 
-_DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError)
+_T = TypeVar("_T")
+
+#: A file of a data set, and all that lies before it in a tar, may expand to this many bytes. The largest archive known
+#: here, Yelp's, has 9 GB.
+MAX_BYTES = 32 * 2**30
+#: The longest line of a known file has a few thousand bytes.
+MAX_LINE = 2**20
+
+#: What damaged archives raise, depending on where the damage is.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    KeyError,
+    ValueError,
+    OverflowError,
+    NotImplementedError,  # compressed in a way that zipfile does not know
+    RuntimeError,  # encrypted
+)
 
 
 @dataclass(frozen=True)
@@ -54,20 +78,36 @@ class Source:
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """(line number from 1, line without its end) of every line that is not blank."""
         with ExitStack() as stack:
-            try:
-                for number, line in enumerate(_open(self.path, self.name, stack), start=1):
-                    line = line.rstrip(b"\r\n")
-                    if line.strip():
-                        yield number, line
-            except _DAMAGE as error:
-                if isinstance(error, FileNotFoundError):
-                    raise
-                raise UserError(f"{self.label} cannot be read to its end ({error}); download it again") from None
+            file = _guarded(self.label, lambda: _open(self.path, self.name, stack))
+            number = total = 0
+            while line := _guarded(self.label, lambda: file.readline(MAX_LINE + 1)):
+                number, total = number + 1, total + len(line)
+                if len(line) > MAX_LINE:
+                    raise self.bad_line(number, line, f"at most {MAX_LINE:,} bytes")
+                if total > MAX_BYTES:
+                    raise _too_large(self.label)
+                line = line.rstrip(b"\r\n")
+                if line.strip():
+                    yield number, line
 
     def bad_line(self, number: int, line: bytes, expected: str) -> UserError:
         """The error for a line in the wrong format."""
         shown = line[:80].decode("latin-1")
         return UserError(f"{self.label}, line {number}: expected {expected}, found {shown!r}")
+
+
+def _guarded(label: str, read: Callable[[], _T]) -> _T:
+    """What `read` returns; damage becomes one error that says what to do."""
+    try:
+        return read()
+    except (UserError, FileNotFoundError, PermissionError):
+        raise
+    except _DAMAGE as error:
+        raise UserError(f"{label} cannot be read to its end ({error}); download it again") from None
+
+
+def _too_large(label: str) -> UserError:
+    return UserError(f"{label} expands to more than {MAX_BYTES:,} bytes, which no known version of it does")
 
 
 def find(data: str | os.PathLike[str] | None, name: str, origin: Origin) -> Source:
@@ -97,9 +137,9 @@ def _holder(path: Path, name: str, origin: Origin) -> Path | None:
     if path.name == name or (origin.any_name and path.suffix == origin.any_name):
         return path
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
+        with _guarded(str(path), lambda: zipfile.ZipFile(path)) as archive:
             return path if _member(archive.namelist(), name) else None
-    if tarfile.is_tarfile(path):
+    if _guarded(str(path), lambda: tarfile.is_tarfile(path)):
         return path  # it must be read through to know its members: reading it will tell
     if path.suffix in (".zip", ".tar", ".tgz", ".gz"):
         raise UserError(f"{path} is no readable archive; download it again")
@@ -110,9 +150,16 @@ def _holder(path: Path, name: str, origin: Origin) -> Path | None:
 
 def _member(names: list[str], name: str) -> str | None:
     """The archive's member called `name` in whatever folder, else the first tar archive inside it."""
+    names = [member for member in names if not _of_macos(member)]
     files = [member for member in names if PurePosixPath(member).name == name]
     tars = [member for member in names if member.endswith((".tar", ".tgz", ".tar.gz"))]
     return next(iter(files or tars), None)
+
+
+def _of_macos(member: str) -> bool:
+    """Whether macOS added it: its archives have a second file of attributes for each file, with the same ending."""
+    path = PurePosixPath(member)
+    return "__MACOSX" in path.parts or path.name.startswith("._")
 
 
 def _open(path: Path, name: str, stack: ExitStack) -> IO[bytes] | Any:
@@ -131,7 +178,9 @@ def _open_tar(file: Any, path: Path, name: str, stack: ExitStack) -> IO[bytes]:
     # "r|*" streams: the Yelp archive has gigabytes behind the one file that is wanted.
     archive = stack.enter_context(tarfile.open(fileobj=file, mode="r|*"))  # noqa: SIM115 (the stack closes it)
     for member in archive:
-        if member.isfile() and PurePosixPath(member.name).name == name:
+        if member.offset_data + member.size > MAX_BYTES:  # before it is read through
+            raise _too_large(str(path))
+        if member.isfile() and not _of_macos(member.name) and PurePosixPath(member.name).name == name:
             found = archive.extractfile(member)
             assert found is not None
             return found

@@ -92,9 +92,9 @@ def _read(
             business = json.loads(line)
             name, state = business["name"].strip(), business["state"]
             stars, reviews = float(business["stars"]), int(business["review_count"])
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             raise source.bad_line(number, line, expected) from None
-        if not (1 <= stars <= 5 and reviews >= 0 and isinstance(state, str)):
+        if not (1 <= stars <= 5 and 0 <= reviews < 2**31 and isinstance(state, str)):
             raise source.bad_line(number, line, expected)
         seen[state] = seen.get(state, 0) + 1
         weight = 1 if weights == "branches" else reviews

@@ -1,22 +1,26 @@
 """Finished trials on disk: one SQLite file in write-ahead mode, one row per trial, written when the trial ends.
 
 A killed process loses at most the trials that were being played. The key of a row is everything that made it:
-environment, policy, versions, root seed and trial; `fingerprint` computes the first three.
+environment, policy, versions, root seed and trial; `fingerprint` computes the first three. Beside each row lies a hash
+of key and row, so that `verification` finds rows that something else than this module has changed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.play import Row
 
 FILE = "trials.sqlite"
 #: Format of the file. Keys of format 1 did not hold everything that makes a row, so its rows cannot be trusted.
-_SCHEMA = 2
+#: Rows of format 2 have no hash; they are kept.
+_SCHEMA = 3
 #: Outcomes of trials that are played again when their run is repeated.
 FAILED = ("error", "crash", "timeout")
 
@@ -31,77 +35,141 @@ class Key(NamedTuple):
     trial: int
 
 
+def row_hash(key: Key, row: Row) -> str:
+    """SHA-256 of key and row, as JSON with sorted names."""
+    return hashlib.sha256(json.dumps([*key, row], sort_keys=True).encode()).hexdigest()
+
+
+class Kept(NamedTuple):
+    """A row as it lies in the file: its key, its JSON text, and its hash, None for rows of older files."""
+
+    key: Key
+    text: str
+    hash: str | None
+
+
 class Store:
     """The trials kept in a folder. A context manager; only the process that plays the run writes.
 
     Args:
-        folder: the folder of ``trials.sqlite``; created if missing, unless `create` is False.
+        folder: the folder of ``trials.sqlite``.
+        create: True to write to it; it is created if missing. False only reads, also from a read-only file system.
     """
 
     def __init__(self, folder: str | Path, create: bool = True) -> None:
         self.folder = Path(folder)
-        path = self.folder / FILE
-        if not create and not path.exists():
-            raise UserError(
-                f"{self.folder} holds no trials (it has no {FILE}); `compare --out {self.folder}` creates one"
-            )
-        if create:
-            if self.folder.exists() and not self.folder.is_dir():
-                raise UserError(f"{self.folder} is a file; --out needs a folder")
-            self.folder.mkdir(parents=True, exist_ok=True)
+        self.path = self.folder / FILE
         try:
-            # Autocommit: every insert is a transaction.
-            self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            # In WAL mode NORMAL survives a killed process row by row; a power cut may cost the last rows, not the file.
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            self._migrate()
-        except sqlite3.DatabaseError as error:
-            raise UserError(f"{path} cannot be used as a store of trials: {error}") from error
+            if create:
+                if self.folder.exists() and not self.folder.is_dir():
+                    raise UserError(f"{self.folder} is a file; --out needs a folder")
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._db = self._open_to_write()
+            else:
+                if not self.path.exists():
+                    raise UserError(
+                        f"{self.folder} holds no trials (it has no {FILE}); `compare --out {self.folder}` creates one"
+                    )
+                self._db = self._open_to_read()
+        except (sqlite3.Error, OSError) as error:
+            raise UserError(f"{self.path} cannot be used as a store of trials: {error}") from error
 
-    def _migrate(self) -> None:
-        found = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if found > _SCHEMA:
-            raise UserError(f"{self.folder / FILE} was written by a newer version of this package; update the package")
-        if 0 < found < _SCHEMA:
-            raise UserError(
-                f"{self.folder / FILE} was written by an older version of this package, whose trials may belong to "
-                "other code than they claim; use another folder, or delete the file and play again"
-            )
-        self._db.execute(
+    def _open_to_write(self) -> sqlite3.Connection:
+        # Autocommit: every insert is a transaction.
+        db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        db.execute("PRAGMA journal_mode=WAL")
+        # In WAL mode NORMAL survives a killed process row by row; a power cut may cost the last rows, not the file.
+        db.execute("PRAGMA synchronous=NORMAL")
+        found = self._check_format(db)
+        db.execute(
             "CREATE TABLE IF NOT EXISTS trials (number INTEGER PRIMARY KEY, env TEXT NOT NULL, policy TEXT NOT NULL, "
             "versions TEXT NOT NULL, seed TEXT NOT NULL, trial INTEGER NOT NULL, outcome TEXT NOT NULL, "
-            "row TEXT NOT NULL, UNIQUE (env, policy, versions, seed, trial))"
+            "row TEXT NOT NULL, hash TEXT, UNIQUE (env, policy, versions, seed, trial))"
         )
-        self._db.execute(
+        if found == 2:
+            db.execute("ALTER TABLE trials ADD COLUMN hash TEXT")
+        db.execute(
             "CREATE TABLE IF NOT EXISTS current (env TEXT, label TEXT, seed TEXT, policy TEXT, versions TEXT, "
             "PRIMARY KEY (env, label, seed))"
         )
-        self._db.execute(f"PRAGMA user_version = {_SCHEMA}")
+        db.execute(f"PRAGMA user_version = {_SCHEMA}")
+        return db
+
+    def _open_to_read(self) -> sqlite3.Connection:
+        address = self.path.resolve().as_uri()
+        try:
+            db = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=60, isolation_level=None)
+            self._check_format(db)
+        except sqlite3.OperationalError:
+            # A database in WAL mode needs a file beside it, which a read-only file system refuses. Without a log of
+            # late writes the file itself is complete.
+            log = self.path.with_name(FILE + "-wal")
+            if log.exists() and log.stat().st_size:
+                raise UserError(
+                    f"{self.path} has late rows in {log.name}, which cannot be read here; copy the folder to a place "
+                    "where you may write"
+                ) from None
+            db = sqlite3.connect(f"{address}?immutable=1", uri=True, isolation_level=None)
+            self._check_format(db)
+        return db
+
+    def _check_format(self, db: sqlite3.Connection) -> int:
+        found = int(db.execute("PRAGMA user_version").fetchone()[0])
+        if found > _SCHEMA:
+            raise UserError(f"{self.path} was written by a newer version of this package; update the package")
+        if found == 1:
+            raise UserError(
+                f"{self.path} was written by an older version of this package, whose trials may belong to "
+                "other code than they claim; use another folder, or delete the file and play again"
+            )
+        return found
+
+    def _ask(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """The result of a statement. A full disk or a damaged file is an error of one line."""
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            if "full" in str(error) or "I/O" in str(error):
+                help_ = "make room, then run the same command: finished trials are kept"
+            else:
+                help_ = "restore it from a copy, or use another folder"
+            raise UserError(f"{self.path}: {error}; {help_}") from error
+
+    def _parse(self, text: str) -> Row:
+        try:
+            row: Row = json.loads(text)
+            row["outcome"], row["policy"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise UserError(
+                f"{self.path} holds a damaged row; `clustered-bai verify {self.folder}` says which"
+            ) from None
+        return row
 
     def announce(self, label: str, env: str, policy: str, versions: str, seed: str) -> None:
         """Declare that `label` now means this policy at these versions; `rows` leaves out rows of older code."""
-        self._db.execute(
+        self._ask(
             "INSERT OR REPLACE INTO current (env, label, seed, policy, versions) VALUES (?, ?, ?, ?, ?)",
             (env, label, seed, policy, versions),
         )
 
     def put(self, key: Key, row: Row) -> None:
         """Keep a row. An existing row of the same key stays unchanged, unless its trial failed with an error."""
-        self._db.execute(
-            "INSERT INTO trials (env, policy, versions, seed, trial, outcome, row) VALUES (?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET outcome = excluded.outcome, row = excluded.row "
+        text = json.dumps(row, ensure_ascii=False, allow_nan=True)
+        self._ask(
+            "INSERT INTO trials (env, policy, versions, seed, trial, outcome, row, hash) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
+            "SET outcome = excluded.outcome, row = excluded.row, hash = excluded.hash "
             "WHERE trials.outcome IN (?, ?, ?)",
-            (*key, row["outcome"], json.dumps(row, ensure_ascii=False, allow_nan=True), *FAILED),
+            (*key, row["outcome"], text, row_hash(key, row), *FAILED),
         )
 
     def get(self, env: str, policy: str, versions: str, seed: str) -> dict[int, Row]:
         """The rows of one policy on one environment, by trial."""
-        found = self._db.execute(
+        found = self._ask(
             "SELECT trial, row FROM trials WHERE env = ? AND policy = ? AND versions = ? AND seed = ?",
             (env, policy, versions, seed),
         )
-        return {trial: json.loads(text) for trial, text in found}
+        return {trial: self._parse(text) for trial, text in found}
 
     def rows(self, everything: bool = False) -> list[Row]:
         """All rows by environment, policy and trial, each with the label that its policy had in the last run.
@@ -109,13 +177,13 @@ class Store:
         Rows of code that has changed since are left out. With `everything` they are included under their old label,
         marked as older code.
         """
-        found = self._db.execute(
+        found = self._ask(
             "SELECT trials.row, current.label FROM trials LEFT JOIN current USING (env, policy, versions, seed) "
             "ORDER BY current.rowid, trial, number"
         )
         rows = []
         for text, label in found:
-            row = json.loads(text)
+            row = self._parse(text)
             if label is None and not everything:
                 continue
             rows.append(row | {"policy": label or f"{row['policy']} (older code)"})
@@ -123,13 +191,22 @@ class Store:
 
     def outdated(self) -> int:
         """How many rows were played by code that has changed since."""
-        total = self._db.execute(
+        total = self._ask(
             "SELECT COUNT(*) FROM trials LEFT JOIN current USING (env, policy, versions, seed) WHERE label IS NULL"
         )
-        return int(total.fetchone()[0])
+        return int(total[0][0])
+
+    def kept(self) -> Iterator[Kept]:
+        """Every row with its key and its hash, also those of older code."""
+        hashed = any(name == "hash" for _, name, *_ in self._ask("PRAGMA table_info(trials)"))
+        column = "hash" if hashed else "NULL"
+        for *key, text, found in self._ask(
+            f"SELECT env, policy, versions, seed, trial, row, {column} FROM trials ORDER BY number"
+        ):
+            yield Kept(Key(*key), text, found)
 
     def __len__(self) -> int:
-        return int(self._db.execute("SELECT COUNT(*) FROM trials").fetchone()[0])
+        return int(self._ask("SELECT COUNT(*) FROM trials")[0][0])
 
     def close(self) -> None:
         self._db.close()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -150,7 +152,7 @@ def _load(path: str, content: str) -> tuple[CellScores, dict[str, Any], int]:
         with zipfile.ZipFile(path) as archive:
             about = json.loads(archive.read(SETTINGS_FILE))
             weights = torch.load(io.BytesIO(archive.read("policy.pth")), map_location="cpu", weights_only=True)
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, RuntimeError, UnpicklingError) as error:
         raise UserError(
             f"{path} is not a model that `clustered-bai train` wrote ({error}); models of your own scripts are played "
             "by sb3:FILE"
@@ -165,4 +167,7 @@ def _load(path: str, content: str) -> tuple[CellScores, dict[str, Any], int]:
         raise UserError(
             f"{path} was written by another version of this package, with other features: train it again"
         ) from None
+    broken = [key for key, value in own.items() if not bool(torch.isfinite(value).all())]
+    if broken:
+        raise UserError(f"{path} has weights that are not finite ({', '.join(broken)}): training diverged; train again")
     return network.eval(), settings, int(about["cells"])

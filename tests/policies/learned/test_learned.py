@@ -410,3 +410,19 @@ print("fine")
 def test_without_torch() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.returncode) == ("fine", 0), done.stderr
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused(model: Path, tmp_path: Path, value: float) -> None:
+    import io
+
+    broken = weights(model)
+    for tensor in broken.values():
+        tensor.view(-1)[0] = value
+    packed = io.BytesIO()
+    torch.save(broken, packed)
+    with zipfile.ZipFile(model) as old, zipfile.ZipFile(tmp_path / "model.zip", "w") as new:
+        for name in old.namelist():
+            new.writestr(name, packed.getvalue() if name == "policy.pth" else old.read(name))
+    with pytest.raises(ValueError, match="weights that are not finite"):
+        LearnedPolicy(str(tmp_path / "model.zip"))
