@@ -427,7 +427,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         return replace(view, over=True, arms=arms, right=instance.is_best[instance.clusters, arms], best=best)
 
     def close_extras(self, **kwargs: Any) -> None:
-        self._game.close()
+        if hasattr(self, "_game"):  # Gymnasium also closes what a failed constructor leaves
+            self._game.close()
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

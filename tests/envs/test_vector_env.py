@@ -13,6 +13,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
 
 ID = "ClusteredBAI-Discrete-v0"
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -351,3 +352,10 @@ def test_bad_settings() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             cbg.ClusteredBAIVectorEnv(**settings)  # type: ignore[arg-type]
+
+
+def test_what_a_failed_constructor_leaves_can_be_closed() -> None:
+    """Gymnasium closes it when it is collected; a second error would hide the first."""
+    half = object.__new__(ClusteredBAIVectorEnv)
+    half.close()
+    assert half.closed
