@@ -22,7 +22,7 @@ from clustered_bandit_gym.game.checks import ceil_log2, indices, whole_times
 from clustered_bandit_gym.game.coins import Coins
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import Judgement, misplaced
-from clustered_bandit_gym.game.ledger import Ledger, Payload, Reals, bits_for, made_anew
+from clustered_bandit_gym.game.ledger import Ledger, Payload, Reals, as_made, bits_for
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import broadcast_shape
 from clustered_bandit_gym.game.seeds import AGENTS, POLICY, REWARDS, play_stream, sealed_generator
@@ -31,6 +31,8 @@ from clustered_bandit_gym.game.view import FederationView
 
 #: Largest number of pulls in one play: counts are int64.
 MAX_PULLS = 2**62
+#: Reals arrive in single precision where c_r pays for no more, and are handed over as float64.
+_SINGLE = np.dtype(np.float32)
 #: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a cache.
 BLOCK_CELLS = 2**18
 
@@ -44,11 +46,6 @@ def _keep_freed_memory() -> None:
     is written to it, so it costs no memory. Other allocators ignore it.
     """
     del (_ := [np.empty(31 * 2**20, dtype=np.uint8)])[:]
-
-
-def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type in which values are handed over: float64 for reals of any precision."""
-    return np.dtype(np.float64) if dtype == np.float32 else dtype
 
 
 class Federation:
@@ -175,9 +172,9 @@ class Federation:
         agents = self._agent_ids(agents)
         if agents.size > 1 and np.any(agents[1:] <= agents[:-1]) and np.unique(agents).size < agents.size:
             raise ValueError("an agent is listed twice; a local program runs once at each of its agents")
-        sent = tuple(map(made_anew, (down,) if isinstance(down, Payload) else down))
+        sent = tuple(map(as_made, (down,) if isinstance(down, Payload) else down))
         tables = [self._arrived(payload, agents.size) for payload in sent]
-        tables = [table.astype(_wide(table.dtype), copy=False) for table in tables]
+        tables = [table.astype(np.float64) if table.dtype is _SINGLE else table for table in tables]
         for payload in sent:
             self.ledger.bill(self._phase, "down", payload, agents)
         size = self.block_size or max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
@@ -195,12 +192,14 @@ class Federation:
                 block.close()
             single = isinstance(answer, Payload)
             answers = answer if isinstance(answer, tuple | list) else () if answer is None else (answer,)
-            payloads = tuple(map(made_anew, answers))
+            payloads = tuple(map(as_made, answers))
             parts = [self._arrived(payload, len(block)) for payload in payloads]
             its_form = [(p.kind, values.shape[1:]) for p, values in zip(payloads, parts, strict=True)]
             if form is None:
                 form = its_form
-                inbox = [np.empty((agents.size, *values.shape[1:]), _wide(values.dtype)) for values in parts]
+                wide = [np.float64 if values.dtype is _SINGLE else values.dtype for values in parts]
+                shapes = [(agents.size, *values.shape[1:]) for values in parts]
+                inbox = [np.empty(shape, dtype) for shape, dtype in zip(shapes, wide, strict=True)]
             elif form != its_form:
                 raise ValueError(f"a program sends every agent's message in the same form, got {form}, then {its_form}")
             for whole, values in zip(inbox, parts, strict=True):

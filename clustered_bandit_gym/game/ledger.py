@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import is_
 from typing import Any, Literal
 
 import numpy as np
@@ -53,6 +54,11 @@ class Payload:
     bits: int | np.ndarray = 0
     reals: int = 0
     _item_ndim: int = 0
+    _sealed: tuple[object, ...]
+
+    def _seal(self) -> None:
+        """The constructor is done: note what it made, so that any later change shows."""
+        self._sealed = tuple(self.__dict__.values())
 
     def rows(self, n_agents: int) -> np.ndarray:
         """The values as (n_agents, ...), a view; `ValueError` where they are of another length."""
@@ -78,15 +84,17 @@ class ArmIndex(Payload):
     kind = "arm"
 
     def __init__(self, values: ArrayLike, among: int | ArrayLike) -> None:
-        self.values, self.among = _integers(values, "an arm index"), among
+        self.values, self.among = _own(_integers(values, "an arm index")), among
         if isinstance(among, int | np.integer):
-            size, known = int(among), bool(np.all((self.values >= 0) & (self.values < among)))
+            # Seen as unsigned, a negative number is a huge one: one pass finds both kinds of mistake.
+            size, known = int(among), self.values.size == 0 or int(self.values.view(np.uint64).max()) < among
         else:
             choices = np.unique(_integers(among, "the set of arms"))
             size, known = choices.size, bool(np.isin(self.values, choices).all())
         self.bits = bits_for(size)
         if not known:
             raise ValueError("an arm index lies outside the set it is said to come from")
+        self._seal()
 
 
 class ArmSet(Payload):
@@ -108,10 +116,13 @@ class ArmSet(Payload):
         if at_most is None or at_most >= n_arms:
             self.bits = n_arms
         else:
-            largest = int(self.values.sum(axis=-1).max(initial=0))
+            self.values = _own(self.values)
+            single = self.values.ndim == 1
+            largest = int(np.count_nonzero(self.values) if single else self.values.sum(axis=1).max(initial=0))
             if largest > at_most:
                 raise ValueError(f"an arm set has {largest} arms, more than the {at_most} announced")
             self.bits = _subset_bits(n_arms, at_most)
+        self._seal()
 
 
 class Reals(Payload):
@@ -127,7 +138,8 @@ class Reals(Payload):
         self._item_ndim = self.values.ndim if shared else max(0, self.values.ndim - 1)
         if self.values.ndim > 2 or (shared and self.values.ndim > 1):
             raise ValueError(f"reals have shape (agents,) or (agents, d), got {self.values.shape}")
-        self.reals = int(self.values.size if shared else np.prod(self.values.shape[1:], dtype=np.int64))
+        self.reals = self.values.size if shared else math.prod(self.values.shape[1:])
+        self._seal()
 
 
 class Flag(Payload):
@@ -140,6 +152,7 @@ class Flag(Payload):
         if self.values.dtype != np.bool_ or self.values.ndim > 1:
             raise ValueError("a flag is a boolean, or a vector of them")
         self.bits = 1
+        self._seal()
 
 
 class ArmSubset(Payload):
@@ -157,7 +170,7 @@ class ArmSubset(Payload):
     _item_ndim = 1
 
     def __init__(self, values: ArrayLike, within: ArrayLike | None = None) -> None:
-        self.values, self.within = np.asarray(values), within
+        self.values, self.within = _own(np.asarray(values)), within
         if self.values.dtype != np.bool_ or self.values.ndim != 2:
             raise ValueError("an arm subset is a boolean array (agents, arms)")
         known = np.ones_like(self.values) if within is None else np.asarray(within)
@@ -167,6 +180,8 @@ class ArmSubset(Payload):
             raise ValueError("an arm subset has an arm outside the set it is said to come from")
         sizes, counts = known.sum(axis=1).tolist(), self.values.sum(axis=1).tolist()
         self.bits = np.array([_sparse_bits(n, c) for n, c in zip(sizes, counts, strict=True)], dtype=np.int64)
+        self.bits.setflags(write=False)
+        self._seal()
 
 
 class Symbol(Payload):
@@ -180,7 +195,7 @@ class Symbol(Payload):
     kind = "symbol"
 
     def __init__(self, values: ArrayLike, among: int) -> None:
-        array = np.asarray(values)
+        array = _own(np.asarray(values))
         if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
             raise ValueError(f"symbols are integers (agents,) or (agents, d), got {array.dtype} of shape {array.shape}")
         if array.size and (array.min() < 0 or array.max() >= among):
@@ -188,6 +203,7 @@ class Symbol(Payload):
         self.values, self.among = array.astype(np.int64, copy=False), among
         self._item_ndim = array.ndim - 1
         self.bits = bits_for(int(among) ** math.prod(array.shape[1:]))
+        self._seal()
 
 
 class Quantised(Payload):
@@ -229,9 +245,10 @@ class Quantised(Payload):
             place = np.where(points[above] - exact < exact - points[below], above, below)
         else:
             place = above if rounding == "up" else below
-        self.values, self.grid, self.rounding, self.clip = points[place], points, rounding, clip
+        self.values, self.grid, self.rounding, self.clip = _own(points[place]), points, rounding, clip
         self._item_ndim = exact.ndim - 1
         self.bits = bits_for(points.size ** math.prod(exact.shape[1:]))
+        self._seal()
 
 
 #: What can be sent: the types of payload and, besides `values`, the attributes that their constructors take.
@@ -246,8 +263,9 @@ CONTENT: dict[type[Payload], tuple[str, ...]] = {
 }
 
 
-def made_anew(payload: Any) -> Payload:
-    """`payload` built again from its content, so that its form and price are those that its constructor finds.
+def as_made(payload: Any) -> Payload:
+    """`payload` as its constructor made it. One that was changed since is built again from its content: its form and
+    price are those that the constructor finds.
 
     Raises `TypeError` for anything but the types of `CONTENT`; their subclasses could carry more than they pay for.
     """
@@ -255,7 +273,17 @@ def made_anew(payload: Any) -> Payload:
     if kind not in CONTENT:
         names = ", ".join(one.__name__ for one in CONTENT)
         raise TypeError(f"what is sent must be a payload ({names}; no subclass of them), got {payload!r}")
+    state, sealed = payload.__dict__, payload._sealed
+    if len(state) == len(sealed) + 1 and all(map(is_, state.values(), sealed)):
+        return payload  # type: ignore[no-any-return]
     return kind(payload.values, **{name: getattr(payload, name) for name in CONTENT[kind]})  # type: ignore[call-arg]
+
+
+def _own(array: np.ndarray) -> np.ndarray:
+    """A read-only copy, for values that were checked and must not change afterwards."""
+    copy = array.copy()
+    copy.setflags(write=False)
+    return copy
 
 
 @dataclass
