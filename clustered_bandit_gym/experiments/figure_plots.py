@@ -105,7 +105,8 @@ def _draw(ax: Axes, figure: Figure, rows: pd.DataFrame) -> None:
         ax.plot(x[zero], np.full(zero.sum(), floor), marker=CARETDOWN, color=look.colour, ls="", ms=4)
         draw_marks(ax, x, y, own, look, look.colour, 4)
     if figure.measure == "pulls":
-        bounds = [centre(rows[(rows[figure.x] == x) & (rows["policy"] == "naive")], "bound", figure) for x in xs]
+        known = rows[(rows["policy"] == "naive") & rows["bound"].notna()]
+        bounds = [centre(known[known[figure.x] == x], "bound", figure) for x in xs]
         ax.plot(xs, bounds, color=_BOUND_COLOUR, linestyle=":", linewidth=1.2)
     ax.set_yscale("log")
     ax.yaxis.set_major_locator(LogLocator(numticks=8))
