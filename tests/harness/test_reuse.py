@@ -294,6 +294,6 @@ def test_a_byte_in_any_folder_of_the_package(copy_of_package: Path) -> None:
     (root / "game" / "table.csv").unlink()
     """
     seen = dict(line.rsplit(" ", 1) for line in run_copy(copy_of_package, code).splitlines())
-    shown = {"cli", "experiments", "experiments/claims", "harness/output", "envs/rendering"}
+    shown = {"cli", "experiments", "experiments/claims", "harness/output", "envs/rendering", "suite"}
     assert {folder for folder, changed in seen.items() if changed == "False"} == shown
     assert {".", "game", "harness", "policies", "policies/engines", "envs_registry", "new data file"} <= seen.keys()

@@ -113,8 +113,8 @@ print(len(cbg.Board.load(sys.argv[1]).trials))
 
 @pytest.mark.skipif(os.name != "posix", reason="needs permissions")
 def test_a_store_in_a_read_only_place_can_be_read(kept: Path) -> None:
-    for folder in (kept.parent, kept.parent.parent, kept.parent.parent.parent):
-        if folder.stat().st_uid == os.getuid():
+    for folder in kept.parents:  # the reader is another user, who must be able to get there
+        if folder.name.startswith(("pytest", "popen", "test_")) and folder.stat().st_uid == os.getuid():
             folder.chmod(0o755)
     (kept / FILE).chmod(0o444)
     kept.chmod(0o555)

@@ -132,7 +132,7 @@ def test_optimal_shares_solve_the_allocation_problem() -> None:
 
 @pytest.mark.parametrize("policy", [BAICl, BAIClPlusPlus])
 def test_printed_budgets_with_another_engine_warn(policy: type) -> None:
-    with pytest.warns(UserWarning, match="clusters of very different sizes"):
+    with pytest.warns(UserWarning, match="is not proved to be delta-PC"):
         policy(engine="mixture")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
