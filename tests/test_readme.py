@@ -21,7 +21,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCES = re.findall(r"^```(\w+)\n(.*?)^```", README, re.S | re.M)
 COMMANDS = [line for kind, body in FENCES if kind == "bash" for line in body.strip().splitlines()]
 #: Commands of which the tests are themselves a part, or which other tests run.
-ELSEWHERE = ("make demo", "make test", ".venv/bin/clustered-bai reproduce all --trials 50 --out out/paper")
+ELSEWHERE = ("make demo", "make test")
+#: All nine figures take minutes even with few trials, most of it lower bounds: the test plays one of them.
+SHORTER = {"reproduce all": "reproduce fig1a"}
 
 
 def load(path: Path) -> ModuleType:
@@ -63,8 +65,10 @@ def test_commands_run(folder: Path) -> None:
     """In the README's order, since later commands read what earlier ones have stored."""
     program = Path(sys.executable).parent / "clustered-bai"
     commands = [line for line in COMMANDS if line not in ELSEWHERE]
-    assert len(commands) >= 4
+    assert len(commands) >= 5
     for line in commands:
+        for whole, part in SHORTER.items():
+            line = line.replace(whole, part)
         words = shlex.split(line)
         assert words[0] == ".venv/bin/clustered-bai", line
         done = subprocess.run(
