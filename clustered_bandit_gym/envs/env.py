@@ -123,7 +123,8 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         check: refuse values in `told` and `sigma` that the instance does not satisfy. False allows to study them.
         max_pulls: truncate at this many pulls; None for no limit.
         pull_cost, error_penalty: see Rewards.
-        c_b, c_r: cost of a bit and of a real number. Each step's pull is billed ⌈log2 K⌉ bits down and one real up.
+        c_b, c_r: cost of a bit and of a real number. Each step's pull is billed ⌈log2 K⌉ bits down and one real up; a
+            step is one pull, so no count is sent.
         itemise: keep every message in the ledger.
         render_mode: None, "human", "rgb_array" or "ansi".
 

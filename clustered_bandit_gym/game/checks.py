@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -49,14 +51,15 @@ def whole_times(times: ArrayLike) -> Ints | int:
     return counts
 
 
-def ceil_log2(numbers: Ints) -> Ints:
-    """⌈log2 n⌉ of whole numbers 1..2**53: the bit length of n − 1, read from its exponent as a float.
+#: Length of the Elias δ code of the numbers 2^e to 2^(e+1) − 1, for e = 0..63: e + 2⌊log2(e + 1)⌋ + 1 bits.
+_DELTA_CODE = np.array([e + 2 * ((e + 1).bit_length() - 1) + 1 for e in range(64)], dtype=np.int64)
 
-    In place, since a fresh array costs more than the arithmetic. (`np.frexp` gives the same at three times the cost.)
+
+def count_bits(numbers: Ints | int) -> Any:
+    """Bits of the Elias δ code of whole numbers 1..2**53: prefix-free, so neither side need know a range. 1 bit for 1.
+
+    ⌊log2 n⌋ is read from the exponent of n as a float.
     """
-    below = numbers.astype(np.float64)
-    below -= 1
-    exponents: Ints = below.view(np.int64)
-    exponents >>= 52
-    exponents -= 1022
-    return np.maximum(exponents, 0, out=exponents)
+    if isinstance(numbers, int):
+        return int(_DELTA_CODE[numbers.bit_length() - 1])
+    return _DELTA_CODE[(numbers.astype(np.float64).view(np.int64) >> 52) - 1023]

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.checks import ceil_log2, indices, whole_times
+from clustered_bandit_gym.game.checks import count_bits, indices, whole_times
 from clustered_bandit_gym.game.coins import Coins
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import Judgement, misplaced
@@ -215,7 +215,8 @@ class Federation:
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and get the averages.
 
-        Billed per row: ⌈log2 K⌉ + ⌈log2 times⌉ bits down, one real up.
+        Billed per row: ⌈log2 K⌉ bits down for the arm, the Elias δ code of `times` (1 bit for one pull, about
+        log2 times + 2 log2 log2 times for many: the agent knows no range of it), and one real up.
         """
         self._check_open()
         ids, arm_ids = self._agent_ids(agents, vector=False), self._arm_ids(arms)
@@ -225,11 +226,9 @@ class Federation:
         if rows:
             to_whom = np.broadcast_to(ids, averages.shape).ravel()
             arm_bits = bits_for(self.problem.n_arms)
-            bits: Any
-            if isinstance(counts, int):
-                bits = arm_bits + bits_for(counts)
-            else:
-                bits = np.broadcast_to(ceil_log2(counts) + arm_bits, averages.shape).ravel()
+            bits: Any = count_bits(counts) + arm_bits
+            if not isinstance(counts, int):
+                bits = np.broadcast_to(bits, averages.shape).ravel()
             self.ledger.record(self._phase, "down", "order", to_whom, bits, 0)
             self.ledger.record(self._phase, "up", "real", to_whom, 0, 1)
             self.rounds += 1

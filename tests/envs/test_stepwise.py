@@ -44,8 +44,8 @@ def test_counts_and_bill() -> None:
     assert info["correct"]
     assert info["pulls_per_agent"].tolist() == [7, 5, 5, 5]
     assert env.federation.pulls_by_phase == {"local": 20, "central": 2}
-    # One real from every agent; then ⌈log2 3⌉ + ⌈log2 2⌉ bits down and one real up.
-    assert info["communication"] == {"cost": 5 * 32.0 + 3, "bits_up": 0, "bits_down": 3, "reals_up": 5, "reals_down": 0}
+    # One real from every agent; then ⌈log2 3⌉ bits and 4 for the number 2 (Elias δ) down and one real up.
+    assert info["communication"] == {"cost": 5 * 32.0 + 6, "bits_up": 0, "bits_down": 6, "reals_up": 5, "reals_down": 0}
 
 
 def test_law_of_an_average() -> None:

@@ -120,6 +120,26 @@ def test_best_two(bai_cl: list[float], verdict: str) -> None:
     assert "Cl-BAI 0.8, BAI-Cl" in found[0].measured
 
 
+def test_one_agent_per_cluster_is_shown_and_not_judged() -> None:
+    pulls = STEADY | {"bai-cl": [10.0, 11.0, 9.0], "bai-cl++": [9.0, 9.1, 8.9]}
+    worse = {"naive": [100.0, 101.0, 99.0]} | {name: [150.0, 151.0, 149.0] for name in ("cl-bai", "bai-cl", "bai-cl++")}
+    good, alone = made_up("fig1a", pulls), made_up("fig1a", worse, n_agents=2)
+    both = Played(good.figure, pd.concat([good.rows, alone.rows]), good.readings)
+    found = claims_figures.JUDGES["fig1a"](both)[0]
+    assert found.verdict == HOLDS
+    assert "N = 2: Cl-BAI 1.5" in found.measured
+    assert "not judged" in found.measured
+    assert claims_figures.JUDGES["fig1a"](made_up("fig1a", worse))[0].verdict != HOLDS
+
+
+def test_several_comparisons_widen_the_intervals() -> None:
+    rows = made_up("fig1c", {"naive": [100.0, 200.0, 400.0], "bai-cl": [50.0, 50.0, 400.0]}).rows
+    one, ten = (claims_measure.paired(rows, "bai-cl", "naive", comparisons=count) for count in (1, 10))
+    assert ten.value == one.value
+    # Student's t with 2 degrees of freedom: 4.302653 at 97.5%, 14.089 at 99.75%.
+    assert np.log(ten.high / ten.value) / np.log(one.high / one.value) == pytest.approx(14.0890 / 4.302653, rel=1e-4)
+
+
 def test_communication_and_trade_off_either_way() -> None:
     cost = {"naive": [1.0, 1.1], "cl-bai": [10.0, 11.0], "bai-cl": [20.0, 22.0], "bai-cl++": [30.0, 33.0]}
     as_printed = made_up("figA-c", cost)
@@ -147,6 +167,8 @@ def test_skew_and_eta_verdicts() -> None:
     assert [claim.verdict for claim in steady] == [HOLDS, FAILS, FAILS]
     growing = claims_figures.JUDGES["fig1e"](figure("fig1e", "alpha", {0.0: 100.0, 1.0: 150.0, 2.0: 300.0}))
     assert [claim.verdict for claim in growing] == [FAILS, HOLDS, HOLDS]
+    dip = claims_figures.JUDGES["fig1e"](figure("fig1e", "alpha", {0.0: 100.0, 1.0: 350.0, 2.0: 300.0}))
+    assert [claim.verdict for claim in dip] == [FAILS, FAILS, FAILS], "every α counts, not the ends alone"
     (falls,) = claims_figures.JUDGES["fig1d"](figure("fig1d", "eta", {0.05: 400.0, 0.1: 100.0, 0.2: 25.0}))
     assert falls.verdict == HOLDS
     assert "naive 400 → 25 (÷16, ∝ η^-2.00)" in falls.measured

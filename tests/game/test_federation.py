@@ -28,7 +28,6 @@ from clustered_bandit_gym import (
 from clustered_bandit_gym.game.checks import MAX_TIMES
 from clustered_bandit_gym.game.federation import MAX_PULLS
 from clustered_bandit_gym.game.judge import misplaced
-from clustered_bandit_gym.game.ledger import bits_for
 from clustered_bandit_gym.generators import PaperRandom, PaperSmall, RandomFamily
 
 ALARM = 1e-10
@@ -71,7 +70,8 @@ def test_counts_and_bills_of_central_pulls(data: st.DataObject) -> None:
         assert averages.shape == each.shape
         for agent, _, n in each:
             per_agent[int(agent)] += int(n)
-            bits += 4 + bits_for(int(n))
+            length = int(n).bit_length()
+            bits += 4 + (length - 1) + 2 * (length.bit_length() - 1) + 1  # Elias δ
             rows += 1
     assert federation.pulls_per_agent.tolist() == [per_agent[i] for i in range(6)]
     assert federation.pulls == sum(per_agent.values())
@@ -175,7 +175,7 @@ def test_counts_never_overflow() -> None:
             federation.pull(np.zeros(300, int), 0, np.full(300, MAX_TIMES))
     assert 0 < federation.pulls <= MAX_PULLS
     assert federation.pulls == federation.pulls_per_agent[0]
-    assert federation.ledger.bits("down") == federation.ledger.totals["play", "down", "order"].messages * (4 + 53)
+    assert federation.ledger.bits("down") == federation.ledger.totals["play", "down", "order"].messages * (4 + 64)
 
 
 class _nothing:
@@ -334,7 +334,7 @@ def test_phases_nest_and_end_with_an_error() -> None:
         raise RuntimeError("mine")
     federation.pull(0, 0, 16)
     assert federation.pulls_by_phase == {"play": 17, "outer": 10, "inner": 4}
-    assert federation.ledger.by_phase() == {"play": 2 * 36 + 4, "outer": 2 * 36 + 4, "inner": 36 + 2}
+    assert federation.ledger.by_phase() == {"play": 2 * 36 + 1 + 9, "outer": 2 * 36 + 4 + 8, "inner": 36 + 5}
 
 
 # --- the judge ----------------------------------------------------------------------------------------------------

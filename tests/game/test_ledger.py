@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clustered_bandit_gym import Federation, Instance, Problem
+from clustered_bandit_gym.game.checks import count_bits
 from clustered_bandit_gym.game.ledger import (
     ArmIndex,
     ArmSet,
@@ -209,3 +211,42 @@ def test_rounding_keeps_its_side(numbers: list[float], size: int, rounding: str)
     assert (error >= 0).all()
     assert (error < 100 / (size - 1) + 1e-9).all()
     assert np.array_equal(Quantised(grid, grid, rounding).values, grid), "a grid point is sent as itself"
+
+
+def elias_delta(n: int) -> str:
+    """The code word: the length of n in binary in Elias γ, then n without its leading 1."""
+    binary = bin(n)[2:]
+    length = bin(len(binary))[2:]
+    return "0" * (len(length) - 1) + length + binary[1:]
+
+
+def decoded(stream: str) -> tuple[int, str]:
+    zeros = stream.index("1")
+    length = int(stream[zeros : 2 * zeros + 1], 2)
+    rest = stream[2 * zeros + 1 :]
+    return int("1" + rest[: length - 1], 2), rest[length - 1 :]
+
+
+def test_the_number_of_pulls_in_an_order_can_be_decoded() -> None:
+    """The bill is the length of a code word that a reader can cut off a stream without knowing where it ends."""
+    numbers = [1, 2, 3, 4, 7, 8, 15, 16, 255, 256, 10**6, 2**31 - 1, 2**31, 10**12 + 7, 2**53 - 1, 2**53]
+    stream = "".join(map(elias_delta, numbers))
+    found = []
+    while stream:
+        number, stream = decoded(stream)
+        found.append(number)
+    assert found == numbers
+    lengths = [len(elias_delta(n)) for n in numbers]
+    assert [count_bits(n) for n in numbers] == lengths
+    assert count_bits(np.array(numbers)).tolist() == lengths
+    assert (count_bits(1), count_bits(2), count_bits(10**6)) == (1, 4, 28)
+
+
+def test_an_order_is_billed_with_its_number_of_pulls() -> None:
+    instance = Instance([[1.0, 0.5, 0.2], [0.1, 1.0, 0.3]], [0, 1, 1])
+    federation = Federation(instance, Problem.of(instance, 0.1), 0)
+    federation.pull([0, 1], [2, 0], 1)
+    assert federation.ledger.bits("down") == 2 * (2 + 1)
+    federation.pull([0, 1, 2], [2, 0, 1], [1, 2, 1000])
+    assert federation.ledger.bits("down") == 6 + 3 * 2 + 1 + 4 + (9 + 6 + 1)
+    assert federation.ledger.reals("up") == 5

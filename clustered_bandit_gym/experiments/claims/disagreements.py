@@ -62,8 +62,8 @@ def _bounds(played: dict[str, Played]) -> str:
     if not said:
         return ""
     return (
-        "**Lower bounds.** Taken: the linear program with KL = (a−b)²/2 for unit Gaussians; the paper's (a−b)² would "
-        "halve it. BAI-Cl++'s pulls over the bound: " + "; ".join(said) + "."
+        "**Lower bounds.** Taken: joint alternatives with KL = (a−b)²/2 for unit Gaussians; the paper's (a−b)² would "
+        "halve the bound. BAI-Cl++'s pulls over it, geometric means: " + "; ".join(said) + "."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,9 @@ import pandas as pd
 
 from clustered_bandit_gym.experiments.claims.claim import FAILS, HOLDS, NAMES, SIGNS, UNTESTED, Claim, judge
 from clustered_bandit_gym.experiments.claims.measure import Ratio, against, paired
-from clustered_bandit_gym.experiments.figures import SCHEMES
+from clustered_bandit_gym.experiments.figures import DELTA, SCHEMES
 from clustered_bandit_gym.harness.scoring.numbers import number
+from clustered_bandit_gym.theory import minimax_lower_bound
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.experiments.figures import Played
@@ -32,22 +34,29 @@ def at(played: Played) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _best_two(played: Played) -> Claim:
+    """Judged where a cluster has more than one agent: the paper does not say “at every N”, and with N = M there is
+    nothing to share."""
+    parts = at(played)
+    shared = [label for label, rows in parts if (rows["n_agents"] > rows["n_clusters"]).all()]
     signs, said = [], []
-    for label, rows in at(played):
-        ratios = {name: paired(rows, name, "naive") for name in SCHEMES[1:]}
-        for mine in ("bai-cl", "bai-cl++"):
-            signs += [ratios[mine].sign, paired(rows, mine, "cl-bai").sign]
+    for label, rows in parts:
+        ratios = {name: paired(rows, name, "naive", comparisons=4 * len(parts)) for name in SCHEMES[1:]}
+        if label in shared:
+            for mine in ("bai-cl", "bai-cl++"):
+                signs += [ratios[mine].sign, paired(rows, mine, "cl-bai", comparisons=4 * len(parts)).sign]
         said.append(f"{label}: {', '.join(f'{NAMES[name]} {ratio.value:.3g}' for name, ratio in ratios.items())}")
+    note = "" if len(shared) == len(parts) else " (N = M, one agent per cluster, is shown and not judged)"
     return Claim(
         played.figure.name,
-        "BAI-Cl and BAI-Cl++ need the fewest pulls, at every N",
-        "Pulls over naive's. " + "; ".join(said),
-        judge(signs, -1),
+        "BAI-Cl and BAI-Cl++ need the fewest pulls",
+        f"Pulls over naive's{note}. " + "; ".join(said),
+        judge(signs, -1) if signs else UNTESTED,
     )
 
 
 def _cl_bai_against_naive(played: Played, text: str, wanted: int) -> Claim:
-    ratios = {label: paired(rows, "cl-bai", "naive") for label, rows in at(played)}
+    parts = at(played)
+    ratios = {label: paired(rows, "cl-bai", "naive", comparisons=len(parts)) for label, rows in parts}
     return Claim(
         played.figure.name,
         text,
@@ -62,16 +71,38 @@ def _significant(played: Played) -> list[Claim]:
 
 def _flat(played: Played) -> list[Claim]:
     poor = _cl_bai_against_naive(played, "naive and Cl-BAI are poor: Cl-BAI does not improve on naive", 1)
-    return [_best_two(played), poor]
+    return [_best_two(played), poor, _order_optimal(played)]
+
+
+def _order_optimal(played: Played) -> Claim:
+    """The abstract's claim, on the instance of the minimax bound: data set 3 is that instance."""
+    said = []
+    for label, rows in at(played):
+        own = rows[rows["policy"] == "bai-cl++"]
+        one = own.iloc[0]
+        sizes = (int(one["n_agents"]), int(one["n_clusters"]), int(one["n_arms"]))
+        bound = minimax_lower_bound(*sizes, float(one["eta"]), DELTA)
+        said.append(f"{label}: {number(own['pulls'].mean() / bound)}")
+    return Claim(
+        "abstract",
+        "For a constant M, BAI-Cl++ is order-wise minimax optimal",
+        "Pulls of BAI-Cl++ over the minimax lower bound for gaps ≥ η (data set 3 is its instance): "
+        + "; ".join(said)
+        + ". The claim needs this to stay bounded as N grows with M and K fixed; no simulation shows an order. By its"
+        " theorem BAI-Cl++ needs N(log N + log 1/δ)/η1² pulls for large N; our bound charges ln(N/δ) per agent"
+        " and matches that, the paper's lacks the log N",
+        UNTESTED,
+    )
 
 
 def _falls_with_eta(played: Played) -> list[Claim]:
-    said, falling = [], []
+    said, signs = [], []
     parts = at(played)
     x = np.log([float(label.split(" = ")[1]) for label, _ in parts])
     for name in SCHEMES:
-        means = np.array([rows[rows["policy"] == name]["pulls"].mean() for _, rows in parts])
-        falling.append(bool(np.all(np.diff(means) < 0)))
+        own = [rows[rows["policy"] == name] for _, rows in parts]
+        signs += [step.sign for step in _steps(own, len(SCHEMES) * (len(own) - 1))]
+        means = np.array([rows["pulls"].mean() for rows in own])
         slope = np.polyfit(x, np.log(means), 1)[0]
         said.append(
             f"{NAMES[name]} {number(means[0])} → {number(means[-1])} (÷{means[0] / means[-1]:.3g}, ∝ η^{slope:.2f})"
@@ -81,9 +112,14 @@ def _falls_with_eta(played: Played) -> list[Claim]:
             played.figure.name,
             "Pulls fall rapidly as η grows, for every scheme",
             f"From {parts[0][0]} to {parts[-1][0]}: " + "; ".join(said),
-            HOLDS if all(falling) else FAILS,
+            judge(signs, -1),
         )
     ]
+
+
+def _steps(points: list[pd.DataFrame], comparisons: int) -> list[Ratio]:
+    """Rows of one policy, point by point: each mean over the one before."""
+    return [against(after, before, comparisons=comparisons) for before, after in pairwise(points)]
 
 
 def _skew(played: Played) -> list[Claim]:
@@ -91,12 +127,12 @@ def _skew(played: Played) -> list[Claim]:
     for m, rows in played.rows.groupby("n_clusters", sort=True):
         where = f"{played.figure.name}, M = {m}"
 
-        def change(name: str, rows: pd.DataFrame = rows) -> dict[float, Ratio]:
-            own = {float(str(alpha)): part for alpha, part in rows[rows["policy"] == name].groupby("alpha", sort=True)}
-            return {alpha: against(part, own[0.0]) for alpha, part in own.items() if alpha > 0}
+        def points(name: str, rows: pd.DataFrame = rows) -> dict[float, pd.DataFrame]:
+            mine = rows[rows["policy"] == name]
+            return {float(str(alpha)): part for alpha, part in mine.groupby("alpha", sort=True)}
 
-        flat = {name: change(name) for name in ("naive", "cl-bai")}
-        off = max(abs(ratio.value - 1) for ratios in flat.values() for ratio in ratios.values())
+        flat = [points(name) for name in ("naive", "cl-bai")]
+        off = max(abs(against(part, own[0.0]).value - 1) for own in flat for alpha, part in own.items() if alpha > 0)
         claims.append(
             Claim(
                 where,
@@ -106,16 +142,21 @@ def _skew(played: Played) -> list[Claim]:
             )
         )
         for name in ("bai-cl", "bai-cl++"):
-            ratios = change(name)
-            steps = "; ".join(f"α = {alpha:g}: {ratio}" for alpha, ratio in ratios.items())
+            own = points(name)
+            total = {alpha: against(part, own[0.0]) for alpha, part in own.items() if alpha > 0}
+            steps = _steps(list(own.values()), len(own) - 1)
             naive = paired(rows[rows["alpha"] == 0], name, "naive")
             claims.append(
                 Claim(
                     where,
                     f"{NAMES[name]} needs more pulls as α grows",
-                    f"Against α = 0: {steps}. (At α = 0 it needs {naive.value:.3g} of naive's.)",
+                    "Against α = 0: "
+                    + "; ".join(f"α = {alpha:g}: {ratio}" for alpha, ratio in total.items())
+                    + ". From each α to the next: "
+                    + "; ".join(map(str, steps))
+                    + f". (At α = 0 it needs {naive.value:.3g} of naive's.)",
                     # An interval that ends this close above 1 leaves no room for a change worth the name.
-                    FAILS if ratios[2.0].high < 1 + _EQUAL else judge([ratios[2.0].sign], 1),
+                    FAILS if total[max(total)].high < 1 + _EQUAL else judge([step.sign for step in steps], 1),
                 )
             )
     return claims
@@ -140,9 +181,10 @@ def _saving(played: Played, sizes: tuple[int, ...], published: float, where: str
 
 
 def _competitive(played: Played) -> Claim:
-    signs, said = [], []
-    for label, rows in at(played):
-        plus, naive = paired(rows, "bai-cl++", "bai-cl"), paired(rows, "bai-cl", "naive")
+    signs, said, parts = [], [], at(played)
+    for label, rows in parts:
+        plus = paired(rows, "bai-cl++", "bai-cl", comparisons=2 * len(parts))
+        naive = paired(rows, "bai-cl", "naive", comparisons=2 * len(parts))
         signs += [plus.sign, naive.sign]
         said.append(f"{label}: BAI-Cl {naive.value:.3g} of naive, BAI-Cl++ {plus.value:.3g} of BAI-Cl")
     return _real(
@@ -192,13 +234,15 @@ def _yelp(played: Played) -> list[Claim]:
 
 def _communication(played: Played) -> list[Claim]:
     """The order of communication costs, and whether it is the reverse of that of pulls."""
-    order, said, reverse = [], [], []
-    for label, rows in at(played):
-        order += [paired(rows, "cl-bai", "bai-cl", "cost").sign, paired(rows, "bai-cl", "bai-cl++", "cost").sign]
+    order, said, reverse, parts = [], [], [], at(played)
+    for label, rows in parts:
+        pairs = (("cl-bai", "bai-cl"), ("bai-cl", "bai-cl++"))
+        order += [paired(rows, a, b, "cost", 2 * len(parts)).sign for a, b in pairs]
         costs = rows.groupby("policy")["cost"].mean()
         said.append(f"{label}: " + ", ".join(f"{NAMES[name]} {number(costs[name])}" for name in SCHEMES))
-        for a, b in (("cl-bai", "bai-cl"), ("bai-cl", "bai-cl++")):
-            reverse.append(-paired(rows, a, b, "cost").sign * paired(rows, a, b).sign)
+        for a, b in pairs:
+            cost, pulls = (paired(rows, a, b, column, 4 * len(parts)) for column in ("cost", "pulls"))
+            reverse.append(-cost.sign * pulls.sign)
     return [
         Claim(
             played.figure.name,

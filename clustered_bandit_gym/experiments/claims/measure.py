@@ -10,11 +10,11 @@ from scipy import stats
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.experiments.figures import Figure
-from clustered_bandit_gym.harness.scoring.intervals import CONFIDENCE, mean_interval, ratio_interval
+from clustered_bandit_gym.harness.scoring.intervals import CONFIDENCE, mean_interval
 
 
 class Ratio(NamedTuple):
-    """A ratio of two numbers of pulls with its 95% interval."""
+    """A ratio of two numbers of pulls with its interval: 95%, or more where a claim makes several comparisons."""
 
     value: float
     low: float
@@ -73,28 +73,34 @@ def centre(rows: pd.DataFrame, column: str, figure: Figure) -> float:
     return float(np.median(values) if figure.over_instances else values.mean())
 
 
-def paired(rows: pd.DataFrame, policy: str, other: str, column: str = "pulls") -> Ratio:
+def paired(rows: pd.DataFrame, policy: str, other: str, column: str = "pulls", comparisons: int = 1) -> Ratio:
     """`policy` over `other`, at one point: geometric mean of the ratio within a trial (within an instance where there
-    are several), with the t interval of the logs."""
+    are several), with the t interval of the logs. With `comparisons` intervals, all of them hold together with 95%
+    (Bonferroni)."""
     logs = rows.assign(log=np.log(rows[column].astype(float)))
     mine, theirs = (units(logs[logs["policy"] == name], "log") for name in (policy, other))
-    return _interval((mine - theirs).dropna().to_numpy())
+    values = (mine - theirs).dropna().to_numpy()
+    if values.size < 2:
+        raise UserError("a ratio needs at least two trials")
+    half = stats.t.ppf(_level(comparisons), values.size - 1) * values.std(ddof=1) / np.sqrt(values.size)
+    return _around(float(np.exp(values.mean())), float(half))
 
 
-def against(first: pd.DataFrame, second: pd.DataFrame, column: str = "pulls") -> Ratio:
+def against(first: pd.DataFrame, second: pd.DataFrame, column: str = "pulls", comparisons: int = 1) -> Ratio:
     """Mean of `first` over mean of `second`, rows of one policy at two points, not paired: a normal interval for the
-    logarithm, by the delta method."""
+    logarithm, by the delta method. `comparisons` as in `paired`."""
     a, b = (units(rows, column).to_numpy(dtype=float) for rows in (first, second))
     relative = [values.std(ddof=1) ** 2 / values.size / values.mean() ** 2 for values in (a, b)]
-    half = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * float(np.sqrt(sum(relative)))
-    value = float(a.mean() / b.mean())
+    half = float(stats.norm.ppf(_level(comparisons))) * float(np.sqrt(sum(relative)))
+    return _around(float(a.mean() / b.mean()), half)
+
+
+def _level(comparisons: int) -> float:
+    return 1 - (1 - CONFIDENCE) / (2 * comparisons)
+
+
+def _around(value: float, half: float) -> Ratio:
     return Ratio(value, value * float(np.exp(-half)), value * float(np.exp(half)))
-
-
-def _interval(logs: np.ndarray) -> Ratio:
-    if logs.size < 2:
-        raise UserError("a ratio needs at least two trials")
-    return Ratio(*ratio_interval(logs))
 
 
 def drawn_agents(rows: pd.DataFrame) -> pd.Series:

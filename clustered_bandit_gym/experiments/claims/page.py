@@ -75,7 +75,8 @@ def render_markdown(played: dict[str, Played], claims: list[Claim], command: str
         f"Made by `{command}` (root seed {seed}, δ = {DELTA:g}, {some.rows['version'].iloc[0]}). "
         f"Of {len(claims)} claims {counts[HOLDS]} hold, {counts[FAILS]} do not, {counts[UNTESTED]} cannot be tested "
         f"here{undecided}.",
-        "Brackets are 95% intervals. Ratios of pulls are geometric means over pairs: all schemes play the same "
+        "Brackets are 95% intervals; where a claim makes several comparisons they are widened so that all of them hold "
+        "together with 95% (Bonferroni). Ratios of pulls are geometric means over pairs: all schemes play the same "
         "instances in the same trials. A claim about all settings of a figure holds if it holds in each of them beyond "
         "its interval; it does not hold if one of them contradicts it beyond its interval (or leaves no room for a "
         "change worth the name); else it is undecided. "
