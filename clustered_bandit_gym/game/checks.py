@@ -62,4 +62,8 @@ def count_bits(numbers: Ints | int) -> Any:
     """
     if isinstance(numbers, int):
         return int(_DELTA_CODE[numbers.bit_length() - 1])
-    return _DELTA_CODE[(numbers.astype(np.float64).view(np.int64) >> 52) - 1023]
+    exponents: Ints = numbers.astype(np.float64).view(np.int64)
+    exponents >>= 52
+    exponents -= 1023
+    # In place, since a fresh array costs more than the look-up; NumPy looks up in place only if it need not check.
+    return _DELTA_CODE.take(exponents, mode="clip", out=exponents)
