@@ -39,6 +39,7 @@ POLICIES: dict[str, Effort] = {
     "bai-cl:confidence=certified": FAST,
     "bai-cl++": FAST,
     "structured-bai": SLOW,
+    "frugal-bai": SLOW,
     "uniform-glr": SLOW,
     "naive:engine=mixture": SLOW,
 }

@@ -18,6 +18,7 @@ from clustered_bandit_gym.suite.checker import Mismatch, verify
 from clustered_bandit_gym.suite.score import frontier, played_cells, profiles, score, yardsticks
 from clustered_bandit_gym.suite.submission import Submission, run_suite
 from clustered_bandit_gym.suite.yardsticks import yardstick
+from clustered_bandit_gym.theory import bai_cl_most_agents
 
 TOY = "suite_toys:Fixed"
 
@@ -59,6 +60,13 @@ def test_what_the_suite_covers() -> None:
     assert (sizes == 0).sum() >= 8
     assert {cell.instance.rewards.to_dict()["kind"] for cell in SUITE_V1} >= {"gaussian", "bernoulli", "categorical"}
     assert {cell.delta for cell in SUITE_V1} >= {0.1, 1e-10}
+
+
+def test_the_printed_schemes_are_proved_in_every_cell() -> None:
+    """What the reference submissions of BAI-Cl and BAI-Cl++ say of themselves."""
+    for cell in SUITE_V1:
+        most = bai_cl_most_agents(cell.instance.n_clusters, cell.delta)
+        assert cell.instance.n_agents <= most, cell.name
 
 
 def test_yardsticks_hold() -> None:
