@@ -79,8 +79,8 @@ def test_yardsticks_hold() -> None:
             continue
         today, frozen = yardstick(cell), yardsticks()[cell.name]
         assert today["cost"] == frozen["cost"], cell.name
-        # The last of six digits may fall to either side on another platform.
-        assert frozen["bound"] <= today["bound"] * (1 + 2e-5), cell.name
+        # Both are valid, and within the certified gap of the best bound that the alternatives give.
+        assert frozen["bound"] <= today["bound"] * (1 + TOLERANCE), cell.name
 
 
 def made_up_rows(pulls: dict[str, float], wrong: dict[str, int] | None = None) -> list[dict[str, Any]]:
