@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clustered_bandit_gym.cli.app import INTERRUPTED, command, console, few
+from clustered_bandit_gym.cli.app import FAILED, INTERRUPTED, command, console, few
 from clustered_bandit_gym.cli.options import (
     DEFAULT_ENV,
+    FOUR,
     Address,
     Agents,
     Backend,
@@ -34,15 +35,13 @@ from clustered_bandit_gym.cli.options import (
     Strict,
     Traceback,
     X,
+    check_format,
     grid_of,
 )
 from clustered_bandit_gym.errors import UserError
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.harness.output.board import Board
-
-#: The paper's schemes, in its order.
-FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
 
 
 @command("list")
@@ -99,16 +98,20 @@ def compare(
     Several values of --n-agents, --delta or --eta are swept in all combinations. With --out finished trials are kept as
     they end: the same command again plays only what is missing, and --trials may be raised.
 
+    Exit code 1 if every trial of a policy raised, 130 if the run was interrupted.
+
     Example: clustered-bai compare ClusteredBAI-PaperSmall-v0 --n-agents 10 30 100 --delta 1e-10 --jobs 2 --out out
     """
-    from clustered_bandit_gym.harness.run import sweep
+    from clustered_bandit_gym.harness.run import resolve_policies, sweep
 
     shown = Shown(output, columns, plot, x, export)
     if misplaced := [name for name in policies or [] if name.startswith("ClusteredBAI-")]:
-        raise UserError(f"{misplaced[0]} is no policy: name the ENV first, then --policies")
+        raise UserError(f"{misplaced[0]} is an environment, not a policy: name it before --policies")
     grid = grid_of(n_agents, delta, eta, max_pulls, set_)
+    tell_size(n_agents or [], jobs)
+    players = resolve_policies(policies or FOUR)
     board = sweep(
-        policies or FOUR,
+        [player for _, player in players],
         envs or [DEFAULT_ENV],
         trials=few(trials),
         seed=seed,
@@ -126,8 +129,11 @@ def compare(
     shown.show(board)
     if out is not None:
         typer.echo(f"Trials are in {out}: `clustered-bai show {out}`, `clustered-bai report {out}`.", err=True)
+    broken = tell_broken(board, dict(players), traceback)
     if board.missing:
         raise typer.Exit(INTERRUPTED)
+    if broken:
+        raise typer.Exit(FAILED)
 
 
 @command("show")
@@ -173,12 +179,36 @@ def report(
     typer.echo(f"Wrote {out}")
 
 
+#: From this many agents on a trial takes long enough that the command says so.
+MANY_AGENTS = 2_000_000
+
+
+def tell_size(n_agents: list[int], jobs: int) -> None:
+    """Say what a game with very many agents needs, before it is set up."""
+
+
+def tell_broken(board: Board, players: dict[str, Any], traceback: bool) -> list[str]:
+    """The policies that raised in every trial. They are named on stderr, with tracebacks if those were asked for."""
+    raised = board.trials[board.trials["outcome"].isin(("error", "crash"))]
+    counts = board.trials["policy"].value_counts()
+    broken = [name for name, count in raised["policy"].value_counts().items() if count == counts[name]]
+    if traceback:
+        from clustered_bandit_gym.harness.run import traceback_of
+
+        for _, row in raised[raised["outcome"] == "error"].drop_duplicates("policy").iterrows():
+            typer.echo(f"{row['policy']}, trial {row['trial']}:", err=True)
+            typer.echo(traceback_of(row, players[row["policy"]]), err=True)
+    for name in broken:
+        hint = "" if traceback else "; --traceback shows where"
+        typer.secho(f"clustered-bai compare: {name} raised in every trial{hint}", err=True, fg="red")
+    return broken
+
+
 class Shown:
     """How a board is printed and which files are written. Mistakes raise here, before any trial is played."""
 
     def __init__(self, output: str, columns: str | None, plot: Path | None, x: str | None, export: Path | None) -> None:
-        if output not in ("text", "markdown", "latex", "csv", "json"):
-            raise UserError(f"--format is text, markdown, latex, csv or json, not {output!r}")
+        check_format(output)
         if x is not None and plot is None:
             raise UserError("--x chooses the axis of a picture: add --plot FILE")
         self.output, self.plot, self.x, self.export = output, plot, x, export

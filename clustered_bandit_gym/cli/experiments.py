@@ -14,13 +14,15 @@ from clustered_bandit_gym.cli.options import Jobs, Out, Quiet, Seed, Traceback
 
 @command("reproduce")
 def reproduce(
-    figures: Annotated[list[str] | None, typer.Argument(metavar="FIGURE...", help="fig1a, ...; default all.")] = None,
+    figures: Annotated[
+        list[str] | None, typer.Argument(metavar="FIGURE...", help="fig1a, ...", show_default="all")
+    ] = None,
     trials: Annotated[int, typer.Option("--trials", "-t", help="Runs of each setting.", min=2)] = 50,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for trials, tables, figures.")] = Path(
         "out/reproduce"
     ),
     data: Annotated[
-        str | None, typer.Option("--data", help="Your copy of MovieLens-1M or Yelp; else stand-ins.")
+        str | None, typer.Option("--data", help="Your copy of MovieLens-1M or Yelp.", show_default="stand-ins")
     ] = None,
     seed: Seed = 0,
     jobs: Jobs = -1,

@@ -11,38 +11,68 @@ import typer
 from clustered_bandit_gym.cli.app import FAILED, command, console
 from clustered_bandit_gym.cli.options import (
     DEFAULT_ENV,
+    Format,
     Jobs,
-    MaxPulls,
+    MaxSeconds,
+    OneAgents,
+    OneDelta,
+    OneEta,
     OpenSeed,
+    Out,
     Quiet,
     Replays,
     Seed,
     Set,
     Traceback,
+    check_format,
     pairs_of,
 )
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.policies.registry import make
 
 
 @command("audit")
 def audit(
     policy: Annotated[str, typer.Argument(help="A name, or module:Class, with settings after a colon.")],
-    delta: Annotated[float | None, typer.Option("--delta", "-d", help="δ at which the policy is tested; 0.1.")] = None,
-    trials: Annotated[int | None, typer.Option("--trials", "-t", help="Trials per cell.", min=1)] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", "-d", help="δ at which the policy is tested.", show_default="0.1, or that of --game"),
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option("--trials", "-t", help="Most trials per cell.", min=1, show_default="60/δ; 30/δ with --quick"),
+    ] = None,
     seed: OpenSeed = 0,
     jobs: Jobs = 1,
     quick: Annotated[bool, typer.Option("--quick", help="A shorter suite.")] = False,
-    game: Annotated[Path | None, typer.Option("--game", help="Play a game that `attack` saved, at its δ.")] = None,
-    max_pulls: MaxPulls = None,
+    game: Annotated[
+        Path | None,
+        typer.Option("--game", help="Play only a game that `attack` saved, at its δ.", show_default="the suite"),
+    ] = None,
+    max_pulls: Annotated[
+        int | None,
+        typer.Option(
+            "--max-pulls",
+            help="Budget of a trial; a trial that needs more is unfinished.",
+            show_default="1e12; 50,000 for a StepPolicy",
+        ),
+    ] = None,
+    max_seconds: MaxSeconds = None,
+    out: Out = None,
+    output: Format = "text",
     replays: Replays = 1,
     rare: Annotated[bool, typer.Option("--rare", help="Also measure the error at δ = 1e-10 by tilted plays.")] = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Hunt for errors on instances built to provoke them. Exit code 1 if the policy fails."""
+    """Hunt for errors on instances built to provoke them. Exit code 1 if the policy fails.
+
+    With --out finished trials are kept as they end, and the same command resumes an interrupted audit.
+    """
     from clustered_bandit_gym.harness.audit.attack import load_game
     from clustered_bandit_gym.harness.audit.audit import audit as run_audit
 
+    check_format(output)
     found, saved_delta = (None, 0.1) if game is None else load_game(game)
     delta = saved_delta if delta is None else delta
     cells = None if found is None else [found]
@@ -58,10 +88,19 @@ def audit(
         max_pulls=max_pulls,
         replays=replays,
         rare=rare,
+        out=out,
+        max_seconds=max_seconds,
         progress=progress,
     )
-    typer.echo(str(report))
-    typer.echo(f"Seed: {seed}.")
+    if output == "text":
+        console().print(report)
+        typer.echo(f"Seed: {seed}.")
+    else:
+        typer.echo(getattr(report, f"to_{output}")().rstrip("\n"))
+    if traceback and report.raised is not None:
+        from clustered_bandit_gym.harness.run import traceback_of
+
+        typer.echo(traceback_of(report.raised, make(policy)), err=True)
     if not (report.cells["trials"] > report.cells["unfinished"]).any():
         raise UserError("no trial came to an answer; the reasons are above")
     if report.word == "FAIL":
@@ -109,9 +148,9 @@ def seconds_of(text: str) -> float:
 @command("bounds")
 def bounds(
     env: Annotated[str, typer.Argument(metavar="ENV", help="An environment.")] = DEFAULT_ENV,
-    n_agents: Annotated[int | None, typer.Option("--n-agents", "-n", help="N.")] = None,
-    delta: Annotated[float | None, typer.Option("--delta", "-d", help="δ.")] = None,
-    eta: Annotated[float | None, typer.Option("--eta", help="η of the generator.")] = None,
+    n_agents: OneAgents = None,
+    delta: OneDelta = None,
+    eta: OneEta = None,
     set_: Set = None,
     seed: Seed = 0,
     traceback: Traceback = False,

@@ -28,12 +28,17 @@ def train(
         int, typer.Option("--trials", help="Held-out instances of the final comparison; 0 for none.", min=0)
     ] = 2000,
     evaluate_only: Annotated[
-        Path | None, typer.Option("--evaluate-only", metavar="MODEL", help="Compare this model; train nothing.")
+        Path | None,
+        typer.Option(
+            "--evaluate-only", metavar="MODEL", help="Compare this model; train nothing.", show_default="train one"
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="KEY=VALUE: a setting of the training (width, gamma, ...), else of the environment."
+            "--set",
+            help="KEY=VALUE: a setting of the training (width, gamma, ...), else of the environment.",
+            show_default="none",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew where OUT holds another run.")] = False,

@@ -13,6 +13,8 @@ from clustered_bandit_gym.game.seeds import root_seed
 from clustered_bandit_gym.settings_text import parse_pairs
 
 DEFAULT_ENV = "ClusteredBAI-PaperSmall-v0"
+#: The paper's schemes, in its order.
+FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
 
 
 class SpreadCommand(TyperCommand):
@@ -50,20 +52,44 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-Envs = Annotated[list[str] | None, typer.Argument(metavar="ENV...", help=f"Environments; default {DEFAULT_ENV}.")]
+#: What `--help` shows as the default of an option that is None unless given.
+_ENVS_OWN, _NO_LIMIT = "the environment's", "no limit"
+
+Envs = Annotated[list[str] | None, typer.Argument(metavar="ENV...", help="Environments.", show_default=DEFAULT_ENV)]
 Policies = Annotated[
     list[str] | None,
     typer.Option(
-        "--policies", "-p", help="Names, or module:Class of your own, with settings: bai-cl:confidence=certified."
+        "--policies",
+        "-p",
+        help="Names, or module:Class of your own, with settings: bai-cl:confidence=certified.",
+        show_default=" ".join(FOUR),
     ),
 ]
-Agents = Annotated[list[int] | None, typer.Option("--n-agents", "-n", help="N; several values are swept.")]
-Delta = Annotated[list[float] | None, typer.Option("--delta", "-d", help="δ; several values are swept.")]
-Eta = Annotated[list[float] | None, typer.Option("--eta", help="η of the generator; several values are swept.")]
-MaxPulls = Annotated[int | None, typer.Option("--max-pulls", help="Budget of a trial; beyond it is unfinished.")]
+Agents = Annotated[
+    list[int] | None,
+    typer.Option("--n-agents", "-n", help="N; several values are swept.", show_default=_ENVS_OWN),
+]
+Delta = Annotated[
+    list[float] | None, typer.Option("--delta", "-d", help="δ; several values are swept.", show_default=_ENVS_OWN)
+]
+Eta = Annotated[
+    list[float] | None,
+    typer.Option("--eta", help="η of the generator; several values are swept.", show_default=_ENVS_OWN),
+]
+OneAgents = Annotated[int | None, typer.Option("--n-agents", "-n", help="N.", show_default=_ENVS_OWN)]
+OneDelta = Annotated[float | None, typer.Option("--delta", "-d", help="δ.", show_default=_ENVS_OWN)]
+OneEta = Annotated[float | None, typer.Option("--eta", help="η of the generator.", show_default=_ENVS_OWN)]
+MaxPulls = Annotated[
+    int | None,
+    typer.Option(
+        "--max-pulls", help="Budget of a trial; a trial that needs more is unfinished.", show_default=_ENVS_OWN
+    ),
+]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Any other keyword of the environment, KEY=VALUE; JSON for lists and dicts."),
+    typer.Option(
+        "--set", help="Any other keyword of the environment, KEY=VALUE; JSON for lists and dicts.", show_default="none"
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", "-s", help="Root seed.", min=0)]
 OpenSeed = Annotated[
@@ -83,29 +109,63 @@ Strict = Annotated[
     bool, typer.Option("--strict", help="Enforce that a policy learns nothing from agents but what they send.")
 ]
 MaxSeconds = Annotated[
-    float | None, typer.Option("--max-seconds", help="Time limit of a trial; beyond it is unfinished.")
+    float | None,
+    typer.Option(
+        "--max-seconds", help="Time limit of a trial; a trial that takes longer is unfinished.", show_default=_NO_LIMIT
+    ),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for one per core, -2 for one fewer, and so on.")]
 Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Folder that keeps every finished trial; resumes from it.")
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="Folder that keeps every finished trial; the same command resumes from it.",
+        show_default="nothing is kept",
+    ),
 ]
-Backend = Annotated[str | None, typer.Option("--backend", help="loky (default), dask or ray.")]
-Address = Annotated[str | None, typer.Option("--address", help="Of a running dask scheduler or ray cluster.")]
+Backend = Annotated[str | None, typer.Option("--backend", help="loky, dask or ray.", show_default="loky")]
+Address = Annotated[
+    str | None,
+    typer.Option("--address", help="Of a running dask scheduler or ray cluster.", show_default="a local one"),
+]
 Format = Annotated[str, typer.Option("--format", "-f", help="text, markdown, latex, csv or json.")]
 Columns = Annotated[
     str | None,
     typer.Option(
-        "--columns", help="Columns of the summary instead of the two tables: policy,verdict,pulls_mean,cost_mean."
+        "--columns",
+        help="One table of these columns of the summary, e.g. policy,verdict,pulls_mean,cost_mean.",
+        show_default="two tables",
     ),
 ]
 X = Annotated[
     str | None,
-    typer.Option("--x", metavar="SETTING", help="Swept setting along the axis of pictures, e.g. n_agents."),
+    typer.Option(
+        "--x",
+        metavar="SETTING",
+        help="Swept setting along the axis of pictures, e.g. n_agents.",
+        show_default="the one with most values",
+    ),
 ]
-Plot = Annotated[Path | None, typer.Option("--plot", help="Write a picture here (.png, .pdf, .svg).")]
-Export = Annotated[Path | None, typer.Option("--export", help="Write all trials here (.csv or .parquet).")]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", help="Write a picture here (.png, .pdf, .svg).", show_default="no picture")
+]
+Export = Annotated[
+    Path | None, typer.Option("--export", help="Write all trials here (.csv or .parquet).", show_default="no file")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
-Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error comes from.")]
+Traceback = Annotated[
+    bool, typer.Option("--traceback", help="Show tracebacks: of a mistake, and of policies that raise.")
+]
+
+#: Formats of --format.
+FORMATS = ("text", "markdown", "latex", "csv", "json")
+
+
+def check_format(output: str) -> None:
+    """Refuse an unknown --format before anything is played."""
+    if output not in FORMATS:
+        raise UserError(f"--format is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not {output!r}")
 
 
 def grid_of(

@@ -9,16 +9,27 @@ from typing import Annotated
 import typer
 
 from clustered_bandit_gym.cli.app import FAILED, command, few
-from clustered_bandit_gym.cli.options import DEFAULT_ENV, MaxPulls, Policies, Quiet, Seed, Set, Traceback, pairs_of
+from clustered_bandit_gym.cli.options import (
+    DEFAULT_ENV,
+    MaxPulls,
+    OneAgents,
+    OneDelta,
+    OneEta,
+    Quiet,
+    Seed,
+    Set,
+    Traceback,
+    pairs_of,
+)
 
 
 @command("rare")
 def rare(
     policy: Annotated[str, typer.Argument(help="A name, or module:Class, with settings after a colon.")],
     env: Annotated[str, typer.Argument(metavar="ENV", help="An environment.")] = DEFAULT_ENV,
-    n_agents: Annotated[int | None, typer.Option("--n-agents", "-n", help="N.")] = None,
-    delta: Annotated[float | None, typer.Option("--delta", "-d", help="δ.")] = None,
-    eta: Annotated[float | None, typer.Option("--eta", help="η of the generator.")] = None,
+    n_agents: OneAgents = None,
+    delta: OneDelta = None,
+    eta: OneEta = None,
     trials: Annotated[int, typer.Option("--trials", "-t", help="Plays of the estimate.", min=1)] = 2000,
     searches: Annotated[int, typer.Option("--searches", help="Independent searches for ways to err.", min=1)] = 3,
     search_plays: Annotated[int, typer.Option("--search-plays", help="Plays in a round of a search.", min=1)] = 200,
@@ -26,7 +37,13 @@ def rare(
     set_: Set = None,
     seed: Seed = 0,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Keep the result here, beside trials; `show` then has a column.")
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Keep the result here, beside trials; `show` then has a column.",
+            show_default="nothing is kept",
+        ),
     ] = None,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -59,7 +76,10 @@ def rare(
 
 @command("rare-table")
 def rare_table(
-    policies: Policies = None,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option("--policies", "-p", help="Names of policies.", show_default="all of the table"),
+    ] = None,
     seed: Seed = 0,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for results, table, figure.")] = Path("out/rare"),
     quiet: Quiet = False,

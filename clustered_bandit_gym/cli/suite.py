@@ -25,12 +25,14 @@ def run(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the submission.")],
     quick: Quick = False,
     jobs: Jobs = 1,
-    name: Annotated[str | None, typer.Option("--name", help="Name on the leaderboard.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name on the leaderboard.", show_default="the policy's")
+    ] = None,
     authors: Annotated[str, typer.Option("--authors", help="Who made the policy.")] = "",
     link: Annotated[str, typer.Option("--link", help="Paper, proof or repository.")] = "",
     guarantee: Annotated[
         str | None,
-        typer.Option("--guarantee", help="proved (needs --link), claimed or none; default: from the policy."),
+        typer.Option("--guarantee", help="proved (needs --link), claimed or none.", show_default="the policy's"),
     ] = None,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -62,7 +64,9 @@ def run(
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A submission.")],
     replay: Annotated[int, typer.Option("--replay", help="Trials to play again; 0 runs no code of it.", min=0)] = 20,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of the choice of these trials.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Of the choice of these trials.", show_default="random")
+    ] = None,
     traceback: Traceback = False,
 ) -> None:
     """Check a submission: format, digest, completeness, scores, a sample of trials. Exit code 1 on any mismatch.
@@ -89,7 +93,7 @@ def verify(
 @command("reference", group)
 def reference(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the submissions.")] = Path("submissions"),
-    names: Annotated[list[str] | None, typer.Option("--only", help="Only these folders.")] = None,
+    names: Annotated[list[str] | None, typer.Option("--only", help="Only these folders.", show_default="all")] = None,
     quick: Quick = False,
     jobs: Jobs = 1,
     quiet: Quiet = False,

@@ -272,7 +272,7 @@ def as_made(payload: Any) -> Payload:
     kind = type(payload)
     if kind not in CONTENT:
         names = ", ".join(one.__name__ for one in CONTENT)
-        raise TypeError(f"what is sent must be a payload ({names}; no subclass of them), got {payload!r}")
+        raise TypeError(f"what is sent must be a payload ({names}; no subclass of them), got {type(payload).__name__}")
     state, sealed = payload.__dict__, payload._sealed
     if len(state) == len(sealed) + 1 and all(map(is_, state.values(), sealed)):
         return payload  # type: ignore[no-any-return]

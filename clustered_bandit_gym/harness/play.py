@@ -10,8 +10,9 @@ from __future__ import annotations
 import copy
 import random
 import sys
+import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -20,7 +21,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from clustered_bandit_gym.errors import BudgetExceeded
+from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import TrialSeeds, trial_seeds
@@ -29,6 +30,9 @@ from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.settings import label_of, path_of, plain, settings_of
 
 Row = dict[str, Any]
+
+_PACKAGE = str(Path(__file__).parents[1])
+_POLICIES = str(Path(__file__).parents[1] / "policies")
 
 #: The most information a real number can carry: a float64.
 BITS_OF_A_REAL = 64
@@ -47,6 +51,7 @@ def play(
     bound: bool = True,
     label: str | None = None,
     env_kwargs: dict[str, Any] | None = None,
+    on_error: Callable[[BaseException], object] | None = None,
 ) -> Row:
     """One episode of any player on any environment of this kind.
 
@@ -62,6 +67,7 @@ def play(
         strict: nothing reaches the policy from the agents but what they send; see `FederationView`.
         bound: compute the instance's lower bound on the pulls.
         label, env_kwargs: what the row says of the player and the environment; by default what they say themselves.
+        on_error: called with the exception that ended the play, if one did.
 
     Returns:
         A flat dict of plain values. `outcome` is "solved", "wrong", "budget" or "error"; runs over several processes
@@ -92,7 +98,7 @@ def play(
         raise TypeError(f"a player needs solve(federation) or act(obs, info); {type(player).__name__} has neither")
     # Outside of the try: an environment that cannot be set up is no failure of the policy.
     game = door(env, seeds, strict)
-    message, unfinished = "", ""
+    raised: BaseException | None = None
     start = perf_counter()
     with seeded_globals(seeds.policy):
         try:
@@ -100,9 +106,11 @@ def play(
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            unfinished, message = _kind_and_text(error)
-    if game.federation.failure is not None:  # what a policy made of it does not matter
-        unfinished, message = _kind_and_text(game.federation.failure)
+            raised = error
+    raised = game.federation.failure or raised  # what a policy made of a failure does not matter
+    unfinished, message = ("", "") if raised is None else _kind_and_text(raised)
+    if raised is not None and on_error is not None:
+        on_error(raised)
     seconds = perf_counter() - start
     judged = _judge(game.federation, game.instance, unfinished, message, bound)
     return row | judged | {"seconds": seconds, "version": versions()}
@@ -148,7 +156,25 @@ class _Direct:
     def run(self, player: Any) -> None:
         arms = player.solve(self.federation.view(self.strict))
         if self.federation.judgement is None:
+            _check_answer(arms, self.federation.problem.n_agents)
             self.federation.stop(arms)
+
+
+def _check_answer(arms: Any, n_agents: int) -> None:
+    """Refuse what `solve` must not return, in one line."""
+    try:
+        found = np.asarray(arms)
+        shown = f"an array of {found.dtype}" if isinstance(arms, np.ndarray | list | tuple) else type(arms).__name__
+    except ValueError:
+        found, shown = np.empty(0), f"a {type(arms).__name__} of unequal parts"
+    if found.dtype.kind in "iu" and found.shape == (n_agents,):
+        return
+    if found.dtype.kind in "iu":
+        shown = f"whole numbers of shape {found.shape}"
+    raise UserError(
+        f"solve returned {'None' if arms is None else shown}; expected one arm per agent: an int array of shape "
+        f"({n_agents},)"
+    )
 
 
 class _Stepwise:
@@ -265,10 +291,17 @@ def _kind_and_text(error: BaseException) -> tuple[str, str]:
 
 
 def _describe(error: BaseException) -> str:
-    """Kind, text and place of an error, on one line; the file by its name alone."""
-    frames = traceback.extract_tb(error.__traceback__)
+    """Kind, text and place of an error, on one line: the last line of the player's own code, the file by its name."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_players(frame.filename)]
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {_text(error)}{place}".replace("\n", " ")
+
+
+def _is_players(file: str) -> bool:
+    """Not the game's code, a library's or Python's: a mistake is found in the lines of the policy that called them."""
+    if file.startswith(_PACKAGE):
+        return file.startswith(_POLICIES)
+    return not file.startswith((sysconfig.get_path("stdlib"), "<")) and "site-packages" not in file
 
 
 def _text(error: BaseException) -> str:

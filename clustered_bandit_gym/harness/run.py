@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-import uuid
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ import gymnasium as gym
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.cell import Cell
-from clustered_bandit_gym.harness.fingerprint import Unwritable, env_key, policy_key, versions
+from clustered_bandit_gym.harness.fingerprint import env_key, policy_key, versions
 from clustered_bandit_gym.harness.fresh import reproduced
+from clustered_bandit_gym.harness.kept import KeptRun, key_or_reason
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.parallel import Task, Work, check_backend, count_jobs, run
 from clustered_bandit_gym.harness.play import Row, play
 from clustered_bandit_gym.harness.settings import decode, label_of, rebuild_policy, revive
-from clustered_bandit_gym.harness.store import FAILED, Key, Store
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,13 @@ def sweep(
     return _run(policies, found, settings)
 
 
+def traceback_of(row: Mapping[str, Any], policy: Any = None, **env_kwargs: Any) -> str:
+    """The traceback of the exception that ended the trial of a row. The trial is played again, as by `replay`."""
+    found: list[str] = []
+    _replay(row, policy, env_kwargs, on_error=lambda error: found.extend(traceback.format_exception(error)))
+    return "".join(found)
+
+
 def replay(row: Mapping[str, Any], policy: Any = None, **env_kwargs: Any) -> Row:
     """Play the trial of a row again, alone: same instance and same noise, hence the same row except for `seconds`.
 
@@ -156,9 +163,18 @@ def replay(row: Mapping[str, Any], policy: Any = None, **env_kwargs: Any) -> Row
     settings. Pass `policy` where that is impossible: the class is gone, or its settings are not its arguments. Pass
     environment keywords that a row cannot hold, such as an instance of another session.
     """
+    return _replay(row, policy, env_kwargs)
+
+
+def _replay(
+    row: Mapping[str, Any],
+    policy: Any,
+    env_kwargs: dict[str, Any],
+    on_error: Callable[[BaseException], object] | None = None,
+) -> Row:
     data = {key: decode(value) for key, value in dict(row).items()}
     if data.get("version") != versions():
-        warnings.warn(f"the row was played by {data.get('version')}; this is {versions()}", stacklevel=2)
+        warnings.warn(f"the row was played by {data.get('version')}; this is {versions()}", stacklevel=3)
     if policy is None:
         policy = rebuild_policy(data["policy_class"], data["settings"])
     kwargs = {key: revive(key, value) for key, value in data["env_kwargs"].items() if key not in env_kwargs}
@@ -172,6 +188,7 @@ def replay(row: Mapping[str, Any], policy: Any = None, **env_kwargs: Any) -> Row
         trial=int(data["trial"]),
         label=data["policy"],
         env_kwargs=cell.plain_kwargs,
+        on_error=on_error,
     )
 
 
@@ -196,7 +213,7 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
             raise UserError(
                 f"every trial plays a copy of the policy, but {policy!r} cannot be copied: {error}"
             ) from error
-        key, label = _key_or_reason(policy_key, player)[0], label_of(player)
+        key, label = key_or_reason(policy_key, player)[0], label_of(player)
         if key in keys or any(player is other for _, other in players):
             raise UserError(f"the policy {label} is listed twice; list it once")
         if key is not None:
@@ -210,17 +227,9 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
     return players
 
 
-def _key_or_reason(write: Callable[..., str], *arguments: Any) -> tuple[str | None, str]:
-    """A key, or None and the reason why there is none."""
-    try:
-        return write(*arguments), ""
-    except Unwritable as error:
-        return None, str(error)
-
-
 def _run(policies: Any, cells: list[Cell], settings: RunSettings) -> Board:
     players = resolve_policies(policies)
-    env_keys = [_key_or_reason(env_key, cell.env_id, cell.kwargs) for cell in cells]
+    env_keys = [key_or_reason(env_key, cell.env_id, cell.kwargs) for cell in cells]
     known = [key for key, _ in env_keys if key is not None]
     if len(set(known)) < len(known):
         raise UserError("the same environment with the same settings is listed twice; list it once")
@@ -236,8 +245,10 @@ def _run(policies: Any, cells: list[Cell], settings: RunSettings) -> Board:
     if settings.out is None:
         rows, interrupted = _play_all(work, tasks, {}, settings, None)
     else:
-        with _Kept(settings, players, env_keys) as kept:
-            rows, interrupted = _play_all(work, tasks, kept.rows(), settings, kept)
+        mode = (" stepwise" if settings.stepwise else "") + (" strict" if settings.strict else "")
+        with KeptRun(settings.out, players, env_keys, settings.seed, mode) as kept:
+            earlier = {task: row for task, row in kept.rows().items() if task.trial < settings.trials}
+            rows, interrupted = _play_all(work, tasks, earlier, settings, kept)
     order = sorted(rows, key=lambda task: (task.cell, task.player, task.trial))
     if settings.replays and not interrupted:
         for task, same in reproduced(work, rows, int(settings.replays)).items():
@@ -245,70 +256,8 @@ def _run(policies: Any, cells: list[Cell], settings: RunSettings) -> Board:
     return Board([rows[task] for task in order], missing=len(tasks) - len(rows) if interrupted else 0)
 
 
-class _Kept:
-    """The part of a store that belongs to one run: rows to reuse, and the keys of new ones.
-
-    Where the policy or the environment has no key, rows are kept under a key that no other run has, so that nothing is
-    reused now or later; such rows carry the reason as `no_key`.
-    """
-
-    def __init__(
-        self, settings: RunSettings, players: list[tuple[str, Any]], env_keys: list[tuple[str | None, str]]
-    ) -> None:
-        self.trials = int(settings.trials)
-        self.places: dict[tuple[int, int], tuple[str, str, str, str]] = {}
-        self.reasons: dict[tuple[int, int], str] = {}
-        self.attempts: dict[Task, int] = {}
-        self.labels = [label for label, _ in players]
-        mode = (" stepwise" if settings.stepwise else "") + (" strict" if settings.strict else "")
-        policy_keys = [_key_or_reason(policy_key, player) for _, player in players]
-        for c, (env, no_env) in enumerate(env_keys):
-            for p, (policy, no_policy) in enumerate(policy_keys):
-                if env is None or policy is None:
-                    self.reasons[c, p] = no_policy or no_env
-                    policy = f"no key {uuid.uuid4().hex}"
-                # The next run of the same call replaces this one on the board, hence not a random name here.
-                place = (env or f"no key, environment {c}", policy + mode, versions(), str(int(settings.seed)))
-                self.places[c, p] = place
-        for p, reason in {p: reason for (_, p), reason in self.reasons.items()}.items():
-            warnings.warn(f"{self.labels[p]}: kept trials are not reused, because {reason}", stacklevel=5)
-        self.store = Store(settings.out or ".")
-        for (_, p), place in self.places.items():
-            self.store.announce(self.labels[p], *place)
-
-    def rows(self) -> dict[Task, Row]:
-        """Rows of earlier runs, except failed ones, whose attempts are remembered."""
-        kept = {
-            Task(c, p, trial): row | {"policy": self.labels[p]}
-            for (c, p), place in self.places.items()
-            for trial, row in self.store.get(*place).items()
-            if trial < self.trials
-        }
-        self.attempts = {task: row["attempts"] for task, row in kept.items() if row["outcome"] in FAILED}
-        return {task: row for task, row in kept.items() if task not in self.attempts}
-
-    def put(self, task: Task, row: Row) -> Row:
-        """Keep a row; returns it as it is kept."""
-        if reason := self.reasons.get((task.cell, task.player)):
-            row = row | {"no_key": reason}
-        row = row | {"attempts": self.attempts.get(task, 0) + row["attempts"]}
-        if row["version"] != versions():
-            raise UserError(
-                f"a worker process plays {row['version']}, this process is {versions()}: the package was edited or "
-                "differs on the cluster; restart this process, or install the same version everywhere"
-            )
-        self.store.put(Key(*self.places[task.cell, task.player], task.trial), row)
-        return row
-
-    def __enter__(self) -> _Kept:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.store.close()
-
-
 def _play_all(
-    work: Work, tasks: list[Task], rows: dict[Task, Row], settings: RunSettings, kept: _Kept | None
+    work: Work, tasks: list[Task], rows: dict[Task, Row], settings: RunSettings, kept: KeptRun | None
 ) -> tuple[dict[Task, Row], bool]:
     """Plays the tasks that `rows` lacks. Returns all rows, and whether Ctrl-C ended the run early."""
     from clustered_bandit_gym.harness.output.progress import progress_bar

@@ -17,6 +17,8 @@ import numpy as np
 
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.output.style import style_of
+from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.suite.checker import Mismatch, verify
 from clustered_bandit_gym.suite.score import (
     FACTORS,
@@ -68,7 +70,9 @@ def board_data(submissions: Sequence[Submission]) -> dict[str, Any]:
         groups = {"": own["overall"]} | own["tags"]
         for tag, group in groups.items():
             group["frontier"] = sum(not tag or tag in entries[name]["tags"] for name in front[one.name])
-        policies.append({key: one.metadata[key] for key in _METADATA} | {"groups": groups, "cells": entries})
+        style = style_of(one.name)
+        look = {"colour": style.colour, "dash": "" if isinstance(style.dashes, str) else _dash(style.dashes[1])}
+        policies.append({key: one.metadata[key] for key in _METADATA} | look | {"groups": groups, "cells": entries})
     return {
         "made": datetime.now(UTC).strftime("%Y-%m-%d"),
         "package": __version__,
@@ -94,6 +98,11 @@ def board_data(submissions: Sequence[Submission]) -> dict[str, Any]:
         "policies": policies,
         "profiles": {"": profiles(scores)} | {tag: profiles(scores, tag) for tag in tags},
     }
+
+
+def _dash(lengths: Sequence[int]) -> str:
+    """Dashes of a line for SVG."""
+    return " ".join(str(2 * length) for length in lengths)
 
 
 def _rank(scored: dict[str, Any]) -> tuple[float, float]:
@@ -148,12 +157,12 @@ def top_lines(folders: Sequence[str | Path], most: int = 20) -> str:
             if entry["solved"] and naive.get(entry["cell"], {}).get("solved")
         ]
         interval = (
-            f"{overall['vs_bound']:,.3g} ({overall['vs_bound_low']:,.3g} to {overall['vs_bound_high']:,.3g})"
+            f"{number(overall['vs_bound'])} ({number(overall['vs_bound_low'])} to {number(overall['vs_bound_high'])})"
             if overall["solved"]
             else ""
         )
         figures = [geometric_mean(ratios), overall["bits_per_agent"], overall["rounds"]]
-        texts = ["" if value is None else f"{value:,.3g}" for value in figures]
+        texts = ["" if value is None else number(value) for value in figures]
         lines.append(
             f"| `{one.name}` | {one.metadata['guarantee']} | {overall['solved']}/{overall['cells']} | "
             f"{overall['failed']} | {interval} | {' | '.join(texts)} |"

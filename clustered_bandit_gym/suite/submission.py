@@ -31,6 +31,7 @@ from clustered_bandit_gym.harness.fingerprint import Unwritable, policy_key, ver
 from clustered_bandit_gym.harness.imports import PACKAGE, is_user_module, reached
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.run import evaluate, resolve_policies
+from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.settings import path_of, settings_of
 from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP, SEED, SUITE_V1, SuiteCell, suite_digest
@@ -308,13 +309,13 @@ def _read(path: Path, parse: Callable[[str], Any]) -> Any:
 
 def _lines(path: Path, text: str) -> list[Row]:
     rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for place, line in enumerate(text.splitlines(), start=1):
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
-            raise UserError(f"{path}, line {number}: {error}") from error
+            raise UserError(f"{path}, line {place}: {error}") from error
         if not isinstance(row, dict) or set(row) != {"cell", "message", *FIELDS}:
-            raise UserError(f"{path}, line {number}: expected the fields cell, {', '.join(FIELDS)}, message")
+            raise UserError(f"{path}, line {place}: expected the fields cell, {', '.join(FIELDS)}, message")
         rows.append(row)
     return rows
 
@@ -334,8 +335,8 @@ def readme(submission: Submission) -> str:
         *([f"Link: {meta['link']}", ""] if meta["link"] else []),
         f"Solved {overall['solved']} of {overall['cells']} cells, {overall['failed']} failed."
         + (
-            f" Pulls over the lower bound, geometric mean of solved cells: {ratio:.3g} "
-            f"({overall['vs_bound_low']:.3g} to {overall['vs_bound_high']:.3g})."
+            f" Pulls over the lower bound, geometric mean of solved cells: {number(ratio)} "
+            f"({number(overall['vs_bound_low'])} to {number(overall['vs_bound_high'])})."
             if ratio is not None
             else ""
         ),
@@ -345,7 +346,7 @@ def readme(submission: Submission) -> str:
     ]
     for entry in submission.scores["cells"]:
         figures = (
-            f"{entry['vs_bound']:.4g} | {entry['bits_per_agent']:.4g} | {entry['rounds']:.4g}"
+            " | ".join(number(entry[name]) for name in ("vs_bound", "bits_per_agent", "rounds"))
             if entry["solved"]
             else "| | "
         )

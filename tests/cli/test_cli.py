@@ -6,11 +6,14 @@ import io
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import joblib
 import pandas as pd
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import clustered_bandit_gym as cbg
@@ -176,7 +179,7 @@ def test_help_of_every_command() -> None:
     [
         (("compare", "-p", "no-such"), "unknown policy"),
         (("compare", "-p", "no_such_module:Mine"), "no module"),
-        (("compare", "-p", "naive", "ClusteredBAI-v0"), "name the ENV first"),
+        (("compare", "-p", "naive", "ClusteredBAI-v0"), "name it before --policies"),
         (("compare", "-p", "bai-cl:no=1"), "no setting"),
         (("compare", "Nowhere-v0"), "clustered-bai list"),
         (("compare", "--n-agents", "0"), "n_agents"),
@@ -282,3 +285,117 @@ def test_an_error_in_the_user_s_own_module_is_told_in_one_line(tmp_path: Path, m
     monkeypatch.syspath_prepend(str(tmp_path))
     for policy, text in (("raising_of_cli:Picky", "constructor raised KeyError"), ("broken_of_cli:P", "ZeroDivision")):
         assert text in error("compare", "--policies", policy, "--trials", 1, "--quiet")
+
+
+def test_defaults_are_in_the_help_of_every_verb() -> None:
+    """An option that takes a value says what happens without it."""
+
+    def commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                yield from commands(command, f"{path} {name}")
+            else:
+                yield f"{path} {name}", command
+
+    found = [
+        (path, parameter.name)
+        for path, command in commands(get_command(cli.app), "")
+        for parameter in command.params
+        if not (parameter.required or getattr(parameter, "is_flag", False) or parameter.name == "help")
+        if parameter.default is None and not isinstance(parameter.show_default, str)
+    ]
+    assert found == []
+
+
+ODD = """\
+import numpy as np
+import clustered_bandit_gym as cbg
+
+
+class Nothing(cbg.Policy):
+    def solve(self, federation): pass
+
+
+class Floats(cbg.Policy):
+    def solve(self, federation): return np.linspace(0, 1, federation.problem.n_agents)
+
+
+class Unsent(cbg.Policy):
+    def solve(self, federation):
+        return federation.local(federation.agents, lambda block: block.pull_grid(1))
+
+
+class Moody(cbg.Policy):
+    def solve(self, federation):
+        if federation.pull([0], [0], 1)[0] > 0.5:
+            raise RuntimeError("not today")
+        return np.zeros(federation.problem.n_agents, dtype=int)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Nothing", "solve returned None; expected one arm per agent: an int array of shape (4,)"),
+        ("Floats", "solve returned an array of float64; expected"),
+        ("Unsent", "what is sent must be a payload"),
+    ],
+)
+def test_a_policy_that_raises_in_every_trial(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 1, one line without arrays; the traceback on request, and in it the policy's own line."""
+    (tmp_path / "odd_of_cli.py").write_text(ODD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    base = ("compare", "-p", "naive", f"odd_of_cli:{name}", "-n", 4, "-t", 3)
+    text = " ".join(call(*base, code=FAILED).split())
+    assert message in text
+    assert f"{name} raised in every trial; --traceback shows where" in text
+    assert "array([" not in text
+    assert "Traceback" not in text
+    shown = call(*base, "--traceback", code=FAILED)
+    assert shown.count("Traceback (most recent call last)") == 1
+    if name == "Unsent":
+        assert "lambda block: block.pull_grid(1)" in shown
+        assert "odd_of_cli.py, line 15" in text
+
+
+def test_a_policy_that_raises_sometimes_is_no_failure_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "odd_of_cli.py").write_text(ODD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = call("compare", "-p", "odd_of_cli:Moody", "-n", 4, "-t", 12)
+    assert "not today" in text
+    assert "raised in every trial" not in text
+
+
+def test_jobs_count_as_in_joblib() -> None:
+    from clustered_bandit_gym.harness.parallel import count_jobs
+
+    cores = joblib.cpu_count()
+    assert count_jobs(-1) == cores
+    assert count_jobs(-2) == max(1, cores - 1)
+    assert count_jobs(-cores - 5) == 1
+    assert "-1" in call("compare", "--help")
+    call("compare", "-p", "naive", "-n", 4, "-t", 1, "--jobs", -1 - cores)
+
+
+def test_an_audit_is_kept_resumed_and_written_in_any_format(tmp_path: Path) -> None:
+    out = tmp_path / "audit"
+    base = ("audit", "uniform:pulls_per_arm=50", "--quick", "--trials", 6, "--out", out, "--replays", 0)
+    first = json.loads(call(*base, "--format", "json", code=FAILED))
+    assert first["verdict"] == "FAIL"
+    with cbg.Store(out, create=False) as store:
+        kept = len(store)
+        seconds = [row["seconds"] for row in store.rows()]
+    assert kept == sum(cell["trials"] for cell in first["cells"])
+    again = json.loads(call(*base, "--format", "json", code=FAILED))
+    assert again == first
+    with cbg.Store(out, create=False) as store:
+        assert [row["seconds"] for row in store.rows()] == seconds  # nothing was played again
+    table = csv(call(*base, "--format", "csv", code=FAILED))
+    assert list(table["errors"]) == [cell["errors"] for cell in first["cells"]]
+    assert call(*base, "--format", "markdown", code=FAILED).startswith("*Audit of uniform")
+    assert call(*base, "--format", "latex", code=FAILED).count(r"\begin{table}") == 2
+    assert "--format is" in error(*base, "--format", "word")

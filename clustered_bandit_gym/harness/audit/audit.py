@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,7 +17,9 @@ from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.audit.cells import CELLS, Cell
 from clustered_bandit_gym.harness.audit.report import AuditReport
 from clustered_bandit_gym.harness.cell import Cell as Setting
+from clustered_bandit_gym.harness.fingerprint import env_key
 from clustered_bandit_gym.harness.fresh import reproduced
+from clustered_bandit_gym.harness.kept import KeptRun, key_or_reason
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.parallel import Task, Work, run
 from clustered_bandit_gym.harness.play import Row
@@ -56,6 +60,8 @@ def audit(
     stop_at_fail: bool = False,
     replays: int = 0,
     rare: bool = False,
+    out: str | Path | None = None,
+    max_seconds: float | None = None,
     progress: bool = True,
 ) -> AuditReport:
     """Play a suite of games on which policies that are not δ-correct show it, and judge each by a sequential test.
@@ -86,6 +92,9 @@ def audit(
         replays: trials of each cell to play once more in a fresh process.
         rare: also measure the error probability at δ = 1e-10, by tilted plays on the environments in `RARE`. A
             certified lower bound above δ fails the policy; such a measurement never passes it.
+        out: folder that keeps every finished trial. The same call again plays only what is missing or has failed; a
+            trial that failed counts as unfinished even if a later attempt is right.
+        max_seconds: limit for a trial. A trial beyond it is ended and unfinished.
         progress: show a bar.
     """
     seed = root_seed(seed)
@@ -128,25 +137,9 @@ def audit(
         for tally in tallies
     ]
     work = Work(games, [(label, policy)], seed, strict=True)
-    played: dict[Task, Row] = {}
-    failed = False
-    with progress_bar(total=len(tallies), desc=f"audit of {label}", unit="cell", disable=not progress) as bar:
-        while tasks := [
-            Task(i, 0, trial)
-            for i, tally in enumerate(tallies)
-            for trial in range(tally.trials, tally.trials + tally.batch())
-        ]:
-            rows = sorted(run(work, tasks, n_jobs), key=lambda pair: pair[0])
-            for task, row in rows:
-                tallies[task.cell].add(row)
-                played[task] = row
-            failed = any(tally.cell.in_scope and tally.judge().word == "FAIL" for tally in tallies)
-            if failed:
-                for tally in tallies:
-                    enough = 0 if stop_at_fail else math.ceil(TRIALS_AFTER_FAIL / tally.delta)
-                    tally.cap = min(tally.cap, max(tally.trials, enough))
-            bar.set_postfix(trials=sum(tally.trials for tally in tallies), refresh=False)
-            bar.update(sum(tally.batch() == 0 for tally in tallies) - bar.n)
+    bar = progress_bar(desc=f"audit of {label}", unit="trial", disable=not progress)
+    with bar, _kept_run(out, work) as kept:
+        played, failed = _play(work, tallies, bar, kept, n_jobs, max_seconds, stop_at_fail)
     measured = [
         measure_rare(policy, env, seed=seed, alpha=alpha / decisive, progress=progress, n_agents=9, delta=RARE_DELTA)
         for env in (RARE if rare else ())
@@ -160,7 +153,52 @@ def audit(
         cells=pd.DataFrame([tally.row() for tally in tallies]),
         breaches=() if failed and stop_at_fail else tuple(_breaches(policy, work, tallies, played, replays)),
         rare=tuple(measured),
+        raised=next((row for row in played.values() if row["outcome"] == "error"), None),
     )
+
+
+def _kept_run(out: str | Path | None, work: Work) -> KeptRun | nullcontext[None]:
+    """The trials of an earlier call with the same `out`; None without a folder."""
+    if out is None:
+        return nullcontext()
+    keys = [key_or_reason(env_key, cell.env_id, cell.kwargs) for cell in work.cells]
+    return KeptRun(out, work.players, keys, work.seed, " strict")
+
+
+def _play(
+    work: Work,
+    tallies: list[_Tally],
+    bar: Any,
+    kept: KeptRun | None,
+    n_jobs: int,
+    max_seconds: float | None,
+    stop_at_fail: bool,
+) -> tuple[dict[Task, Row], bool]:
+    """Plays every cell until it is decided. Returns all rows, and whether a decisive cell has failed."""
+    played: dict[Task, Row] = {}
+    known = {} if kept is None else kept.rows()
+    failed = False
+    while tasks := [
+        Task(i, 0, trial)
+        for i, tally in enumerate(tallies)
+        for trial in range(tally.trials, tally.trials + tally.batch())
+    ]:
+        bar.total = len(played) + len(tasks)
+        bar.set_postfix(cells=f"{sum(tally.batch() == 0 for tally in tallies)}/{len(tallies)}")
+        rows = {task: known[task] for task in tasks if task in known}
+        bar.update(len(rows))
+        for task, row in run(work, [task for task in tasks if task not in rows], n_jobs, max_seconds=max_seconds):
+            rows[task] = row if kept is None else kept.put(task, row)
+            bar.update()
+        for task in tasks:
+            tallies[task.cell].add(rows[task])
+            played[task] = rows[task]
+        failed = any(tally.cell.in_scope and tally.judge().word == "FAIL" for tally in tallies)
+        if failed:
+            for tally in tallies:
+                enough = 0 if stop_at_fail else math.ceil(TRIALS_AFTER_FAIL / tally.delta)
+                tally.cap = min(tally.cap, max(tally.trials, enough))
+    return played, failed
 
 
 def _breaches(policy: Any, work: Work, tallies: list[_Tally], played: dict[Task, Row], replays: int) -> Iterator[str]:
@@ -211,9 +249,9 @@ class _Tally:
     def add(self, row: Row) -> None:
         self.trials += 1
         self.pulls += row["pulls"]
-        if row["correct"] is None:
+        if row["correct"] is None or (row["correct"] and row["attempts"] > 1):
             self.unfinished += 1
-            self.message = self.message or row["message"]
+            self.message = self.message or row["message"] or "it failed at its first attempt"
         elif not row["correct"]:
             self.errors += 1
 

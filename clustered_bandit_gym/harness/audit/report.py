@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import html
 import io
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from clustered_bandit_gym.harness.output.escape import plain
-from clustered_bandit_gym.harness.output.tables import Table, to_html, to_rich
+from clustered_bandit_gym.harness.output.escape import csv_cell, markdown, plain
+from clustered_bandit_gym.harness.output.tables import Table, to_html, to_latex, to_markdown, to_rich
+from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
 from clustered_bandit_gym.harness.scoring.rare import Rare
 from clustered_bandit_gym.harness.scoring.verdict import Word
@@ -35,6 +37,7 @@ class AuditReport:
         left_out: cells of the suite that do not suit the policy.
         breaches: rules of the game that the policy broke, in words. Any of them fails it.
         rare: measurements of the error probability at a tiny δ, if they were asked for.
+        raised: the row of the first trial that the policy ended with an exception; None if there is none.
     """
 
     policy: str
@@ -45,6 +48,7 @@ class AuditReport:
     left_out: tuple[str, ...] = ()
     breaches: tuple[str, ...] = ()
     rare: tuple[Rare, ...] = field(default=(), repr=False)
+    raised: Row | None = field(default=None, repr=False)
 
     @property
     def decisive(self) -> pd.DataFrame:
@@ -150,13 +154,52 @@ class AuditReport:
 
         for table in self.tables:
             if options.max_width < _WIDE:
-                table = table._replace(heads=table.heads[:-1], rows=[row[:-1] for row in table.rows])
+                table = _without_why(table)
             yield to_rich(table, options.max_width)
         yield Text(self.text)
+
+    def to_markdown(self) -> str:
+        """The tables, and the verdict in words."""
+        parts = [part for table in self.tables for part in (f"*{markdown(table.title)}*", to_markdown(table))]
+        return "\n\n".join([*parts, *map(markdown, self.text.split("\n"))]) + "\n"
+
+    def to_latex(self) -> str:
+        r"""The tables as `table` environments for ``\usepackage{booktabs}``; the verdict in words as comments."""
+        narrow = [
+            table._replace(heads=table.heads[:-1], rows=[row[:-1] for row in table.rows]) for table in self.tables
+        ]
+        parts = [r"% \usepackage{booktabs}", *map(to_latex, narrow)]
+        return "\n".join([*parts, *(f"% {line}" for line in self.text.split("\n"))]) + "\n"
+
+    def to_csv(self) -> str:
+        """The cells as CSV. No field is a formula of a spreadsheet."""
+        return str(self.cells.astype(object).map(csv_cell).to_csv(index=False))
+
+    def to_json(self) -> str:
+        """The report as JSON: policy, verdict, what was asked for, one object per cell."""
+        return json.dumps(
+            {
+                "policy": self.policy,
+                "verdict": self.word,
+                "delta": self.delta,
+                "alpha": self.alpha,
+                "seed": self.seed,
+                "breaches": list(self.breaches),
+                "left_out": list(self.left_out),
+                "cells": json.loads(self.cells.to_json(orient="records")),
+                "rare": [{"env": one.env, "error": one.error, "low": one.low, "fails": one.fails} for one in self.rare],
+            },
+            indent=1,
+            ensure_ascii=False,
+        )
 
     def _repr_html_(self) -> str:
         lines = (f"<p>{html.escape(line)}</p>" for line in self.text.split("\n"))
         return "".join([*map(to_html, self.tables), *lines])
+
+
+def _without_why(table: Table) -> Table:
+    return table._replace(heads=table.heads[:-1], rows=[row[:-1] for row in table.rows])
 
 
 def _table(title: str, cells: pd.DataFrame) -> Table:

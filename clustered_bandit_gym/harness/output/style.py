@@ -37,6 +37,7 @@ _KNOWN = {
     "bai-cl++": Style("BAI-Cl++", "#009E73", "D"),
     "bai-cl++:verify=agent": Style("BAI-Cl++, check at agents", "#009E73", "v", (0, (3, 1))),
     "structured-bai": Style("StructuredBAI", "#E69F00", "P"),
+    "frugal-bai": Style("FrugalBAI", "#CC79A7", "D"),
     "learned": Style("Learned", "#CC79A7", "v"),
     "uniform-glr": Style("Uniform GLR", "#56B4E9", "X"),
 }
