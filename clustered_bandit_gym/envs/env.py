@@ -420,8 +420,9 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
             return view
         judgement, best = federation.judgement, self.truth.agent_best_arms
         if judgement is None:
-            return replace(view, over=True, best=best)
-        return replace(view, over=True, arms=judgement.arms, right=judgement.agent_correct, best=best)
+            return replace(view, over=True, best=best, clusters=self.truth.clusters)
+        arms, right = judgement.arms, judgement.agent_correct
+        return replace(view, over=True, arms=arms, right=right, best=best, clusters=self.truth.clusters)
 
     def close(self) -> None:
         if self._viewer is not None:

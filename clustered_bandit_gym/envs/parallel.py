@@ -245,7 +245,8 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         if self._over:
             judgement, best = federation.judgement, self._instance.agent_best_arms
             arms, right = (None, None) if judgement is None else (judgement.arms, judgement.agent_correct)
-            view = replace(view, over=True, arms=arms, right=right, best=best)
+            clusters = self._instance.clusters
+            view = replace(view, over=True, arms=arms, right=right, best=best, clusters=clusters)
         return self._game.picture(view, self.render_mode)
 
     def close(self) -> None:

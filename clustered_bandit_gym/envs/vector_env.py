@@ -422,9 +422,10 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             return view
         best = instance.agent_best_arms
         if not self._stopped[i]:
-            return replace(view, over=True, best=best)
+            return replace(view, over=True, best=best, clusters=instance.clusters)
         arms = self._arms[i]
-        return replace(view, over=True, arms=arms, right=instance.is_best[instance.clusters, arms], best=best)
+        right = instance.is_best[instance.clusters, arms]
+        return replace(view, over=True, arms=arms, right=right, best=best, clusters=instance.clusters)
 
     def close_extras(self, **kwargs: Any) -> None:
         if hasattr(self, "_game"):  # Gymnasium also closes what a failed constructor leaves

@@ -23,9 +23,9 @@ INSTANCE = cbg.Instance([[0.9, 0.1, 0.2], [0.1, 0.8, 0.3]], [0, 1, 1, 0])
 GREEN, RED, AMBER = (46, 158, 91), (211, 57, 76), (242, 163, 15)
 
 
-def pixels(frame: np.ndarray, colour: tuple[int, int, int]) -> int:
-    """How many pixels of the map (not of the key below it) have exactly this colour."""
-    return int((frame[100:570, 60:860] == colour).all(axis=2).sum())
+def pixels(frame: np.ndarray, colour: tuple[int, int, int], part: bool = False) -> int:
+    """How many pixels of the map (not of the key below it), or of a part of it, have exactly this colour."""
+    return int(((frame if part else frame[100:570, 60:860]) == colour).all(axis=2).sum())
 
 
 def played(mode: str, **settings: Any) -> gym.Env[Any, Any]:
@@ -53,6 +53,39 @@ def test_frame_shows_leaders_and_then_the_verdict() -> None:
     right = env.render()
     assert pixels(right, GREEN) > 0
     assert pixels(right, RED) == 0
+
+
+def test_rows_are_sorted_by_cluster_after_the_end() -> None:
+    """Agents 0 and 3 form cluster 0, agents 1 and 2 cluster 1; before the end rows go by number."""
+    env = played("rgb_array")
+    core: Any = env.unwrapped
+    assert core._view().order.tolist() == [0, 1, 2, 3]
+    assert core._view().brackets == []
+    env.step((cbg.STOP, [0, 1, 1, 1]))
+    view = core._view()
+    assert view.order.tolist() == [0, 3, 1, 2]
+    assert view.brackets == [(0, 0, 1), (1, 2, 3)]
+    frame = env.render()
+    # The wrong agent, number 3, is in the second of four rows, and its best arm is marked there.
+    red = [pixels(frame[130 + 110 * row : 222 + 110 * row, 60:846], RED, part=True) > 0 for row in range(4)]
+    assert red == [False, True, False, False]
+    strokes = (frame[122:560, 850:862].max(axis=2) < 150).any(axis=1)
+    starts = np.flatnonzero(np.diff(strokes.astype(int), prepend=0) == 1)
+    assert len(starts) == 2  # two brackets, with a gap between them
+    assert abs(starts[1] - 219) < 8
+    core.reset(seed=0)
+    assert core._view().clusters is None
+
+
+def test_never_pulled_is_not_drawn_as_low() -> None:
+    """Agent 0 has one cell that was never pulled and one with the lowest estimate of all."""
+    problem = Problem(1, 3, None, 0.1)
+    pulls, means = np.array([[1, 1, 0]]), np.array([[0.9, 0.1, 0.0]])
+    frame = Viewer(problem, 20).frame(View(problem, pulls, means, pulls.sum(axis=1), 0.0))
+    low, never = frame[123:560, 328:587], frame[123:560, 587:846]
+    assert (low == (203, 226, 195)).all(axis=2).sum() > 1000
+    assert (never == (203, 226, 195)).all(axis=2).sum() == 0
+    assert len(np.unique(never.reshape(-1, 3), axis=0)) > 2  # a stroke, not an empty tile
 
 
 def test_truth_is_not_drawn_before_the_end() -> None:

@@ -15,10 +15,10 @@ SIZE = (1120, 640)
 #: Up to this many agents and arms every cell is drawn as a square of its own; beyond, as a pixel of an image.
 LARGEST_GRID = 48
 
-_PAPER, _CELL, _INK, _FAINT = "#fbfaf6", "#efece3", "#22303c", "#7d8790"
+_PAPER, _CELL, _LINE, _INK, _FAINT = "#fbfaf6", "#efece3", "#c3bfb2", "#22303c", "#5f6a74"
 _LEADER, _RIGHT, _WRONG = "#f2a30f", "#2e9e5b", "#d3394c"
 _BAR, _PALE = "#8fb3bf", {"#2e9e5b": "#8ccaa5", "#d3394c": "#e79aa3", "#f2a30f": "#8fb3bf"}
-_COLOURS = ["#dfe6da", "#9fd0bd", "#52a9a3", "#277a92", "#1c4a78", "#15264a"]
+_COLOURS = ["#cbe2c3", "#94cbb3", "#52a9a3", "#277a92", "#1c4a78", "#15264a"]
 
 
 class Viewer:
@@ -46,7 +46,7 @@ class Viewer:
     def frame(self, view: View) -> np.ndarray:
         """(H, W, 3) uint8."""
         self._update(view)
-        self._canvas.restore_region(self._still)
+        self._canvas.restore_region(self._still if view.clusters is None else self._by_cluster(view))
         renderer = self._canvas.get_renderer()
         for artist in self._moving:
             artist.draw(renderer)
@@ -98,14 +98,22 @@ class Viewer:
         key = self._figure.add_axes((0.33, 0.01, 0.61, 0.085))
         key.set(xlim=(0, 61), ylim=(-2, 2))
         key.set_axis_off()
-        key.scatter([1, 2.3, 4.1], [0] * 3, s=[12, 60, 170], marker="s", color=_COLOURS[3], linewidths=0)
         label: dict[str, Any] = {"fontsize": 9.5, "color": _FAINT, "va": "center"}
-        key.text(5.6, 0, f"{'size' if self._grid else 'strength'}: share of the agent's pulls", **label)
-        for x, colour, word in ((28.5, _LEADER, "leader"), (37, _RIGHT, "right"), (44.5, _WRONG, "wrong")):
-            key.scatter([x], [0], s=130, marker="s", facecolor="none", edgecolor=colour, linewidths=2.4)
-            key.text(x + 1.3, 0, word, **label)
-        key.scatter([53], [0], s=90, marker="*", color=_WRONG, linewidths=0)
-        key.text(54, 0, "missed best", **label)
+        key.scatter([0.6, 1.7, 3.2], [1] * 3, s=[10, 40, 110], marker="s", color=_COLOURS[3], linewidths=0)
+        key.text(4.4, 1, f"{'size' if self._grid else 'strength'}: share of the agent's pulls", **label)
+        key.scatter([27], [1], s=110, marker="s", facecolor=_CELL if self._grid else _PAPER, edgecolor=_LINE)
+        if self._grid:
+            key.plot([26.4, 27.6], [1.45, 0.55], color=_LINE, linewidth=1.0)
+        key.text(28.3, 1, "never pulled", **label)
+        key.scatter([41], [1], s=50, color="white", edgecolor=_INK, linewidths=0.8)
+        key.text(42.1, 1, "last pull", **label)
+        for x, colour, word in ((0.9, _LEADER, "leader"), (9.3, _RIGHT, "right"), (17, _WRONG, "wrong")):
+            key.scatter([x], [-1], s=110, marker="s", facecolor="none", edgecolor=colour, linewidths=2.2)
+            key.text(x + 1.3, -1, word, **label)
+        key.scatter([27], [-1], s=80, marker="*", color=_WRONG, linewidths=0)
+        key.text(28.3, -1, "missed best", **label)
+        key.plot([40.6, 41.2, 41.2, 40.6], [-0.4, -0.4, -1.6, -1.6], color=_INK, linewidth=1.4)
+        key.text(42.1, -1, "true cluster, after the stop", **label)
 
     def _axes(self, box: tuple[float, float, float, float], width: float) -> Any:
         axes = self._figure.add_axes(box)
@@ -116,10 +124,10 @@ class Viewer:
         return axes
 
     def _draw_map(self) -> None:
-        from matplotlib.collections import PolyCollection
+        from matplotlib.collections import LineCollection, PolyCollection
 
         box = (0.06, 0.125, 0.695, 0.685)
-        axes = self._axes(box, self._k)
+        axes = self._map = self._axes(box, self._k)
         axes.xaxis.tick_top()
         axes.xaxis.set_label_position("top")
         axes.set_xlabel("arm", color=_FAINT, fontsize=10.5, labelpad=5)
@@ -134,6 +142,7 @@ class Viewer:
         self._places = np.column_stack([columns, rows])
         if self._grid:
             axes.add_collection(PolyCollection(list(self._tiles(self._places)), facecolor=_CELL, linewidths=0))
+            self._unseen = self._add(axes.add_collection(LineCollection([], colors=_LINE, linewidths=1.0)))
             self._cells = self._add(axes.add_collection(PolyCollection(list(self._tiles(self._places)), linewidths=0)))
         else:
             # An image of the very pixels: Matplotlib's resampling would take most of a frame's time.
@@ -177,39 +186,67 @@ class Viewer:
             for row in (range(self._n) if few else ())
         ]
 
+    def _by_cluster(self, view: View) -> Any:
+        """The background of a play that is over: rows sorted by cluster, labelled with their agents, and bracketed."""
+        axes, ticks = self._map, _ticks(self._n)
+        axes.set_yticks(ticks, [str(agent) for agent in view.order[ticks]])
+        added = []
+        for cluster, top, bottom in view.brackets:
+            row = 0.685 * SIZE[1] / self._n  # in pixels
+            high = (bottom - top + 1) * row
+            ends = (top - 0.5 + 2.5 / row, bottom + 0.5 - 2.5 / row)
+            line = ([1.008, 1.015, 1.015, 1.008], [ends[0], ends[0], ends[1], ends[1]])
+            along = axes.get_yaxis_transform()
+            added += axes.plot(*line, color=_INK, linewidth=1.4, transform=along, clip_on=False)
+            if high >= 11:
+                name = f"cluster {cluster}" if high >= 70 else str(cluster)
+                style = {"va": "center", "fontsize": 9.5, "color": _INK, "rotation": 90 if high >= 70 else 0}
+                added.append(axes.text(1.021, (top + bottom) / 2, name, transform=along, clip_on=False, **style))
+        self._canvas.draw()
+        background = self._canvas.copy_from_bbox(self._figure.bbox)
+        for artist in added:
+            artist.remove()
+        axes.set_yticks(ticks, [str(agent) for agent in ticks])
+        return background
+
     # --- what changes ------------------------------------------------------------------------------------------------
 
     def _update(self, view: View) -> None:
-        pulled = view.pulls > 0
-        seen = view.means[pulled]
+        order = view.order
+        pulls, means, shares = view.pulls[order], view.means[order], view.shares[order]
+        pulled = pulls > 0
+        seen = means[pulled]
         # From a low quantile, not the minimum: an arm pulled once may lie far below all others.
         low, high = (float(np.quantile(seen, 0.1)), float(seen.max())) if seen.size else (0.0, 1.0)
-        scaled = np.clip((view.means - low) / ((high - low) or 1.0), 0.0, 1.0)
+        scaled = np.clip((means - low) / ((high - low) or 1.0), 0.0, 1.0)
         colours = self._colours(np.where(pulled, scaled, 0.0), bytes=not self._grid)
         if self._grid:
             # Area stands for the share, but a colour needs some area to be seen.
-            sides = np.where(pulled, 0.9 * np.sqrt(0.1 + 0.9 * view.shares), 0.0)
+            sides = np.where(pulled, 0.9 * np.sqrt(0.1 + 0.9 * shares), 0.0)
             self._cells.set_verts(self._tiles(self._places, sides.ravel()))
             self._cells.set_facecolor(colours.reshape(-1, 4))
+            self._unseen.set_segments(self._tiles(self._places[~pulled.ravel()], 0.5)[:, [0, 2]])
         else:
-            colours[..., 3] = np.where(pulled, 76.0 + 179.0 * view.shares, 0.0)
+            colours[..., 3] = np.where(pulled, 110.0 + 145.0 * shares, 0.0)
             self._cells.set_data(colours[self._rows[:, None], self._columns])
         rows = np.arange(self._n)
-        leaders = view.leaders
+        leaders = view.leaders[order]
         led = leaders >= 0
         self._rings.set_verts(self._tiles(np.column_stack([leaders, rows])[led]))
-        judged = [_LEADER] * self._n if view.right is None else [_RIGHT if good else _WRONG for good in view.right]
+        right = None if view.right is None else view.right[order]
+        judged = [_LEADER] * self._n if right is None else [_RIGHT if good else _WRONG for good in right]
         self._rings.set_edgecolor([judged[row] for row in rows[led]])
-        lost = np.zeros(self._n, dtype=bool) if view.right is None else ~view.right
-        best = np.where(lost, view.best, np.nan) if view.best is not None else np.full(self._n, np.nan)
+        lost = np.zeros(self._n, dtype=bool) if right is None else ~right
+        best = np.where(lost, view.best[order], np.nan) if view.best is not None else np.full(self._n, np.nan)
         self._stars.set_offsets(np.column_stack([best, rows]))
         self._last.set_offsets([(np.nan, np.nan) if view.last is None or view.over else view.last[::-1]])
-        most = int(view.pulls_per_agent.max())
-        lengths = view.pulls_per_agent / max(most, 1)
+        per_agent = view.pulls_per_agent[order]
+        most = int(per_agent.max())
+        lengths = per_agent / max(most, 1)
         self._bars.set_segments([[(0.0, row), (length, row)] for row, length in zip(rows, lengths, strict=True)])
-        self._bars.set_color([_BAR] if view.right is None else [_PALE[colour] for colour in judged])
+        self._bars.set_color([_BAR] if right is None else [_PALE[colour] for colour in judged])
         for row, mark in enumerate(self._marks):
-            mark.set_text("" if view.right is None else "✓" if view.right[row] else "✗")
+            mark.set_text("" if right is None else "✓" if right[row] else "✗")
             mark.set_color(judged[row])
         self._most_text.set_text(f"max {most:,}")
         self._pulls_text.set_text(f"{int(view.pulls_per_agent.sum()):,} pulls")

@@ -22,6 +22,7 @@ class View:
         over: the episode has ended.
         arms, right, best: (N,) recommended arms, whether they are right, the best arms; None before the end, the
             first two also where it ended without a stop.
+        clusters: (N,) the true cluster of each agent; None before the end.
     """
 
     problem: Problem
@@ -34,6 +35,22 @@ class View:
     arms: Ints | None = None
     right: np.ndarray | None = None
     best: Ints | None = None
+    clusters: Ints | None = None
+
+    @property
+    def order(self) -> Ints:
+        """(N,) agents from the top row to the bottom one: by number, and after the end by cluster."""
+        if self.clusters is None:
+            return np.arange(self.pulls.shape[0])
+        return np.argsort(self.clusters, kind="stable")
+
+    @property
+    def brackets(self) -> list[tuple[int, int, int]]:
+        """Of each cluster that has agents: its number, and its first and last row in `order`. [] before the end."""
+        if self.clusters is None:
+            return []
+        numbers, first, sizes = np.unique(self.clusters[self.order], return_index=True, return_counts=True)
+        return [(int(m), int(top), int(top + size - 1)) for m, top, size in zip(numbers, first, sizes, strict=True)]
 
     @property
     def leaders(self) -> Ints:
