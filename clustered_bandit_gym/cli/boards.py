@@ -39,6 +39,7 @@ from clustered_bandit_gym.cli.options import (
     grid_of,
 )
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.scoring.numbers import number
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.harness.output.board import Board
@@ -181,23 +182,36 @@ def report(
 
 #: From this many agents on a trial takes long enough that the command says so.
 MANY_AGENTS = 2_000_000
+#: Bytes per agent that a trial takes at most: measured at N = 10^7 with naive (75) and structured-bai (105).
+BYTES_PER_AGENT = 110
 
 
 def tell_size(n_agents: list[int], jobs: int) -> None:
     """Say what a game with very many agents needs, before it is set up."""
+    from clustered_bandit_gym.harness.parallel import count_jobs
+
+    largest, processes = max(n_agents, default=0), count_jobs(jobs)
+    if largest >= MANY_AGENTS:
+        need = number(largest * BYTES_PER_AGENT * processes / 1e9, digits=2)
+        typer.echo(
+            f"N = {largest:,}: the game is set up first, then played trial by trial. A trial takes minutes; with "
+            f"--jobs {processes} up to {need} GB of memory are in use.",
+            err=True,
+        )
 
 
 def tell_broken(board: Board, players: dict[str, Any], traceback: bool) -> list[str]:
     """The policies that raised in every trial. They are named on stderr, with tracebacks if those were asked for."""
-    raised = board.trials[board.trials["outcome"].isin(("error", "crash"))]
-    counts = board.trials["policy"].value_counts()
-    broken = [name for name, count in raised["policy"].value_counts().items() if count == counts[name]]
+    rows = board.trials.to_dict("records")
+    raised = [row for row in rows if row["outcome"] in ("error", "crash")]
+    answered = {row["policy"] for row in rows if row["outcome"] not in ("error", "crash")}
+    broken = [name for name in players if name not in answered and any(row["policy"] == name for row in raised)]
     if traceback:
         from clustered_bandit_gym.harness.run import traceback_of
 
-        for _, row in raised[raised["outcome"] == "error"].drop_duplicates("policy").iterrows():
-            typer.echo(f"{row['policy']}, trial {row['trial']}:", err=True)
-            typer.echo(traceback_of(row, players[row["policy"]]), err=True)
+        first = {row["policy"]: row for row in reversed(raised) if row["outcome"] == "error"}
+        for name, row in first.items():
+            typer.echo(f"{name}, trial {row['trial']}:\n{traceback_of(row, players[name])}", err=True)
     for name in broken:
         hint = "" if traceback else "; --traceback shows where"
         typer.secho(f"clustered-bai compare: {name} raised in every trial{hint}", err=True, fg="red")

@@ -399,3 +399,13 @@ def test_an_audit_is_kept_resumed_and_written_in_any_format(tmp_path: Path) -> N
     assert call(*base, "--format", "markdown", code=FAILED).startswith("*Audit of uniform")
     assert call(*base, "--format", "latex", code=FAILED).count(r"\begin{table}") == 2
     assert "--format is" in error(*base, "--format", "word")
+
+
+def test_very_many_agents_are_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    from clustered_bandit_gym.cli.boards import tell_size
+
+    tell_size([9, 10_000], 1)
+    assert capsys.readouterr().err == ""
+    tell_size([9, 10**8], 2)
+    assert "N = 100,000,000: the game is set up first" in (told := capsys.readouterr().err)
+    assert "with --jobs 2 up to 22 GB" in told
