@@ -249,7 +249,7 @@ class _Tally:
     def add(self, row: Row) -> None:
         self.trials += 1
         self.pulls += row["pulls"]
-        if row["correct"] is None or (row["correct"] and row["attempts"] > 1):
+        if row["correct"] is None or (row["correct"] and row.get("attempts", 1) > 1):
             self.unfinished += 1
             self.message = self.message or row["message"] or "it failed at its first attempt"
         elif not row["correct"]:
