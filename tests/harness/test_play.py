@@ -155,7 +155,7 @@ def test_an_answer_of_the_wrong_shape_is_an_error() -> None:
 
     row = cbg.play(Short(), TINY)
     assert row["outcome"] == "error"
-    assert "one arm for each" in row["message"]
+    assert "expected one arm per agent" in row["message"]
 
 
 def test_what_a_policy_remembers_stays_in_its_trial() -> None:
