@@ -108,7 +108,7 @@ def test_mean_weight_is_one() -> None:
     """E_Q[dP/dQ] = 1 over all plays, wrong or not: the ratio is the one of the law that was drawn from."""
     instance = cbg.Instance([[1.6, 0.0, 0.1], [0.0, 1.7, 0.2]], [0, 1, 1])
     for policy in (UniformPolicy(8), "naive:engine=mixture"):
-        result = measure(policy, instance, trials=200, searches=1, search_plays=10)
+        result = measure(policy, instance, trials=150, searches=1, search_plays=5)
         weights = np.exp(-result.log_ratios)  # at most 1/0.05, thanks to the plain part
         assert weights.max() <= 20 * (1 + 1e-9)
         assert abs(weights.mean() - 1) < 6 * weights.std() / math.sqrt(weights.size)
