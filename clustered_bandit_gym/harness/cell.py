@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,9 +13,12 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.settings import plain
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cell:
-    """An environment's id and the keywords it is made with."""
+    """An environment's id and the keywords it is made with.
+
+    Cells are equal if rows show them alike, so that rows can be grouped by their cells.
+    """
 
     env_id: str
     kwargs: dict[str, Any] = field(default_factory=dict)
@@ -24,6 +28,16 @@ class Cell:
         """The keywords as rows show them."""
         result: dict[str, Any] = plain(self.kwargs)
         return result
+
+    @cached_property
+    def _text(self) -> str:
+        return json.dumps([self.env_id, self.plain_kwargs], sort_keys=True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cell) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
     def make(self) -> gym.Env[Any, Any]:
         """The environment; raises `UserError` where the id or the keywords are wrong."""

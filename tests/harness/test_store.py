@@ -88,6 +88,7 @@ def test_export_and_replay_from_the_table(tmp_path: Path, kind: str) -> None:
     table = pd.read_csv(path) if kind == "csv" else pd.read_parquet(path)
     assert len(table) == 6
     assert table["pulls"].tolist() == board.trials["pulls"].tolist()
+    assert cbg.Board(table).title == board.title
     again = cbg.replay(table.iloc[1].to_dict())
     original = board.trials.iloc[1]
     assert (again["pulls"], again["wrong_agents"], again["bound"]) == tuple(

@@ -21,8 +21,8 @@ import numpy as np
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.audit.audit import MAX_PULLS, MAX_STEPS
-from clustered_bandit_gym.harness.audit.cells import CELLS, Cell
-from clustered_bandit_gym.harness.cell import Cell as Setting
+from clustered_bandit_gym.harness.audit.cells import CELLS, AuditCell
+from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.play import Row, play
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
 from clustered_bandit_gym.harness.settings import label_of
@@ -69,7 +69,7 @@ class Knobs:
     hidden: tuple[str, ...]
     delta: float
 
-    def cell(self, name: str) -> Cell:
+    def cell(self, name: str) -> AuditCell:
         """The game; raises `ValueError` where the numbers do not fit together."""
         n_clusters = len(self.sizes)
         means = np.empty((n_clusters, self.n_arms))
@@ -80,7 +80,7 @@ class Knobs:
         if self.rewards == "bernoulli":  # into the middle of [0, 1]; smaller if they do not fit
             width = float(means.max() - means.min())
             means = 0.5 + (means - means.min() - width / 2) * min(1.0, 0.9 / width)
-        cell = Cell(
+        cell = AuditCell(
             name,
             "found by a search",
             tuple(tuple(float(mean) for mean in row) for row in means),
@@ -143,7 +143,7 @@ def vary(knobs: Knobs, rng: np.random.Generator) -> Knobs:
 class Candidate:
     """A game, and what the search has seen of it."""
 
-    cell: Cell
+    cell: AuditCell
     delta: float
     knobs: Knobs | None
     trials: int = 0
@@ -170,7 +170,7 @@ class Attack:
     """
 
     policy: str
-    cell: Cell
+    cell: AuditCell
     delta: float
     trials: int
     errors: int
@@ -214,14 +214,14 @@ class Attack:
         return path
 
 
-def load_game(path: str | Path) -> tuple[Cell, float]:
+def load_game(path: str | Path) -> tuple[AuditCell, float]:
     """A game that `Attack.save` wrote, for `audit(policy, delta, cells=[game])`, and its δ."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         fields = dict(content["cell"])
         fields["means"] = tuple(tuple(float(mean) for mean in row) for row in fields["means"])
         fields["sizes"] = tuple(int(size) for size in fields["sizes"])
-        return Cell(**fields), float(content["delta"])
+        return AuditCell(**fields), float(content["delta"])
     except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is not a game that `clustered-bai attack` wrote ({error})") from error
 
@@ -335,7 +335,7 @@ class _Search:
     def _env(self, one: Candidate) -> Any:
         budget = MAX_STEPS if self.stepper else MAX_PULLS
         kwargs = {"generator": one.cell, "delta": one.delta, "told": one.cell.told, "max_pulls": budget}
-        return Setting("ClusteredBAI-v0", kwargs).make()
+        return Cell("ClusteredBAI-v0", kwargs).make()
 
     def _judge(self) -> Attack:
         finalists = self.pool[:FINALISTS]

@@ -14,9 +14,9 @@ import pandas as pd
 from clustered_bandit_gym.envs.independence import crosstalk
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
-from clustered_bandit_gym.harness.audit.cells import CELLS, Cell
+from clustered_bandit_gym.harness.audit.cells import CELLS, AuditCell
 from clustered_bandit_gym.harness.audit.report import AuditReport
-from clustered_bandit_gym.harness.cell import Cell as Setting
+from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.fingerprint import env_key
 from clustered_bandit_gym.harness.fresh import reproduced
 from clustered_bandit_gym.harness.kept import KeptRun, key_or_reason
@@ -54,7 +54,7 @@ def audit(
     n_jobs: int = 1,
     *,
     quick: bool = False,
-    cells: Sequence[str | Cell] | None = None,
+    cells: Sequence[str | AuditCell] | None = None,
     alpha: float = 0.05,
     max_pulls: int | None = None,
     stop_at_fail: bool = False,
@@ -124,7 +124,7 @@ def audit(
     budget = (MAX_STEPS if stepper else MAX_PULLS) if max_pulls is None else max_pulls
     label = label_of(policy)
     games = [
-        Setting(
+        Cell(
             "ClusteredBAI-v0",
             {
                 "generator": tally.cell,
@@ -236,7 +236,7 @@ def _breaches(policy: Any, work: Work, tallies: list[_Tally], played: dict[Task,
 class _Tally:
     """Counts of one cell, and whether it needs more trials."""
 
-    cell: Cell
+    cell: AuditCell
     delta: float
     alpha: float
     cap: int
@@ -289,7 +289,9 @@ class _Tally:
         }
 
 
-def _choose(wanted: Sequence[str | Cell] | None, quick: bool, stepper: bool) -> tuple[list[Cell], list[Cell]]:
+def _choose(
+    wanted: Sequence[str | AuditCell] | None, quick: bool, stepper: bool
+) -> tuple[list[AuditCell], list[AuditCell]]:
     """The cells to play, and those of the suite that do not suit the policy."""
     if wanted is None:
         suite = [cell for cell in CELLS if cell.quick or not quick]

@@ -28,7 +28,7 @@ Means = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
-class Cell:
+class AuditCell:
     """One game of the audit: a generator of instances, and what the learner is told of them.
 
     Attributes:
@@ -107,61 +107,61 @@ def near_tie(n_clusters: int, n_arms: int, eta: float, gap: float, top: float = 
 #: Four arms nearly tie with the best one of the first cluster; for a second cluster with a single agent.
 ONE_APART: Means = ((1.0, 0.6, 0.99, 0.98, 0.97, 0.96), (0.6, 1.0, 0.5, 0.4, 0.3, 0.2))
 
-CELLS: tuple[Cell, ...] = (
-    Cell(
+CELLS: tuple[AuditCell, ...] = (
+    AuditCell(
         "near tie",
         "a runner-up 0.01 below the best arm, far within eta",
         near_tie(3, 6, 0.3, 0.01),
         (8, 8, 8),
         quick=True,
     ),
-    Cell(
+    AuditCell(
         "many agents",
         "200 chances to be wrong, K = M = 2: a union over agents that was forgotten",
         flat(2, 2, 0.02),
         (100, 100),
         quick=True,
     ),
-    Cell("flat", "15 arms tie exactly behind the best", flat(4, 16, 0.03), (6, 6, 6, 6)),
-    Cell(
+    AuditCell("flat", "15 arms tie exactly behind the best", flat(4, 16, 0.03), (6, 6, 6, 6)),
+    AuditCell(
         "nearly flat",
         "15 arms close behind the best: a union over arms that was forgotten",
         flat(4, 16, 0.02, step=0.003),
         (6, 6, 6, 6),
         quick=True,
     ),
-    Cell("as many clusters as arms", "K = M = 6: all are best arms", flat(6, 6, 0.02, step=0.003), (5,) * 6),
-    Cell(
+    AuditCell("as many clusters as arms", "K = M = 6: all are best arms", flat(6, 6, 0.02, step=0.003), (5,) * 6),
+    AuditCell(
         "skewed clusters",
         "two agents have a cluster of their own, 36 share one",
         near_tie(4, 8, 0.3, 0.02),
         (1, 1, 2, 36),
         quick=True,
     ),
-    Cell(
+    AuditCell(
         "one agent apart",
         "a cluster of one beside 1,599 agents with near ties: budgets that assume clusters of equal size",
         ONE_APART,
         (1599, 1),
         delta_factor=3.0,
     ),
-    Cell("empty clusters", "two of five clusters have no agent", near_tie(5, 10, 0.3, 0.02), (10, 0, 10, 0, 5)),
-    Cell("one cluster", "M = 1: there is no eta", flat(1, 2, 0.01), (40,)),
-    Cell("one agent", "N = 1, and 29 rivals close behind", flat(1, 30, 0.02, step=0.003), (1,)),
-    Cell(
+    AuditCell("empty clusters", "two of five clusters have no agent", near_tie(5, 10, 0.3, 0.02), (10, 0, 10, 0, 5)),
+    AuditCell("one cluster", "M = 1: there is no eta", flat(1, 2, 0.01), (40,)),
+    AuditCell("one agent", "N = 1, and 29 rivals close behind", flat(1, 30, 0.02, step=0.003), (1,)),
+    AuditCell(
         "small eta1",
         "a cluster's best arm is nearly as good in the other: eta = 0.5, eta1 = 0.05",
         ((1.0, 0.5, 0.98, 0.0), (0.95, 1.5, 0.0, 1.48)),
         (12, 12),
     ),
-    Cell(
+    AuditCell(
         "eta as a lower bound",
         "told eta and eta1 are a quarter of the truth, as they may be",
         near_tie(3, 6, 0.8, 0.02),
         (8, 8, 8),
         told={"eta": 0.2, "eta1": 0.2},
     ),
-    Cell(
+    AuditCell(
         "Bernoulli",
         "coins near 1/2, where they are loudest",
         flat(2, 4, 0.02, top=0.53, step=0.003),
@@ -169,31 +169,35 @@ CELLS: tuple[Cell, ...] = (
         rewards="bernoulli",
         quick=True,
     ),
-    Cell(
+    AuditCell(
         "jackpots",
         "best arms pay 10 once in twenty pulls, the others 1 half of the time: few pulls mislead",
         near_tie(2, 4, 0.25, 0.02, top=0.5),
         (10, 10),
         rewards="jackpot",
     ),
-    Cell(
+    AuditCell(
         "loud noise",
         "sigma = 4 around means near -30: nothing is in [0, 1]",
         flat(2, 4, 0.1, top=-30.0, step=0.01),
         (12, 12),
         sigma=4.0,
     ),
-    Cell("small delta", "a fifth of delta", flat(2, 2, 0.02), (20, 20), delta_factor=0.2),
-    Cell(
+    AuditCell("small delta", "a fifth of delta", flat(2, 2, 0.02), (20, 20), delta_factor=0.2),
+    AuditCell(
         "large delta",
         "three times delta: errors may be frequent, up to a point",
         flat(2, 4, 0.02, step=0.003),
         (10, 10),
         delta_factor=3.0,
     ),
-    Cell("small game", "few agents, few pulls", near_tie(2, 4, 0.6, 0.3), (3, 3), sigma=0.5, small=True, quick=True),
-    Cell("small flat game", "30 chances to be wrong, few pulls", flat(2, 2, 0.15), (15, 15), sigma=0.5, small=True),
-    Cell(
+    AuditCell(
+        "small game", "few agents, few pulls", near_tie(2, 4, 0.6, 0.3), (3, 3), sigma=0.5, small=True, quick=True
+    ),
+    AuditCell(
+        "small flat game", "30 chances to be wrong, few pulls", flat(2, 2, 0.15), (15, 15), sigma=0.5, small=True
+    ),
+    AuditCell(
         "small Bernoulli game",
         "one cluster of coins",
         flat(1, 3, 0.25, top=0.65, step=0.05),
@@ -201,7 +205,7 @@ CELLS: tuple[Cell, ...] = (
         rewards="bernoulli",
         small=True,
     ),
-    Cell(
+    AuditCell(
         "eta told too large",
         "told eta and eta1 are 2.5 times the truth",
         flat(3, 6, 0.2),
@@ -210,7 +214,7 @@ CELLS: tuple[Cell, ...] = (
         in_scope=False,
         quick=True,
     ),
-    Cell(
+    AuditCell(
         "M told too small",
         "told 2 clusters, there are 3",
         near_tie(3, 6, 0.5, 0.05),
@@ -218,7 +222,7 @@ CELLS: tuple[Cell, ...] = (
         told={"n_clusters": 2},
         in_scope=False,
     ),
-    Cell(
+    AuditCell(
         "M told too large",
         "told 4 clusters, there are 3",
         near_tie(3, 6, 0.5, 0.05),
@@ -226,7 +230,7 @@ CELLS: tuple[Cell, ...] = (
         told={"n_clusters": 4},
         in_scope=False,
     ),
-    Cell(
+    AuditCell(
         "shared best arm",
         "two clusters have the same best arm, against Assumption 1; told eta = eta1 = 0.3",
         ((1.0, 0.9, 0.3, 0.2), (1.0, 0.4, 0.9, 0.2), (0.3, 0.2, 0.5, 1.0)),

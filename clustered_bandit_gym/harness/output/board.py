@@ -18,7 +18,7 @@ from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.output.tables import Table
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.rare.kept import kept
-from clustered_bandit_gym.harness.scoring.summary import cell_labels, frame, summarise, with_measured
+from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, summarise, with_measured
 from clustered_bandit_gym.harness.store import Store
 
 #: Width of the printed board.
@@ -67,7 +67,7 @@ class Board:
         missing: int = 0,
         measured: Sequence[Row] = (),
     ) -> None:
-        self.trials: pd.DataFrame = trials if isinstance(trials, pd.DataFrame) else frame(list(trials))
+        self.trials: pd.DataFrame = frame(trials if isinstance(trials, pd.DataFrame) else list(trials))
         self.baseline = baseline
         self.missing = missing
         self.measured = measured
@@ -85,7 +85,7 @@ class Board:
     @cached_property
     def varied(self) -> list[str]:
         """Settings in which the environments differ; [] for a single one."""
-        return cell_labels(self.trials)[1] if len(self.trials) else []
+        return cells_of(self.trials)[1] if len(self.trials) else []
 
     @cached_property
     def tables(self) -> list[Table]:
@@ -97,7 +97,7 @@ class Board:
             return "no trials"
         first = self.trials.iloc[0]
         envs = list(dict.fromkeys(self.trials["env"]))
-        given = {} if isinstance(first["env_kwargs"], str) else first["env_kwargs"]
+        given = first["env_kwargs"]
         same = [f"{key}={tables.setting(value)}" for key, value in given.items() if key not in self.varied]
         # Defaults that nobody gave: a verdict means nothing without its δ.
         for key in ("n_agents", "delta"):

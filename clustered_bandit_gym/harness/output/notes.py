@@ -126,6 +126,4 @@ def _open_verdicts(summary: pd.DataFrame) -> list[str]:
 
 def _draws_instances(trials: pd.DataFrame) -> bool:
     """Whether any environment of the board draws a fresh instance each trial."""
-    return any(
-        not ({} if isinstance(own, str) else own).keys() & {"instance", "instance_seed"} for own in trials["env_kwargs"]
-    )
+    return any(not kwargs.keys() & {"instance", "instance_seed"} for kwargs in trials["env_kwargs"])

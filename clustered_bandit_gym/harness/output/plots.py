@@ -28,7 +28,7 @@ from clustered_bandit_gym.harness.output.marks import draw_marks, legend_entry, 
 from clustered_bandit_gym.harness.output.panels import Measure, axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.tables import setting
 from clustered_bandit_gym.harness.scoring.numbers import number
-from clustered_bandit_gym.harness.scoring.summary import cell_labels, swept_setting
+from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
 
 
 class Scored(Protocol):
@@ -173,7 +173,7 @@ def _strips(ax: Axes, board: Scored, measure: Measure) -> None:
     summary = board.summary
     floor = min(_floor(summary, measure), float(board.trials["pulls"][board.trials["pulls"] > 0].min()))
     rng = np.random.default_rng(0)  # only shifts dots so that they do not hide each other
-    cells = cell_labels(board.trials)[0]
+    cells = cells_of(board.trials)[0]
     groups = board.trials.groupby([cells, "policy"], sort=False)  # the order of the summary's rows
     names = []
     for place, ((_, policy), own) in enumerate(groups):

@@ -17,12 +17,13 @@ import pandas as pd
 
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.output.panels import axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.rare.kept import kept
-from clustered_bandit_gym.harness.scoring.summary import cell_labels, swept_setting
+from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
 from clustered_bandit_gym.harness.store import Store
 
 #: What the page shows of a trial; the rest of a row is in the store.
@@ -68,9 +69,9 @@ def report_page(
 ) -> str:
     """The page for `rows`, as text; `measured`: rows of `rare`."""
     board = Board(sorted(rows, key=lambda row: row["trial"]))
-    cells, varied = cell_labels(board.trials)
+    cells, varied = cells_of(board.trials)
     groups = [
-        _group(json.loads(str(cell)), str(seed), part.reset_index(drop=True), varied, measured)
+        _group(cell, str(seed), part.reset_index(drop=True), varied, measured)
         for (cell, seed), part in board.trials.groupby([cells, board.trials["seed"].astype(str)], sort=False)
     ]
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -105,11 +106,9 @@ def _sweep(board: Board, x: str | None) -> dict[str, Any] | None:
     }
 
 
-def _group(
-    cell: list[Any], seed: str, trials: pd.DataFrame, varied: list[str], measured: Sequence[Row]
-) -> dict[str, Any]:
+def _group(cell: Cell, seed: str, trials: pd.DataFrame, varied: list[str], measured: Sequence[Row]) -> dict[str, Any]:
     """Everything about the trials of one environment and root seed."""
-    env, kwargs = cell
+    env, kwargs = cell.env_id, cell.plain_kwargs
     board = Board(trials, measured=measured)
     first = trials.iloc[0]
     problem = {name: first.get(name) for name in _PROBLEM}

@@ -12,10 +12,12 @@ import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.scoring.doubt import too_good
 from clustered_bandit_gym.harness.scoring.intervals import mean_interval, median_interval, ratio_interval
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.verdict import verdict
+from clustered_bandit_gym.harness.settings import decode
 
 #: Outcomes of trials without an answer.
 UNFINISHED = ("budget", "error", "crash", "timeout")
@@ -27,9 +29,14 @@ HEAVY_FACTOR = 2.0
 _WHOLE = ("wrong_agents", "clustering_errors", "arm_errors")
 
 
-def frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """The rows as a data frame. Unfinished trials have no `correct`: it is missing, neither true nor false."""
-    table = pd.DataFrame(rows)
+def frame(rows: list[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
+    """The rows as a data frame; an exported table (nested values as JSON text) may be passed as well.
+
+    Unfinished trials have no `correct`: it is missing, neither true nor false.
+    """
+    table = rows.copy(deep=False) if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
+    if "env_kwargs" in table:
+        table["env_kwargs"] = table["env_kwargs"].map(decode)
     if "correct" in table:
         table["correct"] = table["correct"].astype("boolean")
     for column in _WHOLE:
@@ -40,21 +47,20 @@ def frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return table
 
 
-def cell_labels(trials: pd.DataFrame) -> tuple[pd.Series, list[str]]:
-    """Which environment each row was played on, and the names of the settings in which the environments differ.
-
-    Returns:
-        A series of JSON texts, one per row, and the names, "env" among them if ids differ.
-    """
-    kwargs = trials["env_kwargs"].map(lambda value: json.loads(value) if isinstance(value, str) else value)
+def cells_of(trials: pd.DataFrame) -> tuple[pd.Series, list[str]]:
+    """The cell of each row (a series), and the names of the settings in which the cells differ, "env" among them if
+    their ids do."""
     cells = pd.Series(
-        [json.dumps([env, own], sort_keys=True) for env, own in zip(trials["env"], kwargs, strict=True)],
+        [Cell(env, kwargs) for env, kwargs in zip(trials["env"], trials["env_kwargs"], strict=True)],
         index=trials.index,
+        dtype=object,
     )
-    distinct = [json.loads(text) for text in dict.fromkeys(cells)]
-    names = list(dict.fromkeys(key for _, own in distinct for key in own))
-    varied = [name for name in names if len({json.dumps(own.get(name), sort_keys=True) for _, own in distinct}) > 1]
-    return cells, (["env"] if len({env for env, _ in distinct}) > 1 else []) + varied
+    distinct = list(dict.fromkeys(cells))
+    names = list(dict.fromkeys(key for cell in distinct for key in cell.plain_kwargs))
+    # Compared as text: 1, 1.0 and True are different settings, and NaN is equal to itself.
+    values = {name: {json.dumps(cell.plain_kwargs.get(name)) for cell in distinct} for name in names}
+    varied = [name for name in names if len(values[name]) > 1]
+    return cells, (["env"] if len({cell.env_id for cell in distinct}) > 1 else []) + varied
 
 
 def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None) -> str | None:
@@ -73,11 +79,11 @@ def summarise(trials: pd.DataFrame, baseline: str = "naive") -> pd.DataFrame:
     """One row per environment and policy, in the order of the trials; the columns are explained in `Board`."""
     if trials.empty:
         return pd.DataFrame()
-    cells, varied = cell_labels(trials)
+    cells, varied = cells_of(trials)
     result = []
     for cell, here in trials.groupby(cells, sort=False):
-        env, kwargs = json.loads(str(cell))
-        place = {"env": env} | {name: kwargs.get(name) for name in varied if name != "env"}
+        assert isinstance(cell, Cell)
+        place = {"env": cell.env_id} | {name: cell.plain_kwargs.get(name) for name in varied if name != "env"}
         groups = dict(list(here.groupby("policy", sort=False)))
         for policy, own in groups.items():
             result.append(place | {"policy": policy} | _score(own, groups.get(baseline)))
@@ -88,8 +94,8 @@ def with_measured(summary: pd.DataFrame, trials: pd.DataFrame, measured: Sequenc
     """`summary` with `error_measured` and `error_measured_low` from rows of `rare`, oldest first; NaN for none."""
     if summary.empty:
         return summary
-    found = {(json.dumps([row["env"], row["env_kwargs"]], sort_keys=True), row["policy"]): row for row in measured}
-    cells, _ = cell_labels(trials)
+    found = {(Cell(row["env"], row["env_kwargs"]), row["policy"]): row for row in measured}
+    cells, _ = cells_of(trials)
     places = [(cell, policy) for cell, here in trials.groupby(cells, sort=False) for policy in here["policy"].unique()]
     rows: list[dict[str, Any]] = [found.get(place, {}) for place in places]
     return summary.assign(

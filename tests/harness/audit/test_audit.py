@@ -13,7 +13,7 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.harness.audit.audit import _Tally, audit
 from clustered_bandit_gym.harness.audit.bad_policies import BAD_POLICIES, ForgetsUnion, Guesses, StopsEarly, log_mixture
-from clustered_bandit_gym.harness.audit.cells import CELLS, Cell, flat, near_tie
+from clustered_bandit_gym.harness.audit.cells import CELLS, AuditCell, flat, near_tie
 from clustered_bandit_gym.harness.output.report import report_page
 from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence, verdict
 from clustered_bandit_gym.policies.baselines import UniformPolicy
@@ -233,7 +233,7 @@ def test_a_patient_step_policy_passes_a_small_game() -> None:
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
-def test_promises_hold_in_scope_and_only_there(cell: Cell) -> None:
+def test_promises_hold_in_scope_and_only_there(cell: AuditCell) -> None:
     instance = cell(np.random.default_rng(0))
     if cell.in_scope:
         Problem.of(instance, 0.1, **cell.told)  # raises where a promise is broken
@@ -306,7 +306,7 @@ def test_report_prints_and_shows() -> None:
 
 
 def test_a_cell_of_ones_own() -> None:
-    cell = Cell("mine", "a <b> game", flat(2, 2, 0.5), (1, 1))
+    cell = AuditCell("mine", "a <b> game", flat(2, 2, 0.5), (1, 1))
     report = audit(Guesses(), cells=[cell], progress=False)
     assert report.word == "FAIL"
     assert "a &lt;b&gt; game" in report._repr_html_()

@@ -10,7 +10,8 @@ import pytest
 from harness_rows import rows
 from scipy import stats
 
-from clustered_bandit_gym.harness.scoring.summary import cell_labels, frame, paired_ratio, summarise
+from clustered_bandit_gym.harness.cell import Cell
+from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, paired_ratio, summarise
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 
 
@@ -99,7 +100,12 @@ def test_cells_and_what_varies() -> None:
         + rows("p", [2.0], env_kwargs={"n_agents": 4, "delta": 0.1})
         + rows("p", [3.0], env_kwargs={"n_agents": 4, "delta": 0.1}, env="F")
     )
-    cells, varied = cell_labels(table)
+    cells, varied = cells_of(table)
+    assert list(cells) == [
+        Cell("E", {"n_agents": 3, "delta": 0.1}),
+        Cell("E", {"delta": 0.1, "n_agents": 4}),
+        Cell("F", {"n_agents": 4, "delta": 0.1}),
+    ]
     assert cells.nunique() == 3
     assert varied == ["env", "n_agents"]
     assert list(summarise(table)["pulls_mean"]) == [1, 2, 3]
