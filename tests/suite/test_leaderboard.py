@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsers import chromium
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.suite.checker import verify
@@ -95,21 +96,8 @@ def test_committed_submissions_hold() -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not (chromium and driver):
-        pytest.skip("needs Chromium and its driver (Debian: apt-get install chromium chromium-driver)")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    flags = "headless=new no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
-    for flag in f"{flags} disable-component-update disable-sync disable-dev-shm-usage window-size=1400,1600".split():
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    session = webdriver.Chrome(options=options, service=Service(driver))
-    yield session
-    session.quit()
+    with chromium(1400, 1600) as session:
+        yield session
 
 
 def column(browser: Any, table: str, place: int) -> list[str]:

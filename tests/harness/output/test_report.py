@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from browsers import chromium
 from harness_rows import rows
 
 import clustered_bandit_gym as cbg
@@ -70,21 +70,8 @@ def test_an_empty_store_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not (chromium and driver):
-        pytest.skip("needs Chromium and its driver (Debian: apt-get install chromium chromium-driver)")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    flags = "headless=new no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
-    for flag in f"{flags} disable-component-update disable-sync disable-dev-shm-usage window-size=1200,1600".split():
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    session = webdriver.Chrome(options=options, service=Service(driver))
-    yield session
-    session.quit()
+    with chromium(1200, 1600) as session:
+        yield session
 
 
 def column(browser: Any, place: int) -> list[str]:
