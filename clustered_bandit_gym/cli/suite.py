@@ -41,7 +41,8 @@ def run(
 
     Example: clustered-bai suite run mine:Mine --out submissions/mine --jobs 2
     """
-    from clustered_bandit_gym.suite.submission import readme, run_suite
+    from clustered_bandit_gym.suite.files import readme
+    from clustered_bandit_gym.suite.submission import run_suite
 
     submission = run_suite(
         policy,

@@ -25,16 +25,9 @@ from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.run import resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP, SEED, SUITE_V1
+from clustered_bandit_gym.suite.files import FIELDS, SOURCE, Submission, load_submission
 from clustered_bandit_gym.suite.score import played_cells, score
-from clustered_bandit_gym.suite.submission import (
-    FIELDS,
-    SOURCE,
-    Submission,
-    check_suite,
-    load_submission,
-    short_row,
-    this_platform,
-)
+from clustered_bandit_gym.suite.submission import check_suite, short_row, this_platform
 
 #: Share of replayed trials that must agree on another platform.
 SAME_ELSEWHERE = 0.9

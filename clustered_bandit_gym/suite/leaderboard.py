@@ -20,6 +20,7 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.suite.checker import Mismatch, verify
+from clustered_bandit_gym.suite.files import Submission, load_submission
 from clustered_bandit_gym.suite.score import (
     FACTORS,
     frontier,
@@ -29,7 +30,6 @@ from clustered_bandit_gym.suite.score import (
     score,
     yardsticks,
 )
-from clustered_bandit_gym.suite.submission import Submission, load_submission
 
 #: Levels of the quantiles with which the page draws distributions.
 LEVELS = tuple(round(0.05 * step, 2) for step in range(21))

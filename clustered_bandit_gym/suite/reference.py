@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from clustered_bandit_gym.suite.submission import Submission, run_suite
+from clustered_bandit_gym.suite.files import Submission
+from clustered_bandit_gym.suite.submission import run_suite
 
 PAPER = "https://arxiv.org/abs/2505.10147"
 

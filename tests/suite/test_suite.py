@@ -15,8 +15,9 @@ from clustered_bandit_gym.cli import app
 from clustered_bandit_gym.suite import SUITE_V1
 from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP, suite_digest
 from clustered_bandit_gym.suite.checker import Mismatch, verify
+from clustered_bandit_gym.suite.files import Submission
 from clustered_bandit_gym.suite.score import frontier, played_cells, profiles, score, yardsticks
-from clustered_bandit_gym.suite.submission import Submission, run_suite
+from clustered_bandit_gym.suite.submission import run_suite
 from clustered_bandit_gym.suite.yardsticks import yardstick
 from clustered_bandit_gym.theory import bai_cl_most_agents
 from clustered_bandit_gym.theory.lower_bound import TOLERANCE

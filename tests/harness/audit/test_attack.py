@@ -9,8 +9,9 @@ import pytest
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.audit.attack import Knobs, attack, draw, load_game, vary
+from clustered_bandit_gym.harness.audit.attack import attack, load_game
 from clustered_bandit_gym.harness.audit.bad_policies import BAD_POLICIES, ForgetsUnion
+from clustered_bandit_gym.harness.audit.games import Knobs, draw, vary
 
 
 @pytest.mark.parametrize("bad", BAD_POLICIES)
