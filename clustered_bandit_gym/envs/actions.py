@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.policy import PULL, STOP
 
 
@@ -78,6 +79,29 @@ def whole(value: Any, what: str) -> int:
         except TypeError:
             pass
     raise ValueError(f"{what} must be a whole number, got {_short(value)} ({type(value).__name__})")
+
+
+def read_flat_actions(actions: Any, num_envs: int, n_agents: int, n_arms: int) -> Ints:
+    """(num_envs,) flat actions of a vector environment as int64; `ValueError` with the reason if they are invalid."""
+    array = np.asarray(actions)
+    stop = n_agents * n_arms
+    if array.shape != (num_envs,) or array.dtype.kind not in "iu":
+        raise ValueError(f"expected {num_envs} integers, got an array of {array.dtype} with shape {array.shape}")
+    if array.min() < 0 or array.max() > stop:
+        bad = array[(array < 0) | (array > stop)][0]
+        raise ValueError(f"action {bad} is out of range: agent * {n_arms} + arm pulls, {stop} stops")
+    return array.astype(np.int64, copy=False)
+
+
+def check_recommendations(recommendations: Any, num_envs: int, n_agents: int, n_arms: int) -> None:
+    """`ValueError` unless these are (num_envs, N) arms."""
+    arms = np.asarray(recommendations)
+    if arms.shape != (num_envs, n_agents) or arms.dtype.kind not in "iu":
+        raise ValueError(
+            f"recommendations are integers of shape {(num_envs, n_agents)}, got {arms.dtype} of shape {arms.shape}"
+        )
+    if arms.min() < 0 or arms.max() >= n_arms:
+        raise ValueError(f"recommended arms run from 0 to {n_arms - 1}, got {arms.min()} to {arms.max()}")
 
 
 def _entries(values: Any, n_agents: int) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from gymnasium.error import ResetNeeded
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.actions import PullOrStop, read_action
+from clustered_bandit_gym.envs.game import Game
 from clustered_bandit_gym.envs.stepwise import play_stepwise
 from clustered_bandit_gym.envs_registry import flat_id
 from clustered_bandit_gym.errors import UserError
@@ -22,10 +23,7 @@ from clustered_bandit_gym.game.federation import MAX_PULLS, Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import outcome
 from clustered_bandit_gym.game.ledger import bits_for
-from clustered_bandit_gym.game.problem import TRUTH, Problem
 from clustered_bandit_gym.game.seeds import Seed, episode_seeds
-from clustered_bandit_gym.game.source import Source
-from clustered_bandit_gym.generators.batch import Batch
 from clustered_bandit_gym.policy import PULL
 
 if TYPE_CHECKING:
@@ -38,10 +36,9 @@ Obs = dict[str, np.ndarray]
 Action = tuple[int, Any]
 
 _OPTIONS = ("instance_seed", "play_seed", "local_pulls", "source")
-_TOLD = ("n_clusters", "eta", "eta1", "support")
 
 
-class ClusteredBAIEnv(gym.Env[Obs, Action]):
+class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
     """Best-arm identification for N agents in M hidden clusters, one pull a step.
 
     ## Description
@@ -167,30 +164,27 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         for name, value in (("pull_cost", pull_cost), ("error_penalty", error_penalty)):
             if not (np.isfinite(value) and value >= 0):
                 raise UserError(f"{name} must be a finite number >= 0, got {value}")
-        if unknown := set(told or {}) - set(_TOLD):
-            raise UserError(
-                f"told takes {', '.join(_TOLD)}, got {', '.join(sorted(unknown))}; sigma has its own argument"
-            )
         named = {"n_agents": n_agents, "n_clusters": n_clusters, "n_arms": n_arms, "eta": eta}
         settings |= {key: value for key, value in named.items() if value is not None}
         if twice := sorted(set(settings) & set(generator_kwargs or {})):
             raise UserError(f"{', '.join(twice)}: given both as a keyword and in generator_kwargs")
-        settings |= generator_kwargs or {}
-        self._generator, declared, fixed = _source(instance, generator, settings)
-        self._told = {**declared, **(told or {})}
-        self._sigma, self._check, self.delta = sigma, bool(check), delta
-        self.max_pulls, self.itemise = max_pulls, bool(itemise)
+        Game.__init__(
+            self,
+            instance,
+            generator,
+            settings | (generator_kwargs or {}),
+            instance_seed=instance_seed,
+            delta=delta,
+            told=told,
+            sigma=sigma,
+            check=check,
+            max_pulls=max_pulls,
+            c_b=c_b,
+            c_r=c_r,
+            itemise=itemise,
+        )
         self.pull_cost, self.error_penalty = float(pull_cost), float(error_penalty)
-        self.c_b, self.c_r = float(c_b), float(c_r)
         self.render_mode = render_mode
-        self._fixed: Instance | None = fixed
-        if instance_seed is not None:
-            self._fixed = self.draw_instance(instance_seed)
-        # The sizes of the spaces come from an instance: a generator of any kind has none but those it draws.
-        sample = self.draw_instance(0) if self._fixed is None else self._fixed
-        self.n_agents, self.n_arms = sample.n_agents, sample.n_arms
-        # Refuses bad values of delta, told, max_pulls, c_b, c_r now rather than at reset.
-        self.federation_on(sample, 0)
         self._order_bits = bits_for(self.n_arms)
         self._federation: Federation | None = None
         self._instance: Instance | None = None
@@ -209,77 +203,6 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
         shape = (self.n_agents, self.n_arms)
         return spaces.Dict(
             pulls=spaces.Box(0, MAX_PULLS, shape, np.int64), means=spaces.Box(-np.inf, np.inf, shape, np.float64)
-        )
-
-    # --- plays without an episode ------------------------------------------------------------------------------------
-
-    def draw_instance(self, seed: Seed) -> Instance:
-        """The instance that `seed` draws; where `instance` or `instance_seed` fixes one, that one whatever the seed."""
-        if self._fixed is not None or self._generator is None:
-            assert self._fixed is not None
-            return self._fixed
-        drawn = self._generator(np.random.default_rng(seed))
-        if not isinstance(drawn, Instance):
-            raise TypeError(f"the generator must return an Instance, got {type(drawn).__name__}")
-        return drawn
-
-    def check_size(self, instance: Instance) -> None:
-        """`ValueError` if `instance` does not fit the spaces."""
-        if (instance.n_agents, instance.n_arms) != (self.n_agents, self.n_arms):
-            raise UserError(
-                f"the generator drew {instance.n_agents} agents and {instance.n_arms} arms; an environment has fixed "
-                f"spaces, here {self.n_agents} and {self.n_arms}: let the generator draw instances of one size"
-            )
-
-    def problem_of(self, instance: Instance) -> Problem:
-        """What a learner is told of `instance` in this environment."""
-        return Problem.of(instance, self.delta, sigma=self._sigma, check=self._check, **self._told)
-
-    @property
-    def fixed_instance(self) -> Instance | None:
-        """The instance of every episode, if `instance` or `instance_seed` fixes one."""
-        return self._fixed
-
-    def draw_batch(self, rng: np.random.Generator, n: int) -> Batch | None:
-        """`n` instances at once, or None where the generator, or the law of the rewards, has no batch form."""
-        if self._fixed is not None:
-            return Batch.repeat(self._fixed, n)
-        draw = getattr(self._generator, "batch", None)
-        return None if draw is None else draw(rng, n)
-
-    def problems_of(self, batch: Batch) -> dict[str, Any]:
-        """As `vars(problem_of(instance))`, for all instances of `batch`: what differs between them as an array (n,)."""
-        first = batch[0] if self._fixed is None else self._fixed
-        self.check_size(first)
-        told: dict[str, Any] = dict(vars(self.problem_of(first)))
-        if self._fixed is not None:
-            return told
-        for name, truth in (("eta", batch.eta), ("eta1", batch.eta1)):
-            value = self._told.get(name, TRUTH)
-            if isinstance(value, str):
-                told[name] = truth
-                if not (truth > 0).all():
-                    told[name] = np.array([one if one > 0 else None for one in truth.tolist()], dtype=object)
-            elif value is not None and self._check and (value > truth).any():
-                # Beyond rounding it is an error, and the message names the clusters.
-                self.problem_of(batch[int((value - truth).argmax())])
-        return told
-
-    def new_federation(self, instance_seed: Seed, play_seed: Seed) -> Federation:
-        """A play of its own; this environment's episode is left alone. The door for a `Policy`, for any N."""
-        return self.federation_on(self.draw_instance(instance_seed), play_seed)
-
-    def federation_on(self, instance: Instance, play_seed: Seed, source: Source | None = None) -> Federation:
-        """A play on `instance` under this environment's settings; `source` draws the rewards, if given."""
-        return Federation(
-            instance,
-            self.problem_of(instance),
-            play_seed,
-            source=source,
-            max_pulls=self.max_pulls,
-            c_b=self.c_b,
-            c_r=self.c_r,
-            itemise=self.itemise,
         )
 
     # --- the episode -------------------------------------------------------------------------------------------------
@@ -437,37 +360,3 @@ class ClusteredBAIEnv(gym.Env[Obs, Action]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         play = state["_federation"]
         self.__dict__.update(state, _federation=None if play is None else Federation.restore(play))
-
-
-def _source(
-    instance: Instance | str | PathLike[str] | None, generator: Any, settings: dict[str, Any]
-) -> tuple[Callable[[np.random.Generator], Instance] | None, dict[str, Any], Instance | None]:
-    """Where instances come from: the generator, what it declares, and the fixed instance if there is one."""
-    if instance is not None and not isinstance(instance, Instance) and str(instance).lower().endswith(".csv"):
-        # A table of means says nothing of agents: a generator spreads any number of them.
-        if generator is not None:
-            raise UserError("give an instance or a generator, not both (ClusteredBAI-v0 takes an instance)")
-        instance, generator, settings = None, "fixed-means", {"means": str(instance), **settings}
-    if instance is not None:
-        if generator is not None:
-            raise UserError("give an instance or a generator, not both (ClusteredBAI-v0 takes an instance)")
-        if settings:
-            raise UserError(
-                f"{', '.join(sorted(settings))}: settings of a generator, but an instance is given; "
-                "use told={...} to change what the learner is told of it"
-            )
-        if not isinstance(instance, Instance):
-            instance = Instance.load(instance)
-        return None, {}, instance
-    from clustered_bandit_gym.generators import generator_class, make_generator
-
-    name = "paper-small" if generator is None else generator
-    if isinstance(name, str) and ":" not in name:
-        known = [field.name for field in fields(generator_class(name)) if field.init]  # type: ignore[arg-type]
-        if unknown := sorted(set(settings) - set(known)):
-            raise UserError(
-                f"neither the environment nor its generator {name!r} has a setting {', '.join(unknown)}; the generator "
-                f"has {', '.join(known)} (told={{...}} changes what the learner is told)"
-            )
-    made = make_generator(name, **settings)
-    return made, dict(getattr(made, "declared", {})), None

@@ -15,9 +15,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.envs.actions import check_recommendations, read_flat_actions
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs
 from clustered_bandit_gym.envs.rendering.view import View
 from clustered_bandit_gym.envs.supply import Supply
+from clustered_bandit_gym.envs.vector_info import VectorInfo
 from clustered_bandit_gym.envs.vector_rewards import VectorRewards, is_known
 from clustered_bandit_gym.envs.wrappers import empirical_best
 from clustered_bandit_gym.game.instance import Instance
@@ -98,10 +100,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         self._stopped: Bools = np.zeros(num_envs, dtype=np.bool_)
         self._rewards = VectorRewards(num_envs, n, k)
         self._supply = Supply(game, num_envs)
-        self._told: dict[str, Any] | None = None  # what `_constants` and the two after it were made from
-        self._constants: dict[str, np.ndarray] = {}
-        self._constant_masks: list[str] = []
-        self._others: dict[str, Any] = {}
+        self._infos = VectorInfo(num_envs)
         self._made: dict[int, Instance] = {}  # instances that were not drawn in batches
         self._play_seeds: dict[int, Seed] = {}  # given in the options of `reset`
 
@@ -158,7 +157,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             self._play_seeds.pop(i, None)
         if drawn is not None:
             self._rewards.assign(which, drawn.batch, drawn.rows)
-            self._tell(infos, which, drawn.told)
+            self._infos.tell(infos, which, drawn.told)
         else:
             self._begin_one_by_one(which, infos, instance_seed)
         for i in which.tolist() if play_seed is not None else ():
@@ -182,43 +181,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             self._made[i] = instance
             self._add_info(infos, dict(vars(self._game.problem_of(instance))), i)
 
-    def _tell(self, infos: dict[str, Any], which: Ints, told: dict[str, Any]) -> None:
-        """Enter what the learner is told. Numbers that are the same for all instances need no array of their own."""
-        if told is not self._told:
-            self._told = told
-            plain = {key: value for key, value in told.items() if value is None or isinstance(value, int | float)}
-            self._constants = {key: _read_only(np.full(self.num_envs, value)) for key, value in plain.items()}
-            self._constant_masks = ["_" + key for key in plain]
-            self._others = {key: value for key, value in told.items() if key not in plain}
-        mask = np.zeros(self.num_envs, dtype=np.bool_)
-        mask[which] = True
-        infos.update(self._constants)
-        infos.update(dict.fromkeys(self._constant_masks, mask))
-        if self._others:
-            self._enter(infos, which, self._others)
-
-    def _enter(self, infos: dict[str, Any], which: Ints, values: dict[str, Any]) -> None:
-        """`_add_info` for many sub-environments at once: `values` hold a row for each, a constant, or a dictionary."""
-        mask = np.zeros(self.num_envs, dtype=np.bool_)
-        mask[which] = True
-        for key, value in values.items():
-            if isinstance(value, np.ndarray):
-                array = infos.get(key)
-                if array is None:
-                    array = np.zeros((self.num_envs, *value.shape[1:]), dtype=value.dtype)
-                    infos[key] = array
-                    if value.dtype.kind == "O":
-                        array.fill(None)
-                array[which] = value
-            elif isinstance(value, dict):
-                self._enter(infos.setdefault(key, {}), which, value)
-            else:
-                array = infos.setdefault(key, np.full(self.num_envs, None, dtype=object))
-                for i in which.tolist():
-                    array[i] = value  # one by one: NumPy would spread a tuple over the array
-            name = "_" + key
-            infos[name] = infos[name] | mask if name in infos else mask
-
     def _masked(self, mask: Any) -> Ints:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
             raise ValueError(f"reset_mask must be a boolean array of shape ({self.num_envs},)")
@@ -239,8 +201,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
     def step(self, actions: np.ndarray) -> tuple[Obs, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         if not self._started:
             raise ResetNeeded("Cannot call envs.step() before calling envs.reset()")
-        actions = self._checked(actions)
-        self._check_recommendations()
+        actions = read_flat_actions(actions, self.num_envs, self._game.n_agents, self._game.n_arms)
+        if self.recommendations is not None:
+            check_recommendations(self.recommendations, self.num_envs, self._game.n_agents, self._game.n_arms)
         reset = self._all[self._done] if self._waiting else self._all[:0]
         if reset.size and self.autoreset_mode is AutoresetMode.DISABLED:
             raise ResetNeeded(f"Sub-environments {reset.tolist()} have ended: reset them first (options reset_mask)")
@@ -320,18 +283,18 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             "best_arms": truth.argmax(axis=2),
         }
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
-            self._enter(infos, ended, outcome)
+            self._infos.enter(infos, ended, outcome)
             return
         cut = ended[~stopped]
         if cut.size:
             # The last pull of a truncated episode belongs to that episode's info.
             final: dict[str, Any] = {}
-            self._enter(final, cut, {"sample": infos["sample"][cut]})
+            self._infos.enter(final, cut, {"sample": infos["sample"][cut]})
             infos["sample"][cut], infos["_sample"][cut] = 0.0, False
             infos["final_info"] = final
         last = np.full(self.num_envs, None, dtype=object)
         last[ended] = [{"pulls": p, "means": m} for p, m in zip(pulls, means, strict=True)]
-        self._enter(infos, ended, {"final_info": outcome})
+        self._infos.enter(infos, ended, {"final_info": outcome})
         infos["final_obs"], infos["_final_obs"] = last, infos["_final_info"]
         self._begin(ended, infos)
         self._waiting = 0
@@ -358,31 +321,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         cost = self._game.c_b * bits + self._game.c_r * pulls
         none = np.zeros_like(pulls)
         return {"cost": cost, "bits_up": none, "bits_down": bits, "reals_up": pulls, "reals_down": none}
-
-    def _checked(self, actions: Any) -> Ints:
-        array = np.asarray(actions)
-        if array.shape != (self.num_envs,) or array.dtype.kind not in "iu":
-            raise ValueError(
-                f"expected {self.num_envs} integers, got an array of {array.dtype} with shape {array.shape}"
-            )
-        if array.min() < 0 or array.max() > self._stop:
-            bad = array[(array < 0) | (array > self._stop)][0]
-            raise ValueError(
-                f"action {bad} is out of range: agent * {self._game.n_arms} + arm pulls, {self._stop} stops"
-            )
-        return array.astype(np.int64, copy=False)
-
-    def _check_recommendations(self) -> None:
-        if self.recommendations is None:
-            return
-        arms = np.asarray(self.recommendations)
-        shape = (self.num_envs, self._game.n_agents)
-        if arms.shape != shape or arms.dtype.kind not in "iu":
-            raise ValueError(f"recommendations are integers of shape {shape}, got {arms.dtype} of shape {arms.shape}")
-        if arms.min() < 0 or arms.max() >= self._game.n_arms:
-            raise ValueError(
-                f"recommended arms run from 0 to {self._game.n_arms - 1}, got {arms.min()} to {arms.max()}"
-            )
 
     def _observation(self) -> Obs:
         return {"means": self._means.copy(), "pulls": self._pulls.copy()}
@@ -430,8 +368,3 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
     def close_extras(self, **kwargs: Any) -> None:
         if hasattr(self, "_game"):  # Gymnasium also closes what a failed constructor leaves
             self._game.close()
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    array.setflags(write=False)
-    return array
