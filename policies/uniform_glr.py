@@ -11,7 +11,7 @@ from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.ledger import ArmIndex
+from clustered_bandit_gym.game.payloads import ArmIndex
 from clustered_bandit_gym.policy import Policy
 
 #: The statistic is computed after every pull of all arms up to this many, then each time their number has grown by 1%.

@@ -19,10 +19,11 @@ from clustered_bandit_gym.envs.game import Game
 from clustered_bandit_gym.envs.stepwise import play_stepwise
 from clustered_bandit_gym.envs_registry import flat_id
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.federation import MAX_PULLS, Federation
+from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import outcome
-from clustered_bandit_gym.game.ledger import bits_for
+from clustered_bandit_gym.game.payloads import bits_for
+from clustered_bandit_gym.game.pulls import MAX_PULLS
 from clustered_bandit_gym.game.seeds import Seed, episode_seeds
 from clustered_bandit_gym.policy import PULL
 

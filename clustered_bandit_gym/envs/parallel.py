@@ -13,9 +13,10 @@ from gymnasium.utils import seeding
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.envs.rendering.view import View
-from clustered_bandit_gym.game.federation import MAX_PULLS, Federation
+from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.judge import outcome
-from clustered_bandit_gym.game.ledger import bits_for
+from clustered_bandit_gym.game.payloads import bits_for
+from clustered_bandit_gym.game.pulls import MAX_PULLS
 from clustered_bandit_gym.game.seeds import episode_seeds
 
 try:

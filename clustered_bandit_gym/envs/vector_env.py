@@ -23,7 +23,7 @@ from clustered_bandit_gym.envs.vector_info import VectorInfo
 from clustered_bandit_gym.envs.vector_rewards import VectorRewards, is_known
 from clustered_bandit_gym.envs.wrappers import empirical_best
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.ledger import bits_for
+from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.game.seeds import POLICY, REWARDS, Seed, episode_seeds, play_stream
 from clustered_bandit_gym.generators.batch import Batch
 

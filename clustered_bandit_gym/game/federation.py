@@ -6,7 +6,6 @@ What a local program returns is what is sent, and what is sent is billed: a poli
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
@@ -16,21 +15,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.errors import BudgetExceeded, PlayOver
+from clustered_bandit_gym.errors import PlayOver
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import count_bits, indices, whole_times
 from clustered_bandit_gym.game.coins import Coins
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import Judgement, misplaced
-from clustered_bandit_gym.game.ledger import Ledger, Payload, Reals, as_made, bits_for
+from clustered_bandit_gym.game.ledger import Ledger
+from clustered_bandit_gym.game.payloads import Payload, Reals, as_made, bits_for
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.rewards import broadcast_shape
+from clustered_bandit_gym.game.pulls import Pulls
 from clustered_bandit_gym.game.seeds import AGENTS, POLICY, REWARDS, play_stream, sealed_generator
 from clustered_bandit_gym.game.source import Simulator, Source
 from clustered_bandit_gym.game.view import FederationView
 
-#: Largest number of pulls in one play: counts are int64.
-MAX_PULLS = 2**62
 #: Reals arrive in single precision where c_r pays for no more, and are handed over as float64.
 _SINGLE = np.dtype(np.float32)
 #: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a cache.
@@ -97,10 +95,7 @@ class Federation:
         self.arms: Ints = np.arange(instance.n_arms)
         self.arms.setflags(write=False)
         self.ledger = Ledger(c_b, c_r, itemise)
-        self.max_pulls = MAX_PULLS if max_pulls is None else min(int(max_pulls), MAX_PULLS)
-        self.pulls = 0
-        self._pulls_per_agent: Ints = np.zeros(instance.n_agents, dtype=np.int64)
-        self.pulls_by_phase: dict[str, int] = {}
+        self._pulls = Pulls(instance.n_agents, max_pulls)
         self.rounds = 0
         self.judgement: Judgement | None = None
         #: What ended a play in strict mode, if anything did before its stop.
@@ -114,9 +109,24 @@ class Federation:
         self._step: Callable[[int, int], float] | None = None
 
     @property
+    def max_pulls(self) -> int:
+        """Pulls beyond this raise `BudgetExceeded`."""
+        return self._pulls.limit
+
+    @property
+    def pulls(self) -> int:
+        """Pulls made so far."""
+        return self._pulls.total
+
+    @property
+    def pulls_by_phase(self) -> dict[str, int]:
+        """Pulls made so far in each phase."""
+        return self._pulls.by_phase
+
+    @property
     def pulls_per_agent(self) -> Ints:
         """(N,) pulls made at each agent so far: a read-only view that goes on counting; copy it to keep it."""
-        view = self._pulls_per_agent.view()
+        view = self._pulls.per_agent.view()
         view.setflags(write=False)
         return view
 
@@ -266,14 +276,15 @@ class Federation:
 
     def draw(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
         """Averages of `times` pulls, counted and not billed: what agents do on their own. Indices must be valid."""
-        shape, total = self._admit(agents, arms, times)
+        self._check_open()
+        shape, total = self._pulls.admit(agents, arms, times)
         if total == 0:
             return np.empty(shape)
         if self._step is not None:
             samples = self._draw_stepwise(agents, arms, times, shape)
             return np.array([sum(pulled) / len(pulled) for pulled in samples]).reshape(shape)
         averages = self._source.averages(agents, arms, times)
-        self._count(agents, times, shape, total)
+        self._pulls.count(self._phase, agents, times, shape, total)
         return averages
 
     @property
@@ -287,7 +298,8 @@ class Federation:
         values = self.reward_values
         if values is None:
             raise ValueError("these rewards take infinitely many values and cannot be counted; draw averages")
-        shape, total = self._admit(agents, arms, times)
+        self._check_open()
+        shape, total = self._pulls.admit(agents, arms, times)
         if total == 0:
             return np.empty((*shape, values.size), dtype=np.int64)
         if self._step is not None:
@@ -295,37 +307,13 @@ class Federation:
             places = (np.searchsorted(values, pulled) for pulled in samples)
             return np.array([np.bincount(place, minlength=values.size) for place in places]).reshape(*shape, -1)
         counts = self._source.counts(agents, arms, times)
-        self._count(agents, times, shape, total)
+        self._pulls.count(self._phase, agents, times, shape, total)
         return counts
-
-    def _admit(self, agents: Ints, arms: Ints, times: Ints | int) -> tuple[tuple[int, ...], int]:
-        """Shape and number of the pulls asked for; raises where they may not be made."""
-        self._check_open()
-        shape = broadcast_shape(agents, arms, times)
-        rows = math.prod(shape)
-        if rows == 0:
-            return shape, 0
-        if isinstance(times, int):
-            total = rows * times
-        else:
-            # The float sum cannot overflow and is far more precise than the limit it is compared with.
-            rough = float(times.sum(dtype=np.float64)) * (rows / times.size)
-            total = int(times.sum()) * (rows // times.size) if rough < MAX_PULLS else int(rough)
-        if self.pulls + total > self.max_pulls:
-            raise BudgetExceeded(
-                f"{self.pulls:,} pulls made; {total:,} more would exceed max_pulls = {self.max_pulls:,}"
-            )
-        return shape, total
 
     def draw_one(self, agent: int, arm: int) -> float:
         """`draw` of one pull, from plain ints already checked: the fast path of `env.step`."""
-        if self.pulls >= self.max_pulls:
-            raise BudgetExceeded(f"{self.pulls:,} pulls made; max_pulls = {self.max_pulls:,}")
-        sample = self._source.single(agent, arm)
-        self.pulls += 1
-        self._pulls_per_agent[agent] += 1
-        self.pulls_by_phase[self._phase] = self.pulls_by_phase.get(self._phase, 0) + 1
-        return sample
+        self._pulls.count_one(self._phase, agent)
+        return self._source.single(agent, arm)
 
     @contextmanager
     def stepping(self, step: Callable[[int, int], float]) -> Iterator[None]:
@@ -344,23 +332,6 @@ class Federation:
         assert step is not None
         ids, arm_ids, counts = (np.broadcast_to(x, shape).ravel().tolist() for x in (agents, arms, times))
         return ([step(i, k) for _ in range(n)] for i, k, n in zip(ids, arm_ids, counts, strict=True))
-
-    def _count(self, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int) -> None:
-        self.pulls += total
-        self.pulls_by_phase[self._phase] = self.pulls_by_phase.get(self._phase, 0) + total
-        per_agent = self._pulls_per_agent
-        if agents.size == 1:
-            per_agent[agents.item()] += total
-        elif isinstance(times, int) and len(shape) == 2 and agents.shape == (shape[0], 1):
-            np.add.at(per_agent, agents[:, 0], times * shape[1])
-        elif isinstance(times, int):
-            flat = agents.ravel() if agents.shape == shape else np.broadcast_to(agents, shape).ravel()
-            if flat.size * 4 < per_agent.size:
-                np.add.at(per_agent, flat, times)
-            else:
-                per_agent += np.bincount(flat, minlength=per_agent.size) * times
-        else:
-            np.add.at(per_agent, np.broadcast_to(agents, shape).ravel(), np.broadcast_to(times, shape).ravel())
 
     # --- copies ------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.errors import BudgetExceeded, ProgramFailed
-from clustered_bandit_gym.game.ledger import Payload
+from clustered_bandit_gym.game.payloads import Payload
 from clustered_bandit_gym.game.problem import Problem
 
 if TYPE_CHECKING:

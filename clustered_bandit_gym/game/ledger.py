@@ -1,8 +1,6 @@
-"""What was sent, and what it costs.
+"""What was sent, and what it costs: totals by phase, direction and kind.
 
-A real number costs `c_r` units; a symbol out of a set X that both sides know costs `c_b`·⌈log2 |X|⌉. Payloads know
-their own price per agent; the `Ledger` adds them up by phase, direction and kind, so that a message to a million agents
-is one entry.
+A message to a million agents is one entry, since payloads know their price per agent.
 
 `Reals` are as wide as their price says: 32 bits, a single-precision float, unless c_r ≥ 64·c_b pays for a double. They
 are rounded accordingly when they are sent (`Ledger.as_sent`). The answer to a pull that the centre ordered is not: the
@@ -11,279 +9,42 @@ sender does not choose that number, so nothing can be hidden in its last digits.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from operator import is_
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+
+from clustered_bandit_gym.game.payloads import (
+    ArmIndex,
+    ArmSet,
+    ArmSubset,
+    Flag,
+    Payload,
+    Quantised,
+    Reals,
+    Symbol,
+    bits_for,
+)
+
+#: Payloads can be imported from here, too.
+__all__ = [
+    "ArmIndex",
+    "ArmSet",
+    "ArmSubset",
+    "Direction",
+    "Flag",
+    "Ledger",
+    "Message",
+    "Payload",
+    "Quantised",
+    "Reals",
+    "Symbol",
+    "Total",
+    "bits_for",
+]
 
 Direction = Literal["up", "down"]
-Rounding = Literal["up", "down", "nearest"]
-
-
-def bits_for(size: int) -> int:
-    """⌈log2 size⌉, exactly, for whole numbers ≥ 1 of any length."""
-    if size < 1:
-        raise ValueError(f"a set of symbols must have at least one element, got {size}")
-    return (int(size) - 1).bit_length()
-
-
-@lru_cache(maxsize=4096)
-def _subset_bits(n_arms: int, at_most: int) -> int:
-    return bits_for(sum(math.comb(n_arms, size) for size in range(at_most + 1)))
-
-
-@lru_cache(maxsize=65536)
-def _sparse_bits(size: int, count: int) -> int:
-    return 2 * ((count + 1).bit_length() - 1) + 1 + bits_for(math.comb(size, count))
-
-
-class Payload:
-    """Something to send: the same kind to or from every agent of a message, priced per agent.
-
-    `values` is what arrives: an array with one row per agent, or without that axis where all agents get the same.
-    """
-
-    kind: str
-    values: np.ndarray
-    #: Price per agent: one number, or (n,) where messages of different agents differ in length.
-    bits: int | np.ndarray = 0
-    reals: int = 0
-    _item_ndim: int = 0
-    _sealed: tuple[object, ...]
-
-    def _seal(self) -> None:
-        """The constructor is done: note what it made, so that any later change shows."""
-        self._sealed = tuple(self.__dict__.values())
-
-    def rows(self, n_agents: int) -> np.ndarray:
-        """The values as (n_agents, ...), a view; `ValueError` where they are of another length."""
-        if self.values.ndim == self._item_ndim:
-            if n_agents == 1:  # what broadcast_to does, in a tenth of the time
-                row = self.values[None]
-                row.setflags(write=False)
-                return row
-            return np.broadcast_to(self.values, (n_agents, *self.values.shape))
-        if self.values.shape[0] != n_agents:
-            raise ValueError(f"{self.kind}: {self.values.shape[0]} rows for {n_agents} agents")
-        return self.values
-
-
-class ArmIndex(Payload):
-    """One arm of a set that both sides know: ⌈log2 |set|⌉ bits.
-
-    Args:
-        values: (n,) arms.
-        among: the number of arms K (the set is 0..K−1), or the arms of the set.
-    """
-
-    kind = "arm"
-
-    def __init__(self, values: ArrayLike, among: int | ArrayLike) -> None:
-        self.values, self.among = _own(_integers(values, "an arm index")), among
-        if isinstance(among, int | np.integer):
-            # Seen as unsigned, a negative number is a huge one: one pass finds both kinds of mistake.
-            size, known = int(among), self.values.size == 0 or int(self.values.view(np.uint64).max()) < among
-        else:
-            choices = np.unique(_integers(among, "the set of arms"))
-            size, known = choices.size, bool(np.isin(self.values, choices).all())
-        self.bits = bits_for(size)
-        if not known:
-            raise ValueError("an arm index lies outside the set it is said to come from")
-        self._seal()
-
-
-class ArmSet(Payload):
-    """A set of arms: K bits for any subset, or ⌈log2 Σ_{i≤m} C(K, i)⌉ bits if it is known to have at most m arms.
-
-    Args:
-        values: (n, K) or (K,) boolean membership.
-        at_most: m, known to both sides; None for any subset.
-    """
-
-    kind = "arm set"
-    _item_ndim = 1
-
-    def __init__(self, values: ArrayLike, at_most: int | None = None) -> None:
-        self.values, self.at_most = np.asarray(values), at_most
-        if self.values.dtype != np.bool_ or self.values.ndim not in (1, 2):
-            raise ValueError("an arm set is a boolean array (agents, arms), or (arms,) for all agents alike")
-        n_arms = self.values.shape[-1]
-        if at_most is None or at_most >= n_arms:
-            self.bits = n_arms
-        else:
-            self.values = _own(self.values)
-            single = self.values.ndim == 1
-            largest = int(np.count_nonzero(self.values) if single else self.values.sum(axis=1).max(initial=0))
-            if largest > at_most:
-                raise ValueError(f"an arm set has {largest} arms, more than the {at_most} announced")
-            self.bits = _subset_bits(n_arms, at_most)
-        self._seal()
-
-
-class Reals(Payload):
-    """Real numbers: c_r each. `values`: (n,) one per agent, or (n, d) d per agent. `shared` (d,): the same d to all.
-
-    NaN cannot be sent. Values arrive rounded to the width that c_r pays for, see `Ledger.as_sent`.
-    """
-
-    kind = "real"
-
-    def __init__(self, values: ArrayLike, *, shared: bool = False) -> None:
-        self.values, self.shared = np.asarray(values, dtype=np.float64), shared
-        self._item_ndim = self.values.ndim if shared else max(0, self.values.ndim - 1)
-        if self.values.ndim > 2 or (shared and self.values.ndim > 1):
-            raise ValueError(f"reals have shape (agents,) or (agents, d), got {self.values.shape}")
-        self.reals = self.values.size if shared else math.prod(self.values.shape[1:])
-        self._seal()
-
-
-class Flag(Payload):
-    """Yes or no: one bit. `values`: (n,) booleans, or a single one for all agents alike."""
-
-    kind = "flag"
-
-    def __init__(self, values: ArrayLike) -> None:
-        self.values = np.asarray(values)
-        if self.values.dtype != np.bool_ or self.values.ndim > 1:
-            raise ValueError("a flag is a boolean, or a vector of them")
-        self.bits = 1
-        self._seal()
-
-
-class ArmSubset(Payload):
-    """A small set of arms out of a set that both sides know: a code whose length grows with the number of arms sent.
-
-    With n arms to choose from and c of them sent, the count takes 2⌊log2(c + 1)⌋ + 1 bits (Elias' gamma code of c + 1)
-    and the choice ⌈log2 C(n, c)⌉: one bit for the empty set. The code is prefix-free, so no length has to be sent.
-
-    Args:
-        values: (n, K) boolean membership.
-        within: (n, K) the sets chosen from, known to both sides; None for all arms.
-    """
-
-    kind = "arm subset"
-    _item_ndim = 1
-
-    def __init__(self, values: ArrayLike, within: ArrayLike | None = None) -> None:
-        self.values, self.within = _own(np.asarray(values)), within
-        if self.values.dtype != np.bool_ or self.values.ndim != 2:
-            raise ValueError("an arm subset is a boolean array (agents, arms)")
-        known = np.ones_like(self.values) if within is None else np.asarray(within)
-        if known.dtype != np.bool_ or known.shape != self.values.shape:
-            raise ValueError(f"within must be booleans of shape {self.values.shape}, got {known.dtype} {known.shape}")
-        if np.any(self.values & ~known):
-            raise ValueError("an arm subset has an arm outside the set it is said to come from")
-        sizes, counts = known.sum(axis=1).tolist(), self.values.sum(axis=1).tolist()
-        self.bits = np.array([_sparse_bits(n, c) for n, c in zip(sizes, counts, strict=True)], dtype=np.int64)
-        self.bits.setflags(write=False)
-        self._seal()
-
-
-class Symbol(Payload):
-    """Symbols from the alphabet 0..n−1: ⌈log2 n⌉ bits for one; d of them are one symbol out of n^d, ⌈d·log2 n⌉ bits.
-
-    Args:
-        values: (agents,) or (agents, d) integers.
-        among: n, the size of the alphabet, known to both sides.
-    """
-
-    kind = "symbol"
-
-    def __init__(self, values: ArrayLike, among: int) -> None:
-        array = _own(np.asarray(values))
-        if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
-            raise ValueError(f"symbols are integers (agents,) or (agents, d), got {array.dtype} of shape {array.shape}")
-        if array.size and (array.min() < 0 or array.max() >= among):
-            raise ValueError(f"a symbol lies outside its alphabet 0..{among - 1}")
-        self.values, self.among = array.astype(np.int64, copy=False), among
-        self._item_ndim = array.ndim - 1
-        self.bits = bits_for(int(among) ** math.prod(array.shape[1:]))
-        self._seal()
-
-
-class Quantised(Payload):
-    """Real numbers rounded to a grid that both sides know: ⌈log2 size⌉ bits for one, ⌈d·log2 size⌉ for d of them.
-
-    `values` holds what arrives: grid points. A proof that uses them needs to know on which side of the true number they
-    lie, so the direction is always stated, and a number beyond the grid is an error unless clipping is asked for.
-
-    Args:
-        values: (agents,) or (agents, d) numbers.
-        grid: (size,) the points, strictly increasing.
-        rounding: "up" (the least grid point not below the number), "down", or "nearest" (the lower one on a tie).
-        clip: send numbers beyond an end of the grid as that end. Rounded "up", a number above the grid then arrives
-            as a smaller one; rounded "down", a number below the grid as a larger one.
-    """
-
-    kind = "quantised"
-
-    def __init__(self, values: ArrayLike, grid: ArrayLike, rounding: Rounding, clip: bool = False) -> None:
-        points = np.asarray(grid, dtype=np.float64)
-        if points.ndim != 1 or points.size < 1 or not np.all(np.isfinite(points)) or np.any(np.diff(points) <= 0):
-            raise ValueError("grid must be a vector of finite numbers, strictly increasing")
-        if rounding not in ("up", "down", "nearest"):
-            raise ValueError(f"rounding must be 'up', 'down' or 'nearest', got {rounding!r}")
-        exact = np.asarray(values, dtype=np.float64)
-        if exact.ndim not in (1, 2):
-            raise ValueError(f"quantised numbers have shape (agents,) or (agents, d), got {exact.shape}")
-        if np.any(np.isnan(exact)):
-            raise ValueError("nan cannot be quantised")
-        if not clip and exact.size and (exact.min() < points[0] or exact.max() > points[-1]):
-            raise ValueError(
-                f"numbers from {exact.min():.6g} to {exact.max():.6g} leave the grid from {points[0]:.6g} to "
-                f"{points[-1]:.6g}; take a wider grid, or clip=True if the ends may stand for what lies beyond"
-            )
-        # Found by comparison, not by arithmetic: a grid point is sent as itself, and no rounding error flips a side.
-        above = np.searchsorted(points, exact, side="left").clip(0, points.size - 1)
-        below = (np.searchsorted(points, exact, side="right") - 1).clip(0, points.size - 1)
-        if rounding == "nearest":
-            place = np.where(points[above] - exact < exact - points[below], above, below)
-        else:
-            place = above if rounding == "up" else below
-        self.values, self.grid, self.rounding, self.clip = _own(points[place]), points, rounding, clip
-        self._item_ndim = exact.ndim - 1
-        self.bits = bits_for(points.size ** math.prod(exact.shape[1:]))
-        self._seal()
-
-
-#: What can be sent: the types of payload and, besides `values`, the attributes that their constructors take.
-CONTENT: dict[type[Payload], tuple[str, ...]] = {
-    ArmIndex: ("among",),
-    ArmSet: ("at_most",),
-    Reals: ("shared",),
-    Flag: (),
-    ArmSubset: ("within",),
-    Symbol: ("among",),
-    Quantised: ("grid", "rounding", "clip"),
-}
-
-
-def as_made(payload: Any) -> Payload:
-    """`payload` as its constructor made it. One that was changed since is built again from its content: its form and
-    price are those that the constructor finds.
-
-    Raises `TypeError` for anything but the types of `CONTENT`; their subclasses could carry more than they pay for.
-    """
-    kind = type(payload)
-    if kind not in CONTENT:
-        names = ", ".join(one.__name__ for one in CONTENT)
-        raise TypeError(f"what is sent must be a payload ({names}; no subclass of them), got {type(payload).__name__}")
-    state, sealed = payload.__dict__, payload._sealed
-    if len(state) == len(sealed) + 1 and all(map(is_, state.values(), sealed)):
-        return payload  # type: ignore[no-any-return]
-    return kind(payload.values, **{name: getattr(payload, name) for name in CONTENT[kind]})  # type: ignore[call-arg]
-
-
-def _own(array: np.ndarray) -> np.ndarray:
-    """A read-only copy, for values that were checked and must not change afterwards."""
-    copy = array.copy()
-    copy.setflags(write=False)
-    return copy
 
 
 @dataclass
@@ -417,10 +178,3 @@ class Ledger:
         for (its_phase, its_direction, _), total in self.totals.items():
             if direction in (None, its_direction) and phase in (None, its_phase):
                 yield total
-
-
-def _integers(values: ArrayLike, what: str) -> np.ndarray:
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu" or array.ndim > 1:
-        raise ValueError(f"{what} must be integers, got {array.dtype} of shape {array.shape}")
-    return array.astype(np.int64, copy=False)

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.isolation import IsolatedProgram, ended
-from clustered_bandit_gym.game.ledger import Ledger, Payload
+from clustered_bandit_gym.game.ledger import Ledger
+from clustered_bandit_gym.game.payloads import Payload
 from clustered_bandit_gym.game.problem import Problem
 
 

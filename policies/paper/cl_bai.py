@@ -8,7 +8,7 @@ import numpy as np
 
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Reals
+from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Reals
 from clustered_bandit_gym.policies.paper.elimination import eliminate
 from clustered_bandit_gym.policies.paper.graph import components
 from clustered_bandit_gym.policies.paper.requirements import CONFIDENCES, check_choice, require

@@ -6,7 +6,7 @@ import numpy as np
 
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.ledger import ArmIndex
+from clustered_bandit_gym.game.payloads import ArmIndex
 from clustered_bandit_gym.policies.engines.registry import get_engine
 from clustered_bandit_gym.policy import Policy
 

@@ -26,8 +26,8 @@ from clustered_bandit_gym import (
     Reals,
 )
 from clustered_bandit_gym.game.checks import MAX_TIMES
-from clustered_bandit_gym.game.federation import MAX_PULLS
 from clustered_bandit_gym.game.judge import misplaced
+from clustered_bandit_gym.game.pulls import MAX_PULLS
 from clustered_bandit_gym.generators import PaperRandom, PaperSmall, RandomFamily
 
 ALARM = 1e-10

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from clustered_bandit_gym import Federation, Instance, Problem
 from clustered_bandit_gym.game.checks import count_bits
-from clustered_bandit_gym.game.ledger import (
+from clustered_bandit_gym.game.ledger import Ledger
+from clustered_bandit_gym.game.payloads import (
     ArmIndex,
     ArmSet,
     ArmSubset,
     Flag,
-    Ledger,
     Payload,
     Quantised,
     Reals,

@@ -13,7 +13,7 @@ from scipy.special import log_ndtr
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.ledger import ArmIndex
+from clustered_bandit_gym.game.payloads import ArmIndex
 from clustered_bandit_gym.policy import Policy
 
 

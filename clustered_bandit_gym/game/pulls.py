@@ -1,0 +1,71 @@
+"""Counting the pulls of a play, and keeping to its budget."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym.errors import BudgetExceeded
+from clustered_bandit_gym.game.rewards import broadcast_shape
+
+#: Largest number of pulls in one play: counts are int64.
+MAX_PULLS = 2**62
+
+
+class Pulls:
+    """Pulls made so far: in total, at each agent, in each phase.
+
+    Args:
+        n_agents: N.
+        limit: pulls beyond this raise `BudgetExceeded`; None for no limit.
+    """
+
+    def __init__(self, n_agents: int, limit: int | None) -> None:
+        self.limit = MAX_PULLS if limit is None else min(int(limit), MAX_PULLS)
+        self.total = 0
+        self.per_agent: Ints = np.zeros(n_agents, dtype=np.int64)
+        self.by_phase: dict[str, int] = {}
+
+    def admit(self, agents: Ints, arms: Ints, times: Ints | int) -> tuple[tuple[int, ...], int]:
+        """Shape and number of the pulls asked for; raises where they would exceed the limit."""
+        shape = broadcast_shape(agents, arms, times)
+        rows = math.prod(shape)
+        if rows == 0:
+            return shape, 0
+        if isinstance(times, int):
+            total = rows * times
+        else:
+            # The float sum cannot overflow and is far more precise than the limit it is compared with.
+            rough = float(times.sum(dtype=np.float64)) * (rows / times.size)
+            total = int(times.sum()) * (rows // times.size) if rough < MAX_PULLS else int(rough)
+        if self.total + total > self.limit:
+            raise BudgetExceeded(f"{self.total:,} pulls made; {total:,} more would exceed max_pulls = {self.limit:,}")
+        return shape, total
+
+    def count(self, phase: str, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int) -> None:
+        """Add pulls that `admit` has let through, with the shape and the total that it gave."""
+        self.total += total
+        self.by_phase[phase] = self.by_phase.get(phase, 0) + total
+        per_agent = self.per_agent
+        if agents.size == 1:
+            per_agent[agents.item()] += total
+        elif isinstance(times, int) and len(shape) == 2 and agents.shape == (shape[0], 1):
+            np.add.at(per_agent, agents[:, 0], times * shape[1])
+        elif isinstance(times, int):
+            flat = agents.ravel() if agents.shape == shape else np.broadcast_to(agents, shape).ravel()
+            if flat.size * 4 < per_agent.size:
+                np.add.at(per_agent, flat, times)
+            else:
+                per_agent += np.bincount(flat, minlength=per_agent.size) * times
+        else:
+            np.add.at(per_agent, np.broadcast_to(agents, shape).ravel(), np.broadcast_to(times, shape).ravel())
+
+    def count_one(self, phase: str, agent: int) -> None:
+        """Add one pull; raises where it would exceed the limit."""
+        if self.total >= self.limit:
+            raise BudgetExceeded(f"{self.total:,} pulls made; max_pulls = {self.limit:,}")
+        self.total += 1
+        self.per_agent[agent] += 1
+        self.by_phase[phase] = self.by_phase.get(phase, 0) + 1
