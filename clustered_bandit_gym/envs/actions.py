@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policy import PULL, STOP
 
 
@@ -39,7 +40,7 @@ class PullOrStop(spaces.OneOf):
 def read_action(action: Any, n_agents: int, n_arms: int) -> tuple[int, Any]:
     """(PULL, (agent, arm)) in plain ints, or (STOP, arms (N,)); `ValueError` with the reason if it is neither."""
     if not isinstance(action, tuple | list) or len(action) != 2:
-        raise ValueError(f"an action is a pair; expected {_expected(n_agents)}, got {_short(action)}")
+        raise UserError(f"an action is a pair; expected {_expected(n_agents)}, got {_short(action)}")
     kind, choice = action
     if type(kind) is not int:
         kind = whole(kind, "the first element of an action")
@@ -47,28 +48,26 @@ def read_action(action: Any, n_agents: int, n_arms: int) -> tuple[int, Any]:
         if type(choice) is not tuple:
             choice = _entries(choice, n_agents)
         if len(choice) != 2:
-            raise ValueError(
-                f"a pull names one agent and one arm; expected {_expected(n_agents)}, got {_short(action)}"
-            )
+            raise UserError(f"a pull names one agent and one arm; expected {_expected(n_agents)}, got {_short(action)}")
         agent, arm = choice
         if type(agent) is not int:
             agent = whole(agent, "the agent")
         if type(arm) is not int:
             arm = whole(arm, "the arm")
         if not 0 <= agent < n_agents:
-            raise ValueError(f"agent {agent} is out of range: agents run from 0 to {n_agents - 1}")
+            raise UserError(f"agent {agent} is out of range: agents run from 0 to {n_agents - 1}")
         if not 0 <= arm < n_arms:
-            raise ValueError(f"arm {arm} is out of range: arms run from 0 to {n_arms - 1}")
+            raise UserError(f"arm {arm} is out of range: arms run from 0 to {n_arms - 1}")
         return PULL, (agent, arm)
     if kind == STOP:
         arms = [whole(arm, "an arm") for arm in _entries(choice, n_agents)]
         if len(arms) != n_agents:
-            raise ValueError(f"a stop names an arm for each of the {n_agents} agents, got {len(arms)}")
+            raise UserError(f"a stop names an arm for each of the {n_agents} agents, got {len(arms)}")
         for arm in (min(arms), max(arms)):
             if not 0 <= arm < n_arms:
-                raise ValueError(f"arm {arm} is out of range: arms run from 0 to {n_arms - 1}")
+                raise UserError(f"arm {arm} is out of range: arms run from 0 to {n_arms - 1}")
         return STOP, np.array(arms, dtype=np.int64)
-    raise ValueError(f"an action starts with PULL or STOP, got {kind}; expected {_expected(n_agents)}")
+    raise UserError(f"an action starts with PULL or STOP, got {kind}; expected {_expected(n_agents)}")
 
 
 def whole(value: Any, what: str) -> int:
@@ -78,7 +77,7 @@ def whole(value: Any, what: str) -> int:
             return index(value)
         except TypeError:
             pass
-    raise ValueError(f"{what} must be a whole number, got {_short(value)} ({type(value).__name__})")
+    raise UserError(f"{what} must be a whole number, got {_short(value)} ({type(value).__name__})")
 
 
 def read_flat_actions(actions: Any, num_envs: int, n_agents: int, n_arms: int) -> Ints:
@@ -86,10 +85,10 @@ def read_flat_actions(actions: Any, num_envs: int, n_agents: int, n_arms: int) -
     array = np.asarray(actions)
     stop = n_agents * n_arms
     if array.shape != (num_envs,) or array.dtype.kind not in "iu":
-        raise ValueError(f"expected {num_envs} integers, got an array of {array.dtype} with shape {array.shape}")
+        raise UserError(f"expected {num_envs} integers, got an array of {array.dtype} with shape {array.shape}")
     if array.min() < 0 or array.max() > stop:
         bad = array[(array < 0) | (array > stop)][0]
-        raise ValueError(f"action {bad} is out of range: agent * {n_arms} + arm pulls, {stop} stops")
+        raise UserError(f"action {bad} is out of range: agent * {n_arms} + arm pulls, {stop} stops")
     return array.astype(np.int64, copy=False)
 
 
@@ -97,11 +96,11 @@ def check_recommendations(recommendations: Any, num_envs: int, n_agents: int, n_
     """`ValueError` unless these are (num_envs, N) arms."""
     arms = np.asarray(recommendations)
     if arms.shape != (num_envs, n_agents) or arms.dtype.kind not in "iu":
-        raise ValueError(
+        raise UserError(
             f"recommendations are integers of shape {(num_envs, n_agents)}, got {arms.dtype} of shape {arms.shape}"
         )
     if arms.min() < 0 or arms.max() >= n_arms:
-        raise ValueError(f"recommended arms run from 0 to {n_arms - 1}, got {arms.min()} to {arms.max()}")
+        raise UserError(f"recommended arms run from 0 to {n_arms - 1}, got {arms.min()} to {arms.max()}")
 
 
 def _entries(values: Any, n_agents: int) -> Any:
@@ -111,8 +110,8 @@ def _entries(values: Any, n_agents: int) -> Any:
     if isinstance(values, np.ndarray):
         if values.ndim == 1 and values.dtype.kind in "iu":
             return values.tolist()
-        raise ValueError(f"expected a vector of integers, got an array of {values.dtype} with shape {values.shape}")
-    raise ValueError(f"expected {_expected(n_agents)}, got {_short(values)} after the kind of action")
+        raise UserError(f"expected a vector of integers, got an array of {values.dtype} with shape {values.shape}")
+    raise UserError(f"expected {_expected(n_agents)}, got {_short(values)} after the kind of action")
 
 
 def _expected(n_agents: int) -> str:

@@ -13,6 +13,7 @@ from gymnasium.utils import seeding
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.envs.rendering.view import View
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.judge import outcome
 from clustered_bandit_gym.game.payloads import bits_for
@@ -85,16 +86,16 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         **settings: Any,
     ) -> None:
         if communication not in COMMUNICATION:
-            raise ValueError(f"communication must be one of {', '.join(COMMUNICATION)}, got {communication!r}")
+            raise UserError(f"communication must be one of {', '.join(COMMUNICATION)}, got {communication!r}")
         if rewards not in REWARDS:
-            raise ValueError(f"rewards must be one of {', '.join(REWARDS)}, got {rewards!r}")
+            raise UserError(f"rewards must be one of {', '.join(REWARDS)}, got {rewards!r}")
         if max_cycles is not None and max_cycles < 1:
-            raise ValueError(f"max_cycles must be at least 1 (or None: no limit), got {max_cycles}")
+            raise UserError(f"max_cycles must be at least 1 (or None: no limit), got {max_cycles}")
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise ValueError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
+            raise UserError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
         self._game = ClusteredBAIEnv(**settings)
         if self._game.max_pulls is not None and self._game.max_pulls < self._game.n_agents:
-            raise ValueError(
+            raise UserError(
                 f"max_pulls = {self._game.max_pulls} is less than one pull for each of {self._game.n_agents} agents"
             )
         self.communication, self.rewards, self.max_cycles = communication, rewards, max_cycles
@@ -157,11 +158,11 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         federation, k = self.federation, self.n_arms
         acting = self.agents
         if set(actions) != set(acting):
-            raise ValueError(f"expected one action for each of {acting}, got actions for {sorted(actions)}")
+            raise UserError(f"expected one action for each of {acting}, got actions for {sorted(actions)}")
         who = np.array([self._index[agent] for agent in acting], dtype=np.int64)
         choice = np.array([actions[agent] for agent in acting])
         if who.size and (choice.dtype.kind not in "iu" or choice.min() < 0 or choice.max() > 2 * k):
-            raise ValueError(f"an action is an integer from 0 to {2 * k}, got {actions}")
+            raise UserError(f"an action is an integer from 0 to {2 * k}, got {actions}")
         if not who.size:
             return {}, {}, {}, {}, {}
         gains = np.zeros(len(self.possible_agents))

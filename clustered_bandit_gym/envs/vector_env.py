@@ -22,6 +22,7 @@ from clustered_bandit_gym.envs.supply import Supply
 from clustered_bandit_gym.envs.vector_info import VectorInfo
 from clustered_bandit_gym.envs.vector_rewards import VectorRewards, is_known
 from clustered_bandit_gym.envs.wrappers import empirical_best
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.game.seeds import POLICY, REWARDS, Seed, episode_seeds, play_stream
@@ -68,13 +69,13 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         **settings: Any,
     ) -> None:
         if num_envs < 1:
-            raise ValueError(f"num_envs must be at least 1, got {num_envs}")
+            raise UserError(f"num_envs must be at least 1, got {num_envs}")
         if max_episode_steps is not None and max_episode_steps < 1:
-            raise ValueError(f"max_episode_steps must be at least 1 (or None), got {max_episode_steps}")
+            raise UserError(f"max_episode_steps must be at least 1 (or None), got {max_episode_steps}")
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise ValueError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
+            raise UserError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
         if settings.get("itemise"):
-            raise ValueError("the vector environment keeps totals only: itemise=True needs the single environment")
+            raise UserError("the vector environment keeps totals only: itemise=True needs the single environment")
         game = ClusteredBAIEnv(**settings)
         self._game = game
         self.num_envs, self.max_episode_steps, self.render_mode = num_envs, max_episode_steps, render_mode
@@ -116,7 +117,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         mask = options.pop("reset_mask", None)
         which = self._all if mask is None else self._masked(mask)
         if unknown := set(options) - {"instance_seed", "play_seed"}:
-            raise ValueError(f"unknown reset options {sorted(unknown)}; known: reset_mask, instance_seed, play_seed")
+            raise UserError(f"unknown reset options {sorted(unknown)}; known: reset_mask, instance_seed, play_seed")
         given = {key: self._each(value, key) for key, value in options.items()}
         self._seed(seed)
         infos: dict[str, Any] = {}
@@ -131,7 +132,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             if all(one is None for one in given):
                 seed = None
             elif any(one is None for one in given):
-                raise ValueError("give every sub-environment a seed, or none: they share one stream")
+                raise UserError("give every sub-environment a seed, or none: they share one stream")
             else:
                 self._np_random = np.random.default_rng([int(one) for one in given if one is not None])
                 self._np_random_seed = -1
@@ -183,7 +184,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
 
     def _masked(self, mask: Any) -> Ints:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
-            raise ValueError(f"reset_mask must be a boolean array of shape ({self.num_envs},)")
+            raise UserError(f"reset_mask must be a boolean array of shape ({self.num_envs},)")
         if not self._started and not mask.all():
             raise ResetNeeded("The first reset must be one of all sub-environments")
         return np.flatnonzero(mask)
@@ -193,7 +194,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         if not isinstance(value, list | tuple | np.ndarray):
             return [value] * self.num_envs
         if len(value) != self.num_envs:
-            raise ValueError(f"{name}: {len(value)} values for {self.num_envs} sub-environments")
+            raise UserError(f"{name}: {len(value)} values for {self.num_envs} sub-environments")
         return value.tolist() if isinstance(value, np.ndarray) else value
 
     # --- step --------------------------------------------------------------------------------------------------------

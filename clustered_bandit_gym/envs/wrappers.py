@@ -39,7 +39,7 @@ class DiscreteActions(gym.Wrapper[Obs, Any, Obs, Any], gym.utils.RecordConstruct
         if 0 <= number < self._stop:
             return self.env.step((PULL, divmod(number, self._n_arms)))
         if number != self._stop:
-            raise ValueError(f"action {number} is out of range: agent * {self._n_arms} + arm pulls, {self._stop} stops")
+            raise UserError(f"action {number} is out of range: agent * {self._n_arms} + arm pulls, {self._stop} stops")
         core = self._core
         return self.env.step((STOP, empirical_best(*core.seen, lambda: core.federation.rng)))
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.errors import PlayOver
+from clustered_bandit_gym.errors import PlayOver, UserError
 from clustered_bandit_gym.game.checks import indices, whole_times
 from clustered_bandit_gym.game.problem import Problem
 
@@ -106,12 +106,12 @@ class Block:
         """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not sent."""
         memory, values = self._federation.memory, np.asarray(values)
         if values.ndim == 0 or values.shape[0] != len(self):
-            raise ValueError(f"save {name!r}: one row for each of {len(self)} agents, got shape {values.shape}")
+            raise UserError(f"save {name!r}: one row for each of {len(self)} agents, got shape {values.shape}")
         if name not in memory:
             memory[name] = np.zeros((self.problem.n_agents, *values.shape[1:]), dtype=values.dtype)
         kept = memory[name]
         if kept.shape[1:] != values.shape[1:] or kept.dtype != values.dtype:
-            raise ValueError(
+            raise UserError(
                 f"save {name!r}: agents already keep {kept.dtype} rows of shape {kept.shape[1:]} under that name, "
                 f"not {values.dtype} {values.shape[1:]}; take another name"
             )

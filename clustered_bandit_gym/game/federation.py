@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.errors import PlayOver
+from clustered_bandit_gym.errors import PlayOver, UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import count_bits, indices, whole_times
 from clustered_bandit_gym.game.coins import Coins
@@ -76,12 +76,12 @@ class Federation:
         itemise: bool = False,
     ) -> None:
         if (problem.n_agents, problem.n_arms) != (instance.n_agents, instance.n_arms):
-            raise ValueError(
+            raise UserError(
                 f"the problem is for {problem.n_agents} agents and {problem.n_arms} arms, "
                 f"the instance has {instance.n_agents} and {instance.n_arms}"
             )
         if max_pulls is not None and not (max_pulls >= 1 and max_pulls % 1 == 0):
-            raise ValueError(f"max_pulls must be a whole number >= 1 (or None: no limit), got {max_pulls}")
+            raise UserError(f"max_pulls must be a whole number >= 1 (or None: no limit), got {max_pulls}")
         # One root for both: without a seed it is drawn from the system.
         root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._instance = instance
@@ -181,7 +181,7 @@ class Federation:
         self._check_open()
         agents = self._agent_ids(agents)
         if agents.size > 1 and np.any(agents[1:] <= agents[:-1]) and np.unique(agents).size < agents.size:
-            raise ValueError("an agent is listed twice; a local program runs once at each of its agents")
+            raise UserError("an agent is listed twice; a local program runs once at each of its agents")
         sent = tuple(map(as_made, (down,) if isinstance(down, Payload) else down))
         tables = [self._arrived(payload, agents.size) for payload in sent]
         tables = [table.astype(np.float64) if table.dtype is _SINGLE else table for table in tables]
@@ -211,7 +211,7 @@ class Federation:
                 shapes = [(agents.size, *values.shape[1:]) for values in parts]
                 inbox = [np.empty(shape, dtype) for shape, dtype in zip(shapes, wide, strict=True)]
             elif form != its_form:
-                raise ValueError(f"a program sends every agent's message in the same form, got {form}, then {its_form}")
+                raise UserError(f"a program sends every agent's message in the same form, got {form}, then {its_form}")
             for whole, values in zip(inbox, parts, strict=True):
                 whole[part] = values
             for payload in payloads:
@@ -249,7 +249,7 @@ class Federation:
         with it the judge tells clustering errors from arm errors."""
         vector = np.asarray(labels)
         if vector.shape != self.agents.shape or vector.dtype.kind not in "iu":
-            raise ValueError(f"cluster labels are {self.agents.size} integers, got {vector.dtype} {vector.shape}")
+            raise UserError(f"cluster labels are {self.agents.size} integers, got {vector.dtype} {vector.shape}")
         self._labels = vector.astype(np.int64)
 
     def stop(self, arms: ArrayLike) -> Judgement:
@@ -257,7 +257,7 @@ class Federation:
         self._check_open()
         arm_ids = self._arm_ids(arms)
         if arm_ids.shape != self.agents.shape:
-            raise ValueError(f"stop needs one arm for each of the {self.agents.size} agents, got shape {arm_ids.shape}")
+            raise UserError(f"stop needs one arm for each of the {self.agents.size} agents, got shape {arm_ids.shape}")
         truth = self._instance
         right = truth.is_best[truth.clusters, arm_ids]
         clustering_errors = arm_errors = None
@@ -297,7 +297,7 @@ class Federation:
         """As `draw`, and instead of an average how often each of `reward_values` came up: (..., S)."""
         values = self.reward_values
         if values is None:
-            raise ValueError("these rewards take infinitely many values and cannot be counted; draw averages")
+            raise UserError("these rewards take infinitely many values and cannot be counted; draw averages")
         self._check_open()
         shape, total = self._pulls.admit(agents, arms, times)
         if total == 0:
@@ -362,7 +362,7 @@ class Federation:
     def _agent_ids(self, agents: ArrayLike, vector: bool = True) -> Ints:
         ids = indices(agents, self.problem.n_agents, "agent")
         if vector and ids.ndim != 1:
-            raise ValueError(f"agents must be a vector of ids, got shape {ids.shape}")
+            raise UserError(f"agents must be a vector of ids, got shape {ids.shape}")
         return ids
 
     def _arm_ids(self, arms: ArrayLike) -> Ints:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.payloads import (
     ArmIndex,
     ArmSet,
@@ -85,7 +86,7 @@ class Ledger:
     def __init__(self, c_b: float = 1.0, c_r: float = 32.0, itemise: bool = False) -> None:
         for name, price in (("c_b", c_b), ("c_r", c_r)):
             if not (np.isfinite(price) and price >= 0):
-                raise ValueError(f"{name} must be a finite price >= 0, got {price}")
+                raise UserError(f"{name} must be a finite price >= 0, got {price}")
         self.c_b, self.c_r = float(c_b), float(c_r)
         self.totals: dict[tuple[str, Direction, str], Total] = {}
         self._items: list[tuple[str, Direction, str, np.ndarray, Any, int]] | None = [] if itemise else None
@@ -110,9 +111,9 @@ class Ledger:
         # A finite sum shows that all is well; only otherwise look what is wrong.
         if not np.isfinite(total):
             if np.isnan(arrived).any():
-                raise ValueError("a real number to be sent is NaN; send a Flag beside it for a number that is missing")
+                raise UserError("a real number to be sent is NaN; send a Flag beside it for a number that is missing")
             if np.any(np.isinf(arrived) & np.isfinite(reals)):
-                raise ValueError("a real number to be sent exceeds single precision; c_r = 64·c_b pays for a double")
+                raise UserError("a real number to be sent exceeds single precision; c_r = 64·c_b pays for a double")
         return arrived
 
     def copy(self) -> Ledger:
@@ -168,7 +169,7 @@ class Ledger:
     def messages(self) -> Iterator[Message]:
         """Every message, one by one; only with `itemise=True`."""
         if self._items is None:
-            raise ValueError("the ledger keeps totals only; make it with itemise=True to list every message")
+            raise UserError("the ledger keeps totals only; make it with itemise=True to list every message")
         for phase, direction, kind, agents, bits, reals in self._items:
             each = np.broadcast_to(bits, agents.shape)
             for agent, price in zip(agents.tolist(), each.tolist(), strict=True):

@@ -14,13 +14,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from clustered_bandit_gym.errors import UserError
+
 Rounding = Literal["up", "down", "nearest"]
 
 
 def bits_for(size: int) -> int:
     """⌈log2 size⌉, exactly, for whole numbers ≥ 1 of any length."""
     if size < 1:
-        raise ValueError(f"a set of symbols must have at least one element, got {size}")
+        raise UserError(f"a set of symbols must have at least one element, got {size}")
     return (int(size) - 1).bit_length()
 
 
@@ -61,7 +63,7 @@ class Payload:
                 return row
             return np.broadcast_to(self.values, (n_agents, *self.values.shape))
         if self.values.shape[0] != n_agents:
-            raise ValueError(f"{self.kind}: {self.values.shape[0]} rows for {n_agents} agents")
+            raise UserError(f"{self.kind}: {self.values.shape[0]} rows for {n_agents} agents")
         return self.values
 
 
@@ -85,7 +87,7 @@ class ArmIndex(Payload):
             size, known = choices.size, bool(np.isin(self.values, choices).all())
         self.bits = bits_for(size)
         if not known:
-            raise ValueError("an arm index lies outside the set it is said to come from")
+            raise UserError("an arm index lies outside the set it is said to come from")
         self._seal()
 
 
@@ -103,7 +105,7 @@ class ArmSet(Payload):
     def __init__(self, values: ArrayLike, at_most: int | None = None) -> None:
         self.values, self.at_most = np.asarray(values), at_most
         if self.values.dtype != np.bool_ or self.values.ndim not in (1, 2):
-            raise ValueError("an arm set is a boolean array (agents, arms), or (arms,) for all agents alike")
+            raise UserError("an arm set is a boolean array (agents, arms), or (arms,) for all agents alike")
         n_arms = self.values.shape[-1]
         if at_most is None or at_most >= n_arms:
             self.bits = n_arms
@@ -112,7 +114,7 @@ class ArmSet(Payload):
             single = self.values.ndim == 1
             largest = int(np.count_nonzero(self.values) if single else self.values.sum(axis=1).max(initial=0))
             if largest > at_most:
-                raise ValueError(f"an arm set has {largest} arms, more than the {at_most} announced")
+                raise UserError(f"an arm set has {largest} arms, more than the {at_most} announced")
             self.bits = _subset_bits(n_arms, at_most)
         self._seal()
 
@@ -129,7 +131,7 @@ class Reals(Payload):
         self.values, self.shared = np.asarray(values, dtype=np.float64), shared
         self._item_ndim = self.values.ndim if shared else max(0, self.values.ndim - 1)
         if self.values.ndim > 2 or (shared and self.values.ndim > 1):
-            raise ValueError(f"reals have shape (agents,) or (agents, d), got {self.values.shape}")
+            raise UserError(f"reals have shape (agents,) or (agents, d), got {self.values.shape}")
         self.reals = self.values.size if shared else math.prod(self.values.shape[1:])
         self._seal()
 
@@ -142,7 +144,7 @@ class Flag(Payload):
     def __init__(self, values: ArrayLike) -> None:
         self.values = np.asarray(values)
         if self.values.dtype != np.bool_ or self.values.ndim > 1:
-            raise ValueError("a flag is a boolean, or a vector of them")
+            raise UserError("a flag is a boolean, or a vector of them")
         self.bits = 1
         self._seal()
 
@@ -164,12 +166,12 @@ class ArmSubset(Payload):
     def __init__(self, values: ArrayLike, within: ArrayLike | None = None) -> None:
         self.values, self.within = _own(np.asarray(values)), within
         if self.values.dtype != np.bool_ or self.values.ndim != 2:
-            raise ValueError("an arm subset is a boolean array (agents, arms)")
+            raise UserError("an arm subset is a boolean array (agents, arms)")
         known = np.ones_like(self.values) if within is None else np.asarray(within)
         if known.dtype != np.bool_ or known.shape != self.values.shape:
-            raise ValueError(f"within must be booleans of shape {self.values.shape}, got {known.dtype} {known.shape}")
+            raise UserError(f"within must be booleans of shape {self.values.shape}, got {known.dtype} {known.shape}")
         if np.any(self.values & ~known):
-            raise ValueError("an arm subset has an arm outside the set it is said to come from")
+            raise UserError("an arm subset has an arm outside the set it is said to come from")
         sizes, counts = known.sum(axis=1).tolist(), self.values.sum(axis=1).tolist()
         self.bits = np.array([_sparse_bits(n, c) for n, c in zip(sizes, counts, strict=True)], dtype=np.int64)
         self.bits.setflags(write=False)
@@ -189,9 +191,9 @@ class Symbol(Payload):
     def __init__(self, values: ArrayLike, among: int) -> None:
         array = _own(np.asarray(values))
         if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
-            raise ValueError(f"symbols are integers (agents,) or (agents, d), got {array.dtype} of shape {array.shape}")
+            raise UserError(f"symbols are integers (agents,) or (agents, d), got {array.dtype} of shape {array.shape}")
         if array.size and (array.min() < 0 or array.max() >= among):
-            raise ValueError(f"a symbol lies outside its alphabet 0..{among - 1}")
+            raise UserError(f"a symbol lies outside its alphabet 0..{among - 1}")
         self.values, self.among = array.astype(np.int64, copy=False), among
         self._item_ndim = array.ndim - 1
         self.bits = bits_for(int(among) ** math.prod(array.shape[1:]))
@@ -217,16 +219,16 @@ class Quantised(Payload):
     def __init__(self, values: ArrayLike, grid: ArrayLike, rounding: Rounding, clip: bool = False) -> None:
         points = np.asarray(grid, dtype=np.float64)
         if points.ndim != 1 or points.size < 1 or not np.all(np.isfinite(points)) or np.any(np.diff(points) <= 0):
-            raise ValueError("grid must be a vector of finite numbers, strictly increasing")
+            raise UserError("grid must be a vector of finite numbers, strictly increasing")
         if rounding not in ("up", "down", "nearest"):
-            raise ValueError(f"rounding must be 'up', 'down' or 'nearest', got {rounding!r}")
+            raise UserError(f"rounding must be 'up', 'down' or 'nearest', got {rounding!r}")
         exact = np.asarray(values, dtype=np.float64)
         if exact.ndim not in (1, 2):
-            raise ValueError(f"quantised numbers have shape (agents,) or (agents, d), got {exact.shape}")
+            raise UserError(f"quantised numbers have shape (agents,) or (agents, d), got {exact.shape}")
         if np.any(np.isnan(exact)):
-            raise ValueError("nan cannot be quantised")
+            raise UserError("nan cannot be quantised")
         if not clip and exact.size and (exact.min() < points[0] or exact.max() > points[-1]):
-            raise ValueError(
+            raise UserError(
                 f"numbers from {exact.min():.6g} to {exact.max():.6g} leave the grid from {points[0]:.6g} to "
                 f"{points[-1]:.6g}; take a wider grid, or clip=True if the ends may stand for what lies beyond"
             )
@@ -281,5 +283,5 @@ def _own(array: np.ndarray) -> np.ndarray:
 def _integers(values: ArrayLike, what: str) -> np.ndarray:
     array = np.asarray(values)
     if array.dtype.kind not in "iu" or array.ndim > 1:
-        raise ValueError(f"{what} must be integers, got {array.dtype} of shape {array.shape}")
+        raise UserError(f"{what} must be integers, got {array.dtype} of shape {array.shape}")
     return array.astype(np.int64, copy=False)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.errors import BudgetExceeded
+from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import MAX_TIMES
 
@@ -66,8 +66,8 @@ def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
     return sizes.astype(np.int64)
 
 
-def _no_budget(gamma: Any) -> ValueError:
-    return ValueError(f"an elimination needs a positive error budget, got {gamma}: delta is too small to divide")
+def _no_budget(gamma: Any) -> UserError:
+    return UserError(f"an elimination needs a positive error budget, got {gamma}: delta is too small to divide")
 
 
 def _no_end(r: int) -> BudgetExceeded:

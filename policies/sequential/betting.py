@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.errors import UserError
 
 #: Bets: the largest, the ratio of neighbours, how many. They serve gaps from about 1/2 down to variance/1000.
 TOP, RATIO, BETS = 8.0, 1.6, 18
@@ -38,7 +39,7 @@ class Bets:
 
     def __init__(self, x: Floats) -> None:
         if np.any((x < 0) | (x > 1)):
-            raise ValueError("values must be scaled to [0, 1]")
+            raise UserError("values must be scaled to [0, 1]")
         self.x = x
         self.bets: Floats = np.append(TOP * RATIO ** -np.arange(float(BETS)), 0.0)
         self.log_weight: Floats = np.log(np.append(np.full(BETS, (1 - IDLE) / BETS), IDLE))

@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln, expit
 
 from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.scoring.numbers import counted, number
 
 Word = Literal["PASS", "FAIL", "INCONCLUSIVE"]
@@ -220,14 +221,14 @@ def _counts(errors: ArrayLike, trials: ArrayLike) -> tuple[Floats, Floats]:
     s, n = np.broadcast_arrays(np.asarray(errors), np.asarray(trials))
     for name, values in (("errors", s), ("trials", n)):
         if values.dtype.kind not in "iu":
-            raise ValueError(f"{name} must be whole numbers, got {values.dtype}")
+            raise UserError(f"{name} must be whole numbers, got {values.dtype}")
     if np.any(s < 0) or np.any(s > n):
-        raise ValueError("errors must lie between 0 and the number of trials")
+        raise UserError("errors must lie between 0 and the number of trials")
     return s.astype(np.float64), n.astype(np.float64)
 
 
 def _check_level(alpha: float, delta: float | None) -> None:
     if not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie strictly between 0 and 1, got {alpha}")
+        raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
     if delta is not None and not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
+        raise UserError(f"delta must lie strictly between 0 and 1, got {delta}")
