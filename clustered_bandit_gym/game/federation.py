@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,6 +19,7 @@ from clustered_bandit_gym.errors import PlayOver, UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import count_bits, indices, whole_times
 from clustered_bandit_gym.game.coins import Coins
+from clustered_bandit_gym.game.inbox import SINGLE, Inbox
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import Judgement, misplaced
 from clustered_bandit_gym.game.ledger import Ledger
@@ -29,21 +30,8 @@ from clustered_bandit_gym.game.seeds import AGENTS, POLICY, REWARDS, play_stream
 from clustered_bandit_gym.game.source import Simulator, Source
 from clustered_bandit_gym.game.view import FederationView
 
-#: Reals arrive in single precision where c_r pays for no more, and are handed over as float64.
-_SINGLE = np.dtype(np.float32)
 #: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a cache.
 BLOCK_CELLS = 2**18
-
-
-@cache
-def _keep_freed_memory() -> None:
-    """Make glibc keep freed arrays of a block's size instead of returning them to the system.
-
-    The arrays of a full block take a megabyte or two. By default every page of the next one is faulted in again, which
-    is a third of the time of a large play. glibc raises its threshold once a larger allocation has been freed. Nothing
-    is written to it, so it costs no memory. Other allocators ignore it.
-    """
-    del (_ := [np.empty(31 * 2**20, dtype=np.uint8)])[:]
 
 
 class Federation:
@@ -182,45 +170,31 @@ class Federation:
         agents = self._agent_ids(agents)
         if agents.size > 1 and np.any(agents[1:] <= agents[:-1]) and np.unique(agents).size < agents.size:
             raise UserError("an agent is listed twice; a local program runs once at each of its agents")
-        sent = tuple(map(as_made, (down,) if isinstance(down, Payload) else down))
+        sent = (as_made(down),) if isinstance(down, Payload) else tuple(map(as_made, down))
         tables = [self._arrived(payload, agents.size) for payload in sent]
-        tables = [table.astype(np.float64) if table.dtype is _SINGLE else table for table in tables]
+        tables = [table.astype(np.float64) if table.dtype is SINGLE else table for table in tables]
         for payload in sent:
             self.ledger.bill(self._phase, "down", payload, agents)
         size = self.block_size or max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
-        if agents.size * (n_arms or self.problem.n_arms) >= BLOCK_CELLS:
-            _keep_freed_memory()
-        inbox: list[np.ndarray] = []
-        form: list[Any] | None = None
+        inbox = Inbox(agents.size)
         single = False
         for start in range(0, agents.size, size):
-            part = slice(start, start + size)
-            block = Block(self, agents[part])
+            block = Block(self, agents[start : start + size])
             try:
-                answer = program(block, *(table[part] for table in tables))
+                answer = program(block, *[table[start : start + size] for table in tables])
             finally:
                 block.close()
             single = isinstance(answer, Payload)
             answers = answer if isinstance(answer, tuple | list) else () if answer is None else (answer,)
-            payloads = tuple(map(as_made, answers))
-            parts = [self._arrived(payload, len(block)) for payload in payloads]
-            its_form = [(p.kind, values.shape[1:]) for p, values in zip(payloads, parts, strict=True)]
-            if form is None:
-                form = its_form
-                wide = [np.float64 if values.dtype is _SINGLE else values.dtype for values in parts]
-                shapes = [(agents.size, *values.shape[1:]) for values in parts]
-                inbox = [np.empty(shape, dtype) for shape, dtype in zip(shapes, wide, strict=True)]
-            elif form != its_form:
-                raise UserError(f"a program sends every agent's message in the same form, got {form}, then {its_form}")
-            for whole, values in zip(inbox, parts, strict=True):
-                whole[part] = values
+            payloads = [as_made(payload) for payload in answers]
+            inbox.put(start, payloads, [self._arrived(payload, len(block)) for payload in payloads])
             for payload in payloads:
                 self.ledger.bill(self._phase, "up", payload, block.agents)
-        if sent or inbox:
+        if sent or inbox.messages:
             self.rounds += 1
-        if not inbox:
+        if not inbox.messages:
             return None
-        return inbox[0] if single else tuple(inbox)
+        return inbox.messages[0] if single else tuple(inbox.messages)
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and get the averages.

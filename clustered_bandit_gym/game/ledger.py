@@ -47,6 +47,9 @@ __all__ = [
 
 Direction = Literal["up", "down"]
 
+#: Numbers whose squares sum up to less than this fit into single precision.
+_LARGEST_SQUARE = float(np.finfo(np.float32).max) ** 2
+
 
 @dataclass
 class Total:
@@ -105,15 +108,17 @@ class Ledger:
 
     def as_sent(self, reals: np.ndarray) -> np.ndarray:
         """`reals` in the precision they are paid for: float32, or float64 if c_r ≥ 64·c_b. NaN is refused."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            arrived = reals.astype(np.float32) if self.c_r < 64 * self.c_b else reals
-            total = arrived.sum()
-        # A finite sum shows that all is well; only otherwise look what is wrong.
-        if not np.isfinite(total):
-            if np.isnan(arrived).any():
-                raise UserError("a real number to be sent is NaN; send a Flag beside it for a number that is missing")
-            if np.any(np.isinf(arrived) & np.isfinite(reals)):
-                raise UserError("a real number to be sent exceeds single precision; c_r = 64·c_b pays for a double")
+        narrow = self.c_r < 64 * self.c_b
+        # The sum of squares is NaN if a number is, and not below the square of the largest: one pass shows that all is
+        # well, and only otherwise is it worth looking what is wrong.
+        if np.vdot(reals, reals) < _LARGEST_SQUARE:
+            return reals.astype(np.float32) if narrow else reals
+        if np.isnan(reals).any():
+            raise UserError("a real number to be sent is NaN; send a Flag beside it for a number that is missing")
+        with np.errstate(over="ignore"):
+            arrived = reals.astype(np.float32) if narrow else reals
+        if np.any(np.isinf(arrived) & np.isfinite(reals)):
+            raise UserError("a real number to be sent exceeds single precision; c_r = 64·c_b pays for a double")
         return arrived
 
     def copy(self) -> Ledger:

@@ -1,0 +1,42 @@
+"""What the agents of one call send up, put together block after block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.payloads import Payload
+
+#: Reals arrive in single precision where c_r pays for no more, and are handed over as float64.
+SINGLE = np.dtype(np.float32)
+
+
+class Inbox:
+    """The messages of `n_agents` agents.
+
+    `messages`: for each payload that an agent sends an array (n_agents, ...), the centre's own.
+    """
+
+    def __init__(self, n_agents: int) -> None:
+        self.messages: list[np.ndarray] = []
+        self._n_agents = n_agents
+        self._form: list[Any] | None = None
+
+    def put(self, start: int, payloads: Sequence[Payload], arrived: Sequence[np.ndarray]) -> None:
+        """Take in what arrived of the payloads of one block of agents, (n, ...) each; the block begins at `start`."""
+        form = [(payload.kind, part.shape[1:]) for payload, part in zip(payloads, arrived, strict=True)]
+        if self._form is None:
+            self._form = form
+            types = [np.float64 if part.dtype is SINGLE else part.dtype for part in arrived]
+            if arrived and len(arrived[0]) == self._n_agents:
+                self.messages = [part.astype(dtype) for part, dtype in zip(arrived, types, strict=True)]
+                return
+            shapes = [(self._n_agents, *part.shape[1:]) for part in arrived]
+            self.messages = [np.empty(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)]
+        elif form != self._form:
+            raise UserError(f"a program sends every agent's message in the same form, got {self._form}, then {form}")
+        for message, part in zip(self.messages, arrived, strict=True):
+            message[start : start + len(part)] = part
