@@ -70,10 +70,10 @@ def report_page(
     """The page for `rows`, as text; `measured`: rows of `rare`."""
     board = Board(sorted(rows, key=lambda row: row["trial"]))
     cells, varied = cells_of(board.trials)
-    groups = [
-        _group(cell, str(seed), part.reset_index(drop=True), varied, measured)
-        for (cell, seed), part in board.trials.groupby([cells, board.trials["seed"].astype(str)], sort=False)
-    ]
+    groups = []
+    for (cell, seed), part in board.trials.groupby([cells, board.trials["seed"].astype(str)], sort=False):
+        assert isinstance(cell, Cell)
+        groups.append(_group(cell, str(seed), part.reset_index(drop=True), varied, measured))
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     data = {
         "title": title,
