@@ -1,4 +1,4 @@
-"""Trials over processes: of this machine (`processes`), or through joblib on a dask or ray cluster.
+"""Trials over processes: of this machine (`processes`), or of a Dask or Ray cluster (`clusters`).
 
 Rows come back as they end. Environments and players are packed once; a task is three numbers. Policies
 of a user's own module travel with their code, so that a worker never plays an older version of an edited file.
@@ -6,12 +6,8 @@ of a user's own module travel with their code, so that a worker never plays an o
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
 import sys
-import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -19,10 +15,10 @@ from typing import Any, NamedTuple
 import cloudpickle
 import gymnasium as gym
 import joblib
-import numpy as np
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.cell import Cell
+from clustered_bandit_gym.harness.clusters import play_on
 from clustered_bandit_gym.harness.imports import PACKAGE
 from clustered_bandit_gym.harness.play import Row, lost_row, play
 from clustered_bandit_gym.harness.processes import supervise
@@ -110,8 +106,8 @@ def run(
     """Play the tasks; yields (task, row) as trials end, in any order. Invalid arguments raise immediately.
 
     Args:
-        n_jobs: processes; -1 for all cores. 1 without a backend or `max_seconds` stays in this process, which a trial
-            that crashes takes along.
+        n_jobs: processes; -1 for all cores. A running cluster plays on all of its workers. 1 without a backend or
+            `max_seconds` stays in this process, which a trial that crashes takes along.
         backend: "loky" (default: processes of this machine), "dask" or "ray".
         address: of a running dask scheduler or ray cluster; None starts a local one.
         max_seconds: a trial that takes longer is ended; its outcome is "timeout". Local processes only.
@@ -122,27 +118,13 @@ def run(
         return ((task, work.do(task)) for task in tasks)
     if backend in (None, "loky"):
         return supervise(pack(work), tasks, n_jobs, max_seconds)
-    return _run_on_cluster(work, tasks, n_jobs, backend, address)
+    if backend == "dask":
+        from clustered_bandit_gym.harness.dask_cluster import DaskCluster
 
+        return play_on(DaskCluster(pack(work), n_jobs, address), work, tasks)
+    from clustered_bandit_gym.harness.ray_cluster import play_on_ray
 
-def _run_on_cluster(
-    work: Work, tasks: Sequence[Task], n_jobs: int, backend: str, address: str | None
-) -> Generator[tuple[Task, Row]]:
-    if not tasks:
-        return
-    packed = np.frombuffer(pack(work), dtype=np.uint8)
-    token = hashlib.sha256(packed.tobytes()).hexdigest()
-    paths = [path or os.getcwd() for path in sys.path]
-    calls = (joblib.delayed(_do)(token, packed, paths, task) for task in tasks)
-    with _backend(backend, n_jobs, address):
-        if backend == "ray":  # its pool hands back whole lists only: in waves, so that rows are kept as a wave ends
-            yield from _in_waves(calls, 8 * n_jobs)
-            return
-        results = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size="auto")(calls)
-        try:
-            yield from results
-        finally:
-            results.close()
+    return play_on_ray(pack(work), tasks, n_jobs, address)
 
 
 def check_backend(backend: str | None, address: str | None, max_seconds: float | None = None) -> None:
@@ -166,32 +148,6 @@ def count_jobs(n_jobs: int) -> int:
     return int(n_jobs) if n_jobs > 0 else max(1, joblib.cpu_count() + 1 + int(n_jobs))
 
 
-def _in_waves(calls: Iterator[Any], size: int) -> Iterator[tuple[Task, Row]]:
-    parallel = joblib.Parallel()
-    while wave := [call for _, call in zip(range(size), calls, strict=False)]:
-        yield from parallel(wave)
-
-
-@contextlib.contextmanager
-def _backend(name: str, n_jobs: int, address: str | None) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        if name == "dask":
-            from distributed import Client, LocalCluster
-
-            if address is None:
-                cluster = LocalCluster(n_workers=n_jobs, threads_per_worker=1, dashboard_address=None)
-                address = stack.enter_context(cluster)
-            stack.enter_context(Client(address))
-        elif name == "ray":
-            import ray
-            from ray.util.joblib import register_ray
-
-            register_ray()
-            ray.init(address=address, ignore_reinit_error=True)
-        stack.enter_context(joblib.parallel_config(backend=name, n_jobs=n_jobs))
-        yield
-
-
 def pack(work: Work) -> bytes:
     """The work as bytes; classes of users' own modules by value."""
     mine = []
@@ -211,19 +167,3 @@ def pack(work: Work) -> bytes:
     finally:
         for module in mine:
             cloudpickle.unregister_pickle_by_value(module)
-
-
-# --- in the worker ---------------------------------------------------------------------------------------------------
-
-_loaded: dict[str, Work] = {}
-#: Threads of one worker (dask may have several) take turns: environments and global random states are not shared.
-_turn = threading.Lock()
-
-
-def _do(token: str, packed: np.ndarray, paths: list[str], task: Task) -> tuple[Task, Row]:
-    with _turn:
-        if token not in _loaded:
-            sys.path.extend(path for path in paths if path not in sys.path)
-            _loaded.clear()
-            _loaded[token] = cloudpickle.loads(packed.tobytes())
-        return task, _loaded[token].do(task)

@@ -16,6 +16,7 @@ import gymnasium as gym
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.cell import Cell
+from clustered_bandit_gym.harness.clusters import ClusterLost
 from clustered_bandit_gym.harness.fingerprint import env_key, policy_key, versions
 from clustered_bandit_gym.harness.fresh import reproduced
 from clustered_bandit_gym.harness.kept import KeptRun, key_or_reason
@@ -276,6 +277,15 @@ def _play_all(
     except KeyboardInterrupt:
         warnings.warn(f"interrupted: {len(rows):,} trials are done, {len(tasks) - len(rows):,} are not", stacklevel=4)
         return rows, True
+    except ClusterLost as error:
+        if settings.out is None:
+            help_ = f"the {len(rows):,} trials that had ended are lost with it; --out keeps them"
+        else:
+            help_ = (
+                f"{len(rows):,} of {len(tasks):,} trials are kept in {settings.out}; the same command plays the rest, "
+                "with another --address or without --backend"
+            )
+        raise UserError(f"{error}; {help_}") from error
     finally:
         results.close()
     return rows, False

@@ -38,13 +38,6 @@ def test_jobs_and_dask_give_identical_rows() -> None:
         pd.testing.assert_frame_equal(one, rows(n_jobs=2, backend="dask", address=cluster.scheduler_address))
 
 
-def test_dask_s_own_processes() -> None:
-    pytest.importorskip("distributed")
-    first = cbg.evaluate(Empirical(3), **QUICK, trials=4).trials.drop(columns="seconds")
-    second = cbg.evaluate(Empirical(3), **QUICK, trials=4, n_jobs=2, backend="dask").trials.drop(columns="seconds")
-    pd.testing.assert_frame_equal(first, second)
-
-
 def test_a_class_of_this_function_reaches_the_workers() -> None:
     times = 17
 
