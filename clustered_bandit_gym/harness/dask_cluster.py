@@ -66,7 +66,7 @@ class DaskCluster:
                 cluster = LocalCluster(n_workers=self.n_jobs, threads_per_worker=1, dashboard_address=None)
                 place = stack.enter_context(cluster)
             try:
-                self.client = Client(place, timeout=CONNECT_SECONDS, set_as_default=False)
+                self.client: Any = Client(place, timeout=CONNECT_SECONDS, set_as_default=False)
             except (OSError, ValueError, ImportError) as error:
                 raise UserError(f"there is no Dask scheduler at {self.address}: {error}") from error
             stack.callback(self._close)

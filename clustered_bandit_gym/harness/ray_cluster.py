@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import queue
 import subprocess
@@ -142,9 +143,9 @@ class _RayCluster:
     def __enter__(self) -> _RayCluster:
         import ray
 
-        local = {} if self.address else {"num_cpus": self.n_jobs, "include_dashboard": False}
+        local: dict[str, Any] = {} if self.address else {"num_cpus": self.n_jobs, "include_dashboard": False}
         try:
-            ray.init(address=self.address or "local", log_to_driver=False, logging_level="FATAL", **local)
+            ray.init(address=self.address or "local", log_to_driver=False, logging_level=logging.CRITICAL, **local)
         except Exception as error:
             text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise UserError(f"there is no Ray cluster at {self.address or 'this machine'}: {text}") from error
