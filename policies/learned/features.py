@@ -94,9 +94,11 @@ class Features:
 
     def _see(self, pulls: np.ndarray, means: np.ndarray) -> Seen:
         # The plays come last in all arrays inside: long contiguous rows, short sums over the leading axes.
-        count = np.asarray(pulls).transpose(1, 2, 0).astype(np.float32)  # (N, K, E)
+        # Without order="C", NumPy would keep the plays first in memory.
+        count = np.asarray(pulls).transpose(1, 2, 0).astype(np.float32, order="C")  # (N, K, E)
         none = count == 0
-        mean = np.where(none, 0.0, np.asarray(means, dtype=np.float64).transpose(1, 2, 0) / self._scale)
+        mean = np.asarray(means).transpose(1, 2, 0).astype(np.float64, order="C")
+        mean = np.where(none, 0.0, mean / self._scale)
         total = count.sum(axis=(0, 1))
         mean = mean - (count * mean).sum(axis=(0, 1)) / np.maximum(total, 1)
         beliefs = infer(count, (count * mean).astype(np.float32), self._margin, _SPARSITY, self._most)
