@@ -19,7 +19,7 @@ from clustered_bandit_gym.envs.actions import check_recommendations, read_flat_a
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs
 from clustered_bandit_gym.envs.rendering.view import View
 from clustered_bandit_gym.envs.supply import Supply
-from clustered_bandit_gym.envs.vector_info import VectorInfo
+from clustered_bandit_gym.envs.vector_info import Ended, VectorInfo
 from clustered_bandit_gym.envs.vector_rewards import VectorRewards, is_known
 from clustered_bandit_gym.envs.wrappers import empirical_best
 from clustered_bandit_gym.errors import UserError
@@ -87,6 +87,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.single_observation_space = game.observation_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self._bits = bits_for(k)  # an order to pull: the arm
         #: (num_envs, N) arms that a stop in the next `step` recommends; None recommends each agent's empirical best.
         self.recommendations: Ints | None = None
         self._pulls: Ints = np.zeros((num_envs, n, k), dtype=np.int64)
@@ -124,7 +125,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         self._begin(which, infos, **given)
         self._started = True
         self._waiting = int(self._done.sum())
-        return self._observation(), infos
+        return self.observe(), infos
 
     def _seed(self, seed: int | Sequence[int | None] | None) -> None:
         if seed is not None and not isinstance(seed, int | np.integer):
@@ -145,7 +146,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
     def _begin(
         self,
         which: Ints,
-        infos: dict[str, Any],
+        infos: dict[str, Any] | None,
         instance_seed: Sequence[Seed] | None = None,
         play_seed: Sequence[Seed] | None = None,
     ) -> None:
@@ -158,7 +159,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             self._play_seeds.pop(i, None)
         if drawn is not None:
             self._rewards.assign(which, drawn.batch, drawn.rows)
-            self._infos.tell(infos, which, drawn.told)
+            if infos is not None:
+                self._infos.tell(infos, which, drawn.told)
         else:
             self._begin_one_by_one(which, infos, instance_seed)
         for i in which.tolist() if play_seed is not None else ():
@@ -170,7 +172,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         self._count[which] = 0
         self._done[which] = False
 
-    def _begin_one_by_one(self, which: Ints, infos: dict[str, Any], seeds: Sequence[Seed] | None) -> None:
+    def _begin_one_by_one(self, which: Ints, infos: dict[str, Any] | None, seeds: Sequence[Seed] | None) -> None:
         """With given seeds of instances, or from a generator that has no batch form."""
         for i in which.tolist():
             own_seed, stream_seed = episode_seeds(self.np_random)
@@ -180,7 +182,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             if not is_known(instance.rewards):
                 self._rewards.own_stream(i, np.random.default_rng(play_stream(stream_seed, REWARDS)))
             self._made[i] = instance
-            self._add_info(infos, dict(vars(self._game.problem_of(instance))), i)
+            if infos is not None:
+                self._add_info(infos, dict(vars(self._game.problem_of(instance))), i)
 
     def _masked(self, mask: Any) -> Ints:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
@@ -200,6 +203,18 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
     # --- step --------------------------------------------------------------------------------------------------------
 
     def step(self, actions: np.ndarray) -> tuple[Obs, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        infos: dict[str, Any] = {}
+        rewards, terminated, truncated, _ = self.advance(actions, infos)
+        return self.observe(), rewards, terminated, truncated, infos
+
+    def advance(
+        self, actions: np.ndarray, infos: dict[str, Any] | None = None
+    ) -> tuple[Floats, Bools, Bools, Ended | None]:
+        """`step` for adapters: rewards, terminated, truncated, and the episodes that have ended, in compact form.
+
+        Observations are read with `observe`. Fills `infos` as Gymnasium wants it, where given; with few ends in a step
+        that takes longer than all else.
+        """
         if not self._started:
             raise ResetNeeded("Cannot call envs.step() before calling envs.reset()")
         actions = read_flat_actions(actions, self.num_envs, self._game.n_agents, self._game.n_arms)
@@ -209,21 +224,20 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         if reset.size and self.autoreset_mode is AutoresetMode.DISABLED:
             raise ResetNeeded(f"Sub-environments {reset.tolist()} have ended: reset them first (options reset_mask)")
         stopping = actions == self._stop
-        infos: dict[str, Any] = {}
         rewards = np.full(self.num_envs, -self._game.pull_cost)
         terminated = np.zeros(self.num_envs, dtype=np.bool_)
         if not reset.size and not stopping.any():
-            samples = self._pull(self._all, actions)
-            infos["sample"], infos["_sample"] = samples, np.ones(self.num_envs, dtype=np.bool_)
+            samples, pulling = self._pull(self._all, actions), None
         else:
             rewards[reset] = 0.0
             terminated = stopping & ~self._done
             pulling = ~(stopping | self._done)
             which = self._all[pulling]
             samples = np.zeros(self.num_envs)
-            if which.size:
-                samples[which] = self._pull(which, actions[which])
-                infos["sample"], infos["_sample"] = samples, pulling
+            samples[which] = self._pull(which, actions[which])
+        if infos is not None and (pulling is None or pulling.any()):
+            infos["sample"] = samples
+            infos["_sample"] = np.ones(self.num_envs, dtype=np.bool_) if pulling is None else pulling
         truncated = self._truncated(terminated)
         truncated[reset] = False
         if reset.size:
@@ -231,10 +245,13 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         done = terminated | truncated
         self._waiting = int(np.count_nonzero(done))
         self._done = done
+        ended = None
         if self._waiting:
-            self._end(terminated, np.flatnonzero(done), rewards, infos)
+            ended = self._judge(terminated, np.flatnonzero(done))
+            rewards[terminated] = -self._game.error_penalty * ended.wrong[ended.stopped]
+            self._end(ended, infos)
         self.recommendations = None
-        return self._observation(), rewards, terminated, truncated, infos
+        return rewards, terminated, truncated, ended
 
     def _pull(self, which: Ints, actions: Ints) -> Floats:
         """Make the pulls `actions` in the sub-environments `which`; returns the rewards drawn."""
@@ -258,48 +275,30 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             truncated |= self._count + terminated >= self.max_episode_steps
         return truncated
 
-    def _end(self, terminated: Bools, ended: Ints, rewards: Floats, infos: dict[str, Any]) -> None:
-        """Judge the episodes that ended with this step: their `info`, and the rewards of those that stopped."""
-        game = self._game
-        pulls, means, stopped = self._pulls[ended], self._means[ended], terminated[ended]
+    def _judge(self, terminated: Bools, which: Ints) -> Ended:
+        """The episodes `which`, which ended with this step."""
+        pulls, means, stopped = self._pulls[which], self._means[which], terminated[which]
         if self.recommendations is not None:
-            arms = np.asarray(self.recommendations)[ended].astype(np.int64)
+            arms = np.asarray(self.recommendations)[which].astype(np.int64)
         else:
-            arms = self._empirical_best(ended, pulls, means)
-        truth = self._rewards.agent_means(ended)
-        right = truth[self._all[: ended.size, None], self._agents, arms] == truth.max(axis=2)
+            arms = self._empirical_best(which, pulls, means)
+        truth = self._rewards.agent_means(which)
+        right = truth[self._all[: which.size, None], self._agents, arms] == truth.max(axis=2)
         right &= stopped[:, None]
-        wrong = (game.n_agents - right.sum(axis=1)) * stopped
-        rewards[ended[stopped]] = -game.error_penalty * wrong[stopped]
-        self._arms[ended], self._stopped[ended] = arms, stopped
-        count = self._count[ended]
-        outcome = {
-            "stopped": stopped,
-            "correct": stopped & (wrong == 0),
-            "agent_correct": right,
-            "wrong_agents": wrong,
-            "pulls": count,
-            "pulls_per_agent": pulls.sum(axis=2),
-            "communication": self._communication(count),
-            "best_arms": truth.argmax(axis=2),
-        }
-        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
-            self._infos.enter(infos, ended, outcome)
-            return
-        cut = ended[~stopped]
-        if cut.size:
-            # The last pull of a truncated episode belongs to that episode's info.
-            final: dict[str, Any] = {}
-            self._infos.enter(final, cut, {"sample": infos["sample"][cut]})
-            infos["sample"][cut], infos["_sample"][cut] = 0.0, False
-            infos["final_info"] = final
-        last = np.full(self.num_envs, None, dtype=object)
-        last[ended] = [{"pulls": p, "means": m} for p, m in zip(pulls, means, strict=True)]
-        self._infos.enter(infos, ended, {"final_info": outcome})
-        infos["final_obs"], infos["_final_obs"] = last, infos["_final_info"]
-        self._begin(ended, infos)
-        self._waiting = 0
-        self._done = np.zeros(self.num_envs, dtype=np.bool_)
+        wrong = (self._game.n_agents - right.sum(axis=1)) * stopped
+        self._arms[which], self._stopped[which] = arms, stopped
+        return Ended(which, stopped, pulls, means, truth, right, wrong, self._count[which])
+
+    def _end(self, ended: Ended, infos: dict[str, Any] | None) -> None:
+        """Fill in the `info` of the episodes that ended with this step, and begin the next if this is the moment."""
+        same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
+        if infos is not None:
+            outcome = {**ended.outcome(), "communication": self.communication(ended.count)}
+            self._infos.end(infos, ended, outcome, final=same_step)
+        if same_step:
+            self._begin(ended.which, infos)
+            self._waiting = 0
+            self._done = np.zeros(self.num_envs, dtype=np.bool_)
 
     def _empirical_best(self, which: Ints, pulls: Ints, means: Floats) -> Ints:
         """(n, N) the arm with the largest average among those pulled; ties at random."""
@@ -316,14 +315,18 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
     def _policy_rng(self, i: int) -> np.random.Generator:
         return np.random.default_rng(play_stream(self._play_seeds[i], POLICY))
 
-    def _communication(self, pulls: Ints) -> dict[str, Any]:
+    def communication(self, pulls: Ints) -> dict[str, Any]:
         """What the ledger of a single environment would say: ⌈log2 K⌉ bits down and one real up for every pull."""
-        bits = pulls * bits_for(self._game.n_arms)
-        cost = self._game.c_b * bits + self._game.c_r * pulls
         none = np.zeros_like(pulls)
-        return {"cost": cost, "bits_up": none, "bits_down": bits, "reals_up": pulls, "reals_down": none}
+        bits = pulls * self._bits
+        return {"cost": self.cost(pulls), "bits_up": none, "bits_down": bits, "reals_up": pulls, "reals_down": none}
 
-    def _observation(self) -> Obs:
+    def cost(self, pulls: Ints) -> Floats:
+        """Communication cost of episodes with so many pulls."""
+        return self._game.c_b * (pulls * self._bits) + self._game.c_r * pulls
+
+    def observe(self) -> Obs:
+        """`pulls` and `means` (num_envs, N, K) now, as copies."""
         return {"means": self._means.copy(), "pulls": self._pulls.copy()}
 
     def action_masks(self) -> Bools:
@@ -355,7 +358,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         instance = self.instance(i)
         problem = self._game.problem_of(instance)
         per_agent = self._pulls[i].sum(axis=1)
-        cost = float(self._communication(self._count[i : i + 1])["cost"][0])
+        cost = float(self.communication(self._count[i : i + 1])["cost"][0])
         view = View(problem, self._pulls[i], self._means[i], per_agent, cost)
         if not self._done[i]:
             return view

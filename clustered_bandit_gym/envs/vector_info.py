@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym._types import Floats, Ints
+
+
+class Ended(NamedTuple):
+    """n episodes that ended in one step. No Python object per episode: most steps end a few.
+
+    Attributes:
+        which: (n,) numbers of the sub-environments.
+        stopped: (n,) the learner stopped; False where the episode was cut off.
+        pulls, means: (n, N, K) the last observation.
+        truth: (n, N, K) mean rewards of the agents.
+        right: (n, N) the recommendation was a best arm. wrong: (n,) agents for which it was not, 0 if cut off.
+        count: (n,) pulls of the episode.
+    """
+
+    which: Ints
+    stopped: np.ndarray
+    pulls: Ints
+    means: Floats
+    truth: Floats
+    right: np.ndarray
+    wrong: Ints
+    count: Ints
+
+    def outcome(self) -> dict[str, Any]:
+        """The entries of the single environment's `info` at the end, a row for each episode; no communication."""
+        return {
+            "stopped": self.stopped,
+            "correct": self.stopped & (self.wrong == 0),
+            "agent_correct": self.right,
+            "wrong_agents": self.wrong,
+            "pulls": self.count,
+            "pulls_per_agent": self.pulls.sum(axis=2),
+            "best_arms": self.truth.argmax(axis=2),
+        }
 
 
 class VectorInfo:
@@ -58,6 +92,23 @@ class VectorInfo:
                     array[i] = value  # one by one: NumPy would spread a tuple over the array
             name = "_" + key
             infos[name] = infos[name] | mask if name in infos else mask
+
+    def end(self, infos: dict[str, Any], ended: Ended, outcome: dict[str, Any], final: bool) -> None:
+        """Enter how episodes ended; `final` as `final_info` and `final_obs`, as autoreset in the same step asks for."""
+        if not final:
+            self.enter(infos, ended.which, outcome)
+            return
+        cut = ended.which[~ended.stopped]
+        if cut.size:
+            # The last pull of a truncated episode belongs to that episode's info.
+            last: dict[str, Any] = {}
+            self.enter(last, cut, {"sample": infos["sample"][cut]})
+            infos["sample"][cut], infos["_sample"][cut] = 0.0, False
+            infos["final_info"] = last
+        obs = np.full(self._num_envs, None, dtype=object)
+        obs[ended.which] = [{"pulls": p, "means": m} for p, m in zip(ended.pulls, ended.means, strict=True)]
+        self.enter(infos, ended.which, {"final_info": outcome})
+        infos["final_obs"], infos["_final_obs"] = obs, infos["_final_info"]
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

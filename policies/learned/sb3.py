@@ -14,11 +14,9 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
+from clustered_bandit_gym.envs.vector_info import Ended
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policies.learned.features import Features, Seen
-
-#: Entries of `infos[i]` at the end of an episode, besides `cost`.
-OUTCOME = ("pulls", "correct", "wrong_agents")
 
 
 class SB3VecEnv(VecEnv):
@@ -95,15 +93,14 @@ class SB3VecEnv(VecEnv):
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         if self._seen is not None:
             self.envs.recommendations = self._seen.arms
-        obs, rewards, terminated, truncated, info = self.envs.step(self._actions)
+        rewards, terminated, truncated, ended = self.envs.advance(self._actions)
         self._returns += rewards
         self._lengths += 1
-        done = terminated | truncated
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        if done.any():
-            self._report(np.flatnonzero(done), truncated & ~terminated, info, infos)
-        self._obs = self._look(obs)
-        return self._obs, rewards.astype(np.float32), done, infos
+        if ended is not None:
+            self._report(ended, infos)
+        self._obs = self._look(self.envs.observe())
+        return self._obs, rewards.astype(np.float32), terminated | truncated, infos
 
     def _look(self, obs: dict[str, np.ndarray]) -> Any:
         if self.features is None:
@@ -111,31 +108,35 @@ class SB3VecEnv(VecEnv):
         self._seen = self.features(obs["pulls"], obs["means"])
         return self._seen.features
 
-    def _report(self, ended: np.ndarray, truncated: np.ndarray, info: dict[str, Any], infos: list[Any]) -> None:
+    def _report(self, ended: Ended, infos: list[dict[str, Any]]) -> None:
         """Fill in the infos of the episodes that have ended."""
-        final, result = info["final_obs"], info["final_info"]
-        cut = np.flatnonzero(truncated)
-        last: Any
+        which = ended.which
+        last: Sequence[Any]
         if self.features is None:
-            last = {i: final[i] for i in ended}
+            last = [{"pulls": pulls, "means": means} for pulls, means in zip(ended.pulls, ended.means, strict=True)]
         else:
             # A stop leaves the observation as it was: only what a time limit has cut off must be looked at again.
-            last = {i: self._obs[i] for i in ended}
-            if cut.size:
-                pulls, means = (np.stack([final[i][key] for i in cut]) for key in ("pulls", "means"))
-                last |= dict(zip(cut, self.features(pulls, means).features, strict=True))
+            last = self._obs[which]
+            cut = ~ended.stopped
+            if cut.any():
+                last[cut] = self.features(ended.pulls[cut], ended.means[cut]).features
         now = round(time.monotonic() - self._start, 6)
-        cost = result["communication"]["cost"]
-        for i in ended.tolist():
+        cost = self.envs.cost(ended.count)
+        rows = (a.tolist() for a in (which, self._returns[which], self._lengths[which], ended.stopped, ended.count))
+        for i, total, length, stopped, pulls, wrong, price, seen in zip(
+            *rows, ended.wrong.tolist(), cost.tolist(), last, strict=True
+        ):
             infos[i] = {
-                "terminal_observation": last[i],
-                "TimeLimit.truncated": bool(truncated[i]),
-                "episode": {"r": float(self._returns[i]), "l": int(self._lengths[i]), "t": now},
-                **{key: result[key].item(i) for key in OUTCOME},
-                "cost": cost.item(i),
+                "terminal_observation": seen,
+                "TimeLimit.truncated": not stopped,
+                "episode": {"r": total, "l": length, "t": now},
+                "pulls": pulls,
+                "correct": stopped and wrong == 0,
+                "wrong_agents": wrong,
+                "cost": price,
             }
-        self._returns[ended] = 0
-        self._lengths[ended] = 0
+        self._returns[which] = 0
+        self._lengths[which] = 0
 
     def action_masks(self) -> np.ndarray:
         """(num_envs, N·K + 1) booleans, for MaskablePPO."""
