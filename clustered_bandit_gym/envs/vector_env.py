@@ -293,7 +293,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         """Fill in the `info` of the episodes that ended with this step, and begin the next if this is the moment."""
         same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
         if infos is not None:
-            outcome = {**ended.outcome(), "communication": self.communication(ended.count)}
+            outcome = {**ended.outcome(), "communication": self.communication(ended.n_pulls)}
             self._infos.end(infos, ended, outcome, final=same_step)
         if same_step:
             self._begin(ended.which, infos)

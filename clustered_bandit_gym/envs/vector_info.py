@@ -18,7 +18,7 @@ class Ended(NamedTuple):
         pulls, means: (n, N, K) the last observation.
         truth: (n, N, K) mean rewards of the agents.
         right: (n, N) the recommendation was a best arm. wrong: (n,) agents for which it was not, 0 if cut off.
-        count: (n,) pulls of the episode.
+        n_pulls: (n,) pulls of the episode.
     """
 
     which: Ints
@@ -28,7 +28,7 @@ class Ended(NamedTuple):
     truth: Floats
     right: np.ndarray
     wrong: Ints
-    count: Ints
+    n_pulls: Ints
 
     def outcome(self) -> dict[str, Any]:
         """The entries of the single environment's `info` at the end, a row for each episode; no communication."""
@@ -37,7 +37,7 @@ class Ended(NamedTuple):
             "correct": self.stopped & (self.wrong == 0),
             "agent_correct": self.right,
             "wrong_agents": self.wrong,
-            "pulls": self.count,
+            "pulls": self.n_pulls,
             "pulls_per_agent": self.pulls.sum(axis=2),
             "best_arms": self.truth.argmax(axis=2),
         }

@@ -111,7 +111,7 @@ class SB3VecEnv(VecEnv):
     def _report(self, ended: Ended, infos: list[dict[str, Any]]) -> None:
         """Fill in the infos of the episodes that have ended."""
         which = ended.which
-        last: Sequence[Any]
+        last: Any
         if self.features is None:
             last = [{"pulls": pulls, "means": means} for pulls, means in zip(ended.pulls, ended.means, strict=True)]
         else:
@@ -121,8 +121,8 @@ class SB3VecEnv(VecEnv):
             if cut.any():
                 last[cut] = self.features(ended.pulls[cut], ended.means[cut]).features
         now = round(time.monotonic() - self._start, 6)
-        cost = self.envs.cost(ended.count)
-        rows = (a.tolist() for a in (which, self._returns[which], self._lengths[which], ended.stopped, ended.count))
+        cost = self.envs.cost(ended.n_pulls)
+        rows = (a.tolist() for a in (which, self._returns[which], self._lengths[which], ended.stopped, ended.n_pulls))
         for i, total, length, stopped, pulls, wrong, price, seen in zip(
             *rows, ended.wrong.tolist(), cost.tolist(), last, strict=True
         ):
