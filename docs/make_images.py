@@ -10,12 +10,17 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 from matplotlib.image import imsave
-from PIL import Image
+from PIL import Image, ImageColor
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.harness.output.report import write_report
 
 IMAGES = Path(__file__).resolve().parent / "images"
+#: Colours of the drawing that must survive a GIF's palette: page, tiles, ink, rings, bars.
+PALETTE = [
+    *("#fbfaf6", "#efece3", "#c3bfb2", "#22303c", "#5f6a74", "#f2a30f", "#2e9e5b", "#d3394c"),
+    *("#8fb3bf", "#8ccaa5", "#e79aa3", "#cbe2c3", "#ffffff"),
+]
 #: Frames of an environment's GIF, the last one after the stop.
 FRAMES = 16
 FLAGS = "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking --hide-scrollbars"
@@ -59,11 +64,14 @@ def environments() -> None:
         env.step((cbg.STOP, obs["means"].argmax(axis=1)))
         frames.append(Image.fromarray(env.render()))
         small = [frame.resize((560, 320), Image.Resampling.LANCZOS) for frame in frames]
-        # One palette for all frames. Maximum coverage keeps the rare colours of the legend, which a median cut merges.
+        # One palette for all frames: the colours of the drawing, and what the first and the last frame need besides.
+        # Maximum coverage keeps rare colours, which a median cut merges.
         both = Image.new("RGB", (560, 640))
         both.paste(small[0], (0, 0))
         both.paste(small[-1], (0, 320))
-        palette = both.quantize(256, method=Image.Quantize.MAXCOVERAGE)
+        others = both.quantize(256 - len(PALETTE), method=Image.Quantize.MAXCOVERAGE).getpalette()
+        palette = Image.new("P", (1, 1))
+        palette.putpalette([*(part for colour in PALETTE for part in ImageColor.getrgb(colour)), *(others or [])])
         first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small]
         path = folder / f"{name.removesuffix('-v0').lower()}.gif"
         first.save(path, save_all=True, append_images=rest, duration=[250] * (FRAMES - 1) + [2500], loop=0)

@@ -14,7 +14,12 @@ from clustered_bandit_gym.datasets.sources import Origin, Source, find
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Categorical
 
-ORIGIN = Origin("MovieLens-1M", "https://grouplens.org/datasets/movielens/1m/", ("ml-1m", "ml-1m.zip"))
+ORIGIN = Origin(
+    "MovieLens-1M",
+    "https://grouplens.org/datasets/movielens/1m/",
+    ("ml-1m", "ml-1m.zip"),
+    "ClusteredBAI-MovieLensLike-v0",
+)
 
 #: Code of an age group in users.dat -> its name. Code 1 (under 18) is left out, as in the paper.
 AGE_GROUPS = {18: "18-24", 25: "25-34", 35: "35-44", 45: "45-49", 50: "50-55", 56: "56+"}

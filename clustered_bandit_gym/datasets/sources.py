@@ -51,13 +51,15 @@ class Origin:
     title: str
     address: str
     containers: tuple[str, ...]
+    stand_in: str  # id of the environment that needs no data
     any_name: str = ""  # a plain file with this ending is taken whatever its name
 
     def missing(self, problem: str) -> FileNotFoundError:
         return FileNotFoundError(
-            f"{self.title}: {problem}. It may not be redistributed: get your own copy at {self.address} and pass its "
-            f"path (data=..., path=...), or set the environment variable {VARIABLE} to it or to the folder that holds "
-            f"{' or '.join(self.containers)}"
+            f"{self.title}: {problem}. It may not be redistributed: get your own copy at {self.address} and give its "
+            f"path (data=... in Python, --set data=PATH on the command line), or set the environment variable {VARIABLE} "
+            f"to it or to the folder that holds {' or '.join(self.containers)}. Without the data, play its stand-in: "
+            f"{self.stand_in}"
         )
 
 

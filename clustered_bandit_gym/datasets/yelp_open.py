@@ -19,6 +19,7 @@ ORIGIN = Origin(
     "Yelp Open Dataset",
     "https://www.yelp.com/dataset",
     (FILE, "yelp_dataset", "yelp_dataset.tar", "yelp_dataset.tgz", "Yelp-JSON.zip", "yelp_dataset.zip"),
+    "ClusteredBAI-YelpLike-v0",
     any_name=".json",
 )
 STATES = ("LA", "TN", "MO", "IN")

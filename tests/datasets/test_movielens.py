@@ -183,8 +183,10 @@ def test_a_broken_line_is_named(ml: Path, file: str, line: bytes, said: str) -> 
 
 def test_missing_data_says_where_to_get_it(ml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLUSTERED_BANDIT_DATA", raising=False)
-    with pytest.raises(FileNotFoundError, match=r"no path given.*grouplens\.org.*CLUSTERED_BANDIT_DATA"):
+    with pytest.raises(FileNotFoundError, match=r"no path given.*grouplens\.org.*CLUSTERED_BANDIT_DATA") as told:
         datasets.movielens()
+    assert "--set data=PATH" in str(told.value)
+    assert "ClusteredBAI-MovieLensLike-v0" in str(told.value)
     with pytest.raises(FileNotFoundError, match=r"nowhere does not exist.*grouplens"):
         datasets.movielens(tmp_path / "nowhere")
     (ml / "users.dat").unlink()

@@ -40,6 +40,8 @@ _KNOWN = {
     "frugal-bai": Style("FrugalBAI", "#CC79A7", "D"),
     "learned": Style("Learned", "#CC79A7", "v"),
     "uniform-glr": Style("Uniform GLR", "#56B4E9", "X"),
+    "uniform": Style("Uniform", "#56B4E9", "v", (0, (1, 1))),
+    "random": Style("Random", "#CC79A7", "X", (0, (1, 1))),
 }
 
 #: Pairs of colour and marker that no known policy has.

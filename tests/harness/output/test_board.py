@@ -213,7 +213,7 @@ def test_latex_of_chosen_columns_has_powers_and_display_names() -> None:
         board.to_latex(["policy", "colour"])
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs LaTeX")
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_latex_compiles(swept: cbg.Board, tmp_path: Path) -> None:
     head, foot = r"\documentclass{article}\usepackage{booktabs}\begin{document}", r"\end{document}"
     body = swept.to_latex() + swept.to_latex(["policy", "verdict", "pulls_mean", "cost_mean"])
