@@ -57,8 +57,8 @@ class Origin:
     def missing(self, problem: str) -> FileNotFoundError:
         return FileNotFoundError(
             f"{self.title}: {problem}. It may not be redistributed: get your own copy at {self.address} and give its "
-            f"path (data=... in Python, --set data=PATH on the command line), or set the environment variable {VARIABLE} "
-            f"to it or to the folder that holds {' or '.join(self.containers)}. Without the data, play its stand-in: "
+            f"path (data=... in Python, --set data=PATH on the command line), or set the environment variable "
+            f"{VARIABLE} to it or to the folder that holds {' or '.join(self.containers)}. Without the data, play its stand-in: "
             f"{self.stand_in}"
         )
 
