@@ -58,8 +58,8 @@ class Origin:
         return FileNotFoundError(
             f"{self.title}: {problem}. It may not be redistributed: get your own copy at {self.address} and give its "
             f"path (data=... in Python, --set data=PATH on the command line), or set the environment variable "
-            f"{VARIABLE} to it or to the folder that holds {' or '.join(self.containers)}. Without the data, play its stand-in: "
-            f"{self.stand_in}"
+            f"{VARIABLE} to it or to the folder that holds {' or '.join(self.containers)}. Without the data, play "
+            f"its stand-in: {self.stand_in}"
         )
 
 
