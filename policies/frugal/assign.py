@@ -6,7 +6,8 @@ An agent gets an arm and a bound, pulls, and answers with a symbol. `side_eviden
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, log
+from typing import Any
 
 import numpy as np
 
@@ -16,20 +17,20 @@ from clustered_bandit_gym.game.ledger import ArmIndex, Flag, Payload, Symbol
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.engines.track_and_stop import track_and_stop
 from clustered_bandit_gym.policies.frugal.budget import Budget
-from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
-from clustered_bandit_gym.policies.sequential.cells import Cells, make_cells
+from clustered_bandit_gym.policies.sequential.cells import Cells, GaussianCells, make_cells
+from clustered_bandit_gym.policies.sequential.gaussian import pair
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
-#: A reference that is first looked at after n pulls has a mixture with ρ = n/4. It is worth n/(1 + 1/4) pulls then and
-#: more later, and costs ½ ln(1 + 16) nats at most, up to 4n pulls.
-REFERENCE_RHO, MORE = 1 / 4, 4
-REFERENCE_PRICE = 0.5 * np.log1p(MORE / REFERENCE_RHO)
 #: Where ρ does not come from a grid.
 UNUSED = Scales(np.array([1.0, 2.0]), np.array([0.5, 0.5]))
 #: What references are worth must be this many times what is needed.
 SATURATION = 1.5
 #: Batches: the first, as a part of the pulls expected; of what is missing; the least.
-FIRST, PART, LEAST = 0.4, 0.6, 0.04
+FIRST, PART, LEAST = 0.45, 0.7, 0.02
+#: The first batch against bounds on means: the agent's mean is likely to be far inside, and the variance small.
+FIRST_BOUNDED = 0.06
+#: Nats that mixing costs, roughly: for plans only.
+SLACK = 2.5
 #: Guesses that an agent confirms or gives up before it finds its arm alone.
 TRIES = 8
 #: An agent gives a guess up when the likelihood of the opposite is this many nats ahead.
@@ -38,10 +39,13 @@ GIVE_UP = 5.0
 PATIENCE = 10.0
 #: Answers of a test.
 BELOW, ABOVE, UNSURE = 0, 1, 2
-#: A search stops once an arm is ahead of "as all others" by ln M and this many nats.
-SEARCH_LEAD = 1.5
-#: First batch of a search, in units of what tells a gap of η with one nat.
-SEARCH_FIRST = 0.2
+#: A search takes small batches until an arm is ahead of "as all others" by ln M and this many nats.
+SEARCH_LEAD = 2.0
+#: The number sent is η below the *highest* best mean, and rounded up; arms are told apart at low and this many η.
+SEARCH_MIDDLE = 0.45
+#: The first pulls of every arm and further batches of a search, in units of what tells a gap of η with one nat. Batches
+#: grow by half after so many of them.
+SEARCH_FIRST, SEARCH_BATCH, SEARCH_GROW = 0.06, 0.2, 40
 
 
 @dataclass(frozen=True)
@@ -65,17 +69,16 @@ class Trial:
         return 2 * (level + 1.0) * (self.problem.sigma / gap) ** 2
 
     def reference_pulls(self, gap: Floats) -> Floats:
-        """Pulls of a reference with which agents are to show a difference of `gap`."""
-        if self.bounded:
-            return 0.25 * self.ratio * self.expected(self.budget.classify(1), gap)
-        return self.worth(gap) * (1 + REFERENCE_RHO)
-
-    def worth(self, gap: Floats) -> Floats:
-        """Pulls that a reference is worth at least, if agents are to show a difference of `gap`."""
-        if self.bounded:
-            return np.full(np.shape(gap), np.inf)
+        """Pulls that a reference has at least, if agents are to show a difference of `gap`."""
         gap = gap if self.gap is None else np.full(np.shape(gap), self.gap)
-        return self.ratio * self.expected(self.budget.classify(1), gap)
+        return (0.25 if self.bounded else 1.0) * self.ratio * self.expected(self.budget.classify(1), gap)
+
+    def rho(self, gap: Floats) -> tuple[Floats, Floats]:
+        """ρ of the mixtures for a reference and for the agent's own pulls: tuned to a difference of `gap`."""
+        level = self.budget.classify(1)
+        pulls, own = self.reference_pulls(gap), self.expected(level, gap)
+        share = pulls / (pulls + own)  # of the evidence that comes from the agent's pulls
+        return pulls / (2 * level * (1 - share)), own / (2 * level * share)
 
     @property
     def reference_size(self) -> int:
@@ -85,22 +88,21 @@ class Trial:
 
     def usable(self, gap: Floats) -> np.ndarray:
         """Whether a difference of `gap` can be shown with references that are worth that much: evidence saturates."""
-        most = 0.5 * self.worth(gap) * (gap / self.problem.sigma) ** 2
+        most = 0.5 * self.reference_pulls(gap) * (gap / self.problem.sigma) ** 2
         return (gap > 0) & (most >= SATURATION * (self.budget.classify(1) + 2.5))
 
 
-def side_evidence(trial: Trial, cells: Cells, rows: Ints, bound: Floats, gap: Floats, up: np.ndarray) -> Floats:
-    """(n,) evidence that the mean of the only cell of each row is above (`up`) or below a reference, in nats.
+def side_evidence(trial: Trial, cells: Cells, rows: Ints, columns: Ints, bound: Floats, gap: Floats, up: Any) -> Floats:
+    """(n,) evidence that the mean of cell (row, column) is above (`up`) or below a reference, in nats.
 
-    `bound` is the reference's average, rounded to the agent's disadvantage, or a bound on its mean. The reference is
-    worth at least `trial.worth(gap)` pulls. ρ is fixed by the message, before the agent's pulls.
+    `bound` is the reference's average of at least `trial.reference_pulls(gap)` pulls, rounded to the agent's
+    disadvantage, or a bound on its mean. ρ is fixed by the message, before the agent's pulls.
     """
-    first = np.zeros(rows.size, dtype=np.int64)
     if trial.bounded:
-        return cells.side(rows, first, bound, up)
-    level = trial.budget.classify(1)
-    rho = tuned_rho(trial.expected(level, gap), np.exp(-level))
-    return cells.side(rows, first, bound, up, worth=trial.worth(gap), rho=rho) - REFERENCE_PRICE
+        return cells.side(rows, columns, bound, up)
+    ahead = np.where(up, 1.0, -1.0) * (cells.mean[rows, columns] - bound) / trial.problem.sigma
+    rho, own_rho = trial.rho(gap)
+    return pair(ahead, trial.reference_pulls(gap), cells.n[rows, columns], rho, own_rho)
 
 
 def node(
@@ -123,7 +125,7 @@ def begin_tries(block: Block) -> None:
 
 
 def confirm(
-    block: Block, arm: np.ndarray, low: Floats, gap: Floats, _: np.ndarray, up: np.ndarray, trial: Trial
+    block: Block, arm: np.ndarray, low: Floats, gap: Floats, up: np.ndarray, *_: np.ndarray, trial: Trial
 ) -> Payload:
     """Whether the agent's mean of `arm` is shown above `low` (`up`), or below `−low`: references end there."""
     number = block.load("tries") + 1
@@ -135,22 +137,38 @@ def confirm(
 def choose(block: Block, members: np.ndarray, low: Floats, *_: np.ndarray, trial: Trial) -> Payload:
     """The agent's best arm out of a list, (n, K) booleans, the same for all agents; `low` is η below the best means.
 
-    It searches for the arm whose mean is above `low`, confirms it with fresh pulls, and after too many tries finds its
-    best arm alone.
+    It pulls the arm that is likeliest to have a mean of low + η rather than low, until one is shown above `low`. After
+    too many pulls it finds its best arm alone.
     """
-    arms = np.flatnonzero(members[0])
-    gap = np.full(len(block), trial.problem.eta)
-    answer = np.full(len(block), -1)
-    for number in range(1, TRIES + 1):
-        rows = np.flatnonzero(answer < 0)
-        if not rows.size:
-            break
-        part = block.part(rows)
-        place = _search(part, arms, low[rows])
-        level = np.full(rows.size, trial.budget.classify(number))
-        up = np.ones(rows.size, dtype=bool)
-        passed = _test(part, arms[place], low[rows], gap[rows], level, trial, up) == ABOVE
-        answer[rows[passed]] = arms[place[passed]]
+    p, arms = trial.problem, np.flatnonzero(members[0])
+    assert p.eta is not None
+    n, k, eta = len(block), arms.size, p.eta
+    level = trial.budget.classify(1, tests=max(1, k - 1))
+    unit = 2 * (p.sigma / eta) ** 2  # pulls that tell a gap of η with one nat
+    first, batch = max(1, ceil(SEARCH_FIRST * unit)), max(1, ceil(SEARCH_BATCH * unit))
+    cells = GaussianCells(p.sigma, UNUSED, np.zeros((n, k, 2)))
+    row, column = (index.ravel() for index in np.indices((n, k)))
+    cells.pull(block, row, column, np.full(row.size, first), arms[column])
+    answer, todo, worth = np.full(n, -1), np.arange(n), float(trial.reference_pulls(np.array(eta)))
+    # An agent that took part in the search for representatives begins with what it found then.
+    hint = np.where((arms == block.load("found")[:, None]) & block.load("searched")[:, None], log(k) + SEARCH_LEAD, 0.0)
+    most, looks = PATIENCE * unit * (k + level), 0
+    while todo.size:
+        looks += 1
+        ratio = eta / p.sigma**2 * cells.n[todo] * (cells.mean[todo] - (low[todo] + SEARCH_MIDDLE * eta)[:, None])
+        ratio += hint[todo]
+        top = ratio.argmax(axis=1)
+        shown = _reaches(trial, cells, todo, top, low[todo], np.full(todo.size, eta), np.ones(todo.size, bool), level)
+        answer[todo[shown]] = arms[top[shown]]
+        go_on = ~shown & (cells.n[todo].sum(axis=1) <= most)
+        todo, top, lead = todo[go_on], top[go_on], ratio.max(axis=1)[go_on]
+        if todo.size:
+            pulls = cells.n[todo, top]
+            ahead = (cells.mean[todo, top] - low[todo]) / p.sigma
+            need = _need(ahead, worth, level) - pulls
+            step = batch * 1.5 ** (looks // SEARCH_GROW)
+            times = np.where(lead < log(k) + SEARCH_LEAD, step, np.clip(PART * need, LEAST * unit * level, unit * 4))
+            cells.pull(block, todo, top, np.ceil(times).astype(np.int64), arms[top])
     rows = np.flatnonzero(answer < 0)
     if rows.size:
         answer[rows] = _alone(block.part(rows), arms, trial)
@@ -183,57 +201,60 @@ def _test(
     signs are reversed, the mean is shown below `−low`; and `BELOW` means that the agent gave up, since a mean of `low`
     is far likelier than one of `low + gap`.
     """
-    n = len(block)
+    n, sigma = len(block), trial.problem.sigma
     cells = make_cells(trial.problem, block.values if trial.bounded else None, UNUSED, (n, 1))
     answer, todo = np.full(n, UNSURE), np.arange(n)
     column = np.zeros(n, dtype=np.int64)
     spread = 0.25 if trial.bounded else 1.0
-    plan = np.maximum(1.0, spread * trial.expected(1.0, gap) * (level + 2) / 2.0)
-    times = np.ceil(FIRST * plan).astype(np.int64)
+    worth = np.full(n, np.inf) if trial.bounded else trial.reference_pulls(gap)
+    plan = np.maximum(1.0, spread * 2 * (level + SLACK) * (sigma / gap) ** 2)
+    times = np.ceil((FIRST_BOUNDED if trial.bounded else FIRST) * plan).astype(np.int64)
+    side = np.ones(n) if up is None else np.where(up, 1.0, -1.0)
     while todo.size:
         cells.pull(block, todo, column[todo], times[todo], arms[todo])
-        sign = np.ones(todo.size) if up is None else np.where(up[todo], 1.0, -1.0)
-        above = side_evidence(trial, cells, todo, sign * low[todo], gap[todo], sign > 0)
-        best = above.copy()
+        bound, far, sign, goal = low[todo], gap[todo], side[todo], level[todo]
+        mean, variance = cells.mean[todo, 0], np.maximum(cells.variance()[todo, 0], 1e-12 * sigma**2)
+        shown = _reaches(trial, cells, todo, column[todo], sign * bound, far, sign > 0, goal)
+        ahead = sign * mean - bound
         if up is None:
-            below = side_evidence(trial, cells, todo, low[todo] + gap[todo], gap[todo], sign < 0)
-            lost = below >= level[todo]
-            best = np.maximum(best, below)
+            lost = _reaches(trial, cells, todo, column[todo], bound + far, far, sign < 0, goal)
+            ahead = np.maximum(ahead, bound + far - mean)
         else:
-            variance = np.maximum(cells.variance()[todo, 0], 1e-12)
-            lead = sign * cells.mean[todo, 0] - low[todo] - gap[todo] / 2
-            lost = gap[todo] * cells.n[todo, 0] * lead / variance <= -GIVE_UP
-        shown = above >= level[todo]
+            lost = far * cells.n[todo, 0] * (ahead - far / 2) / variance <= -GIVE_UP
         answer[todo[lost]] = BELOW
         answer[todo[shown]] = ABOVE
         # Against bounds on means evidence grows without end; against averages it does not.
         tired = np.zeros(todo.size, dtype=bool) if trial.bounded else cells.n[todo, 0] > PATIENCE * plan[todo]
         go_on = ~shown & ~lost & ~tired
-        todo, best = todo[go_on], best[go_on]
-        share = np.clip(PART * (1 - best / level[todo]), LEAST, 0.5)
-        times[todo] = np.ceil(share * np.maximum(plan[todo], cells.n[todo, 0])).astype(np.int64)
+        todo = todo[go_on]
+        need = _need(ahead[go_on] / np.sqrt(variance[go_on]), worth[todo], level[todo]) - cells.n[todo, 0]
+        size = cells.n[todo, 0] if trial.bounded else np.maximum(plan[todo], cells.n[todo, 0])
+        least = 2 * LEAST * size if trial.bounded else LEAST * plan[todo]
+        times[todo] = np.ceil(np.clip(PART * need, least, 0.5 * size))
     return answer
 
 
-def _search(block: Block, arms: Ints, low: Floats) -> Ints:
-    """(n,) a place in `arms`: which of them has a mean of low + η rather than low? Guesswork."""
-    p = block.problem
-    assert p.eta is not None
-    n, k = len(block), arms.size
-    batch = max(1, int(np.ceil(SEARCH_FIRST * 2 * (p.sigma / p.eta) ** 2)))
-    rows = np.arange(n)
-    sums = block.pull(rows[:, None], arms[None, :], batch) * batch
-    pulls = np.full((n, k), float(batch))
-    answer, todo = np.zeros(n, dtype=np.int64), rows
-    most = 64 * k * (p.sigma / p.eta) ** 2
-    while todo.size:
-        ratio = p.eta / p.sigma**2 * (sums[todo] - pulls[todo] * (low[todo] + p.eta / 2)[:, None])
-        top = ratio.argmax(axis=1)
-        answer[todo] = top
-        done = ratio[np.arange(todo.size), top] >= np.log(k) + SEARCH_LEAD
-        done |= pulls[todo].sum(axis=1) > most
-        todo, top = todo[~done], top[~done]
-        if todo.size:
-            sums[todo, top] += block.pull(todo, arms[top], batch) * batch
-            pulls[todo, top] += batch
-    return answer
+def _reaches(
+    trial: Trial, cells: Cells, rows: Ints, columns: Ints, bound: Floats, gap: Floats, up: np.ndarray, level: Any
+) -> np.ndarray:
+    """(n,) whether `side_evidence` reaches `level`. It is worked out only where it may."""
+    n = cells.n[rows, columns]
+    ahead = np.where(up, 1.0, -1.0) * (cells.mean[rows, columns] - bound)
+    level = np.broadcast_to(level, rows.shape)
+    if trial.bounded:
+        hope = (ahead > 0) & (0.55 * n * ahead**2 >= level * cells.variance()[rows, columns])
+    else:
+        # Mixing costs something, so what does not even reach the level without it is not looked at.
+        worth = trial.reference_pulls(gap)
+        hope = (ahead > 0) & (0.5 * (ahead / trial.problem.sigma) ** 2 * n * worth >= level * (n + worth))
+    shown = np.zeros(rows.size, dtype=bool)
+    if hope.any():
+        evidence = side_evidence(trial, cells, rows[hope], columns[hope], bound[hope], gap[hope], up[hope])
+        shown[hope] = evidence >= level[hope]
+    return shown
+
+
+def _need(ahead: Floats, worth: Any, level: Any) -> Floats:
+    """Pulls that a difference of `ahead`, in units of σ, is likely to take against a reference of `worth` pulls."""
+    short = np.maximum(ahead, 1e-9) ** 2 / (2 * (level + SLACK)) - 1 / np.asarray(worth)
+    return 1 / np.maximum(short, 1e-12)

@@ -28,7 +28,7 @@ def best_arms(federation: Federation, reps: Ints, tests: Tests) -> Ints:
     live = live.copy()
     wanted, close = live.copy(), np.zeros_like(live)
     code = int(reached.min())
-    federation.local(reps, begin, down=Symbol(np.full(reps.size, code), among=EFFORTS))
+    federation.local(reps, partial(begin, tests=tests), down=Symbol(np.full(reps.size, code), among=EFFORTS))
     for _ in range(code, EFFORTS):
         told_live, told_wanted = live.copy(), wanted.copy()
         close |= live & (live.sum(axis=1) == 1)[:, None]

@@ -12,7 +12,9 @@ ATTEMPTS = (0.90, 0.05, 0.02)
 LAST_RESORT = 0.03
 #: Shares of an attempt's δ: best arms beaten, best arms of other clusters taken for close, references (bounds on means,
 #: representatives taken for distinct), agents assigned to a wrong cluster, agents that find their arm alone.
-SHARES = {"beaten": 0.34, "close": 0.08, "reference": 0.04, "classify": 0.52, "alone": 0.02}
+SHARES = {"beaten": 0.48, "close": 0.10, "reference": 0.04, "classify": 0.36, "alone": 0.02}
+#: Streams of a reference: a second one follows where the first does not suffice. Each has half of the share.
+STREAMS = 2
 #: Of what a sequence of tries may spend, the first one gets this part.
 LIKELY = 0.9
 
@@ -51,12 +53,14 @@ class Budget:
         return -log(SHARES["close"] * self.delta / (self.n_clusters * max(1, self.n_clusters - 1)))
 
     def bound(self, arms: int) -> float:
-        """One of two bounds on the mean of one of `arms` arms at one representative is wrong."""
-        return -log(SHARES["reference"] * self.delta / (2 * self.n_clusters * arms))
+        """One of two bounds on the mean of one of `arms` arms at one representative is wrong, from one stream."""
+        return -log(SHARES["reference"] * self.delta / (2 * self.n_clusters * arms * STREAMS))
 
     def distinct(self) -> float:
-        """Of two representatives of one cluster, the first is shown to have the larger mean of an arm fixed before."""
-        return -log(SHARES["reference"] * self.delta / (self.n_clusters * max(1, self.n_clusters - 1)))
+        """Of two representatives of one cluster, the first is shown to have the larger mean of an arm fixed before,
+        from one stream."""
+        pairs = self.n_clusters * max(1, self.n_clusters - 1)
+        return -log(SHARES["reference"] * self.delta / (pairs * STREAMS))
 
     def classify(self, number: int, tests: int = 1) -> float:
         """In its number-th try an agent rejects its own cluster in one of `tests` tests."""

@@ -21,7 +21,7 @@ from clustered_bandit_gym.policies.frugal.assign import (
     node,
 )
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
-from clustered_bandit_gym.policies.frugal.messages import bound_and_gap
+from clustered_bandit_gym.policies.frugal.messages import FINE_STEPS, bound_and_gap, lower_edge, upper_edge
 from clustered_bandit_gym.policies.frugal.references import TreeReferences
 from clustered_bandit_gym.policies.frugal.sketch import Groups, Protocol, ask
 from clustered_bandit_gym.policies.frugal.tree import Node
@@ -91,7 +91,7 @@ def by_guess(
         sent = bound_and_gap(p, sign * low, sign * above, False)
         if sent is None:
             return
-        down = (ArmIndex(best[whose], among=p.n_arms), *sent, Flag(up))
+        down = (ArmIndex(best[whose], among=p.n_arms), *sent[:2], Flag(up), *sent[2:])
         passed = federation.local(rest, partial(confirm, trial=trial), down=down, n_arms=1)
         step = np.where(passed, step + 1, 0)
         done = passed & (step == np.array([len(plans[x] or []) for x in guess.tolist()]))
@@ -109,7 +109,7 @@ def _tests(x: int, top: Floats, high: Floats, trial: Trial) -> list[tuple[int, b
         return None
     easy[x] = False
     first = [(x, True, float(high[easy, x].max()), float(top[x]))] if easy.any() else []
-    return first + [(int(j), False, float(top[j]), float(high[x, j])) for j in hard]
+    return first + [(int(j), False, float(lower_edge(top[j])), float(high[x, j])) for j in hard]
 
 
 def by_list(federation: Federation, reps: Ints, best: Ints, top: Floats, trial: Trial) -> Ints:
@@ -124,11 +124,11 @@ def by_list(federation: Federation, reps: Ints, best: Ints, top: Floats, trial: 
     rest = np.flatnonzero(arms < 0)
     if not rest.size:
         return arms
-    low = np.full(rest.size, top.max() - p.eta)
-    sent = bound_and_gap(p, low, low + p.eta, False)
+    low = np.full(rest.size, upper_edge(top).max() - p.eta)
+    sent = bound_and_gap(p, low, low + p.eta, False, FINE_STEPS)
     if sent is None:
         raise Stuck("eta is too small for a list")
-    down: tuple[Payload, ...] = (_list(best, p.n_arms), sent[0], sent[2])
+    down: tuple[Payload, ...] = (_list(best, p.n_arms), sent[0], *sent[2:])
     arms[rest] = federation.local(rest, partial(choose, trial=trial), down=down, n_arms=best.size)
     return arms
 

@@ -12,26 +12,34 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.ledger import ArmIndex, ArmSubset, Payload, Symbol
+from clustered_bandit_gym.game.ledger import ArmIndex, ArmSubset, Payload, Reals, Symbol
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.frugal.budget import Budget
-from clustered_bandit_gym.policies.sequential.cells import Cells, make_cells
+from clustered_bandit_gym.policies.sequential.cells import Cells, GaussianCells, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: First pulls of every arm.
 START = 16
 #: A batch adds at most this share to the pulls of an arm and at least the second; of what is missing it makes a part.
-GROWTH, LEAST, PART = 0.25, 0.02, 0.4
+#: After a search all arms are likely to take about as long, and smaller batches pay.
+GROWTH, LEAST, PART = 0.5, 0.06, 0.8
+GROWTH_EVEN, LEAST_EVEN, PART_EVEN = 0.25, 0.02, 0.4
 #: Efforts grow by this factor from one exchange with the centre to the next; this many of them can be counted.
 STEP, EFFORTS = 1.5, 64
 #: The least effort, in pulls.
 FIRST_EFFORT = 64.0
-#: An arm that seems worse than it may be is given this many standard deviations.
-OPTIMISM = 1.0
+#: An arm that seems worse than it may be is given this many standard deviations: when it is decided whether to go on,
+#: and how far.
+OPTIMISM, LUCK = 1.0, 0.5
 #: Representatives explore on their own until at most so many arms are left, or this share of them.
 FEW, FEW_SHARE = 8, 1 / 32
-#: Weight of the arm that a representative expected to win, if it did: the others share the rest.
-EXPECTED = 0.5
+#: Tests are tuned to gaps of so many η.
+TUNED = 0.5
+#: With so many arms, pulls after the exploration are a stream of their own with this share of the error probability. It
+#: is spread over the live arms, half of it evenly and half by their chances so far.
+LATE_ARMS, LATE = 32, 0.5
+#: After a search, weight of the arm that was found, if it wins, and of the scale of η. Others share the rest.
+EXPECTED = 0.9
 
 
 def effort(code: int) -> float:
@@ -59,8 +67,20 @@ class Tests:
 
     @property
     def scales(self) -> Scales:
+        """Tuned to the gaps that take most of the pulls: η after a search, else less than that."""
         alpha = np.exp(-self.budget.beaten(0.5))
-        return Scales.around(-2 * float(np.log(alpha)) * (self.problem.sigma / self.eta) ** 2, float(alpha))
+        gap = self.eta * (1.0 if self.expected else TUNED)
+        scales = Scales.around(-2 * float(np.log(alpha)) * (self.problem.sigma / gap) ** 2, float(alpha))
+        if not self.expected:
+            return scales
+        centre = scales.weight == scales.weight.max()
+        others = (1 - EXPECTED) / (1 - scales.weight.max())
+        return Scales(scales.rho, np.where(centre, EXPECTED, others * scales.weight))
+
+    @property
+    def balance(self) -> float:
+        """How many times the pulls of another arm the best one is going to have: `Work._pull` keeps to it."""
+        return float(np.sqrt(max(1, self.problem.n_arms - 1))) if self.expected else 1.0
 
     @property
     def last_effort(self) -> int:
@@ -68,11 +88,20 @@ class Tests:
         pulls = 4 * (self.budget.beaten(0.5) + 3) * (self.problem.sigma / self.eta) ** 2
         return int(np.clip(np.ceil(np.log(pulls / FIRST_EFFORT) / np.log(STEP)), 0, EFFORTS - 1))
 
+    @property
+    def late(self) -> bool:
+        """Whether pulls after the exploration are tested as a stream of their own, too: worth it with many arms."""
+        return not self.expected and self.problem.n_arms >= LATE_ARMS
+
+    def late_levels(self, prior: Floats) -> Floats:
+        """(R, K) nats needed in the late stream if the arm wins. `prior`: (R, K) rows sum to at most one."""
+        return self.budget.beaten(LATE) - np.log(np.maximum(prior, 1e-300))
+
     def beaten_levels(self, found: Ints) -> Floats:
         """(R, K) nats needed if the arm wins against another one."""
         k = self.problem.n_arms
         if not self.expected or k < 3:
-            return np.full((found.size, k), self.budget.beaten(1 / max(1, k - 1)))
+            return np.full((found.size, k), self.budget.beaten((1 - LATE if self.late else 1) / max(1, k - 1)))
         levels = np.full((found.size, k), self.budget.beaten((1 - EXPECTED) / (k - 2)))
         levels[np.arange(found.size), found] = self.budget.beaten(EXPECTED)
         return levels
@@ -97,16 +126,25 @@ def explore(block: Block, tests: Tests) -> tuple[Payload, ...]:
     return ArmSubset(work.live), Symbol(reached, among=EFFORTS)
 
 
-def find_best(block: Block, tests: Tests) -> Payload:
-    """A representative works until one arm is left, and sends it."""
-    work = Work.fresh(block, tests)
+def find_best(block: Block, tests: Tests, prefix: int) -> tuple[Payload, ...]:
+    """A representative works until one arm is left, and sends it with the average of its first `prefix` pulls."""
+    work = Work.fresh(block, tests, prefix)
     work.run(block, np.zeros_like(work.live), np.full(len(block), np.inf))
-    return ArmIndex(work.live.argmax(axis=1), among=tests.problem.n_arms)
+    best, rows = work.live.argmax(axis=1), np.arange(len(block))
+    short = np.flatnonzero(work.cells.n[rows, best] < prefix)
+    if short.size:
+        work.pull(block, short, best[short], (prefix - work.cells.n[short, best[short]]).astype(np.int64))
+    return ArmIndex(best, among=tests.problem.n_arms), Reals(work.first[rows, best])
 
 
-def begin(block: Block, code: np.ndarray) -> None:
-    """The effort of the first exchange; every further one goes a step up."""
+def begin(block: Block, code: np.ndarray, tests: Tests) -> None:
+    """The effort of the first exchange; every further one goes a step up. Pulls from here on are a stream of their own,
+    with weights for the winner that follow from the pulls so far."""
     block.save("effort", code)
+    if tests.late:
+        work = Work.load(block, tests)
+        block.save("earlier", work.cells.memory)
+        block.save("prior", work.prior())
 
 
 def exchange(block: Block, excluded: np.ndarray, dull: np.ndarray, tests: Tests) -> tuple[Payload, ...]:
@@ -120,6 +158,7 @@ def exchange(block: Block, excluded: np.ndarray, dull: np.ndarray, tests: Tests)
         Arms newly shown close, out of those of interest; arms newly beaten, out of those live.
     """
     work = Work.load(block, tests)
+    work.go_on(block)
     live = work.live & ~excluded
     wanted = block.load("wanted") & ~dull
     work.live = live.copy()
@@ -138,27 +177,48 @@ class Work:
         cells: (R, K) pulls since the agent became a representative.
         live: (R, K) arms that may be the best.
         level: (R, K) nats with which the arm beats another one.
+        prefix, first: (R, K) averages of the first `prefix` pulls, nan where there are fewer.
     """
 
-    def __init__(self, tests: Tests, cells: Cells, live: np.ndarray, found: Ints) -> None:
-        self.tests, self.cells, self.live = tests, cells, live
+    def __init__(self, tests: Tests, cells: Cells, live: np.ndarray, found: Ints, prefix: int = 0) -> None:
+        self.tests, self.cells, self.live, self.prefix = tests, cells, live, prefix
+        self.first = np.full(live.shape, np.nan)
+        if isinstance(cells, GaussianCells):
+            cells.balance = tests.balance
         self.level = tests.beaten_levels(found)
         self.close_level = tests.budget.close()
+        self.earlier: Floats | None = None
+        self.late_level = self.level
 
     @classmethod
-    def fresh(cls, block: Block, tests: Tests) -> Work:
+    def fresh(cls, block: Block, tests: Tests, prefix: int = 0) -> Work:
         shape = (len(block), tests.problem.n_arms)
         found = block.load("found") if tests.expected else np.zeros(len(block), dtype=np.int64)
         cells = make_cells(tests.problem, block.values, tests.scales, shape)
-        row, arm = np.nonzero(np.ones(shape, dtype=bool))
-        cells.pull(block, row, arm, np.full(row.size, START))
-        return cls(tests, cells, np.ones(shape, dtype=bool), found)
+        work = cls(tests, cells, np.ones(shape, dtype=bool), found, prefix)
+        row, arm = np.nonzero(work.live)
+        work.pull(block, row, arm, np.full(row.size, START))
+        return work
 
     @classmethod
     def load(cls, block: Block, tests: Tests) -> Work:
-        found = block.load("found") if tests.expected else np.zeros(len(block), dtype=np.int64)
+        """As `save` left it: before `begin`, or after it."""
         cells = make_cells(tests.problem, block.values, tests.scales, block.load("cells"))
-        return cls(tests, cells, block.load("live"), found)
+        return cls(tests, cells, block.load("live"), np.zeros(len(block), dtype=np.int64))
+
+    def go_on(self, block: Block) -> None:
+        """The late stream begins where `begin` was called."""
+        if self.tests.late:
+            self.earlier, self.late_level = block.load("earlier"), self.tests.late_levels(block.load("prior"))
+
+    def prior(self) -> Floats:
+        """(R, K) weights of live arms as winners of later tests: their chances, by what was drawn so far."""
+        n, mean, variance = self.cells.n, self.cells.mean, self.cells.variance()
+        top = np.where(self.live, mean, -np.inf).argmax(axis=1)[:, None]
+        lead, best, noise = (np.take_along_axis(x, top, axis=1) for x in (n, mean, variance))
+        chance = np.where(self.live, np.exp(-0.5 * (best - mean) ** 2 / (noise / lead + variance / n)), 0.0)
+        live = self.live / self.live.sum(axis=1, keepdims=True)
+        return 0.5 * live + 0.5 * chance / chance.sum(axis=1, keepdims=True)
 
     def save(self, block: Block) -> None:
         block.save("cells", self.cells.memory)
@@ -202,6 +262,10 @@ class Work:
         winner = leader[row]
         level = self.level[row, winner]
         shown = self.cells.shows(row, loser, row, winner, 0.0, level)
+        if self.earlier is not None:
+            late_level = self.late_level[row, winner]
+            shown |= self.cells.since(self.earlier).shows(row, loser, row, winner, 0.0, late_level)
+            level = np.minimum(level, late_level)
         self.live[row[shown], loser[shown]] = False
         row, loser, winner, level = row[~shown], loser[~shown], winner[~shown], level[~shown]
         # Only arms with a chance: the leader less than η ahead.
@@ -229,7 +293,7 @@ class Work:
         work = 2 * (level + self.cells.slack) * (v_a + v_b)
         lucky = ahead + OPTIMISM * noise
         hope = np.where(lucky > 0, work / np.maximum(lucky, 1e-150) ** 2, np.inf)
-        return work / np.maximum(ahead, 0.7 * noise) ** 2, hope
+        return work / np.maximum(ahead + LUCK * noise, 0.7 * noise) ** 2, hope
 
     def _pull(self, block: Block, row: Ints, loser: Ints, winner: Ints, need: Floats) -> None:
         """The next batch: a winner stands in the middle of its losers; √Σn² pulls of it make the sum least."""
@@ -238,7 +302,9 @@ class Work:
         np.add.at(count, (row, winner), 1)
         n_a, n_b = n[row, loser], n[row, winner]
         goal = 0.5 * need * (1 + 1 / np.sqrt(count[row, winner]))
-        step = np.clip(PART * (goal - n_a), LEAST * n_a, GROWTH * n_a + 8)
+        even = self.tests.expected
+        growth, least, part = (GROWTH_EVEN, LEAST_EVEN, PART_EVEN) if even else (GROWTH, LEAST, PART)
+        step = np.clip(part * (goal - n_a), least * n_a, growth * n_a + 8)
         ready = n_a <= 1.5 * n_b + 8  # else the middle has to catch up first
         times = np.zeros_like(n)
         np.maximum.at(times, (row[ready], loser[ready]), step[ready])
@@ -247,4 +313,15 @@ class Work:
         lack = np.where(count > 0, np.sqrt(square) - n, 0)
         times = np.maximum(times, np.clip(lack, 0, n + 8))
         r, k = np.nonzero(times > 0)
-        self.cells.pull(block, r, k, np.ceil(times[r, k]).astype(np.int64))
+        self.pull(block, r, k, np.ceil(times[r, k]).astype(np.int64))
+
+    def pull(self, block: Block, rows: Ints, arms: Ints, times: Ints) -> None:
+        """Pull; batches end where a prefix does."""
+        if not self.prefix:
+            self.cells.pull(block, rows, arms, times)
+            return
+        before = self.cells.n[rows, arms]
+        left = self.prefix - before
+        self.cells.pull(block, rows, arms, np.where(left > 0, np.minimum(times, left), times).astype(np.int64))
+        ends = (before < self.prefix) & (self.cells.n[rows, arms] >= self.prefix)
+        self.first[rows[ends], arms[ends]] = self.cells.mean[rows[ends], arms[ends]]

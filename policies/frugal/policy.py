@@ -17,7 +17,7 @@ from clustered_bandit_gym.policies.frugal.best_arms import Stuck, best_arms
 from clustered_bandit_gym.policies.frugal.budget import ATTEMPTS, LAST_RESORT, Budget
 from clustered_bandit_gym.policies.frugal.classify import by_guess, by_list, by_tree, rest_alone
 from clustered_bandit_gym.policies.frugal.facts import Tests, find_best
-from clustered_bandit_gym.policies.frugal.references import best_references, own_average, tree_references
+from clustered_bandit_gym.policies.frugal.references import best_references, tree_references
 from clustered_bandit_gym.policies.frugal.search import search
 from clustered_bandit_gym.policies.frugal.sketch import Protocol, discover
 from clustered_bandit_gym.policies.structured.policy import StructuredBAI
@@ -25,8 +25,8 @@ from clustered_bandit_gym.policy import Policy
 
 #: References are worth so many times what an agent pulls: bounds on means; averages of best arms, where they tell a
 #: difference of so many η; and for the other two ways so many times √(agents of a cluster), at least.
-RATIO_BOUNDS, RATIO_GUESS, GAP_GUESS = 16.0, 1.8, 1.2
-RATIO_TREE, RATIO_LIST, RATIO_LEAST = 0.5, 2.0, 4.0
+RATIO_BOUNDS, RATIO_GUESS, GAP_GUESS = 16.0, 2.2, 1.2
+RATIO_TREE, RATIO_LIST, RATIO_LEAST = 0.7, 1.5, 4.0
 
 
 class FrugalBAI(Policy):
@@ -47,10 +47,10 @@ class FrugalBAI(Policy):
     agent, one agent finds the best arm. η1 is not used. An η that is too large voids the guarantee.
 
     Error. Attempts have 0.9δ, 0.05δ and 0.02δ, the last resort 0.03δ. Of an attempt's δ':
-        1. at a representative, one of K − 1 arms is shown better than the best, 0.34δ'/(M(K − 1)) each (or weighted);
-           one of M − 1 other best arms is shown less than η worse than it, 0.08δ'/(M(M − 1)) each. Sum 0.42δ'.
+        1. at a representative, one of K − 1 arms is shown better than the best, 0.48δ'/(M(K − 1)) each (or weighted);
+           one of M − 1 other best arms is shown less than η worse than it, 0.10δ'/(M(M − 1)) each. Sum 0.58δ'.
         2. two representatives of one cluster are shown to differ, or a bound on a mean is wrong: 0.04δ'.
-        3. an agent rejects its own cluster: 0.52δ'/N each, over all its tries.
+        3. an agent rejects its own cluster: 0.36δ'/N each, over all its tries.
         4. an agent that is on its own errs: 0.02δ'/N each.
         Sum: δ. docs/frugal-bai.md has the proof.
     """
@@ -135,12 +135,11 @@ class Attempt:
         assert p.eta is not None
         with fed.phase("discover"):
             reps = search(fed)
+        trial = Trial(p, self.budget, max(RATIO_LEAST, RATIO_LIST * sqrt(p.n_agents / reps.size)), gap=p.eta)
+        program = partial(find_best, tests=Tests(p, self.budget, expected=True), prefix=trial.reference_size)
         with fed.phase("best arms"):
-            best = fed.local(reps, partial(find_best, tests=Tests(p, self.budget, expected=True)))
+            best, top = fed.local(reps, program)
         if np.unique(best).size < reps.size:
             raise Stuck("two representatives are of one cluster")
-        trial = Trial(p, self.budget, max(RATIO_LEAST, RATIO_LIST * sqrt(p.n_agents / reps.size)), gap=p.eta)
-        with fed.phase("references"):
-            top = fed.local(reps, partial(own_average, trial=trial), down=ArmIndex(best, among=p.n_arms))
         with fed.phase("classify"):
             return by_list(fed, reps, best, top, trial)

@@ -9,43 +9,72 @@ import numpy as np
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.ledger import ArmIndex, Payload
+from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Payload
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
 
-#: A batch, in units of what tells a gap of η with one nat.
-BATCH = 0.35
+#: The first pulls of every arm and further batches, in units of what tells a gap of η with one nat. Batches grow by
+#: half after so many of them.
+FIRST, BATCH, GROW = 0.1, 0.2, 300
+#: Arms that are so many nats behind the leader are pulled with it.
+NEAR = 0.6
+#: No arm is believed before the others together have so many units of pulls: what it is compared with is then half η
+#: off at four standard deviations (and at two where an error is harmless).
+BASE, BASE_NAMED = 32.0, 8.0
 #: An agent stops once an arm is ahead of all others by ln K and this many nats: a wrong one among representatives
 #: costs an attempt.
 LEAD = 12.0
+#: The same for an arm that was named before: a wrong one costs nothing but the agent's search.
+LEAD_NAMED = 3.0
 #: Searches that take this many times as long as they should end with the arm that leads.
-PATIENCE = 40.0
+PATIENCE = 15.0
 #: An attempt gives up where a search would take more pulls than this.
 MOST = 1e8
 
 
-def look(block: Block) -> Payload:
-    """The arm that seems to be the best: η above the average of all others. It is sent and remembered as "found"."""
+def look(block: Block, named: np.ndarray) -> Payload:
+    """The arm that seems to be the best: η above the average of all others. It is sent and remembered as "found".
+
+    Args:
+        named: (n, K) arms that others have found. They are likelier than the rest, and one of them is soon believed.
+    """
     p = block.problem
     assert p.eta is not None
+    assert p.n_clusters is not None
     n, k, rows = len(block), p.n_arms, np.arange(len(block))
-    batch = max(1, ceil(BATCH * 2 * (p.sigma / p.eta) ** 2))
-    sums = block.pull_grid(batch) * batch
-    pulls = np.full((n, k), float(batch))
-    answer, todo = sums.argmax(axis=1), rows
-    most = PATIENCE * k * batch
+    unit = 2 * (p.sigma / p.eta) ** 2
+    first, batch = max(1, ceil(FIRST * unit)), max(1, ceil(BATCH * unit))
+    sums = block.pull_grid(first) * first
+    pulls = np.full((n, k), float(first))
+    count = named.sum(axis=1, keepdims=True)
+    prior = np.where(named, np.log(np.maximum(1, k - count) / np.maximum(1, p.n_clusters - count)), 0.0)
+    lead = log(k) + np.where(named, LEAD_NAMED, LEAD)
+    base_pulls = unit * np.where(named, BASE_NAMED, BASE)
+    answer, todo, looks = sums.argmax(axis=1), rows, 0
+    most = PATIENCE * k * unit
     while todo.size:
+        looks += 1
         s, c, i = sums[todo], pulls[todo], np.arange(todo.size)
-        top = (s - c * (s.sum(axis=1) / c.sum(axis=1))[:, None]).argmax(axis=1)
-        base = (s.sum(axis=1) - s[i, top]) / np.maximum(c.sum(axis=1) - c[i, top], 1)
-        ratio = p.eta / p.sigma**2 * (s - c * (base[:, None] + p.eta / 2))
+        all_sum, all_pulls = s.sum(axis=1), c.sum(axis=1)
+        top = (s - c * (all_sum / all_pulls)[:, None]).argmax(axis=1)
+        base = (all_sum - s[i, top]) / np.maximum(all_pulls - c[i, top], 1)
+        ratio = p.eta / p.sigma**2 * (s - c * (base[:, None] + p.eta / 2)) + prior[todo]
         top = ratio.argmax(axis=1)
         answer[todo] = top
-        done = (ratio[i, top] >= log(k) + LEAD) | (c.sum(axis=1) > most)
-        todo, top = todo[~done], top[~done]
-        if todo.size:
-            sums[todo, top] += block.pull(todo, top, batch) * batch
-            pulls[todo, top] += batch
+        ahead = ratio[i, top] >= lead[todo, top]
+        doubtful = ahead & (all_pulls - c[i, top] < base_pulls[todo, top])
+        if doubtful.any():
+            sums[todo[doubtful]] += block.part(todo[doubtful]).pull_grid(first) * first
+            pulls[todo[doubtful]] += first
+        done = (ahead & ~doubtful) | (all_pulls > most)
+        near = (ratio >= (ratio[i, top] - NEAR)[:, None]) & ~(done | doubtful)[:, None]
+        row, arm = np.nonzero(near)
+        if row.size:
+            times = ceil(batch * 1.5 ** (looks // GROW))
+            sums[todo[row], arm] += block.pull(todo[row], arm, times) * times
+            pulls[todo[row], arm] += times
+        todo = todo[~done]
     block.save("found", answer)
+    block.save("searched", np.ones(n, dtype=bool))
     return ArmIndex(answer, among=k)
 
 
@@ -57,14 +86,15 @@ def search(federation: Federation) -> Ints:
     if p.n_arms < 2 or 2 * p.n_arms * (p.sigma / p.eta) ** 2 > MOST:
         raise Stuck("a search for the best arm would take too long")
     order = federation.rng.permutation(p.n_agents)
-    named: dict[int, int] = {}
-    drawn = 0
-    while len(named) < p.n_clusters and drawn < p.n_agents:
-        part = np.sort(order[drawn : drawn + (2 if drawn == 0 else 1) * p.n_clusters])
-        drawn += part.size
-        for agent, arm in zip(part.tolist(), federation.local(part, look).tolist(), strict=True):
-            if len(named) < p.n_clusters:
-                named.setdefault(arm, agent)
-    if len(named) < p.n_clusters:
-        raise Stuck("fewer best arms are named than there are clusters")
-    return np.sort(np.array(list(named.values())))
+    finder: Ints = np.full(p.n_arms, -1)
+    for drawn in range(0, p.n_agents, p.n_clusters):
+        part = np.sort(order[drawn : drawn + p.n_clusters])
+        named = ArmSet(finder >= 0, at_most=min(drawn, p.n_clusters - 1))
+        found = federation.local(part, look, down=named)
+        new, where = np.unique(found, return_index=True)
+        fresh = finder[new] < 0
+        room = p.n_clusters - int((finder >= 0).sum())
+        finder[new[fresh][:room]] = part[where[fresh][:room]]
+        if room <= fresh.sum():
+            return np.sort(finder[finder >= 0])
+    raise Stuck("fewer best arms are named than there are clusters")

@@ -141,10 +141,11 @@ def discover(federation: Federation, protocol: Protocol) -> Groups | None:
             codes[pilot], noisy = ask(federation, protocol, pilot, stage)
             if noisy.mean() <= 0.5:
                 break
+            pilot = pilot[: PILOT // 4]
             stage += 1
             if stage > min(1, protocol.last_stage):
                 return None
-        fresh = np.sort(order[PILOT:drawn])
+        fresh = np.setdiff1d(order[:drawn], pilot)
     else:
         fresh = np.sort(order[:drawn])
     while True:

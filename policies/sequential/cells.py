@@ -8,6 +8,7 @@ pulled when and however often one looked.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,10 @@ class Cells(ABC):
     def memory(self) -> Floats:
         """(R, K, ...) all that is known, to be kept by the agents; the constructor takes it back."""
 
+    @abstractmethod
+    def since(self, earlier: Floats) -> Cells:
+        """What was pulled after `memory` was `earlier`, as cells of the same kind."""
+
 
 class GaussianCells(Cells):
     """σ-sub-Gaussian rewards; half-normal mixtures on a grid of ρ.
@@ -81,6 +86,8 @@ class GaussianCells(Cells):
         self.sigma, self.scales = sigma, scales
         self.n, self.mean = memory[..., 0].copy(), memory[..., 1].copy()
         self.slack = 3.0
+        #: How many times the pulls of arm a arm b is expected to have in `shows`; fixed before the data.
+        self.balance = 1.0
 
     def pull(self, block: Block, rows: Ints, columns: Ints, times: Ints, arms: Ints | None = None) -> None:
         drawn = block.pull(rows, columns if arms is None else arms, times)
@@ -98,7 +105,7 @@ class GaussianCells(Cells):
         if hope.any():
             some_a, some_b = n_a[hope], n_b[hope]
             rho, weight = self.scales.at(np.minimum(some_a, some_b))
-            shown[hope] = pair(d[hope], some_a, some_b, rho) + weight >= level[hope]
+            shown[hope] = pair(d[hope], some_a, some_b, rho, rho * self.balance**2) + weight >= level[hope]
         return shown
 
     def side(self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None) -> Floats:
@@ -115,6 +122,13 @@ class GaussianCells(Cells):
     @property
     def memory(self) -> Floats:
         return np.stack([self.n, self.mean], axis=-1)
+
+    def since(self, earlier: Floats) -> GaussianCells:
+        n = self.n - earlier[..., 0]
+        total = self.n * self.mean - earlier[..., 0] * earlier[..., 1]
+        later = copy(self)
+        later.n, later.mean = n, total / np.maximum(n, 1)
+        return later
 
 
 class BettingCells(Cells):
@@ -178,6 +192,13 @@ class BettingCells(Cells):
     @property
     def memory(self) -> Floats:
         return self.counts.copy()
+
+    def since(self, earlier: Floats) -> BettingCells:
+        later = copy(self)
+        later.counts = self.counts - earlier
+        later.n = later.counts.sum(axis=-1)
+        later.mean = later.counts @ self.values / np.maximum(later.n, 1)
+        return later
 
 
 def bounded(problem: Problem, values: Floats | None) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from clustered_bandit_gym import Problem
 from clustered_bandit_gym.policies.frugal import facts
-from clustered_bandit_gym.policies.frugal.budget import ATTEMPTS, LAST_RESORT, SHARES, Budget, try_weight
+from clustered_bandit_gym.policies.frugal.budget import ATTEMPTS, LAST_RESORT, SHARES, STREAMS, Budget, try_weight
 
 PROBLEMS = [
     Problem(9, 10, 3, 0.05, eta=0.3),
@@ -37,14 +37,15 @@ def test_levels_of_all_events_add_up(problem: Problem, attempt: int) -> None:
     budget = Budget.of(problem, attempt)
     beaten = m * (k - 1) * exp(-budget.beaten(1 / (k - 1)))
     close = m * (m - 1) * exp(-budget.close())
-    distinct = m * (m - 1) * exp(-budget.distinct())
-    bounds = m * 2 * 12 * exp(-budget.bound(12))
+    distinct = STREAMS * m * (m - 1) * exp(-budget.distinct())
+    bounds = STREAMS * m * 2 * 5 * exp(-budget.bound(5))
+    listed = n * (m - 1) * exp(-budget.classify(1, tests=m - 1))
     tree = n * (m - 1) * exp(-budget.classify(1, tests=m - 1))
     tries = n * sum(exp(-budget.classify(t)) for t in range(1, 2000))
     alone = n * budget.alone()
     delta = problem.delta * ATTEMPTS[attempt]
     assert max(distinct, bounds) == pytest.approx(SHARES["reference"] * delta)
-    assert max(tree, tries) <= SHARES["classify"] * delta * (1 + 1e-9)
+    assert max(tree, tries, listed) <= SHARES["classify"] * delta * (1 + 1e-9)
     total = beaten + close + max(distinct, bounds) + max(tree, tries) + alone
     assert 0.95 * delta <= total <= delta * (1 + 1e-9)
 
@@ -56,8 +57,10 @@ def test_an_expected_winner_takes_no_more_than_its_share(problem: Problem) -> No
     k, m = problem.n_arms, problem.n_clusters
     assert m is not None
     for expected in (False, True):
+        tests = facts.Tests(problem, budget, expected)
+        prior = np.random.default_rng(k).dirichlet(np.ones(k))[None]
+        late = m * np.exp(-tests.late_levels(prior))[0] if tests.late else np.zeros(k)
         for found in range(k):
-            levels = facts.Tests(problem, budget, expected).beaten_levels(np.array([found]))[0]
-            spent = m * np.exp(-levels)
+            spent = m * np.exp(-tests.beaten_levels(np.array([found]))[0]) + late
             for best in range(k):
                 assert np.delete(spent, best).sum() <= SHARES["beaten"] * budget.delta * (1 + 1e-9)
