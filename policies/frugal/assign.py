@@ -17,6 +17,7 @@ from clustered_bandit_gym.game.ledger import ArmIndex, Flag, Payload, Symbol
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.engines.track_and_stop import track_and_stop
 from clustered_bandit_gym.policies.frugal.budget import Budget
+from clustered_bandit_gym.policies.frugal.spending import FRUGAL, Spending
 from clustered_bandit_gym.policies.sequential.cells import Cells, GaussianCells, make_cells
 from clustered_bandit_gym.policies.sequential.gaussian import pair
 from clustered_bandit_gym.policies.sequential.scales import Scales
@@ -56,6 +57,7 @@ class Trial:
         ratio: references are worth this many times the pulls that an agent is expected to make.
         bounded: references are bounds on means, else averages.
         gap: if given, references are worth what a difference of `gap` asks for, whatever the difference is.
+        spending: how precise messages are.
     """
 
     problem: Problem
@@ -63,6 +65,7 @@ class Trial:
     ratio: float
     bounded: bool = False
     gap: float | None = None
+    spending: Spending = FRUGAL
 
     def expected(self, level: float, gap: Floats) -> Floats:
         """Pulls that show a difference of `gap` at `level`, in units of σ², without the reference's noise."""

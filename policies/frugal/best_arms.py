@@ -9,7 +9,7 @@ import numpy as np
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmSubset, Symbol
-from clustered_bandit_gym.policies.frugal.facts import EFFORTS, Tests, begin, exchange, explore
+from clustered_bandit_gym.policies.frugal.facts import Tests, begin, exchange, explore
 
 
 class Stuck(Exception):
@@ -27,9 +27,9 @@ def best_arms(federation: Federation, reps: Ints, tests: Tests) -> Ints:
     live, reached = federation.local(reps, partial(explore, tests=tests))
     live = live.copy()
     wanted, close = live.copy(), np.zeros_like(live)
-    code = int(reached.min())
-    federation.local(reps, partial(begin, tests=tests), down=Symbol(np.full(reps.size, code), among=EFFORTS))
-    for _ in range(code, EFFORTS):
+    code, efforts = int(reached.min()), tests.spending.efforts
+    federation.local(reps, partial(begin, tests=tests), down=Symbol(np.full(reps.size, code), among=efforts))
+    for _ in range(code, efforts):
         told_live, told_wanted = live.copy(), wanted.copy()
         close |= live & (live.sum(axis=1) == 1)[:, None]
         live &= (close.sum(axis=0) - close) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -21,7 +22,7 @@ from clustered_bandit_gym.policies.frugal.assign import (
     node,
 )
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
-from clustered_bandit_gym.policies.frugal.messages import FINE_STEPS, bound_and_gap, lower_edge, upper_edge
+from clustered_bandit_gym.policies.frugal.messages import LIST_STEPS, bound_and_gap, lower_edge, upper_edge
 from clustered_bandit_gym.policies.frugal.references import TreeReferences
 from clustered_bandit_gym.policies.frugal.sketch import Groups, Protocol, ask
 from clustered_bandit_gym.policies.frugal.tree import Node
@@ -44,7 +45,9 @@ def by_tree(federation: Federation, protocol: Protocol, references: TreeReferenc
             labels[agents] = at
         elif agents.size:
             low, high = references.between(at)
-            sent = bound_and_gap(p, np.full(agents.size, low), np.full(agents.size, high), trial.bounded)
+            sent = bound_and_gap(
+                p, np.full(agents.size, low), np.full(agents.size, high), trial.bounded, trial.spending
+            )
             if sent is None or not references.serve(at, sent[1].values, trial):
                 continue  # what agents would take for granted of the references is not true
             down = (Symbol(np.full(agents.size, at.place), among=protocol.arms.size), *sent)
@@ -88,7 +91,7 @@ def by_guess(
         whose, up, low, above = (np.array(column) for column in zip(*tests, strict=True))
         # A test of "below" is one of "above" for negative numbers.
         sign = np.where(up, 1.0, -1.0)
-        sent = bound_and_gap(p, sign * low, sign * above, False)
+        sent = bound_and_gap(p, sign * low, sign * above, False, trial.spending)
         if sent is None:
             return
         down = (ArmIndex(best[whose], among=p.n_arms), *sent[:2], Flag(up), *sent[2:])
@@ -125,7 +128,7 @@ def by_list(federation: Federation, reps: Ints, best: Ints, top: Floats, trial: 
     if not rest.size:
         return arms
     low = np.full(rest.size, upper_edge(top).max() - p.eta)
-    sent = bound_and_gap(p, low, low + p.eta, False, FINE_STEPS)
+    sent = bound_and_gap(p, low, low + p.eta, False, replace(trial.spending, bound_steps=LIST_STEPS))
     if sent is None:
         raise Stuck("eta is too small for a list")
     down: tuple[Payload, ...] = (_list(best, p.n_arms), sent[0], *sent[2:])

@@ -7,6 +7,7 @@ of arms and gets sets of arms. All that correctness rests on are the two tests i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.ledger import ArmIndex, ArmSubset, Payload, Reals, Symbol
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.frugal.budget import Budget
+from clustered_bandit_gym.policies.frugal.spending import FRUGAL, Spending
 from clustered_bandit_gym.policies.sequential.cells import Cells, GaussianCells, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
@@ -24,8 +26,6 @@ START = 16
 #: After a search all arms are likely to take about as long, and smaller batches pay.
 GROWTH, LEAST, PART = 0.5, 0.06, 0.8
 GROWTH_EVEN, LEAST_EVEN, PART_EVEN = 0.25, 0.02, 0.4
-#: Efforts grow by this factor from one exchange with the centre to the next; this many of them can be counted.
-STEP, EFFORTS = 1.5, 64
 #: The least effort, in pulls.
 FIRST_EFFORT = 64.0
 #: An arm that seems worse than it may be is given this many standard deviations: when it is decided whether to go on,
@@ -42,23 +42,24 @@ LATE_ARMS, LATE = 32, 0.5
 EXPECTED = 0.9
 
 
-def effort(code: int) -> float:
-    """Pulls of each arm of a test that is worth working on at the code-th exchange."""
-    return FIRST_EFFORT * STEP**code
-
-
 @dataclass(frozen=True)
 class Tests:
     """What representatives test, at which levels: functions of what everybody knows.
 
     Attributes:
         expected: every representative has searched for its best arm before (saved as "found"): an arm that beats
-            others is likely to be that one, and gets half of the error probability.
+            others is likely to be that one, and gets most of the error probability.
+        spending: how fast efforts grow.
     """
 
     problem: Problem
     budget: Budget
     expected: bool
+    spending: Spending = FRUGAL
+
+    def effort(self, code: Any) -> Any:
+        """Pulls of each arm of a test that is worth working on at the code-th exchange."""
+        return FIRST_EFFORT * self.spending.step**code
 
     @property
     def eta(self) -> float:
@@ -86,7 +87,9 @@ class Tests:
     def last_effort(self) -> int:
         """Code of the effort that shows a gap of η."""
         pulls = 4 * (self.budget.beaten(0.5) + 3) * (self.problem.sigma / self.eta) ** 2
-        return int(np.clip(np.ceil(np.log(pulls / FIRST_EFFORT) / np.log(STEP)), 0, EFFORTS - 1))
+        return int(
+            np.clip(np.ceil(np.log(pulls / FIRST_EFFORT) / np.log(self.spending.step)), 0, self.spending.efforts - 1)
+        )
 
     @property
     def late(self) -> bool:
@@ -115,7 +118,7 @@ def explore(block: Block, tests: Tests) -> tuple[Payload, ...]:
     reached = np.full(len(block), tests.last_effort)
     open_ = np.ones(len(block), dtype=bool)
     for code in range(tests.last_effort + 1):
-        work.run(block, nothing, np.where(open_, effort(code), 0.0))
+        work.run(block, nothing, np.where(open_, tests.effort(code), 0.0))
         done = open_ & (work.live.sum(axis=1) <= few)
         reached[done] = code
         open_ &= ~done
@@ -123,7 +126,7 @@ def explore(block: Block, tests: Tests) -> tuple[Payload, ...]:
             break
     block.save("wanted", work.live)
     work.save(block)
-    return ArmSubset(work.live), Symbol(reached, among=EFFORTS)
+    return ArmSubset(work.live), Symbol(reached, among=tests.spending.efforts)
 
 
 def find_best(block: Block, tests: Tests, prefix: int) -> tuple[Payload, ...]:
@@ -164,7 +167,7 @@ def exchange(block: Block, excluded: np.ndarray, dull: np.ndarray, tests: Tests)
     work.live = live.copy()
     code = block.load("effort")
     block.save("effort", code + 1)
-    close = work.run(block, wanted, FIRST_EFFORT * STEP ** code.astype(np.float64))
+    close = work.run(block, wanted, tests.effort(code.astype(np.float64)))
     work.save(block)
     block.save("wanted", wanted & ~close)
     return ArmSubset(close, within=wanted), ArmSubset(live & ~work.live, within=live)

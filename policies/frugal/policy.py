@@ -8,6 +8,7 @@ from math import sqrt
 import numpy as np
 
 from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex, Flag, Payload
@@ -20,6 +21,7 @@ from clustered_bandit_gym.policies.frugal.facts import Tests, find_best
 from clustered_bandit_gym.policies.frugal.references import best_references, tree_references
 from clustered_bandit_gym.policies.frugal.search import search
 from clustered_bandit_gym.policies.frugal.sketch import Protocol, discover
+from clustered_bandit_gym.policies.frugal.spending import FRUGAL, SPENDING, Spending
 from clustered_bandit_gym.policies.structured.policy import StructuredBAI
 from clustered_bandit_gym.policy import Policy
 
@@ -53,10 +55,21 @@ class FrugalBAI(Policy):
         3. an agent rejects its own cluster: 0.36δ'/N each, over all its tries.
         4. an agent that is on its own errs: 0.02δ'/N each.
         Sum: δ. docs/frugal-bai.md has the proof.
+
+    Args:
+        budget: how many bits may be spent to save pulls: "frugal" (the default: less communication than BAI-Cl++ on the
+            paper's families), "balanced" or "lavish". All three have the same guarantee.
     """
 
     name = "frugal-bai"
     guarantee = "delta-PC under Assumption 1, with any of M, eta not told; eta1 is not used"
+
+    def __init__(self, budget: str = "frugal") -> None:
+        if budget not in SPENDING:
+            raise UserError(f"budget must be one of {', '.join(SPENDING)}, got {budget!r}")
+        self.budget = budget
+        if budget != "frugal":
+            self.name = f"frugal-bai:budget={budget}"
 
     def solve(self, federation: Federation) -> np.ndarray:
         p = federation.problem
@@ -68,7 +81,7 @@ class FrugalBAI(Policy):
             return StructuredBAI().solve(federation)
         for attempt in range(len(ATTEMPTS)):
             try:
-                arms = Attempt(federation, attempt).run()
+                arms = Attempt(federation, attempt, SPENDING[self.budget]).run()
             except Stuck:
                 continue
             federation.report_clusters(arms)
@@ -90,8 +103,9 @@ def start_over(block: Block, news: np.ndarray) -> None:
 class Attempt:
     """One attempt from scratch, with a part of δ of its own."""
 
-    def __init__(self, federation: Federation, attempt: int) -> None:
+    def __init__(self, federation: Federation, attempt: int, spending: Spending = FRUGAL) -> None:
         self.federation, self.attempt, self.problem = federation, attempt, federation.problem
+        self.spending = spending
         self.budget = Budget.of(self.problem, attempt)
         self.protocol = Protocol.of(federation, attempt)
 
@@ -104,7 +118,7 @@ class Attempt:
             groups = discover(fed, self.protocol)
         if groups is None:
             return self._by_list()
-        reps, tests = groups.reps, Tests(p, self.budget, expected=False)
+        reps, tests = groups.reps, Tests(p, self.budget, expected=False, spending=self.spending)
         with fed.phase("best arms"):
             best = best_arms(fed, reps, tests)
         labels = np.full(p.n_agents, -1)
@@ -112,14 +126,14 @@ class Attempt:
         if self.protocol.few:
             bounded = self.protocol.bounded
             ratio = RATIO_BOUNDS if bounded else max(RATIO_LEAST, RATIO_TREE * sqrt(p.n_agents / reps.size))
-            trial = Trial(p, self.budget, ratio, bounded)
+            trial = Trial(p, self.budget, ratio, bounded, spending=self.spending)
             with fed.phase("references"):
                 tree = tree_references(fed, reps, tests, self.protocol, trial)
             with fed.phase("classify"):
                 by_tree(fed, self.protocol, tree, trial, labels)
         else:
             assert p.eta is not None
-            trial = Trial(p, self.budget, RATIO_GUESS, gap=GAP_GUESS * p.eta)
+            trial = Trial(p, self.budget, RATIO_GUESS, gap=GAP_GUESS * p.eta, spending=self.spending)
             with fed.phase("references"):
                 references = best_references(fed, reps, best, trial)
             with fed.phase("classify"):
@@ -135,7 +149,8 @@ class Attempt:
         assert p.eta is not None
         with fed.phase("discover"):
             reps = search(fed)
-        trial = Trial(p, self.budget, max(RATIO_LEAST, RATIO_LIST * sqrt(p.n_agents / reps.size)), gap=p.eta)
+        ratio = max(RATIO_LEAST, RATIO_LIST * sqrt(p.n_agents / reps.size))
+        trial = Trial(p, self.budget, ratio, gap=p.eta, spending=self.spending)
         program = partial(find_best, tests=Tests(p, self.budget, expected=True), prefix=trial.reference_size)
         with fed.phase("best arms"):
             best, top = fed.local(reps, program)

@@ -187,7 +187,7 @@ def _parted(node: Node, found: TreeReferences, trial: Trial) -> bool:
     if high <= low:
         return False
     if trial.bounded:
-        sent = bound_and_gap(trial.problem, np.array([low]), np.array([high]), bounded=True)
+        sent = bound_and_gap(trial.problem, np.array([low]), np.array([high]), True, trial.spending)
         return sent is not None and high - low >= BOUNDS_LEFT * node.gap
     n = float(found.pulls[node.place])
     shown = bool(_distinct(np.array(high - low), n, n, trial))

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game import federation as federation_module
 from clustered_bandit_gym.generators import NearTie, PaperFlat, PaperRandom, PaperSmall, RandomFamily
 from clustered_bandit_gym.policies import BAIClPlusPlus, FrugalBAI
 from clustered_bandit_gym.policies.frugal import policy as policy_module
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
 from clustered_bandit_gym.policies.frugal.budget import LAST_RESORT
+from clustered_bandit_gym.policies.registry import make
 
 
 def play(generator: Any, seed: int, delta: float, policy: cbg.Policy | None = None, **told: Any) -> cbg.Federation:
@@ -145,3 +147,15 @@ def test_betting_uses_the_small_variance_of_ratings() -> None:
     assert correct(told)
     assert correct(hidden)
     assert told.pulls < hidden.pulls / 3
+
+
+@pytest.mark.parametrize("name", ["near ties", "many clusters, not flat", "coins"])
+def test_a_lavish_budget_sends_more_and_is_right(name: str) -> None:
+    lavish, frugal = (play(CASES[name], 4, 1e-9, make(f"frugal-bai:budget={b}")) for b in ("lavish", "frugal"))
+    assert correct(lavish)
+    assert lavish.ledger.cost > frugal.ledger.cost
+
+
+def test_unknown_budgets_are_refused() -> None:
+    with pytest.raises(UserError, match="frugal, balanced, lavish"):
+        FrugalBAI(budget="generous")

@@ -13,7 +13,8 @@ from clustered_bandit_gym.game.ledger import Quantised, Reals
 from clustered_bandit_gym.policies.frugal import facts
 from clustered_bandit_gym.policies.frugal.assign import ABOVE, UNUSED, Trial, choose, node, side_evidence
 from clustered_bandit_gym.policies.frugal.budget import Budget
-from clustered_bandit_gym.policies.frugal.messages import FINE_STEPS, bound_and_gap, lower_edge, upper_edge
+from clustered_bandit_gym.policies.frugal.messages import bound_and_gap, bound_grid, gap_grid, lower_edge, upper_edge
+from clustered_bandit_gym.policies.frugal.spending import SPENDING
 from clustered_bandit_gym.policies.frugal.tree import Node, grow
 from clustered_bandit_gym.policies.sequential.cells import GaussianCells
 
@@ -84,11 +85,17 @@ def test_messages_keep_to_the_agents_disadvantage(low: float, gap: float) -> Non
         assert sent[2].bits == 9
 
 
-def test_a_finer_grid_costs_five_more_bits_and_leaves_a_code_over() -> None:
-    bound, _ = bound_and_gap(PROBLEM, np.array([0.8]), np.array([1.1]), False, FINE_STEPS) or (None, None)
-    assert isinstance(bound, Quantised)
-    assert (bound.bits, bound.grid.size) == (14, 2**14 - 1)
-    assert 0.8 <= bound.values[0] < 0.8011
+@pytest.mark.parametrize("name", SPENDING)
+@pytest.mark.parametrize("bounded", [False, True])
+def test_grids_fill_their_codes(name: str, bounded: bool) -> None:
+    """A bound outside a support leaves one code for "a real number follows"; distances use all of theirs."""
+    problem, spending = Problem(50, 6, 3, 0.2, eta=0.3, support=(1.0, 3.0)), SPENDING[name]
+    bounds, gaps = bound_grid(problem, bounded, spending), gap_grid(problem, bounded, spending)
+    codes = bounds.size if bounded else bounds.size + 1
+    assert codes == 2 ** (codes.bit_length() - 1)
+    assert gaps.size == 2 ** (gaps.size.bit_length() - 1)
+    assert np.all(np.diff(bounds) > 0)
+    assert np.all(np.diff(gaps) > 0)
 
 
 @given(st.floats(-1e6, 1e6))
