@@ -68,8 +68,6 @@ class FrugalBAI(Policy):
         if budget not in SPENDING:
             raise UserError(f"budget must be one of {', '.join(SPENDING)}, got {budget!r}")
         self.budget = budget
-        if budget != "frugal":
-            self.name = f"frugal-bai:budget={budget}"
 
     def solve(self, federation: Federation) -> np.ndarray:
         p = federation.problem
