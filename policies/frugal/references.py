@@ -186,12 +186,13 @@ def _parted(node: Node, found: TreeReferences, trial: Trial) -> bool:
     low, high = found.between(node)
     if high <= low:
         return False
+    sent = bound_and_gap(trial.problem, np.array([low]), np.array([high]), trial.bounded, trial.spending)
+    if sent is None or not found.serve(node, sent[1].values, trial):
+        return False
     if trial.bounded:
-        sent = bound_and_gap(trial.problem, np.array([low]), np.array([high]), True, trial.spending)
-        return sent is not None and high - low >= BOUNDS_LEFT * node.gap
+        return high - low >= BOUNDS_LEFT * node.gap
     n = float(found.pulls[node.place])
-    shown = bool(_distinct(np.array(high - low), n, n, trial))
-    return shown and found.serve(node, np.array(high - low), trial)
+    return bool(_distinct(np.array(high - low), n, n, trial))
 
 
 def _distinct(ahead: Floats, n_a: float, n_b: float, trial: Trial) -> np.ndarray:
