@@ -12,6 +12,7 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex
+from clustered_bandit_gym.policies.sequential.running_means import Tally
 from clustered_bandit_gym.policy import Policy
 
 #: The statistic is computed after every pull of all arms up to this many, then each time their number has grown by 1%.
@@ -24,6 +25,10 @@ class UniformGLR(Policy):
     After n pulls of each arm the statistic of the leader against the runner-up is n·(difference of averages)²/(4σ²),
     the log-likelihood ratio of "they differ" to "they are equal" for Gaussian rewards. Agents share nothing: each stops
     on its own and sends its arm.
+
+    Where the support of rewards is told, and with the default threshold, the leader has to beat every other arm by
+    bets that adapt to the variance (`sequential.cells`), at the same level δ/(N(K − 1)). They are e-processes under
+    every law in the interval for which the leader is not better, so the union bound is the same.
 
     Args:
         threshold: stop above this value of the statistic. None (the default) takes, after n pulls,
@@ -42,26 +47,28 @@ class UniformGLR(Policy):
 
     def solve(self, federation: Federation) -> np.ndarray:
         p = federation.problem
-        tests = p.n_agents * max(1, p.n_arms - 1)
+        level = math.log(p.n_agents * max(1, p.n_arms - 1) / p.delta)
 
         def pull_until_clear(block: Block) -> ArmIndex:
             answers = np.zeros(len(block), dtype=np.int64)
-            if p.n_arms == 1:
-                return ArmIndex(answers, among=1)
-            rows = np.arange(len(block))
-            arms = np.arange(p.n_arms)[None, :]
-            sums = np.zeros((rows.size, p.n_arms))
+            tally = Tally(block, np.arange(p.n_arms))
+            rows = np.arange(len(block) if p.n_arms > 1 else 0)
             n = 0
             while rows.size:
                 times = max(1, n // EVERY)
-                sums += times * block.pull(rows[:, None], arms, times)
+                tally.pull(rows.repeat(p.n_arms), np.tile(np.arange(p.n_arms), rows.size), times)
                 n += times
-                limit = self.threshold
-                if limit is None:
-                    limit = (1 + 1 / n) * (math.log1p(n) / 2 + math.log(tests / p.delta))
-                clear = statistic(sums / n, n, p.sigma) > limit
-                answers[rows[clear]] = sums[clear].argmax(axis=1)
-                rows, sums = rows[~clear], sums[~clear]
+                means = tally.means[rows]
+                leader = means.argmax(axis=1)
+                if self.threshold is None and tally.bounded:
+                    every = np.ones(means.shape, dtype=bool)
+                    clear = tally.worse(rows, leader, level, every).sum(axis=1) == p.n_arms - 1
+                elif self.threshold is None:
+                    clear = statistic(means, n, 1.0) > (1 + 1 / n) * (math.log1p(n) / 2 + level)
+                else:
+                    clear = statistic(means, n, 1.0) > self.threshold
+                answers[rows[clear]] = leader[clear]
+                rows = rows[~clear]
             return ArmIndex(answers, among=p.n_arms)
 
         with federation.phase("identify"):

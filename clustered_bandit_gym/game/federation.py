@@ -23,7 +23,7 @@ from clustered_bandit_gym.game.inbox import SINGLE, Inbox
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import Judgement, misplaced
 from clustered_bandit_gym.game.ledger import Ledger
-from clustered_bandit_gym.game.payloads import Payload, Reals, as_made, bits_for
+from clustered_bandit_gym.game.payloads import Payload, Reals, as_made, bits_for, composition_bits
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.pulls import Pulls
 from clustered_bandit_gym.game.seeds import AGENTS, POLICY, REWARDS, play_stream, sealed_generator
@@ -202,21 +202,44 @@ class Federation:
         Billed per row: ⌈log2 K⌉ bits down for the arm, the Elias δ code of `times` (1 bit for one pull, about
         log2 times + 2 log2 log2 times for many: the agent knows no range of it), and one real up.
         """
-        self._check_open()
-        ids, arm_ids = self._agent_ids(agents, vector=False), self._arm_ids(arms)
-        counts = whole_times(times)
+        ids, arm_ids, counts = self._order(agents, arms, times)
         averages = self.draw(ids, arm_ids, counts)
-        rows = averages.size
-        if rows:
-            to_whom = np.broadcast_to(ids, averages.shape).ravel()
-            arm_bits = bits_for(self.problem.n_arms)
-            bits: Any = count_bits(counts) + arm_bits
-            if not isinstance(counts, int):
-                bits = np.broadcast_to(bits, averages.shape).ravel()
-            self.ledger.record(self._phase, "down", "order", to_whom, bits, 0)
-            self.ledger.record(self._phase, "up", "real", to_whom, 0, 1)
-            self.rounds += 1
+        self._bill_order(ids, counts, averages.shape, "real", 0, 1)
         return averages
+
+    def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
+        """As `pull`, and instead of averages get how often each of `reward_values` came up: (..., S).
+
+        Billed per row: the same order down; up one symbol out of the C(times + S − 1, S − 1) possible answers.
+        """
+        ids, arm_ids, counts = self._order(agents, arms, times)
+        seen = self.draw_counts(ids, arm_ids, counts)
+        shape, values = seen.shape[:-1], seen.shape[-1]
+        if isinstance(counts, int):
+            self._bill_order(ids, counts, shape, "counts", composition_bits(counts, values), 0)
+        else:
+            bits = [composition_bits(n, values) for n in np.broadcast_to(counts, shape).ravel().tolist()]
+            self._bill_order(ids, counts, shape, "counts", np.array(bits, dtype=np.int64), 0)
+        return seen
+
+    def _order(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike) -> tuple[Ints, Ints, Ints | int]:
+        """The arguments of `pull`, checked."""
+        self._check_open()
+        return self._agent_ids(agents, vector=False), self._arm_ids(arms), whole_times(times)
+
+    def _bill_order(
+        self, ids: Ints, times: Ints | int, shape: tuple[int, ...], kind: str, bits_up: int | Ints, reals_up: int
+    ) -> None:
+        """Bill orders for `times` pulls at agents `ids`, which broadcast to `shape`, and their answers."""
+        if 0 in shape:
+            return
+        to_whom = np.broadcast_to(ids, shape).ravel()
+        bits: Any = count_bits(times) + bits_for(self.problem.n_arms)
+        if not isinstance(times, int):
+            bits = np.broadcast_to(bits, shape).ravel()
+        self.ledger.record(self._phase, "down", "order", to_whom, bits, 0)
+        self.ledger.record(self._phase, "up", kind, to_whom, bits_up, reals_up)
+        self.rounds += 1
 
     def report_clusters(self, labels: ArrayLike) -> None:
         """Tell the judge which agents the policy holds for equal: (N,) integers, any names. Costs and changes nothing;

@@ -36,6 +36,12 @@ def _sparse_bits(size: int, count: int) -> int:
     return 2 * ((count + 1).bit_length() - 1) + 1 + bits_for(math.comb(size, count))
 
 
+@lru_cache(maxsize=65536)
+def composition_bits(n: int, values: int) -> int:
+    """Bits that tell how often each of so many values came up in n pulls: ⌈log2 C(n + values − 1, values − 1)⌉."""
+    return bits_for(math.comb(n + values - 1, values - 1))
+
+
 class Payload:
     """Something to send: the same kind to or from every agent of a message, priced per agent.
 

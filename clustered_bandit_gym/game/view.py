@@ -127,10 +127,17 @@ class FederationView:
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """See `Federation.pull`."""
+        return self.__order(self.__books.pull, agents, arms, times)
+
+    def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
+        """See `Federation.pull_counts`."""
+        return self.__order(self.__books.pull_counts, agents, arms, times)
+
+    def __order(self, pull: Callable[..., Any], agents: ArrayLike, arms: ArrayLike, times: ArrayLike) -> Any:
         if not self.__strict:
-            return self.__books.pull(agents, arms, times)
+            return pull(agents, arms, times)
         try:
-            return self.__books.pull(agents, arms, times)
+            return pull(agents, arms, times)
         except BudgetExceeded as error:
             failure = error
         # A policy that may go on could find out, order by order, how many pulls the agents have made.

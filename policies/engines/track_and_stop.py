@@ -8,8 +8,10 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence, radius, tuned_rho
+from clustered_bandit_gym.policies.sequential.boundaries import radius, tuned_rho
+from clustered_bandit_gym.policies.sequential.gaussian import pair
 from clustered_bandit_gym.policies.sequential.running_means import Tally
+from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: An agent's total number of pulls grows by this factor at a time.
 GROWTH = 1.15
@@ -52,13 +54,17 @@ def track_and_stop(block: Block, arms: Ints, gamma: Any, precision: float | None
     """Track the optimal proportions, stop when the leader's generalised likelihood ratio against every rival is large.
 
     A wrong leader a is returned only if the evidence that a beats the best arm ever passes ln((|A| − 1)/γ): |A| − 1
-    pairs at level γ/(|A| − 1) (`pair_evidence`: sub-Gaussian rewards, proved; the popular ln((1 + ln t)/γ) is not).
+    pairs at level γ/(|A| − 1) (`gaussian.pair`: sub-Gaussian rewards, proved; the popular ln((1 + ln t)/γ) is not).
     With `precision`, half of γ goes to these tests and half to intervals for all means; the arms not beaten are
     returned once their intervals together are narrower than `precision`.
 
+    Where the support of rewards is told, the same pairs are tested by bets (`sequential.cells`), e-processes under
+    every law in the interval for which a is not better. In place of intervals every arm left has to be shown less than
+    `precision` worse than every other one: for an arm that far below the best this is false, |A| − 1 pairs at level
+    γ/(2(|A| − 1)).
+
     See `Engine` for arguments and result.
     """
-    tally = Tally(block, arms)
     budget = np.broadcast_to(gamma, len(block)) / (1 if precision is None else 2)
     alpha = np.minimum(budget / max(1, arms.size - 1), 0.5)
     alpha_each = np.minimum(budget / arms.size, 0.5)
@@ -66,20 +72,27 @@ def track_and_stop(block: Block, arms: Ints, gamma: Any, precision: float | None
     rho = tuned_rho(8 * np.log(1 / alpha) / width**2, alpha)
     active = np.ones((len(block), arms.size), dtype=np.bool_)
     running = np.arange(len(block) if arms.size > 1 and np.isfinite(width) else 0)
-    if running.size:
-        rows, columns = np.nonzero(active)
-        tally.pull(rows, columns, int(max(1, np.ceil(np.log(1 / alpha.max()) / 2))))
+    if not running.size:
+        return active, np.zeros(active.shape)
+    level = np.log(1 / alpha)
+    tally = Tally(block, arms, Scales.around(float(level.max()) * 8 / width**2, float(alpha.min())))
+    rows, columns = np.nonzero(active)
+    tally.pull(rows, columns, int(max(1, np.ceil(level.min() / 2))))
     while running.size:
         here = np.arange(running.size)
         counts, means = tally.counts[running], tally.means[running]
         leader = means.argmax(axis=1)
         top, top_count = means[here, leader][:, None], counts[here, leader][:, None]
-        evidence = pair_evidence(top, means, top_count, counts, rho[running][:, None])
-        left = evidence <= np.log(1 / alpha[running])[:, None]
+        if tally.bounded:
+            left = ~tally.worse(running, leader, level[running], np.ones(means.shape, dtype=bool))
+        else:
+            left = pair(top - means, counts, top_count, rho[running][:, None]) < level[running][:, None]
         left[here, leader] = True
         active[running] = left
         done = left.sum(axis=1) == 1
-        if precision is not None:
+        if precision is not None and tally.bounded:
+            done |= tally.all_close(running, left, width, level[running])
+        elif precision is not None:
             reach = radius(counts, alpha_each[running][:, None], rho[running][:, None])
             highest = np.where(left, means + reach, -np.inf).max(axis=1)
             done |= highest - np.where(left, means - reach, np.inf).min(axis=1) < width

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.sequential.betting import Bets
 from clustered_bandit_gym.policies.sequential.gaussian import half_normal, pair
@@ -22,6 +21,16 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: A guess of the variance counts this many pulls of a uniform law.
 PRIOR = 0.5
+#: Weight of the sub-Gaussian test beside the bets. Betting costs ln(1/0.7) = 0.4 nats more for it.
+PLAIN = 0.3
+
+
+class Source(Protocol):
+    """Where pulls come from: a `Block`, or agents that the centre orders to pull."""
+
+    def pull(self, rows: Ints, arms: Ints, times: Ints | int, /) -> Floats: ...
+
+    def pull_counts(self, rows: Ints, arms: Ints, times: Ints | int, /) -> Ints: ...
 
 
 class Cells(ABC):
@@ -29,7 +38,7 @@ class Cells(ABC):
 
     Attributes:
         n: (R, K) pulls.
-        mean: (R, K) averages in units of the rewards, 0 where there are none.
+        mean: (R, K) averages in units of the rewards (or what `make_cells` says), 0 where there are none.
         slack: nats that mixing costs, roughly: for plans only.
     """
 
@@ -38,15 +47,31 @@ class Cells(ABC):
     slack: float
 
     @abstractmethod
-    def pull(self, block: Block, rows: Ints, columns: Ints, times: Ints, arms: Ints | None = None) -> None:
+    def pull(self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None) -> None:
         """`times` fresh pulls for cells (row, column), each at most once: vectors of one length. Rows are the block's.
 
         The arm of a cell is its column, or what `arms` says where a table holds some arms only.
         """
 
     @abstractmethod
-    def shows(self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any) -> np.ndarray:
-        """(P,) whether the mean of cell (row_a, a) is shown to be less than that of (row_b, b) plus `shift`."""
+    def shows(
+        self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any, other: Cells | None = None
+    ) -> np.ndarray:
+        """(P,) whether the mean of cell (row_a, a) is shown to be less than that of (row_b, b) plus `shift`.
+
+        (row_b, b) is a cell of `other`, a table of the same kind, where one is given.
+        """
+
+    def shows_worse(self, rows: Ints, arm: Ints, shift: float, level: Any, among: np.ndarray) -> np.ndarray:
+        """(n, K) those of the arms `among` (n, K) whose mean at rows[i] is shown to be less than arm[i]'s plus `shift`.
+
+        `level` is one number, or (n,).
+        """
+        index, other = np.nonzero(among)
+        level = np.broadcast_to(level, rows.shape)[index]
+        shown = np.zeros(among.shape, dtype=bool)
+        shown[index, other] = self.shows(rows[index], other, rows[index], arm[index], shift, level)
+        return shown
 
     @abstractmethod
     def side(self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None) -> Floats:
@@ -58,6 +83,10 @@ class Cells(ABC):
                 For sub-Gaussian rewards only.
             rho: ρ of the mixture, fixed before the data; None takes the grid. For sub-Gaussian rewards only.
         """
+
+    @abstractmethod
+    def keep(self, rows: np.ndarray) -> None:
+        """Forget all rows but these: an index of rows."""
 
     @abstractmethod
     def variance(self) -> Floats:
@@ -77,27 +106,31 @@ class GaussianCells(Cells):
     """σ-sub-Gaussian rewards; half-normal mixtures on a grid of ρ.
 
     Args:
-        sigma: σ.
+        sigma: σ, in the same unit as averages.
         scales: the grid, fixed before the data, in pulls.
         memory: (R, K, 2) pulls and averages.
+        unit: rewards are divided by it.
     """
 
-    def __init__(self, sigma: float, scales: Scales, memory: Floats) -> None:
-        self.sigma, self.scales = sigma, scales
+    def __init__(self, sigma: float, scales: Scales, memory: Floats, unit: float = 1.0) -> None:
+        self.sigma, self.scales, self.unit = sigma, scales, unit
         self.n, self.mean = memory[..., 0].copy(), memory[..., 1].copy()
         self.slack = 3.0
         #: How many times the pulls of arm a arm b is expected to have in `shows`; fixed before the data.
         self.balance = 1.0
 
-    def pull(self, block: Block, rows: Ints, columns: Ints, times: Ints, arms: Ints | None = None) -> None:
-        drawn = block.pull(rows, columns if arms is None else arms, times)
+    def pull(self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None) -> None:
+        drawn = block.pull(rows, columns if arms is None else arms, times) / self.unit
         n = self.n[rows, columns]
         self.mean[rows, columns] += (drawn - self.mean[rows, columns]) * (times / (n + times))
         self.n[rows, columns] = n + times
 
-    def shows(self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any) -> np.ndarray:
-        n_a, n_b = self.n[row_a, a], self.n[row_b, b]
-        d = (self.mean[row_b, b] + shift - self.mean[row_a, a]) / self.sigma
+    def shows(
+        self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any, other: Cells | None = None
+    ) -> np.ndarray:
+        with_ = self if other is None else other
+        n_a, n_b = self.n[row_a, a], with_.n[row_b, b]
+        d = (with_.mean[row_b, b] + shift - self.mean[row_a, a]) / self.sigma
         level = np.broadcast_to(level, d.shape)
         # Mixing costs something, so what does not even reach the level without it is not looked at.
         hope = (d > 0) & (0.5 * d * d * (n_a * n_b) >= level * (n_a + n_b)) & (n_a > 0) & (n_b > 0)
@@ -115,6 +148,9 @@ class GaussianCells(Cells):
         rho, weight = self.scales.at(np.maximum(n, 1.0)) if rho is None else (rho, 0.0)
         walk = np.where(up, 1.0, -1.0) * n * (self.mean[row, column] - bound) / self.sigma
         return half_normal(walk, n * (1 + n / worth), rho) + weight
+
+    def keep(self, rows: np.ndarray) -> None:
+        self.n, self.mean = self.n[rows], self.mean[rows]
 
     def variance(self) -> Floats:
         return np.full(self.n.shape, self.sigma**2)
@@ -134,38 +170,52 @@ class GaussianCells(Cells):
 class BettingCells(Cells):
     """Rewards with finitely many values in a told interval; betting.
 
+    Two arms are compared by the average of two e-processes: bets, which adapt to the variance, and with weight `PLAIN`
+    the mixtures of `GaussianCells`, which need fewer nats and are better where the variance is the largest possible.
+
     Args:
         values: (S,) the values.
         support: the interval.
         memory: (R, K, S) counts of the values.
+        sigma, scales: as for `GaussianCells`.
     """
 
-    def __init__(self, values: Floats, support: tuple[float, float], memory: Floats) -> None:
+    def __init__(
+        self, values: Floats, support: tuple[float, float], memory: Floats, sigma: float, scales: Scales
+    ) -> None:
         self.low, self.width = support[0], support[1] - support[0]
         self.values, self.counts = values, memory.copy()
-        self.bets = Bets((values - self.low) / self.width)
-        self.n = self.counts.sum(axis=-1)
-        self.mean = self.counts @ values / np.maximum(self.n, 1)
+        scaled = (values - self.low) / self.width
+        # The ends of the interval may miss 0 and 1 by a rounding error.
+        self.bets = Bets(np.where(np.abs(scaled - 0.5) < 0.5 + 1e-12, np.clip(scaled, 0, 1), scaled))
+        n = self.counts.sum(axis=-1)
+        self._plain = GaussianCells(sigma, scales, np.stack([n, self.counts @ values / np.maximum(n, 1)], axis=-1))
+        self.n, self.mean = self._plain.n, self._plain.mean
         self.slack = 5.0
 
-    def pull(self, block: Block, rows: Ints, columns: Ints, times: Ints, arms: Ints | None = None) -> None:
+    def pull(self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None) -> None:
         self.counts[rows, columns] += block.pull_counts(rows, columns if arms is None else arms, times)
         self.n[rows, columns] += times
         self.mean[rows, columns] = self.counts[rows, columns] @ self.values / self.n[rows, columns]
 
-    def shows(self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any) -> np.ndarray:
-        n_a, n_b = self.n[row_a, a], self.n[row_b, b]
-        d = self.mean[row_b, b] + shift - self.mean[row_a, a]
-        level, shift = np.broadcast_to(level, d.shape), np.broadcast_to(shift, d.shape)
-        noise_a = self._variance(self.counts[row_a, a]) / np.maximum(n_a, 1)
-        noise_b = self._variance(self.counts[row_b, b]) / np.maximum(n_b, 1)
+    def shows(
+        self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any, other: Cells | None = None
+    ) -> np.ndarray:
+        with_ = self if other is None else other
+        assert isinstance(with_, BettingCells)
+        shown = self._plain.shows(row_a, a, row_b, b, shift, level - np.log(PLAIN), with_._plain)
+        n_a, n_b = self.n[row_a, a], with_.n[row_b, b]
+        d = with_.mean[row_b, b] + shift - self.mean[row_a, a]
+        level, shift = np.broadcast_to(level - np.log(1 - PLAIN), d.shape), np.broadcast_to(shift, d.shape)
+        counts_a, counts_b = self.counts[row_a, a], with_.counts[row_b, b]
+        noise_a = self._variance(counts_a) / np.maximum(n_a, 1)
+        noise_b = self._variance(counts_b) / np.maximum(n_b, 1)
         # As normal laws would have it, and one part in ten more: where that is too little the bets are not worked out.
-        hope = (d > 0) & (0.55 * d * d >= level * (noise_a + noise_b)) & (n_a > 0) & (n_b > 0)
-        shown = np.zeros(d.shape, dtype=bool)
+        hope = ~shown & (d > 0) & (0.55 * d * d >= level * (noise_a + noise_b)) & (n_a > 0) & (n_b > 0)
         if hope.any():
-            share = noise_a[hope] / (noise_a + noise_b)[hope]
-            counts_a, counts_b = self.counts[row_a, a][hope], self.counts[row_b, b][hope]
-            shown[hope] = self.bets.pair(counts_a, counts_b, shift[hope] / self.width, share) >= level[hope]
+            share, level = noise_a[hope] / (noise_a + noise_b)[hope], level[hope]
+            evidence = self.bets.pair(counts_a[hope], counts_b[hope], shift[hope] / self.width, share, level)
+            shown[hope] = evidence >= level
         return shown
 
     def side(self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None) -> Floats:
@@ -179,6 +229,11 @@ class BettingCells(Cells):
         """(R, K) lower and upper bounds on the means, each wrong at any time ever with probability e^−level."""
         low, high = self.bets.interval(self.counts, level)
         return self.low + self.width * low, self.low + self.width * high
+
+    def keep(self, rows: np.ndarray) -> None:
+        self.counts = self.counts[rows]
+        self._plain.keep(rows)
+        self.n, self.mean = self._plain.n, self._plain.mean
 
     def variance(self) -> Floats:
         return self._variance(self.counts)
@@ -198,6 +253,8 @@ class BettingCells(Cells):
         later.counts = self.counts - earlier
         later.n = later.counts.sum(axis=-1)
         later.mean = later.counts @ self.values / np.maximum(later.n, 1)
+        later._plain = copy(self._plain)
+        later._plain.n, later._plain.mean = later.n, later.mean
         return later
 
 
@@ -206,10 +263,14 @@ def bounded(problem: Problem, values: Floats | None) -> bool:
     return problem.support is not None and values is not None
 
 
-def make_cells(problem: Problem, values: Floats | None, scales: Scales, memory: Floats | tuple[int, int]) -> Cells:
-    """Cells of the right kind for the rewards of `problem`, empty (R, K) or from memory."""
+def make_cells(
+    problem: Problem, values: Floats | None, scales: Scales, memory: Floats | tuple[int, int], unit: float = 1.0
+) -> Cells:
+    """Cells of the right kind for the rewards of `problem`, empty (R, K) or from memory; rewards in units of `unit`."""
     if problem.support is not None and values is not None:
         empty = (*memory, values.size) if isinstance(memory, tuple) else None
-        return BettingCells(values, problem.support, np.zeros(empty) if empty else np.asarray(memory))
+        support = (problem.support[0] / unit, problem.support[1] / unit)
+        kept = np.zeros(empty) if empty else np.asarray(memory)
+        return BettingCells(values / unit, support, kept, problem.sigma / unit, scales)
     empty = (*memory, 2) if isinstance(memory, tuple) else None
-    return GaussianCells(problem.sigma, scales, np.zeros(empty) if empty else np.asarray(memory))
+    return GaussianCells(problem.sigma / unit, scales, np.zeros(empty) if empty else np.asarray(memory), unit)

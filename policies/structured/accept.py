@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.policies.sequential.running_means import add_pulls
+from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.policies.structured.best_arms import START, BestArms
 from clustered_bandit_gym.policies.structured.evidence import AcceptanceTests
-from clustered_bandit_gym.policies.structured.representatives import Representatives
+from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 
 #: Agents are handled in blocks of about this many (agent, arm) cells: tables of 2 MB, which fit in a cache.
 CELLS = 2**18
@@ -30,7 +29,7 @@ def accept(reps: Representatives, best_arms: BestArms, rest: Ints, eta: float | 
     size = max(1, CELLS // reps.n.shape[1])
     for start in range(0, rest.size, size):
         part = slice(start, start + size)
-        block = _Block(reps, best_arms, rest[part], eta)
+        block = _Block(reps, rest[part], eta)
         while True:
             block.run()
             waiting = np.flatnonzero(block.tests.found == UNKNOWN)
@@ -43,21 +42,20 @@ def accept(reps: Representatives, best_arms: BestArms, rest: Ints, eta: float | 
     return found
 
 
-class _Block:
+class _Block(Record):
     """Agents side by side, each with its own arms: n, mean are (rows, K)."""
 
-    def __init__(self, reps: Representatives, best_arms: BestArms, agents: Ints, eta: float | None) -> None:
-        self.reps, self.agents, self.eta = reps, agents, eta
-        self.tests = AcceptanceTests(reps.budgets, best_arms.tests.two_arms, eta, agents.size)
-        self.n: Floats = np.zeros(self.tests.live.shape)
-        self.mean: Floats = np.zeros(self.tests.live.shape)
+    def __init__(self, reps: Representatives, agents: Ints, eta: float | None) -> None:
+        super().__init__(reps.federation, reps.budgets, agents)
+        self.reps, self.eta = reps, eta
+        self.tests = AcceptanceTests(self, eta)
 
     def run(self) -> None:
         """Continue with agents that have no arm yet until each has one, or all known best arms are beaten at it."""
         known = np.zeros(self.n.shape[1], dtype=bool)
         known[self.reps.leader] = True
         rows = np.flatnonzero(self.tests.found == UNKNOWN)
-        self._pull(rows, np.where(self.n[rows] == 0, START, 0))
+        self.pull_where(np.where(self.n[rows] == 0, START, 0.0), rows)
         while rows.size:
             done, needed, centre = self._judge(rows, known)
             rows, needed, centre = rows[~done], needed[~done], centre[~done]
@@ -68,23 +66,14 @@ class _Block:
             goal = np.sqrt((np.where(needed, self.n[rows] + times, 0) ** 2).sum(axis=1))
             own = self.n[rows, centre]
             times[index, centre] = np.clip(goal - own, 0, CENTRE_STEP * own)
-            self._pull(rows, times)
-
-    def _pull(self, rows: Ints, times: Floats) -> None:
-        r, arm = np.nonzero(times > 0)
-        if not r.size:
-            return
-        row, count = rows[r], np.ceil(times[r, arm]).astype(np.int64)
-        fed = self.reps.federation
-        drawn = fed.pull(self.agents[row], arm, count) / fed.problem.sigma
-        add_pulls(self.n, self.mean, (row, arm), drawn, count)
+            self.pull_where(times, rows)
 
     def _judge(self, rows: Ints, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, Ints]:
         """(rows,) agents that are done for now, (rows, K) arms that the others still have to pull, and (rows,) the arm
         that these are compared with, which is not among them."""
-        tests, n, mean = self.tests, self.n[rows], self.mean[rows]
+        tests, mean = self.tests, self.mean[rows]
         index = np.arange(rows.size)
-        leader = tests.eliminate(rows, n, mean)
+        leader = tests.eliminate(rows)
         live = tests.live[rows]
         needed = live.copy()
         needed[index, leader] = False
@@ -92,7 +81,7 @@ class _Block:
             return tests.found[rows] != UNKNOWN, needed, leader
         guess = np.where(live & known, mean, -np.inf).argmax(axis=1)
         possible = live[index, guess] & known[guess]
-        within = tests.accept(rows, guess, known, n, mean)
+        within = tests.accept(rows, guess, known)
         # While the leader is not a known best arm, either may be wrong, so the leader is pulled along.
         needed &= ~within
         needed[index, leader] = True

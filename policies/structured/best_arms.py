@@ -12,13 +12,13 @@ from clustered_bandit_gym.policies.structured.representatives import Representat
 #: at least LEAST and at most GROWTH to the pulls of an arm. Small batches overshoot less and take more steps: with 0.2
 #: for LEAST best arms take 8% to 12% more pulls on the paper's families, and the play 10% less time.
 GROWTH, LEAST, PART = 0.5, 0.08, 0.6
-#: What mixing costs, in nats: ½ln(1 + n/ρ) for two arms at n/ρ of about 30, and the weight of ρ. For estimates only.
-SLACK = 4.5
 #: A task waits while another needs fewer than a tenth of its pulls: the small one may make it moot, and waiting costs
 #: nothing but steps.
 URGENT = 10.0
 #: First pulls of every arm: averages with a standard deviation of about σ/3, enough to rank arms that differ by σ.
 START = 8
+#: Squared standard deviations per nat of what closeness could save that an average is given the benefit of.
+DOUBT = 2.0
 #: Lower clip on margins; avoids division by zero.
 TINY = 1e-9
 
@@ -48,21 +48,28 @@ class BestArms:
         reps = self.reps
         r, arms = reps.n.shape
         rows = np.arange(r)
-        leader = reps.leader
-        n = np.maximum(reps.n, 1)
-        noise = 1 / np.sqrt(n)
+        leader, slack = reps.leader, reps.cells.slack
         gap = reps.mean[rows, leader][:, None] - reps.mean
+        # Pulls are counted by what they are worth: one with variance σ²/4 as much as four with σ².
+        variance = reps.noise(np.abs(gap) if self.eta is None else np.maximum(np.abs(gap), self.eta - gap))
+        worth = reps.n / variance
+        n = np.maximum(worth, 1)
+        noise = 1 / np.sqrt(n)
         task = reps.live & (reps.live.sum(axis=1) > 1)[:, None]
         rival = task.copy()
         rival[rows, leader] = False
-        beaten = 2 * (self.tests.level_beaten + SLACK)[:, None] / np.maximum(np.abs(gap), noise) ** 2
+        beaten = 2 * (self.tests.level_beaten + slack)[:, None] / np.maximum(np.abs(gap), noise) ** 2
         share = np.sqrt(np.maximum(rival.sum(axis=1, keepdims=True), 1))
         need = np.where(rival, np.maximum(beaten, n), np.inf)
         via = np.full((r, arms), -1)
         if self.eta is not None and reps.distinct.any():
             cost = np.where(rival, _still(beaten, n, n[rows, leader][:, None], share), np.inf)
-            margin = np.maximum(self.eta - gap + noise, TINY)
-            close = 2 * (self.tests.level_close + SLACK)[:, None] / margin**2
+            # Closeness at y that seems out of reach gets the benefit of the doubt, the more the less y knows of the arm
+            # and the more it could save elsewhere. Without it an unlucky average would never be corrected.
+            saves = np.where(rival, beaten, 0).max(axis=0)
+            doubt = np.sqrt(DOUBT * np.log1p(saves / n) * (1 / n + 1 / n[rows, leader][:, None]))
+            margin = np.maximum(self.eta - gap + np.maximum(doubt, noise), TINY)
+            close = 2 * (self.tests.level_close + slack)[:, None] / margin**2
             # What closeness at y costs is shared by all x that are distinct from y and still have the arm.
             helped = np.maximum(reps.distinct.astype(float) @ task, 1)
             cost_close, via_close = self._cheapest(_still(close, n, n[rows, leader][:, None], share) / helped)
@@ -72,15 +79,15 @@ class BestArms:
             need = np.where(elsewhere, np.take_along_axis(close / helped, via_close, axis=0), need)
         need = np.where(task, need, np.inf)
         times = np.zeros((r, arms))
-        least = min(need.min(initial=np.inf), self._plan_distinct(need, times))
+        least = min(need.min(initial=np.inf), self._plan_distinct(worth, need, times))
         now = task & (need <= URGENT * least)
         x, k = np.nonzero(now & (via >= 0))
         if x.size:
             pairs = np.unique(via[x, k] * arms + k)
-            self._plan_close(pairs // arms, pairs % arms, close, times)
-        self._plan_beaten(now & (via < 0) & rival, np.maximum(beaten, n), leader, times)
+            self._plan_close(worth, pairs // arms, pairs % arms, close, times)
+        self._plan_beaten(worth, now & (via < 0) & rival, np.maximum(beaten, n), leader, times)
         # A plan is never empty while a live set has several arms, whatever the estimates are.
-        return times if times.any() else np.where(task, GROWTH * n + START, 0)
+        return variance * (times if times.any() else np.where(task, GROWTH * n + START, 0))
 
     def _cheapest(self, cost: Floats) -> tuple[Floats, Ints]:
         """For every (x, k) the least cost (R, K) over the y that are distinct from x, and that y."""
@@ -98,17 +105,16 @@ class BestArms:
         via = table.argmin(axis=1)
         return np.take_along_axis(table, via[:, None, :], axis=1)[:, 0, :], via
 
-    def _plan_beaten(self, chosen: np.ndarray, need: Floats, leader: Ints, times: Floats) -> None:
+    def _plan_beaten(self, worth: Floats, chosen: np.ndarray, need: Floats, leader: Ints, times: Floats) -> None:
         """Pull the chosen arms, and the leader so often that the sum of pulls is least: √Σn² against rivals with n."""
-        reps = self.reps
-        rows = np.arange(len(reps))
-        step = np.clip(PART * (np.where(chosen, need, 0) - reps.n), LEAST * reps.n, GROWTH * reps.n + START)
+        rows = np.arange(leader.size)
+        step = np.clip(PART * (np.where(chosen, need, 0) - worth), LEAST * worth, GROWTH * worth + START)
         times[:] = np.maximum(times, np.where(chosen, step, 0))
-        goal = np.sqrt((np.where(chosen, reps.n + step, 0) ** 2).sum(axis=1))
-        lack = np.where(chosen.any(axis=1), goal - reps.n[rows, leader], 0)
+        goal = np.sqrt((np.where(chosen, worth + step, 0) ** 2).sum(axis=1))
+        lack = np.where(chosen.any(axis=1), goal - worth[rows, leader], 0)
         times[rows, leader] = np.maximum(times[rows, leader], np.maximum(lack, 0))
 
-    def _plan_distinct(self, need: Floats, times: Floats) -> float:
+    def _plan_distinct(self, worth: Floats, need: Floats, times: Floats) -> float:
         """Pull what tells two representatives apart, where that is far cheaper than all that is open at one of them.
 
         Only then can closeness at the other help. Returns the fewest pulls of an arm that such a pair needs, or inf.
@@ -119,30 +125,29 @@ class BestArms:
         a, b = np.nonzero(np.triu(~reps.distinct, 1) & (np.maximum(easiest[:, None], easiest) > 0))
         if self.eta is None or not a.size:
             return np.inf
-        apart = np.abs(reps.mean[a] - reps.mean[b]) - np.sqrt(1 / reps.n[a] + 1 / reps.n[b])
-        # After n pulls of one of K arms at both, a difference d is worth nd²/4. Two mixtures, so twice the slack.
-        level = self.tests.level_distinct(a, b) + np.log(reps.n.shape[1]) + 2 * SLACK
+        apart = np.abs(reps.mean[a] - reps.mean[b]) - np.sqrt(1 / worth[a] + 1 / worth[b])
+        # After n pulls of one of K arms at both, a difference d is worth nd²/4.
+        level = self.tests.level_distinct(a, b) + np.log(4 * worth.shape[1]) + reps.cells.slack
         pulls = 4 * level[:, None] / np.maximum(apart, TINY) ** 2
         arm = pulls.argmin(axis=1)
         pulls = pulls[np.arange(a.size), arm]
         wanted = URGENT * pulls < np.maximum(easiest[a], easiest[b])
         a, b, arm, pulls = a[wanted], b[wanted], arm[wanted], pulls[wanted]
         for row in (a, b):
-            n = reps.n[row, arm]
+            n = worth[row, arm]
             np.maximum.at(times, (row, arm), np.clip(PART * (pulls - n), LEAST * n, GROWTH * n + START))
         return float(pulls.min(initial=np.inf))
 
-    def _plan_close(self, y: Ints, k: Ints, need: Floats, times: Floats) -> None:
+    def _plan_close(self, worth: Floats, y: Ints, k: Ints, need: Floats, times: Floats) -> None:
         """Pull arm k at y, and those live arms of y that are known less well than k and block it."""
-        reps = self.reps
         blocked = self.tests.blockers(y, k)
-        own = reps.n[y, k]
-        n_blockers = np.where(blocked, reps.n[y], np.inf)
+        own = worth[y, k]
+        n_blockers = np.where(blocked, worth[y], np.inf)
         pull_k = own <= 4 * n_blockers.min(axis=1)
         step = np.clip(PART * (need[y, k] - own), LEAST * own, GROWTH * own + START)
         np.maximum.at(times, (y[pull_k], k[pull_k]), step[pull_k])
-        i, other = np.nonzero(blocked & (reps.n[y] <= 2 * own[:, None]))
-        n = reps.n[y[i], other]
+        i, other = np.nonzero(blocked & (worth[y] <= 2 * own[:, None]))
+        n = worth[y[i], other]
         np.maximum.at(times, (y[i], other), np.minimum(GROWTH * n + START, np.maximum(LEAST * n, own[i] + step[i] - n)))
 
     def resolve(self) -> None:

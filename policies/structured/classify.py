@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.policies.sequential.running_means import add_pulls
 from clustered_bandit_gym.policies.structured.budget import nats
 from clustered_bandit_gym.policies.structured.evidence import ClusterTests, remaining
 from clustered_bandit_gym.policies.structured.plan import Plan
-from clustered_bandit_gym.policies.structured.representatives import Representatives
+from clustered_bandit_gym.policies.structured.representatives import Ordered, Representatives
 
 #: A guess that leads by this many nats is wrong about once in 20 times: from there on its tests are computed.
 LEAD = 3.0
@@ -67,28 +66,32 @@ class _Block:
         self.used = tests.used
         self.weight = plan.allocation[:, self.used]
         self.by_arm = np.ascontiguousarray(tests.estimate[:, self.used].T)
-        self.n_by_arm = np.ascontiguousarray(np.maximum(plan.reps.n[:, self.used], 1).T)
+        #: (U,) variance of a pull, in units of σ². Pulls are counted by what they are worth.
+        self.noise = plan.noise[self.used]
+        self.n_by_arm = np.ascontiguousarray(np.maximum(plan.worth[:, self.used], 1).T)
 
     def run(self) -> Ints:
         """(n,) labels; where an agent lost patience, −1 minus its last guess."""
         plan, fed = self.plan, self.fed
         r = len(plan.reps)
         rows = np.arange(self.agents.size)
-        n = np.zeros((rows.size, self.used.size))
-        mean = np.zeros_like(n)
+        cells = plan.reps.empty(rows.size, self.used.size)
         total = np.zeros(rows.size)
         fit = np.zeros((rows.size, r))
         ruled_out = np.zeros((rows.size, r), dtype=bool)
         labels = np.full(rows.size, UNKNOWN)
         guess = fed.rng.integers(r, size=rows.size)
         rival = (guess + 1) % r
-        times = np.ceil(plan.pulls[guess] * SEARCH).astype(np.int64)
+        times = np.ceil(plan.pulls[guess] * SEARCH)
         while rows.size:
             index = np.arange(rows.size)
-            arm = self._next_arm(guess, rival, n, total)
-            drawn = fed.pull(self.agents[rows], self.used[arm], times) / fed.problem.sigma
-            before, m_before, after, m_after = add_pulls(n, mean, (index, arm), drawn, times)
-            total += times
+            arm = self._next_arm(guess, rival, cells.n / self.noise, total)
+            noise = self.noise[arm]
+            before, m_before = cells.n[index, arm] / noise, cells.mean[index, arm]
+            pulls = np.ceil(times * noise).astype(np.int64)
+            cells.pull(Ordered(fed, self.agents[rows]), index, arm, pulls, self.used[arm])
+            after, m_after = cells.n[index, arm] / noise, cells.mean[index, arm]
+            total += after - before
             estimate, n_rep = self.by_arm.take(arm, axis=0), self.n_by_arm.take(arm, axis=0)
             fit += _misfit(before, m_before, n_rep, estimate) - _misfit(after, m_after, n_rep, estimate)
             guess = fit.argmax(axis=1)
@@ -104,8 +107,9 @@ class _Block:
             ahead = np.flatnonzero(lead >= LEAD)
             if ahead.size:
                 g = guess[ahead]
-                evidence = self.tests.evidence(g, n.take(ahead, axis=0), mean.take(ahead, axis=0))
-                out = ruled_out.take(ahead, axis=0) | (evidence >= plan.beta)
+                n, mean = cells.n.take(ahead, axis=0) / self.noise, cells.mean.take(ahead, axis=0)
+                evidence = self.tests.evidence(g, n, mean)
+                out = ruled_out.take(ahead, axis=0) | self.tests.rejects(g, evidence, cells, ahead, plan.beta)
                 ruled_out[ahead] = out
                 done, answer = remaining(out, g)
                 labels[rows[ahead[done]]] = answer[done]
@@ -117,12 +121,13 @@ class _Block:
                 rival[ahead] = hardest
                 lack = (plan.beta - least) / (plan.beta + self.tests.price[g, hardest])
                 part[ahead] = np.minimum(np.maximum(0.9 * lack, CONFIRM_LEAST), stake[ahead])
-            times = np.ceil(plan.pulls[guess] * part).astype(np.int64)
+            times = np.ceil(plan.pulls[guess] * part)
             if not keep.all():
                 lost = ~keep & (labels[rows] == UNKNOWN)
                 labels[rows[lost]] = -1 - guess[lost]
                 left = np.flatnonzero(keep)
-                n, mean, fit, ruled_out = (table.take(left, axis=0) for table in (n, mean, fit, ruled_out))
+                cells.keep(left)
+                fit, ruled_out = fit.take(left, axis=0), ruled_out.take(left, axis=0)
                 rows, total, guess, rival, times = rows[left], total[left], guess[left], rival[left], times[left]
         return labels
 

@@ -11,13 +11,16 @@ from math import ceil, floor, log
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.policies.sequential.running_means import add_pulls
-from clustered_bandit_gym.policies.structured.representatives import Representatives
+from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 
 #: Effort: pulls of a representative's leading arms, and of its leader at an agent that is compared with it. The search
 #: starts with about FIRST_EFFORT, which shows differences of σ, and multiplies it by MORE when everybody drawn so far
 #: is explained: all earlier efforts together then cost a third of the last one.
 FIRST_EFFORT, MORE = 32, 4
+#: Least pulls of an arm at a representative; a guess of the variance takes as many.
+START = 8
+#: Few pulls with a skewed law vary more than their variance tells: it is raised by this factor, up to σ².
+MARGIN = 1.3
 #: Pulls of every arm at an agent: twice the effort spread over all arms if they are at most FEW_ARMS; else a share LOOK
 #: of the effort, up to LOOK_MOST pulls, since every look sends an average of every arm to the centre.
 FEW_ARMS, LOOK, LOOK_MOST = 64, 1 / 32, 5
@@ -49,8 +52,9 @@ class Discovery:
         goal: how many clusters there are at most.
 
     Attributes (B agents drawn so far and neither promoted nor forgotten):
-        agents: (B,) ids.
-        n, mean: (B, K) pulls and averages, in units of σ.
+        drawn: the record of these agents.
+        variance, of_cell: (K,) and (R, K), guesses of the variance of one pull, in units of σ². Efforts are counted in
+            pulls of variance σ².
         odd: (B, R) agents that look different from a representative.
         looked: (B, R) effort at which all arms were compared.
         far: (B, R) distance found then.
@@ -70,12 +74,12 @@ class Discovery:
         self.thorough = fed.problem.n_clusters is not None
         if not self.thorough:
             self.most = min(self.most, 256)
-        self.drawn = 0
+        self.asked = 0
+        self.raised = False
         self.dropped_by_glance = 1.0
-        k = fed.problem.n_arms
-        self.agents: Ints = np.zeros(0, dtype=np.int64)
-        self.n: Floats = np.zeros((0, k))
-        self.mean: Floats = np.zeros((0, k))
+        self.drawn = Record(fed, reps.budgets, np.zeros(0, dtype=np.int64))
+        self.variance: Floats = np.ones(fed.problem.n_arms)
+        self.of_cell: Floats = np.ones((0, fed.problem.n_arms))
         self.odd = np.zeros((0, 0), dtype=bool)
         self.looked: Ints = np.zeros((0, 0), dtype=np.int64)
         self.far: Floats = np.zeros((0, 0))
@@ -92,16 +96,20 @@ class Discovery:
                 before = len(self.reps)
                 self._search(waiting if fresh else waiting[: max(8, self.goal // 2)], STEPS if fresh else 1)
                 fresh = fresh and (before == 0 or len(self.reps) == before)
-            elif self.drawn < self.most:
-                self._draw(self.most - self.drawn)
+            elif self.asked < self.most:
+                self._draw(self.most - self.asked)
                 fresh = True
+            elif self.raised and self.thorough and self.most < self.order.size:
+                # More effort found nobody new: perhaps the cluster that is missing has no agent among those drawn.
+                self.most, self.raised = min(2 * self.most, self.order.size), False
             elif self.effort < self.last:
+                self.raised = True
                 self.effort = min(MORE * self.effort, self.last)
                 self.dropped_by_glance = 1.0
                 fresh = True
-            elif self.thorough and self.drawn < self.order.size:
+            elif self.thorough and self.asked < self.order.size:
                 # The last resort: everybody once, at full effort. Those that are explained are forgotten.
-                self._keep(np.zeros(self.agents.size, dtype=bool))
+                self._keep(np.zeros(self.seen.size, dtype=bool))
                 self._draw(256)
             else:
                 return False
@@ -109,14 +117,15 @@ class Discovery:
 
     def again(self) -> None:
         """Start over with all agents that are not representatives, at full effort."""
-        self._keep(np.zeros(self.agents.size, dtype=bool))
-        self.effort, self.drawn = self.last, 0
+        self._keep(np.zeros(self.seen.size, dtype=bool))
+        self.effort, self.asked = self.last, 0
         others = ~np.isin(self.order, self.reps.agents)
         self.order = self.order[others]
         self.most = min(self.most, self.order.size)
 
     def forget(self, row: int) -> None:
         """Representative `row` was dropped."""
+        self.of_cell = np.delete(self.of_cell, row, axis=0)
         self.explored = np.delete(self.explored, row)
         self.odd = np.delete(self.odd, row, axis=1)
         self.looked, self.far = np.delete(self.looked, row, axis=1), np.delete(self.far, row, axis=1)
@@ -130,9 +139,9 @@ class Discovery:
             self._promote(int(rows[0]))
 
     def _promote(self, row: int) -> None:
-        reps = self.reps
-        reps.add(int(self.agents[row]))
-        self._keep(np.arange(self.agents.size) != row)
+        reps, self.raised = self.reps, False
+        reps.add(int(self.drawn.agents[row]))
+        self._keep(np.arange(self.seen.size) != row)
         last = len(reps) - 1
         self.explored = np.append(self.explored, 0)
         self._explore_representatives(np.array([last]))
@@ -142,7 +151,7 @@ class Discovery:
             odd_leaders, _, _ = self._compare(reps.n[last:], reps.mean[last:], np.arange(last), arms)
             if (~odd[0] & ~odd_leaders[0] & (reps.leader[:last] == reps.leader[last])).any():
                 reps.drop(last)
-                self.explored = self.explored[:-1]
+                self.explored, self.of_cell = self.explored[:-1], self.of_cell[:-1]
                 return
         self.odd, self.looked, self.far = (
             np.hstack([a, np.zeros((a.shape[0], 1), dtype=a.dtype)]) for a in (self.odd, self.looked, self.far)
@@ -159,20 +168,29 @@ class Discovery:
         glance = self.dropped_by_glance > 0.2
         for level in (max(8, self.effort // 8), self.effort) if glance else (self.effort,):
             leader = reps.leader[rows]
-            n, mean = np.maximum(reps.n[rows], 1e-9), reps.mean[rows]
+            n, mean = np.maximum(reps.n[rows] / self.variance, 1e-9), reps.mean[rows]
             index = np.arange(rows.size)
             gap = mean[index, leader][:, None] - mean
             noise = np.sqrt(2 * SOFT * (1 / n + 1 / n[index, leader][:, None]))
             times = np.zeros_like(reps.n)
             contend = (gap <= noise) & reps.live[rows]
-            times[rows] = np.where(contend, level - reps.n[rows], 0)
+            times[rows] = np.where(contend, np.maximum(level * self.variance, START) - reps.n[rows], 0)
             reps.pull_where(times)
+            self._learn_variance()
         if glance:
             self.dropped_by_glance = 1 - contend.mean()
         leader = reps.leader[rows]
         times = np.zeros_like(reps.n)
-        times[rows, leader] = LEADER * self.effort - reps.n[rows, leader]
+        times[rows, leader] = LEADER * self.effort * self.variance[leader] - reps.n[rows, leader]
         reps.pull_where(times)
+
+    def _learn_variance(self) -> None:
+        """From the representatives' pulls, as if START more of each arm had shown what all arms do."""
+        n, variance = self.reps.n, self.reps.cells.variance()
+        of_all = (n * variance).sum() / n.sum()
+        sums = n * variance
+        self.of_cell = np.minimum(MARGIN * (sums + START * of_all) / (n + START), 1)
+        self.variance = np.minimum(MARGIN * (sums.sum(axis=0) + START * of_all) / (n.sum(axis=0) + START), 1)
 
     def _explore(self, rows: Ints, steps: int) -> Ints:
         """Those of `rows` that fit no representative, after each representative was given a fair chance."""
@@ -183,13 +201,16 @@ class Discovery:
         every = np.arange(len(self.reps))
         nobody: list[Ints] = []
         while rows.size:
-            odd, near, own = self._compare(self.n[rows], self.mean[rows], every, arms)
+            odd, near, own = self._compare(self.drawn.n[rows], self.drawn.mean[rows], every, arms)
             self.odd[rows] |= odd
             odd = self.odd[rows]
             fit = np.where(odd, np.inf, near + self.far[rows])
             guess = fit.argmin(axis=1)
             none = odd.all(axis=1)
-            pulls, misfit = self.n[rows, leader[guess]], own[np.arange(rows.size), guess]
+            pulls, misfit = (
+                self.drawn.n[rows, leader[guess]] / self.variance[leader[guess]],
+                own[np.arange(rows.size), guess],
+            )
             # An agent of another cluster may be unlucky with this leader; where in doubt it is asked twice as much.
             fits = (pulls >= self.effort) & ((misfit < FITTING_LEADER) | (pulls >= 2 * self.effort))
             explained = ~none & fits
@@ -203,21 +224,18 @@ class Discovery:
             if rows.size:
                 near_best = fit <= fit.min(axis=1, keepdims=True) + BEHIND
                 wanted = near_best.astype(np.int64) @ (slot[:, None] == np.arange(arms.size)) > 0
-                r, a = np.nonzero(wanted & (self.n[rows[:, None], arms] < 2 * self.effort))
-                self._record(rows[r], arms[a], np.full(r.size, step, dtype=np.int64))
+                r, a = np.nonzero(wanted & (self.drawn.n[rows[:, None], arms] < 2 * self.effort * self.variance[arms]))
+                self.drawn.pull(rows[r], arms[a], np.ceil(step * self.variance[arms[a]]).astype(np.int64))
         return np.concatenate(nobody)
 
     def _look(self, rows: Ints) -> None:
         """A few pulls of every arm, and a comparison over all arms where there was none at this effort."""
-        arms = self.n.shape[1]
+        arms = self.reps.n.shape[1]
         look = ceil(2 * self.effort / arms) if arms <= FEW_ARMS else min(LOOK_MOST, ceil(LOOK * self.effort))
-        lack = look - self.n[rows]
-        r, a = np.nonzero(lack > 0)
-        if r.size:
-            self._record(rows[r], a, lack[r, a].astype(np.int64))
+        self.drawn.pull_where(np.ceil(look * self.variance) - self.drawn.n[rows], rows)
         columns = np.flatnonzero((self.looked[rows] < self.effort).any(axis=0))
         if columns.size:
-            odd, distance, _ = self._compare(self.n[rows], self.mean[rows], columns, None)
+            odd, distance, _ = self._compare(self.drawn.n[rows], self.drawn.mean[rows], columns, None)
             self.odd[np.ix_(rows, columns)] |= odd
             self.far[np.ix_(rows, columns)] = distance
             self.looked[np.ix_(rows, columns)] = self.effort
@@ -237,7 +255,8 @@ class Discovery:
         terms = n[:, None, :] * n_rep
         other = n[:, None, :] + n_rep
         terms /= np.maximum(other, 1, out=other)
-        terms *= 0.5
+        # Agents of one cluster have the same variances.
+        terms *= 0.5 / (self.of_cell[columns] if arms is None else self.of_cell[np.ix_(columns, arms)])
         np.subtract(mean[:, None, :], m_rep, out=other)
         terms *= np.square(other, out=other)
         distance = terms.sum(axis=2)
@@ -248,20 +267,14 @@ class Discovery:
         return odd, distance, on_leader
 
     def _draw(self, count: int) -> None:
-        new = self.order[self.drawn : self.drawn + count]
-        self.drawn += new.size
-        self.agents = np.append(self.agents, new)
+        new = self.order[self.asked : self.asked + count]
+        self.asked += new.size
+        self.drawn.append(new)
         self.seen = np.append(self.seen, np.zeros(new.size, dtype=np.int64))
-        self.n, self.mean, self.odd, self.looked, self.far = (
-            np.vstack([a, np.zeros((new.size, a.shape[1]), dtype=a.dtype)])
-            for a in (self.n, self.mean, self.odd, self.looked, self.far)
+        self.odd, self.looked, self.far = (
+            np.pad(a, ((0, new.size), (0, 0))) for a in (self.odd, self.looked, self.far)
         )
 
     def _keep(self, keep: np.ndarray) -> None:
-        self.agents, self.seen, self.n, self.mean = self.agents[keep], self.seen[keep], self.n[keep], self.mean[keep]
-        self.odd, self.looked, self.far = self.odd[keep], self.looked[keep], self.far[keep]
-
-    def _record(self, rows: Ints, arms: Ints, times: Ints) -> None:
-        fed = self.reps.federation
-        drawn = fed.pull(self.agents[rows], arms, times) / fed.problem.sigma
-        add_pulls(self.n, self.mean, (rows, arms), drawn, times)
+        self.drawn.keep(keep)
+        self.seen, self.odd, self.looked, self.far = (a[keep] for a in (self.seen, self.odd, self.looked, self.far))

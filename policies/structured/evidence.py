@@ -12,68 +12,42 @@ representatives (`Representatives`): it counts only what was pulled after an age
 from __future__ import annotations
 
 from math import ceil, lgamma, log
-from typing import Any
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
-from clustered_bandit_gym.policies.sequential.scales import Scales
+from clustered_bandit_gym.policies.sequential.cells import BettingCells, Cells
 from clustered_bandit_gym.policies.structured.budget import Budgets, nats
-from clustered_bandit_gym.policies.structured.representatives import Representatives
-
-#: Stands in for "no pulls" where a formula divides by n. Its evidence is negative.
-NO_PULLS = 1e-9
-
-
-class TwoArms:
-    """Test of two arms a, b at one agent: rejects "μ_a ≤ μ_b + s".
-
-    ρ comes from a grid that is fixed before the data: half of its weight is tuned to 2 ln(1/α)/η² pulls, what a
-    difference of η takes. Without η the centre is a difference of ½; the grid covers all others at a higher price.
-    """
-
-    def __init__(self, budgets: Budgets, eta: float | None) -> None:
-        alpha = budgets.beaten()
-        self.scales = Scales.around(2 * nats(alpha) / (0.5 if eta is None else eta) ** 2, alpha)
-
-    def rejects(self, m_a: Any, n_a: Any, m_b: Any, n_b: Any, s: float, level: Any) -> np.ndarray:
-        """Whether the evidence against μ_a ≤ μ_b + s reaches `level` = ln(1/α). Arguments broadcast."""
-        d = m_a - m_b - s
-        evidence = self.scales.pair_evidence(d, np.maximum(n_a, NO_PULLS), np.maximum(n_b, NO_PULLS))
-        return (evidence >= level) & (d > 0)
+from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 
 
 class SameBandit:
-    """Test of two agents: evidence against "same bandit".
+    """Test of two representatives: whether they are shown to have different bandits.
 
-    Two kinds of weight ½: all K arms with one ρ, and one of the K arms (weight 1/K each). Both take ρ from a grid of
-    eight values, weight ⅛ each, that covers 16 to 3·10^7 pulls: with all arms the price of mixing is paid K times, so
-    ρ must be of the order of n, and a step of 8 loses little.
+    Two kinds of weight ½. One of the K arms is larger at one of the two: weight 1/(2K) for each arm and direction. All
+    K arms together, with one ρ from a grid of eight, weight ⅛ each, that covers 16 to 3·10^7 pulls: the price of mixing
+    is paid K times, so ρ must be of the order of n, and a step of 8 loses little.
     """
 
-    scales = Scales(np.float64(16) * 8.0 ** np.arange(8.0), np.full(8, 1 / 8))
+    rho = np.float64(16) * 8.0 ** np.arange(8.0)
 
-    def evidence(self, m_a: Floats, n_a: Floats, m_b: Floats, n_b: Floats, level: Floats) -> Floats:
-        """(pairs,) from averages and pulls (pairs, K). Where it cannot reach `level` it may be smaller than stated."""
-        difference = m_a - m_b
-        pairs, n_arms = difference.shape
+    def rejects(self, cells: Cells, a: Ints, b: Ints, level: Floats) -> np.ndarray:
+        """(pairs,) whether the evidence against "rows a and b of `cells` have the same bandit" reaches `level`."""
+        difference, n_a, n_b = cells.mean[a] - cells.mean[b], cells.n[a], cells.n[b]
+        n_arms = difference.shape[1]
         terms = difference**2 * (0.5 * n_a * n_b / np.maximum(n_a + n_b, 1))
-        pick = (np.arange(pairs), terms.argmax(axis=1))
-        evidence = self.scales.pair_evidence(difference[pick], n_a[pick], n_b[pick]) - np.log(n_arms)
+        arm = terms.argmax(axis=1)
+        larger = difference[np.arange(a.size), arm] > 0
+        low, high = np.where(larger, b, a), np.where(larger, a, b)
+        shown = cells.shows(low, arm, high, arm, 0.0, level + np.log(4 * n_arms))
         # All arms together, only where that could reach the level with the ρ that suits best.
         mean = np.maximum(terms.mean(axis=1), 1)
-        hope = n_arms * (mean - 1 - np.log(mean)) >= level
+        hope = ~shown & (n_arms * (mean - 1 - np.log(mean)) >= level) & (np.minimum(n_a, n_b).min(axis=1) > 0)
         if hope.any():
-            evidence[hope] = np.maximum(evidence[hope], self._all_arms(difference[hope], n_a[hope], n_b[hope]))
-        return evidence - np.log(2)
-
-    def _all_arms(self, difference: Floats, n_a: Floats, n_b: Floats) -> Floats:
-        values = [
-            pair_evidence(difference, 0.0, n_a, n_b, rho).sum(axis=1) + np.log(weight)
-            for rho, weight in zip(self.scales.rho, self.scales.weight, strict=True)
-        ]
-        return np.max(values, axis=0)
+            values = [pair_evidence(difference[hope], 0.0, n_a[hope], n_b[hope], rho).sum(axis=1) for rho in self.rho]
+            shown[hope] = np.max(values, axis=0) >= level[hope] + np.log(2 * self.rho.size)
+        return shown
 
 
 class CandidateTests:
@@ -84,7 +58,7 @@ class CandidateTests:
 
     def __init__(self, reps: Representatives, eta: float | None) -> None:
         self.reps, self.eta = reps, eta
-        self.two_arms, self.same_bandit = TwoArms(reps.budgets, eta), SameBandit()
+        self.same_bandit = SameBandit()
         self._numbers: Ints | None = None
 
     def _set_levels(self) -> None:
@@ -122,8 +96,7 @@ class CandidateTests:
         a, b = np.nonzero(np.triu(~reps.distinct, 1))
         if not a.size:
             return
-        level = self.level_distinct(a, b)
-        shown = self.same_bandit.evidence(reps.mean[a], reps.n[a], reps.mean[b], reps.n[b], level) >= level
+        shown = self.same_bandit.rejects(reps.cells, a, b, self.level_distinct(a, b))
         reps.distinct[a[shown], b[shown]] = reps.distinct[b[shown], a[shown]] = True
 
     def eliminate(self) -> None:
@@ -135,10 +108,7 @@ class CandidateTests:
         leader = reps.leader
         # Only live arms can leave: x, k are the cells of the live sets.
         x, k = np.nonzero(reps.live)
-        top = leader[x]
-        beaten = self.two_arms.rejects(
-            reps.mean[x, top], reps.n[x, top], reps.mean[x, k], reps.n[x, k], 0.0, self.level_beaten[x]
-        )
+        beaten = reps.cells.shows(x, k, x, leader[x], 0.0, self.level_beaten[x])
         reps.live[x[beaten], k[beaten]] = False
         if self.eta is not None and len(reps) > 1:
             # Arm k leaves x if k is close at some y that is distinct from x.
@@ -152,12 +122,9 @@ class CandidateTests:
         reps = self.reps
         # Only arms that are live somewhere matter. The leader is the hardest to be close to for most of them, so the
         # comparison with it comes first.
-        some = np.flatnonzero(reps.live.any(axis=0))
-        (top, n_top), level = reps.at(leader), self.level_close[:, None]
-        hopeful = self.two_arms.rejects(reps.mean[:, some], reps.n[:, some], top, n_top, -self.eta, level)
-        hopeful |= some == leader[:, None]
-        y, at = np.nonzero(hopeful)
-        k = some[at]
+        y, k = np.nonzero(np.broadcast_to(reps.live.any(axis=0), reps.live.shape))
+        hopeful = reps.cells.shows(y, leader[y], y, k, self.eta, self.level_close[y]) | (k == leader[y])
+        y, k = y[hopeful], k[hopeful]
         close = np.zeros_like(reps.live)
         close[y, k] = ~self.blockers(y, k).any(axis=1)
         return close
@@ -165,14 +132,11 @@ class CandidateTests:
     def blockers(self, y: Ints, k: Ints) -> np.ndarray:
         """(n, K) live arms of representative y that arm k is not shown to be less than η worse than."""
         assert self.eta is not None
-        reps = self.reps
-        open_ = reps.live[y]
+        open_ = self.reps.live[y]
         open_[np.arange(y.size), k] = False
         i, other = np.nonzero(open_)
         y, k = y[i], k[i]
-        shown = self.two_arms.rejects(
-            reps.mean[y, k], reps.n[y, k], reps.mean[y, other], reps.n[y, other], -self.eta, self.level_close[y]
-        )
+        shown = self.reps.cells.shows(y, other, y, k, self.eta, self.level_close[y])
         open_[i[shown], other[shown]] = False
         return open_
 
@@ -230,6 +194,8 @@ class ClusterTests:
         arms: (R, R, 3) the set A for each x and j, −1 where it has fewer arms. Any choice is valid.
         assumed: (R, R) test j by Assumption 1 instead, with A = {k_x}.
         scale: (R, R, 3) which ρ of the grid each arm uses. Any choice is valid.
+        bets: bet, on the first arm of each set. Evidence is then a forecast, and `rejects` the test.
+        noise: (K,) variance of one pull in units of σ², for forecasts; ones without bets.
 
     Attributes:
         reference: (R, R, 3) R_jk, or R_jkj − η for tests by Assumption 1.
@@ -237,6 +203,9 @@ class ClusterTests:
         price: (R, R) what is subtracted.
         estimate: (R, K) R_x, frozen.
     """
+
+    #: What a bet at the agent costs beside Wald's ratio, in nats. For forecasts only.
+    BET_SLACK = 4.0
 
     def __init__(
         self,
@@ -247,21 +216,32 @@ class ClusterTests:
         arms: Ints,
         assumed: np.ndarray,
         scale: Ints,
+        noise: Floats,
+        bets: bool,
     ) -> None:
         r = len(reps)
         if np.unique(best).size < r or r != reps.budgets.n_clusters:
             raise ValueError(f"{reps.budgets.n_clusters} representatives with different best arms expected, got {best}")
+        if not bets and np.any(noise != 1):
+            raise ValueError("the variance can be used by bets only")
+        self.reps, self.best, self.eta, self.bets = reps, best, eta, bets
         self.arms, self.assumed = arms, assumed
         used = arms >= 0
         j = np.arange(r)[None, :, None]
         cell = np.where(assumed[:, :, None], best[None, :, None], np.maximum(arms, 0))
         pick = scale[..., None]
-        mixing, self.worth = (np.take_along_axis(table, pick, -1)[..., 0] for table in weights.mixing(reps.n[j, cell]))
+        mixing, self.worth = (
+            np.take_along_axis(table, pick, -1)[..., 0] for table in weights.mixing((reps.n / noise)[j, cell])
+        )
         self.reference = reps.mean[j, cell] - np.where(assumed[:, :, None], 0.0 if eta is None else eta, 0.0)
         of_best = ((arms == best[:, None, None]) | (arms == best[None, :, None]) | ~used).all(axis=2)
         price = np.where(of_best, weights.best, weights.any_arms[used.sum(axis=2)])
         price = np.where(assumed, weights.assumed, price)
-        self.price = weights.alternative + price + np.where(used, mixing, 0).sum(axis=2)
+        # Where there is a choice between bets and the other kind, each has weight ½.
+        choice = weights.alternative + price + (log(2) if isinstance(reps.cells, BettingCells) else 0.0)
+        self.price = choice + np.where(used, mixing, 0).sum(axis=2) + self.BET_SLACK * bets
+        #: (R, R) price of a bet: x, the kind of test, the arm, and the direction where it is not given by the kind.
+        self.bet_price = choice + np.where(assumed, 0.0, log(2))
         self.estimate = reps.mean.copy()
         self._arrange()
 
@@ -314,6 +294,28 @@ class ClusterTests:
         evidence[index[:, 0], x] = -np.inf
         return evidence
 
+    def rejects(self, x: Ints, evidence: Floats, cells: Cells, rows: Ints, level: float) -> np.ndarray:
+        """(rows, R) clusters that are ruled out at agents `rows` of `cells`, with the alternative x (rows,).
+
+        `evidence` is that of `evidence` for these agents. Where rewards are bounded it is a forecast only: the test is
+        then a bet on one arm, on the side on which x has it.
+        """
+        if not self.bets:
+            return evidence >= level
+        shown = np.zeros(evidence.shape, dtype=bool)
+        i, j = np.nonzero(evidence > -np.inf)
+        alternative, row = x[i], rows[i]
+        arm, place = self.arms[alternative, j, 0], self.places[alternative, j, 0]
+        assumed = self.assumed[alternative, j]
+        needed = level + self.bet_price[alternative, j]
+        cell = np.where(assumed, self.best[j], arm)
+        shift = np.where(assumed, self.eta or 0.0, 0.0)
+        up = assumed | (self.estimate[alternative, arm] > self.estimate[j, arm])
+        table, down = self.reps.cells, ~up
+        shown[i[up], j[up]] = table.shows(j[up], cell[up], row[up], place[up], shift[up], needed[up], cells)
+        shown[i[down], j[down]] = cells.shows(row[down], place[down], j[down], arm[down], 0.0, needed[down], table)
+        return shown
+
 
 def one_sided(n: Floats, mean: Floats, worth: Floats, reference: Floats, alternative: Floats, free: Floats) -> Floats:
     """Evidence by Assumption 1: smallest value over u of ½ñ(R − u)² plus the agent's Wald ratio of ν to u.
@@ -346,33 +348,31 @@ class AcceptanceTests:
 
     UNKNOWN = -1
 
-    def __init__(self, budgets: Budgets, two_arms: TwoArms, eta: float | None, n_agents: int) -> None:
-        self.two_arms, self.eta = two_arms, eta
-        self.level = nats(budgets.accept())
-        self.live = np.ones((n_agents, budgets.n_arms), dtype=bool)
-        self.found: Ints = np.full(n_agents, self.UNKNOWN)
+    def __init__(self, record: Record, eta: float | None) -> None:
+        self.cells, self.eta = record.cells, eta
+        self.level = nats(record.budgets.accept())
+        self.live = np.ones(record.n.shape, dtype=bool)
+        self.found: Ints = np.full(record.agents.size, self.UNKNOWN)
 
-    def eliminate(self, rows: Ints, n: Floats, mean: Floats) -> Ints:
-        """Rule (a) at agents `rows` with n, mean (rows, K). One arm left is the answer. Returns the leaders (rows,)."""
-        index = np.arange(rows.size)
-        leader = np.where(self.live[rows], mean, -np.inf).argmax(axis=1)
-        top, n_top = mean[index, leader][:, None], n[index, leader][:, None]
-        live = self.live[rows] & ~self.two_arms.rejects(top, n_top, mean, n, 0.0, self.level)
+    def eliminate(self, rows: Ints) -> Ints:
+        """Rule (a) at agents `rows`. One arm left is the answer. Returns the leaders (rows,)."""
+        live = self.live[rows]
+        leader = np.where(live, self.cells.mean[rows], -np.inf).argmax(axis=1)
+        live &= ~self.cells.shows_worse(rows, leader, 0.0, self.level, live)
         self.live[rows] = live
         alone = live.sum(axis=1) == 1
         self.found[rows[alone]] = leader[alone]
         return leader
 
-    def accept(self, rows: Ints, guess: Ints, known: np.ndarray, n: Floats, mean: Floats) -> np.ndarray:
+    def accept(self, rows: Ints, guess: Ints, known: np.ndarray) -> np.ndarray:
         """The cluster whose best arm is guess (rows,): accepted if that arm is live, known to be the best arm of a
         representative (`known`, (K,)), and shown less than η worse than every other live arm.
 
-        Returns (rows, K) the arms for which that is shown.
+        Returns (rows, K) the live arms for which that is shown.
         """
         assert self.eta is not None
         index, live = np.arange(rows.size), self.live[rows]
-        m, n_guess = mean[index, guess][:, None], n[index, guess][:, None]
-        within = self.two_arms.rejects(m, n_guess, mean, n, -self.eta, self.level)
+        within = self.cells.shows_worse(rows, guess, self.eta, self.level, live)
         within[index, guess] = True
         accepted = live[index, guess] & known[guess] & (within | ~live).all(axis=1)
         accepted &= self.found[rows] == self.UNKNOWN

@@ -9,6 +9,7 @@ from scipy.optimize import linprog
 from scipy.sparse import block_diag, csr_array, hstack
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.policies.sequential.cells import BettingCells
 from clustered_bandit_gym.policies.structured.evidence import ClusterTests, ClusterWeights
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
@@ -19,6 +20,9 @@ HOPELESS = 2.0**40
 #: A single arm with this share of the best rate that any mixture could have is used alone: the rates are noisy by more
 #: than the difference, and one arm makes for a cheaper test.
 GOOD_ENOUGH = 0.85
+
+#: Bets find less in a representative's pulls than the forecast says, so these get more.
+BET_MORE = 1.5
 
 
 class Plan:
@@ -41,6 +45,8 @@ class Plan:
         self.share = max(1.0, reps.federation.problem.n_agents / r - 1)
         self.weights = ClusterWeights(reps.budgets, r, eta)
         self.allocation = np.zeros((r, k))
+        self.bounded = isinstance(reps.cells, BettingCells)
+        self.set_kind(bets=False)
         self.arms = np.full((r, r, ClusterWeights.MOST_ARMS), -1)
         self.assumed = np.zeros((r, r), dtype=bool)
         self.alone = np.ones(r)
@@ -49,12 +55,38 @@ class Plan:
     def prepare(self) -> ClusterTests:
         """Choose arms and allocations, pull representatives where their noise would cost their agents more, and freeze
         the tests."""
+        if self.bounded:
+            self.choose_kind()
         self._allocate()
         self._choose()
         self._sharpen()
         self._choose()
         self._sharpen()
         return self._freeze()
+
+    def choose_kind(self) -> None:
+        """Take the kind of test with which agents are expected to make fewer pulls."""
+        pulls = []
+        for bets in (False, True):
+            self.set_kind(bets)
+            self._allocate()
+            self._choose()
+            pulls.append(float((self.alone * (self.allocation @ self.noise)).sum()))
+        self.set_kind(bool(pulls[1] < pulls[0]))
+
+    def set_kind(self, bets: bool) -> None:
+        """Plan bets, on one arm each, or tests by the sub-Gaussian property."""
+        reps = self.reps
+        self.bets, self.noise = bets, np.ones(reps.n.shape[1])
+        self.price_of_kind = ClusterTests.BET_SLACK * bets + np.log(2) * self.bounded
+        if bets:
+            mean, variance = reps.mean, reps.cells.variance()
+            self.noise = np.minimum((reps.n * variance).sum(axis=0) / reps.n.sum(axis=0) + np.ptp(mean, axis=0) / 3, 1)
+
+    @property
+    def worth(self) -> Floats:
+        """(R, K) the representatives' pulls, counted by what they are worth: one of variance σ²/4 as much as four."""
+        return self.reps.n / self.noise
 
     def _mixing(self, n: Floats, wanted: Floats) -> tuple[Floats, Floats, Ints]:
         """For a cell with n pulls whose agents pull `wanted` times, the ρ that costs least: (price, ñ, its index)."""
@@ -83,7 +115,7 @@ class Plan:
         reps = self.reps
         r, k = reps.n.shape
         rows = np.arange(r)
-        variance = 1 / np.maximum(reps.n, 1)
+        variance = 1 / np.maximum(self.worth, 1)
         # A standard deviation off: of many noisy differences the largest is exaggerated.
         noise = np.sqrt(variance[:, None] + variance[None, :])
         apart = np.maximum(np.abs(reps.mean[:, None] - reps.mean[None, :]) - noise, 0) ** 2 / 2
@@ -92,10 +124,10 @@ class Plan:
         special[:, rows, self.best] = True
         price = np.where(special, self.weights.best, self.weights.any_arms[1])
         rate = apart * self.beta / (self.beta + price)
-        rate *= self._discount(rate, reps.n[None, :], self.share / max(1, r - 1))
+        rate *= self._discount(rate, self.worth[None, :], self.share / max(1, r - 1))
         gap = np.maximum(self._assumed_gap(), 0)
         assumed = gap**2 / 2 * self.beta / (self.beta + self.weights.assumed)
-        assumed *= self._discount(assumed, reps.n[rows, self.best][None, :], self.share)
+        assumed *= self._discount(assumed, self.worth[rows, self.best][None, :], self.share)
         rate[rows, :, self.best] = np.maximum(rate[rows, :, self.best], assumed)
         others = ~np.eye(r, dtype=bool)
         self.allocation[:] = 0
@@ -121,17 +153,17 @@ class Plan:
         rows = np.arange(r)
         weight = self.allocation[:, None, :]
         d2 = (reps.mean[:, None] - reps.mean[None, :]) ** 2 / 2
-        order = np.argsort(-weight * d2, axis=2, kind="stable")[:, :, : ClusterWeights.MOST_ARMS]
+        order = np.argsort(-weight * d2, axis=2, kind="stable")[:, :, : 1 if self.bets else ClusterWeights.MOST_ARMS]
         w = np.take_along_axis(np.broadcast_to(weight, d2.shape), order, 2)
         gain = np.cumsum(w * np.take_along_axis(d2, order, 2), axis=2)
-        n_cell = reps.n[rows[None, :, None], order]
+        n_cell = self.worth[rows[None, :, None], order]
         wanted = np.maximum(self.pulls[:, None, None] * w, 1)
         mixing, _, _ = self._mixing(n_cell, wanted)
         ours = (order == self.best[:, None, None]) | (order == self.best[None, :, None])
         all_ours = np.logical_and.accumulate(ours, axis=2)
         sizes = np.arange(1, order.shape[2] + 1)
         cost = np.where(all_ours, self.weights.best, self.weights.any_arms[sizes]) + np.cumsum(mixing, axis=2)
-        cost += self.weights.alternative
+        cost += self.weights.alternative + self.price_of_kind
         with np.errstate(divide="ignore"):
             need = np.where(w > 0, (self.beta + cost) / gain, np.inf)
         size = need.argmin(axis=2)
@@ -151,9 +183,9 @@ class Plan:
         rows = np.arange(r)
         gap = self._assumed_gap()
         w = self.allocation[rows, self.best]
-        n_top = np.broadcast_to(reps.n[rows, self.best][None, :], (r, r))
+        n_top = np.broadcast_to(self.worth[rows, self.best][None, :], (r, r))
         mixing, _, _ = self._mixing(n_top, np.maximum(self.pulls * w, 1)[:, None])
-        cost = self.weights.alternative + self.weights.assumed + mixing
+        cost = self.weights.alternative + self.weights.assumed + self.price_of_kind + mixing
         rate = np.maximum(gap, 0) ** 2 / 2 * w[:, None]
         with np.errstate(divide="ignore"):
             alone = np.where(rate > 0, (self.beta + cost) / rate, np.inf)
@@ -184,7 +216,8 @@ class Plan:
         cell = np.where(assumed, self.best[j], arm)
         np.maximum.at(goal, (j, cell), each * (1 + np.sqrt(ratio)))
         np.maximum.at(goal, (x, arm), 2 * each)
-        reps.pull_where(np.maximum(goal - reps.n, 0))
+        goal *= BET_MORE if self.bets else 1
+        reps.pull_where(np.maximum(goal - self.worth, 0) * self.noise)
 
     def _freeze(self) -> ClusterTests:
         """The tests with the arms that were chosen, from the pulls as they are now."""
@@ -193,8 +226,10 @@ class Plan:
         arm = np.maximum(self.arms, 0)
         cell = np.where(self.assumed[:, :, None], self.best[None, :, None], arm)
         wanted = np.maximum(self.pulls[:, None, None] * self.allocation[rows[:, None, None], arm], 1)
-        _, _, scale = self._mixing(reps.n[rows[None, :, None], cell], wanted)
-        tests = ClusterTests(reps, self.best, self.eta, self.weights, self.arms, self.assumed, scale)
+        _, _, scale = self._mixing(self.worth[rows[None, :, None], cell], wanted)
+        tests = ClusterTests(
+            reps, self.best, self.eta, self.weights, self.arms, self.assumed, scale, self.noise, self.bets
+        )
         self._expect(tests, arm)
         return tests
 

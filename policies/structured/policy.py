@@ -10,7 +10,7 @@ from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.budget import Budgets
 from clustered_bandit_gym.policies.structured.classify import classify
 from clustered_bandit_gym.policies.structured.discovery import Discovery
-from clustered_bandit_gym.policies.structured.representatives import Representatives
+from clustered_bandit_gym.policies.structured.representatives import Representatives, eta_in_sigmas
 from clustered_bandit_gym.policy import Policy
 
 
@@ -60,7 +60,7 @@ class StructuredBAI(Policy):
     def solve(self, federation: Federation) -> np.ndarray:
         p = federation.problem
         budgets = Budgets.of(p, self.share)
-        eta = None if p.eta is None or not np.isfinite(p.eta) else p.eta / p.sigma
+        eta = eta_in_sigmas(p)
         reps = Representatives(federation, budgets)
         best_arms = BestArms(reps, eta)
         # Without M and η nothing is learnt from others: everybody finds an arm alone.

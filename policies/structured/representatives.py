@@ -6,20 +6,99 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.policies.sequential.running_means import add_pulls
-from clustered_bandit_gym.policies.structured.budget import Budgets
+from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.policies.sequential.cells import Cells, make_cells
+from clustered_bandit_gym.policies.sequential.scales import Scales
+from clustered_bandit_gym.policies.structured.budget import Budgets, nats
+
+#: Difference, in units of σ, that the grid of ρ is tuned to where η is not told.
+TUNED_GAP = 0.5
 
 
-class Representatives:
-    """The record of R representatives, rows 0..R−1. Rewards are in units of σ.
+class Ordered:
+    """Agents that pull on the centre's orders. Rows are positions in `agents`."""
+
+    def __init__(self, federation: Federation, agents: Ints) -> None:
+        self.federation, self.agents = federation, agents
+
+    def pull(self, rows: Ints, arms: Ints, times: Ints | int) -> Floats:
+        return self.federation.pull(self.agents[rows], arms, times)
+
+    def pull_counts(self, rows: Ints, arms: Ints, times: Ints | int) -> Ints:
+        return self.federation.pull_counts(self.agents[rows], arms, times)
+
+
+class Record:
+    """What the centre knows of some agents' arms, in units of σ: cells of the kind that the rewards allow.
+
+    Attributes:
+        agents: (R,) ids.
+        cells: (R, K) pulls and what they show. ρ comes from a grid that is fixed before the data: half of its weight is
+            tuned to 2 ln(1/α)/η² pulls, what a difference of η takes.
+    """
+
+    def __init__(self, federation: Federation, budgets: Budgets, agents: Ints) -> None:
+        self.federation, self.budgets, self.agents = federation, budgets, agents
+        alpha = budgets.beaten()
+        eta = eta_in_sigmas(federation.problem)
+        self.scales = Scales.around(2 * nats(alpha) / (TUNED_GAP if eta is None else eta) ** 2, alpha)
+        self.cells = self._make((agents.size, federation.problem.n_arms))
+
+    def empty(self, rows: int, arms: int) -> Cells:
+        """(rows, arms) cells of the same kind without any pulls."""
+        return self._make((rows, arms))
+
+    def _make(self, memory: Floats | tuple[int, int]) -> Cells:
+        problem = self.federation.problem
+        return make_cells(problem, self.federation.reward_values, self.scales, memory, unit=problem.sigma)
+
+    @property
+    def n(self) -> Floats:
+        """(R, K) pulls."""
+        return self.cells.n
+
+    def noise(self, gap: Floats) -> Floats:
+        """(R, K) variance of one pull, in units of σ², that a test for differences `gap` has to reckon with.
+
+        Bets on small differences find the variance of the rewards; on large ones they gain less, as in Bernstein's
+        inequality for rewards in an interval of 2σ. For plans only.
+        """
+        return np.minimum(self.cells.variance() + 2 / 3 * gap, 1)
+
+    @property
+    def mean(self) -> Floats:
+        """(R, K) averages."""
+        return self.cells.mean
+
+    def pull(self, rows: Ints, arms: Ints, times: Ints) -> None:
+        """Fresh pulls at (row, arm), each pair at most once: three arrays of one length."""
+        self.cells.pull(Ordered(self.federation, self.agents), rows, arms, times)
+
+    def pull_where(self, times: Floats, rows: Ints | None = None) -> None:
+        """Fresh pulls wherever `times` (R, K) is positive, rounded up. With `rows`, the rows of `times` are these."""
+        row, arms = np.nonzero(times > 0)
+        if row.size:
+            self.pull(row if rows is None else rows[row], arms, np.ceil(times[row, arms]).astype(np.int64))
+
+    def append(self, agents: Ints) -> None:
+        """Add agents that have not been pulled yet."""
+        memory = self.cells.memory
+        self.agents = np.append(self.agents, agents)
+        self.cells = self._make(np.concatenate([memory, np.zeros((agents.size, *memory.shape[1:]))]))
+
+    def keep(self, rows: np.ndarray) -> None:
+        """Forget all agents but those of `rows`, booleans (R,)."""
+        self.agents = self.agents[rows]
+        self.cells.keep(rows)
+
+
+class Representatives(Record):
+    """The record of R representatives, rows 0..R−1.
 
     Only pulls made *after* an agent was chosen count: it was chosen for what it had shown before. `live` and `distinct`
     are changed by `evidence.CandidateTests` only.
 
     Attributes:
-        agents: (R,) ids.
-        n: (R, K) pulls.
-        mean: (R, K) averages.
         live: (R, K) arms that may still be the best.
         distinct: (R, R) pairs shown to be of different clusters.
         number: (R,) 1 for the first candidate ever chosen, 2 for the next, ...
@@ -27,13 +106,9 @@ class Representatives:
     """
 
     def __init__(self, federation: Federation, budgets: Budgets) -> None:
-        self.federation, self.budgets = federation, budgets
-        k = federation.problem.n_arms
-        self.agents: Ints = np.zeros(0, dtype=np.int64)
+        super().__init__(federation, budgets, np.zeros(0, dtype=np.int64))
         self.number: Ints = np.zeros(0, dtype=np.int64)
-        self.n: Floats = np.zeros((0, k))
-        self.mean: Floats = np.zeros((0, k))
-        self.live = np.zeros((0, k), dtype=bool)
+        self.live = np.zeros(self.n.shape, dtype=bool)
         self.distinct = np.zeros((0, 0), dtype=bool)
         self.dropped = 0
 
@@ -42,45 +117,30 @@ class Representatives:
 
     def add(self, agent: int) -> None:
         r, k = self.n.shape
-        self.agents = np.append(self.agents, agent)
+        self.append(np.array([agent]))
         self.number = np.append(self.number, r + self.dropped + 1)
-        self.n = np.vstack([self.n, np.zeros(k)])
-        self.mean = np.vstack([self.mean, np.zeros(k)])
         self.live = np.vstack([self.live, np.ones(k, dtype=bool)])
-        grown = np.zeros((r + 1, r + 1), dtype=bool)
-        grown[:r, :r] = self.distinct
-        self.distinct = grown
+        self.distinct = np.pad(self.distinct, (0, 1))
 
     def drop(self, row: int) -> None:
         keep = np.arange(len(self)) != row
-        self.agents, self.number = self.agents[keep], self.number[keep]
-        self.n, self.mean, self.live = self.n[keep], self.mean[keep], self.live[keep]
+        self.keep(keep)
+        self.number, self.live = self.number[keep], self.live[keep]
         self.distinct = self.distinct[keep][:, keep]
         self.dropped += 1
-
-    def pull(self, rows: Ints, arms: Ints, times: Ints) -> None:
-        """Fresh pulls at (row, arm), each pair at most once: three arrays of one length."""
-        drawn = self.federation.pull(self.agents[rows], arms, times) / self.federation.problem.sigma
-        add_pulls(self.n, self.mean, (rows, arms), drawn, times)
-
-    def pull_where(self, times: Floats) -> None:
-        """Fresh pulls wherever `times` (R, K) is positive, rounded up."""
-        rows, arms = np.nonzero(times > 0)
-        if rows.size:
-            self.pull(rows, arms, np.ceil(times[rows, arms]).astype(np.int64))
 
     @property
     def leader(self) -> Ints:
         """(R,) the live arm with the highest average."""
         return np.where(self.live, self.mean, -np.inf).argmax(axis=1)
 
-    def at(self, arms: Ints) -> tuple[Floats, Floats]:
-        """Average and pulls of arm arms[x] at each representative x: (R, 1) each."""
-        rows = np.arange(len(self))
-        return self.mean[rows, arms][:, None], self.n[rows, arms][:, None]
-
     def twin(self) -> int | None:
         """A row whose best arm, once all are resolved, is that of an earlier row: the two are of one cluster."""
         _, first = np.unique(self.leader, return_index=True)
         again = np.setdiff1d(np.arange(len(self)), first)
         return int(again[0]) if again.size else None
+
+
+def eta_in_sigmas(problem: Problem) -> float | None:
+    """η in units of σ; None where it is not told, or infinite."""
+    return None if problem.eta is None or not np.isfinite(problem.eta) else problem.eta / problem.sigma

@@ -494,6 +494,30 @@ def test_counts_at_agents() -> None:
         Federation(gaussian, Problem.of(gaussian, 0.1)).local([0], lambda block: block.pull_counts([0], [0], 2))
 
 
+def test_counts_on_the_centres_orders() -> None:
+    laws = np.array([[[0.2, 0.3, 0.5], [0.5, 0.5, 0.0]], [[0.6, 0.2, 0.2], [0.0, 0.9, 0.1]]])
+    instance = Instance(None, [0, 1], Categorical([-1.0, 0.5, 2.0], laws))
+    for strict in (False, True):
+        federation = Federation(instance, Problem.of(instance, 0.1), seed=3)
+        centre = federation.view(strict)
+        counts = centre.pull_counts([0, 0, 1], [0, 1, 1], [40, 3, 1])
+        assert counts.sum(axis=1).tolist() == [40, 3, 1]
+        assert counts[1, 2] == 0
+        assert federation.pulls == 44
+        # C(42, 2) = 861, C(5, 2) = 10 and C(3, 2) = 3 possible answers; the order is that of `pull`.
+        assert (federation.ledger.bits("up"), federation.ledger.reals()) == (10 + 4 + 2, 0)
+        other = Federation(instance, Problem.of(instance, 0.1), seed=3)
+        other.pull([0, 0, 1], [0, 1, 1], [40, 3, 1])
+        assert federation.ledger.bits("down") == other.ledger.bits("down")
+        assert (federation.rounds, federation.ledger.summary()["reals_up"]) == (1, 0)
+        grid = centre.pull_counts(np.arange(2)[:, None], np.arange(2)[None, :], 7)
+        assert grid.shape == (2, 2, 3)
+        assert federation.ledger.bits("up") == 16 + 4 * 6  # C(9, 2) = 36
+    gaussian = Instance(instance.means, [0, 1])
+    with pytest.raises(ValueError, match="cannot be counted"):
+        Federation(gaussian, Problem.of(gaussian, 0.1)).pull_counts([0], [0], 2)
+
+
 def test_counts_one_pull_at_a_time() -> None:
     instance = Instance(None, [0], Categorical([-1.0, 0.5, 2.0], np.array([[[0.2, 0.3, 0.5], [0.5, 0.5, 0.0]]])))
     federation = Federation(instance, Problem.of(instance, 0.1), seed=3)

@@ -7,22 +7,23 @@ import warnings
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, NaiveSE, make
 from clustered_bandit_gym.policies.engines.registry import ENGINES, get_engine
 from clustered_bandit_gym.policies.engines.track_and_stop import optimal_shares
-from clustered_bandit_gym.policies.sequential.boundaries import one_sided, pair_evidence, radius, tuned_rho
+from clustered_bandit_gym.policies.sequential.boundaries import one_sided, radius, tuned_rho
+from clustered_bandit_gym.policies.sequential.running_means import Tally
 
 NAMES = tuple(ENGINES)
 
 
 def run(means: list[float], n_agents: int, engine: str, gamma: float, seed: int, **kwargs: object) -> tuple:
     """One engine at `n_agents` agents of a single bandit: (active (n, k), estimates, federation)."""
-    sigma = kwargs.pop("sigma", 1.0)
-    instance = cbg.Instance([means], np.zeros(n_agents, dtype=int), cbg.Gaussian(sigma), allow_ties=True)
+    rewards = kwargs.pop("rewards", None) or cbg.Gaussian(kwargs.pop("sigma", 1.0))
+    instance = cbg.Instance([means], np.zeros(n_agents, dtype=int), rewards, allow_ties=True)
     federation = cbg.Federation(instance, cbg.Problem.of(instance, 0.1), seed, max_pulls=kwargs.pop("max_pulls", None))
     found: list = []
 
@@ -55,6 +56,66 @@ def test_precision_keeps_the_best_and_drops_what_is_that_far_below(engine: str) 
     assert np.abs(estimates[:, 0] - 1).max() < 1
     resolved = run(means, 50, engine, 0.1, seed=5)[2]
     assert federation.pulls / 3000 < resolved.pulls / 50, "stopping early must be cheaper"
+
+
+BETTING = ("mixture", "track-and-stop")
+
+
+@pytest.mark.parametrize("means", [[0.5, 0.6, 0.45], [0.9, 0.95, 0.88]])
+@pytest.mark.parametrize("engine", BETTING)
+def test_error_rate_of_bets_on_a_near_tie(engine: str, means: list[float]) -> None:
+    """600 agents, coins, γ = 0.3: wrong at most 30%. False-alarm rate below 1e-9 (exact binomial)."""
+    active, _, _ = run(means, 600, engine, 0.3, seed=4, rewards=cbg.Bernoulli())
+    assert (active.sum(axis=1) == 1).all()
+    assert int((~active[:, 1]).sum()) <= binom.isf(1e-9, 600, 0.3)
+
+
+@pytest.mark.parametrize("engine", BETTING)
+def test_precision_of_bets(engine: str) -> None:
+    """200 agents, coins; arm 0 is best, arms 3 and 4 are `precision` below. Broken promises: at most γ = 0.3,
+    false-alarm rate below 1e-9 (exact binomial)."""
+    means, coins = [0.95, 0.93, 0.93, 0.75, 0.75], cbg.Bernoulli()
+    active, _, federation = run(means, 200, engine, 0.3, seed=5, precision=0.2, rewards=coins)
+    broken = ~active[:, 0] | active[:, 3] | active[:, 4]
+    assert broken.sum() <= binom.isf(1e-9, 200, 0.3)
+    assert active[:, 1].mean() > 0.5, "an early stop need not resolve the near tie"
+    resolved = run(means, 20, engine, 0.3, seed=5, rewards=coins)[2]
+    assert federation.pulls / 200 < resolved.pulls / 20, "stopping early must be cheaper"
+
+
+@pytest.mark.parametrize("policy", [f"naive:engine={engine}" for engine in BETTING] + ["uniform-glr"])
+def test_bets_save_pulls_where_the_variance_is_small_and_cost_little_where_it_is_not(policy: str) -> None:
+    """δ = 1e-9: an error has a probability of 4e-9. 200 agents: averages within 5% of their means."""
+    pulls = {}
+    for means in ([0.95, 0.85], [0.55, 0.45]):
+        instance = cbg.Instance([means], np.zeros(200, dtype=int), cbg.Bernoulli())
+        for told in ({}, {"support": None}):
+            federation = cbg.Federation(instance, cbg.Problem.of(instance, 1e-9, **told), seed=1)
+            assert federation.stop(make(policy).solve(federation)).correct
+            pulls[means[0], not told] = federation.pulls
+    assert pulls[0.95, True] < 0.6 * pulls[0.95, False]
+    assert pulls[0.55, True] < 1.25 * pulls[0.55, False]
+
+
+def test_uniform_glr_stops_when_its_leader_beats_every_arm_at_the_level_of_the_union_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """δ = 0.3, two agents, three coins: every pair is tested at ln(2·2/0.3), and the last look decides."""
+    looks: list[tuple[float, np.ndarray]] = []
+    original = Tally.worse
+
+    def spy(self: Tally, rows: np.ndarray, leader: np.ndarray, level: float, among: np.ndarray) -> np.ndarray:
+        looks.append((level, original(self, rows, leader, level, among)))
+        return looks[-1][1]
+
+    monkeypatch.setattr(Tally, "worse", spy)
+    instance = cbg.Instance([[0.2, 0.9, 0.6]], [0, 0], cbg.Bernoulli())
+    federation = cbg.Federation(instance, cbg.Problem.of(instance, 0.3), seed=1)
+    assert federation.stop(make("uniform-glr").solve(federation)).correct
+    assert [level for level, _ in looks] == pytest.approx([np.log(2 * 2 / 0.3)] * len(looks))
+    ends = [int((worse.sum(axis=1) == 2).sum()) for _, worse in looks]
+    assert sum(ends) == 2
+    assert ends[-1] >= 1
 
 
 @pytest.mark.parametrize("engine", NAMES)
@@ -146,6 +207,16 @@ def test_unknown_engine_is_refused_by_name() -> None:
         NaiveSE(engine="ucb")
 
 
+def least_product(difference: float, n_a: float, n_b: float, rho: float) -> float:
+    """Least value over the common mean of the product of two half-normal mixtures, by search on a grid."""
+    x = np.linspace(0, difference, 100_001)
+    total = np.zeros(x.size)
+    for lead, n in ((x, n_a), (difference - x, n_b)):
+        z = n * lead / np.sqrt(n + rho)
+        total += np.log(2) + 0.5 * np.log(rho / (n + rho)) + 0.5 * z * z + norm.logcdf(z)
+    return float(total.min())
+
+
 @pytest.mark.parametrize("gamma", [0.2, 1e-3, 1e-12])
 @pytest.mark.parametrize("engine", [name for name in NAMES if name != "elimination"])
 def test_noiseless_arms_part_exactly_when_the_boundary_allows(engine: str, gamma: float) -> None:
@@ -181,7 +252,7 @@ def test_noiseless_arms_part_exactly_when_the_boundary_allows(engine: str, gamma
             return bool(gap > one_sided(2 * counts[0], pairs, rho) / counts[0])
         if engine == "lucb":
             return all(gap > radius(counts[0], each, rho_each) + radius(n, each, rho_each) for n in counts[1:])
-        return all(pair_evidence(gap, 0.0, counts[0], n, rho) > np.log(1 / pairs) for n in counts[1:])
+        return all(least_product(gap, counts[0], n, rho) > np.log(1 / pairs) for n in counts[1:])
 
     assert parted(seen[-1])
     assert not parted(seen[-2])

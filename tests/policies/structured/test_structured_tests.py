@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -213,7 +214,7 @@ def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() ->
     twins = table([[0.62, 0.02, 0.0, 0.60]] * 2, 50)
     for other in (easy, twins):
         best_arms = BestArms(other, 0.58)
-        assert best_arms._plan_distinct(np.where(other.live, 500.0, np.inf), times) == np.inf
+        assert best_arms._plan_distinct(other.n, np.where(other.live, 500.0, np.inf), times) == np.inf
 
 
 def test_agents_of_one_cluster_are_rarely_held_for_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,17 +242,23 @@ MEANS = np.array(PAPER_SMALL_MEANS)
 CLOSE = np.array([[1.0, 0.8, 0.6, 0.5], [0.85, 1.0, 0.6, 0.5], [0.85, 0.8, 1.0, 0.5]])
 
 
-def mislabelled(means: np.ndarray, eta: float | None, runs: int, alpha: float, pulls: float, trusting: bool) -> int:
+def mislabelled(
+    means: np.ndarray, eta: float | None, runs: int, alpha: float, pulls: float, trusting: bool, bets: bool = False
+) -> int:
     """Runs in which an agent's own cluster is ruled out at level α, with representatives that are poorly known.
 
-    Each run has representatives and one agent of its own. `trusting` takes their averages for the truth.
+    Each run has representatives and one agent of its own. `trusting` takes their averages for the truth. `bets` plays
+    with coins and tests by betting.
     """
+    rewards = cbg.Bernoulli() if bets else cbg.Gaussian()
     count = 0
     clusters = np.append(np.arange(3), [0, 1, 2])
     for run in range(runs):
-        reps = representatives(cbg.Instance(means, clusters), pulls, seed=run)
-        plan = Plan(reps, means.argmax(axis=1), eta, beta=-math.log(alpha))
+        reps = representatives(cbg.Instance(means, clusters, rewards), pulls, seed=run)
+        plan = Plan(reps, means.argmax(axis=1), None if eta is None else eta / rewards.sigma, beta=-math.log(alpha))
         plan._sharpen = lambda: None  # type: ignore[method-assign]
+        if bets:
+            plan.choose_kind = partial(plan.set_kind, bets=True)  # type: ignore[method-assign]
         tests = plan.prepare()
         if trusting:
             tests.worth[:] = 1e18
@@ -270,6 +277,31 @@ def mislabelled(means: np.ndarray, eta: float | None, runs: int, alpha: float, p
 def test_an_agents_own_cluster_is_ruled_out_as_rarely_as_stated(means: np.ndarray, eta: float | None) -> None:
     runs, alpha = 120, 0.2
     assert mislabelled(means, eta, runs, alpha, 60.0, trusting=False) <= binom.isf(RARE, runs, alpha)
+
+
+@pytest.mark.parametrize(("means", "eta"), [(MEANS, 0.3), (CLOSE * 0.9, 0.135)])
+def test_bets_rule_out_an_agents_own_cluster_as_rarely_as_stated(means: np.ndarray, eta: float) -> None:
+    runs, alpha = 120, 0.2
+    assert mislabelled(means, eta, runs, alpha, 200.0, trusting=False, bets=True) <= binom.isf(RARE, runs, alpha)
+
+
+def test_bets_are_at_the_level_that_the_weights_leave() -> None:
+    """Level, ln(R − 1), the kind of test, the arm and its direction: the prices that docs/structured-bai.md states."""
+    reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3, cbg.Bernoulli()), 400.0)
+    best = MEANS.argmax(axis=1)
+    plan = Plan(reps, best, 0.6, beta=25.0)
+    plan.choose_kind = partial(plan.set_kind, bets=True)  # type: ignore[method-assign]
+    tests = plan.prepare()
+    for x in range(3):
+        for j in set(range(3)) - {x}:
+            price = math.log(2) + math.log(2)  # the other alternative, the other kind of test
+            if plan.assumed[x, j]:
+                price -= math.log(0.4)
+            else:
+                arm = plan.arms[x, j, 0]
+                price += math.log(2) + (-math.log(0.1) if arm in (best[x], best[j]) else math.log(10 / 0.1))
+            assert tests.bet_price[x, j] == pytest.approx(price)
+            assert (plan.arms[x, j, 1:] < 0).all()
 
 
 def test_taking_estimates_for_the_truth_would_not_do() -> None:
