@@ -17,6 +17,10 @@ from clustered_bandit_gym.policies.structured.representatives import Representat
 COLUMNS = 3
 #: Cap on the pulls planned for an agent; keeps products with shares and batches within float64 integers.
 HOPELESS = 2.0**40
+#: Allocations are made at most this often: representatives are pulled in between.
+ROUNDS = 4
+#: Cap where η is told, as a multiple of what a difference of η takes.
+LENIENT = 2.0
 #: A single arm with this share of the best rate that any mixture could have is used alone: the rates are noisy by more
 #: than the difference, and one arm makes for a cheaper test.
 GOOD_ENOUGH = 0.85
@@ -57,9 +61,14 @@ class Plan:
         the tests."""
         if self.bounded:
             self.choose_kind()
-        self._allocate()
-        self._choose()
-        self._sharpen()
+        for _ in range(ROUNDS):
+            # An arm that seemed to tell clusters apart by chance is dropped again once it is known better.
+            used = self.allocation > 0
+            self._allocate()
+            self._choose()
+            self._sharpen()
+            if np.array_equal(used, self.allocation > 0):
+                break
         self._choose()
         self._sharpen()
         return self._freeze()
@@ -172,9 +181,16 @@ class Plan:
         self.arms = np.where(used, order, -1)
         self._choose_assumed(need)
         np.fill_diagonal(need, 0)
-        # Where noise hides all differences any number will do: agents run out of patience and estimates get sharper.
-        self.alone = np.minimum(need.max(axis=1), HOPELESS)
+        # Where noise hides all differences agents run out of patience, and estimates get sharper.
+        self.alone = np.minimum(need.max(axis=1), self._most(cost))
         self.pulls = self.alone
+
+    def _most(self, cost: Floats) -> float:
+        """Pulls planned for an agent at most. By Assumption 1 two clusters differ by η or more on one of their best
+        arms: if that of x is as good as that of j, it is at least η worse at j, and vice versa."""
+        if self.eta is None:
+            return HOPELESS
+        return min(HOPELESS, LENIENT * 2 * (self.beta + float(cost.max())) / self.eta**2)
 
     def _choose_assumed(self, need: Floats) -> None:
         """Use the test by Assumption 1 where it needs fewer pulls, the representatives' among them."""
