@@ -91,7 +91,7 @@ def _graph(instance: Instance) -> Iterator[Figure]:
 def _alone(policy: str, n_agents: int) -> tuple[float, float]:
     """Seconds per agent and peak megabytes of a play in a process of its own."""
     script = f"""
-import resource, time
+import time
 import numpy as np
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym import policies
@@ -103,7 +103,9 @@ for _ in range({9 if n_agents <= 10**4 else 1}):
     start = time.process_time()
     play.stop(policies.{policy}().solve(play))
     best = min(best, time.process_time() - start)
-print(best / {n_agents}, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10)
+# Not ru_maxrss, which starts from the size of the process that started this one.
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(best / {n_agents}, int(peak.split()[1]) / 2**10)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     time_per_agent, peak = done.stdout.split()

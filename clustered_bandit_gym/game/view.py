@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded
-from clustered_bandit_gym.game.isolation import IsolatedProgram, ended
+from clustered_bandit_gym.game.isolation import Isolation, ended
 from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.payloads import Payload
 from clustered_bandit_gym.game.problem import Problem
@@ -32,14 +33,17 @@ class FederationView:
             not see how many pulls the agents made.
     """
 
-    __slots__ = ("__books", "__strict")
+    __slots__ = ("__books", "__isolation", "__strict")
     # A Federation; naming its class would make the two modules import each other.
     __books: Any
     __strict: bool
+    __isolation: Isolation
 
     def __init__(self, federation: Any, strict: bool = False) -> None:
         object.__setattr__(self, "_FederationView__books", federation)
         object.__setattr__(self, "_FederationView__strict", strict)
+        isolation = Isolation((FederationView, type(federation)), federation.told, federation.fail)
+        object.__setattr__(self, "_FederationView__isolation", isolation)
 
     # --- what the centre is told -------------------------------------------------------------------------------------
 
@@ -122,7 +126,7 @@ class FederationView:
         """See `Federation.local`."""
         books = self.__books
         if self.__strict:
-            program = IsolatedProgram(program, (FederationView, type(books)), books.told, books.fail)
+            program = partial(self.__isolation.run, program)
         return books.local(agents, program, down, n_arms=n_arms)
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:

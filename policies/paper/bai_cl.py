@@ -84,7 +84,6 @@ class BAICl(Policy):
         """
         p = federation.problem
         n_clusters, eta = require(self.name, p, "n_clusters", "eta")
-        all_arms = np.arange(p.n_arms)
         engine = get_engine(self.engine)
         best = np.full(p.n_agents, -1)
         means = np.full(p.n_arms, np.nan)
@@ -94,7 +93,7 @@ class BAICl(Policy):
         gamma = 0.0
 
         def find(block: Block, known_there: np.ndarray) -> Sequence[Payload]:
-            active, estimates = engine(block, all_arms, gamma, precision=eta)  # line 7
+            active, estimates = engine(block, np.arange(p.n_arms), gamma, precision=eta)  # line 7
             shared = np.flatnonzero(active[0] & known_there[0])
             if shared.size:  # lines 8 and 9
                 return (ArmIndex([shared[estimates[0, shared].argmax()]], among=p.n_arms),)
