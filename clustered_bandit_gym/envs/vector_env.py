@@ -302,11 +302,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
 
     def _empirical_best(self, which: Ints, pulls: Ints, means: Floats) -> Ints:
         """(n, N) the arm with the largest average among those pulled; ties at random."""
-        seen = np.where(pulls > 0, means, -np.inf)
-        tied = seen == seen.max(axis=2, keepdims=True)
-        if np.count_nonzero(tied) == tied.shape[0] * tied.shape[1]:
-            return tied.argmax(axis=2)
-        arms = (tied * (1 - self.np_random.random(tied.shape))).argmax(axis=2)
+        arms = empirical_best(pulls, means, lambda: self.np_random)
         for row, i in enumerate(which.tolist()) if self._play_seeds else ():
             if i in self._play_seeds:
                 arms[row] = empirical_best(pulls[row], means[row], partial(self._policy_rng, i))

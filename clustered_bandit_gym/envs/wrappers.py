@@ -51,15 +51,15 @@ class DiscreteActions(gym.Wrapper[Obs, Any, Obs, Any], gym.utils.RecordConstruct
 
 
 def empirical_best(pulls: Ints, means: Floats, rng: Callable[[], np.random.Generator]) -> Ints:
-    """(N,) the arm with the largest average among those pulled, from `pulls` and `means` (N, K).
+    """(..., N) the arm with the largest average among those pulled, from `pulls` and `means` (..., N, K).
 
     Ties are broken by `rng()`, which is called only where there are any.
     """
     seen = np.where(pulls > 0, means, -np.inf)
-    tied = seen == seen.max(axis=1, keepdims=True)
-    if np.count_nonzero(tied) > len(tied):
-        return (tied * (1 - rng().random(tied.shape))).argmax(axis=1)
-    return tied.argmax(axis=1)
+    tied = seen == seen.max(axis=-1, keepdims=True)
+    if np.count_nonzero(tied) > tied[..., 0].size:
+        return (tied * (1 - rng().random(tied.shape))).argmax(axis=-1)
+    return tied.argmax(axis=-1)
 
 
 #: Features of each (agent, arm) cell in `normalised_features`.

@@ -83,13 +83,7 @@ def play(
     if isinstance(env, str):
         env = gym.make(env, disable_env_checker=True, **(env_kwargs or {}))
     seeds = trial_seeds(seed, trial)
-    row = _identity(policy, env, label, env_kwargs) | {
-        "trial": int(trial),
-        "seed": int(seed),
-        "stepwise": bool(stepwise),
-        "strict": bool(strict),
-        "attempts": 1,
-    }
+    row = _identity(policy, env, label, env_kwargs, seed, trial, stepwise, strict)
     player = copy.deepcopy(policy)
     door = _Stepwise if stepwise else _Direct if hasattr(player, "solve") else _Loop
     if door is not _Loop and not hasattr(player, "solve"):
@@ -132,13 +126,7 @@ def lost_row(
 ) -> Row:
     """The row of a trial whose process was lost with all that it had counted: no pull and no message is on record."""
     seeds = trial_seeds(seed, trial)
-    row = _identity(policy, env, label, env_kwargs) | {
-        "trial": int(trial),
-        "seed": int(seed),
-        "stepwise": bool(stepwise),
-        "strict": bool(strict),
-        "attempts": 1,
-    }
+    row = _identity(policy, env, label, env_kwargs, seed, trial, stepwise, strict)
     game = _Direct(env, seeds, strict)
     judged = _judge(game.federation, game.instance, outcome, message, bound)
     return row | judged | {"seconds": 0.0, "version": versions()}
@@ -233,7 +221,16 @@ class _Loop:
                 raise BudgetExceeded(f"the environment ended the play after {self.federation.pulls:,} pulls")
 
 
-def _identity(policy: Any, env: gym.Env[Any, Any], label: str | None, env_kwargs: dict[str, Any] | None) -> Row:
+def _identity(
+    policy: Any,
+    env: gym.Env[Any, Any],
+    label: str | None,
+    env_kwargs: dict[str, Any] | None,
+    seed: int,
+    trial: int,
+    stepwise: bool,
+    strict: bool,
+) -> Row:
     spec = env.spec
     if env_kwargs is None:
         env_kwargs = dict(spec.kwargs) if spec is not None else {}
@@ -244,6 +241,11 @@ def _identity(policy: Any, env: gym.Env[Any, Any], label: str | None, env_kwargs
         "policy": label or label_of(policy),
         "policy_class": path_of(type(policy)),
         "settings": settings_of(policy),
+        "trial": int(trial),
+        "seed": int(seed),
+        "stepwise": bool(stepwise),
+        "strict": bool(strict),
+        "attempts": 1,
     }
 
 

@@ -156,10 +156,14 @@ def over_seeds(comparisons: list[Comparison]) -> str:
 
 
 def play_many(policy: LearnedPolicy, env: str, trials: int, seed: int, **env_kwargs: Any) -> Played:
-    """Trials 0..`trials`−1 of `seed`, side by side: each through `env.step`, the network asked for all at once."""
+    """Trials 0..`trials`−1 of `seed`, side by side: each through `env.step`, the network asked for all at once.
+
+    The harness plays one trial at a time. With thousands of trials most of the time would go into calls of the network
+    for a single play, so this loop steps all of them together; seeds and episodes are those of the harness.
+    """
     made = gym.make(env, disable_env_checker=True, **env_kwargs).unwrapped
     if not isinstance(made, ClusteredBAIEnv):
-        raise UserError(f"{env} is no environment of this package; `clustered-bai list` shows them")
+        raise UserError(f"{env} is not an environment of this package; `clustered-bai list` shows them")
     games = []
     for t in range(trials):
         one = copy.copy(made)  # its settings; `reset` makes the rest anew
