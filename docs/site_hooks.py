@@ -202,6 +202,9 @@ def tutorial(path: Path) -> dict[str, str | bytes]:
                     parts.append(f"![]({name})")
                     break
             else:
+                if "text/html" in data:
+                    parts.append(_html("".join(data["text/html"])))
+                    continue
                 text = "".join(output.get("text", data.get("text/plain", "")))
                 if text.strip() and not text.startswith("<IPython"):
                     parts.append(f"```text\n{text.rstrip()}\n```")
@@ -210,6 +213,13 @@ def tutorial(path: Path) -> dict[str, str | bytes]:
         parts.insert(0, parts.pop(title))
     pages[f"tutorials/{stem}.md"] = "\n\n".join(parts) + "\n"
     return pages
+
+
+def _html(text: str) -> str:
+    """A table of a notebook as one block of HTML, in the style of the site."""
+    text = re.sub(r"<style.*?</style>", "", text, flags=re.S)
+    text = re.sub(r"(<table)[^>]*", r"\1", text)
+    return f"<div>{' '.join(text.split())}</div>"
 
 
 def _relink(text: str) -> str:

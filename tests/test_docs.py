@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -42,3 +46,38 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert "MultiDiscrete([32, 3])" in flights
     assert "clustered_bandit_gym" in (site / "tutorials" / "01_quickstart" / "index.html").read_text(encoding="utf-8")
     assert "<svg" in (site / "house" / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["policy", "instance", "pettingzoo"])
+def test_snippets_of_the_how_tos_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one namespace, top to bottom, as a reader would paste them."""
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "howto" / f"{name}.md").read_text(encoding="utf-8")
+    snippets = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
+    assert snippets
+    reader = ModuleType("reader_of_how_tos")  # a module, since policies are copied by pickle
+    monkeypatch.setitem(sys.modules, reader.__name__, reader)
+    for snippet in snippets:
+        exec(compile(snippet, f"{name}.md", "exec"), vars(reader))
+
+
+def test_options_in_the_how_tos_exist() -> None:
+    """Every command of a page names a verb, and only options that it has."""
+    from typer.main import get_command
+
+    from clustered_bandit_gym.cli import app
+
+    lines = [
+        line
+        for path in sorted((ROOT / "docs").rglob("*.md"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.startswith("clustered-bai ")
+    ]
+    assert len(lines) > 15
+    for line in lines:
+        words = shlex.split(line, comments=True)[1:]
+        command: Any = get_command(app)
+        while hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        known = {flag for parameter in command.params for flag in [*parameter.opts, *parameter.secondary_opts]}
+        assert [word for word in words if word.startswith("--") and word not in known] == [], line
