@@ -29,6 +29,9 @@ COMMON = {
     "rewards": '"gaussian", "bernoulli" or "categorical"',
     "sigma": "standard deviation of Gaussian rewards",
     "data": "path of your copy of the data",
+    "min_ratings": "ratings that a movie needs in each of the six age groups; 31 gives the 316 movies of the paper",
+    "states": "states whose businesses are read; each is a cluster",
+    "weights": '"branches": an average over branches; "reviews": weighted by their numbers of reviews',
 }
 TUTORIALS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
@@ -73,16 +76,30 @@ def _commands(group: Any, path: str, level: int) -> list[str]:
             is_option = parameter.param_type_name == "option"
             flags = ", ".join(f"`{flag}`" for flag in [*parameter.opts, *parameter.secondary_opts])
             label = flags if is_option else f"`{parameter.metavar or str(parameter.name).upper()}`"
-            default = parameter.default
-            shown = "" if default in (None, False, ()) or callable(default) else f" Default: `{default}`."
-            rows.append(f"| {label} | {_plain(getattr(parameter, 'help', '') or '').replace('|', '&#124;')}{shown} |")
+            meaning = _plain(getattr(parameter, "help", "") or "").replace("|", "&#124;")
+            rows.append(f"| {label} | {meaning} | {_default(parameter)} |")
         if rows:
-            parts.append("\n".join(["| option | meaning |", "|---|---|", *rows]))
+            parts.append("\n".join(["| option | meaning | default |", "|---|---|---|", *rows]))
     return parts
 
 
+def _default(parameter: Any) -> str:
+    """What `--help` shows as the default."""
+    if isinstance(parameter.show_default, str):
+        return str(parameter.show_default)
+    if parameter.required:
+        return "required"
+    if getattr(parameter, "is_flag", False):
+        return "yes" if parameter.default else "no"
+    return "" if parameter.default in (None, "") or callable(parameter.default) else f"`{parameter.default}`"
+
+
 def _plain(text: str) -> str:
-    return inspect.cleandoc(text).replace("<", "&lt;")
+    """A docstring or help text as Markdown: options and examples as code."""
+    text = inspect.cleandoc(text).replace("<", "&lt;")
+    text, _, example = text.partition("Example: ")
+    text = re.sub(r"(`[^`]*`)|(?<![\w-])(--[a-z][a-z-]*)", lambda found: found[1] or f"`{found[2]}`", text)
+    return f"{text}\n```bash\n{example.strip()}\n```" if example else text
 
 
 # --- environments ----------------------------------------------------------------------------------------------------
@@ -154,7 +171,7 @@ def environment_page(name: str, catalogue: dict[str, Any]) -> str:
         "terminates at the stop and is truncated at `max_pulls`.",
     ]
     twin = name.replace("-v0", "-Discrete-v0")
-    if twin in catalogue:
+    if twin in gym.registry:
         parts += ["## Flat twin", f"`{twin}` is the same game with the action space `Discrete(N * K + 1)`."]
     parts += ["## Version history", "* v0: first version"]
     return "\n\n".join(parts) + "\n"
