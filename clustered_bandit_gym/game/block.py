@@ -33,8 +33,10 @@ class Play(Protocol):
 
 
 class Block:
-    """Agents that run a local program side by side; rows 0..n−1 are `agents`. Lives as long as the program runs:
-    the centre cannot keep it to pull arms without sending anything."""
+    """Agents that run a local program side by side; rows 0..n−1 are `agents`.
+
+    A block is valid while the program runs: the centre cannot keep it to pull arms without sending anything.
+    """
 
     def __init__(self, federation: Play, agents: Ints, whole: Block | None = None) -> None:
         self._play = federation
@@ -68,7 +70,7 @@ class Block:
         return self._play
 
     def close(self) -> None:
-        """The program has returned: the block can be used no more."""
+        """End the block: the program has returned, and any later use raises `PlayOver`."""
         self._over = True
 
     def part(self, rows: ArrayLike) -> Block:
@@ -90,9 +92,9 @@ class Block:
         return federation.draw(self._agents[:, None], federation.arms[None, :], whole_times(times))
 
     def pull_counts(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
-        """As `pull`, and instead of an average how often each of `values` came up: (..., S).
+        """As `pull`, but returns how often each of `values` occurred instead of an average: (..., S).
 
-        An agent sees its rewards one by one; these are all of them but for their order.
+        An agent sees its rewards one by one; the counts hold everything about them except their order.
         """
         fed = self._federation
         ids = self._agents[indices(rows, len(self), "row")]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 
-#: Largest number of pulls of one arm in one go: whole numbers up to here are exact in float64.
+#: Largest number of pulls of one arm in one request: whole numbers up to here are exact in float64.
 MAX_TIMES = 2**53
 
 
@@ -47,7 +47,7 @@ def whole_times(times: ArrayLike) -> Ints | int:
     if low < 1:
         raise UserError(f"an arm is pulled at least once: times must be >= 1, got {low}")
     if high > MAX_TIMES:
-        raise BudgetExceeded(f"{high:,} pulls of one arm in one go; at most {MAX_TIMES:,} can be counted exactly")
+        raise BudgetExceeded(f"{high:,} pulls of one arm in one request; at most {MAX_TIMES:,} can be counted exactly")
     return counts
 
 

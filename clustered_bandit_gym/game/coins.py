@@ -25,8 +25,8 @@ def splitmix(seeds: np.ndarray, start: Ints, size: int) -> np.ndarray:
 class Coins:
     """Each agent's own random numbers: they depend on the agent and on how many it has drawn before.
 
-    A NumPy generator would hand one stream to all agents of a block, so that the numbers of an agent would depend on
-    who is in its block.
+    A NumPy generator would be shared by all agents of a block, and the numbers of an agent would depend on the other
+    agents of its block.
 
     Args:
         seed: of the agents' randomness in this play.

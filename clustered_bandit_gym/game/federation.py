@@ -48,7 +48,7 @@ class Federation:
     Public: `problem`, `agents` (all ids), `rng`, `ledger`, `pulls`, `pulls_per_agent`, `pulls_by_phase`, `rounds`
     (exchanges between centre and agents), `judgement` (after `stop`).
 
-    This object keeps the books and belongs to whoever judges the play. The harness hands a policy its `view()`.
+    This object holds all counts and belongs to the judge of the play. The harness gives a policy its `view()`.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Federation:
 
     @property
     def pulls_per_agent(self) -> Ints:
-        """(N,) pulls made at each agent so far: a read-only view that goes on counting; copy it to keep it."""
+        """(N,) pulls made at each agent so far: a read-only view that later pulls change; copy it to keep it."""
         view = self._pulls.per_agent.view()
         view.setflags(write=False)
         return view
@@ -200,7 +200,7 @@ class Federation:
         """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and get the averages.
 
         Billed per row: ⌈log2 K⌉ bits down for the arm, the Elias δ code of `times` (1 bit for one pull, about
-        log2 times + 2 log2 log2 times for many: the agent knows no range of it), and one real up.
+        log2 times + 2 log2 log2 times for many: the agent does not know its range), and one real up.
         """
         ids, arm_ids, counts = self._order(agents, arms, times)
         averages = self.draw(ids, arm_ids, counts)
@@ -242,8 +242,8 @@ class Federation:
         self.rounds += 1
 
     def report_clusters(self, labels: ArrayLike) -> None:
-        """Tell the judge which agents the policy holds for equal: (N,) integers, any names. Costs and changes nothing;
-        with it the judge tells clustering errors from arm errors."""
+        """Report the clustering that the policy has found: (N,) integer labels. It costs nothing and does not change the
+        verdict; the judge uses it to separate clustering errors from arm errors."""
         vector = np.asarray(labels)
         if vector.shape != self.agents.shape or vector.dtype.kind not in "iu":
             raise UserError(f"cluster labels are {self.agents.size} integers, got {vector.dtype} {vector.shape}")
@@ -291,7 +291,7 @@ class Federation:
         return None if values is None else values.copy()
 
     def draw_counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
-        """As `draw`, and instead of an average how often each of `reward_values` came up: (..., S)."""
+        """As `draw`, but returns how often each of `reward_values` occurred instead of an average: (..., S)."""
         values = self.reward_values
         if values is None:
             raise UserError("these rewards take infinitely many values and cannot be counted; draw averages")

@@ -10,7 +10,7 @@ import numpy as np
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.payloads import Payload
 
-#: Reals arrive in single precision where c_r pays for no more, and are handed over as float64.
+#: Reals arrive in single precision unless c_r pays for more; the centre gets them as float64.
 SINGLE = np.dtype(np.float32)
 
 
@@ -26,7 +26,7 @@ class Inbox:
         self._form: list[Any] | None = None
 
     def put(self, start: int, payloads: Sequence[Payload], arrived: Sequence[np.ndarray]) -> None:
-        """Take in what arrived of the payloads of one block of agents, (n, ...) each; the block begins at `start`."""
+        """Store what arrived from one block of agents, (n, ...) for each payload; the block begins at `start`."""
         form = [(payload.kind, part.shape[1:]) for payload, part in zip(payloads, arrived, strict=True)]
         if self._form is None:
             self._form = form

@@ -1,7 +1,7 @@
 """Strict mode: local programs as copies that hold nothing of the centre's.
 
-A closure shares its variables with the function that made it, so that a program could write its findings into a list
-of the centre's without sending anything. In strict mode every block of agents runs a copy of the program, with copies
+A closure shares its variables with the function that made it: a program could write its findings into a list of the
+centre without sending anything. In strict mode every block of agents runs a copy of the program, with copies
 of all variables that it refers to: the return value is the only way back.
 """
 
@@ -38,7 +38,7 @@ _TEXTS = {str, NoneType}
 
 
 class AgentSide:
-    """What a program that mentions the federation finds at the agents in its place: what everybody is told."""
+    """Replaces the federation in a program that refers to it: holds what every agent is told."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -90,14 +90,14 @@ class Isolation:
 
 
 def ended(failure: BaseException) -> Exception:
-    """What a policy sees of an exception that ended its play in strict mode: its kind, and nothing that was in it."""
+    """The exception that a policy gets for `failure` in strict mode: it says what kind it was and nothing else."""
     if isinstance(failure, BudgetExceeded):
         return BudgetExceeded("the budget is spent; in strict mode this ends the play")
     return ProgramFailed("a local program raised an exception; in strict mode this ends the play")
 
 
 class _Copier:
-    """Copies functions with their variables. Serialising everything gives the same, in fifty times the time."""
+    """Copies functions with their variables. Serialising everything gives the same result and takes fifty times as long."""
 
     __slots__ = ("_centre", "_made", "_problem")
 

@@ -1,4 +1,4 @@
-"""The judge's row, and who was grouped with the wrong crowd."""
+"""The judge's row, and which agents a policy placed in a wrong cluster."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Judgement:
         correct: every agent's recommendation is a best arm of its cluster.
         agent_correct: (N,) booleans.
         arms: (N,) what was recommended.
-        clustering_errors: agents grouped with others of another cluster; None if the policy reported no clusters.
-        arm_errors: wrong agents that were grouped rightly; None likewise.
+        clustering_errors: agents placed in a wrong cluster (`misplaced`); None if the policy reported no clusters.
+        arm_errors: agents with a wrong arm in the right cluster; None likewise.
     """
 
     correct: bool

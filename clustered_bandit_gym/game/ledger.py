@@ -3,8 +3,8 @@
 A message to a million agents is one entry, since payloads know their price per agent.
 
 `Reals` are as wide as their price says: 32 bits, a single-precision float, unless c_r ≥ 64·c_b pays for a double. They
-are rounded accordingly when they are sent (`Ledger.as_sent`). The answer to a pull that the centre ordered is not: the
-sender does not choose that number, so nothing can be hidden in its last digits.
+are rounded accordingly when they are sent (`Ledger.as_sent`). Averages of pulls that the
+centre ordered are not rounded: the sender does not choose them, so they cannot carry a hidden message.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class Ledger:
     def as_sent(self, reals: np.ndarray) -> np.ndarray:
         """`reals` in the precision they are paid for: float32, or float64 if c_r ≥ 64·c_b. NaN is refused."""
         narrow = self.c_r < 64 * self.c_b
-        # The sum of squares is NaN if a number is, and not below the square of the largest: one pass shows that all is
-        # well, and only otherwise is it worth looking what is wrong.
+        # The sum of squares is NaN if a number is, and at least the square of the largest. If it is small, one pass has
+        # checked everything.
         if np.vdot(reals, reals) < _LARGEST_SQUARE:
             return reals.astype(np.float32) if narrow else reals
         if np.isnan(reals).any():
@@ -129,7 +129,7 @@ class Ledger:
         return twin
 
     def total(self, phase: str, direction: Direction, kind: str) -> Total:
-        """The running sums of one sort of message; callers that send very many keep it at hand and add to it."""
+        """The running sums of one sort of message; a caller that sends very many may keep it and add to it."""
         return self.totals.setdefault((phase, direction, kind), Total())
 
     @property

@@ -57,7 +57,7 @@ class Payload:
     _sealed: tuple[object, ...]
 
     def _seal(self) -> None:
-        """The constructor is done: note what it made, so that any later change shows."""
+        """Record what the constructor made, so that any later change can be detected."""
         self._sealed = tuple(self.__dict__.values())
 
     def rows(self, n_agents: int) -> np.ndarray:
@@ -93,7 +93,7 @@ class ArmIndex(Payload):
             size, known = choices.size, bool(np.isin(self.values, choices).all())
         self.bits = bits_for(size)
         if not known:
-            raise UserError("an arm index lies outside the set it is said to come from")
+            raise UserError("an arm index lies outside the set given by `among`")
         self._seal()
 
 
@@ -177,7 +177,7 @@ class ArmSubset(Payload):
         if known.dtype != np.bool_ or known.shape != self.values.shape:
             raise UserError(f"within must be booleans of shape {self.values.shape}, got {known.dtype} {known.shape}")
         if np.any(self.values & ~known):
-            raise UserError("an arm subset has an arm outside the set it is said to come from")
+            raise UserError("an arm subset has an arm outside the set given by `within`")
         sizes, counts = known.sum(axis=1).tolist(), self.values.sum(axis=1).tolist()
         self.bits = np.array([_sparse_bits(n, c) for n, c in zip(sizes, counts, strict=True)], dtype=np.int64)
         self.bits.setflags(write=False)
@@ -236,7 +236,7 @@ class Quantised(Payload):
         if not clip and exact.size and (exact.min() < points[0] or exact.max() > points[-1]):
             raise UserError(
                 f"numbers from {exact.min():.6g} to {exact.max():.6g} leave the grid from {points[0]:.6g} to "
-                f"{points[-1]:.6g}; take a wider grid, or clip=True if the ends may stand for what lies beyond"
+                f"{points[-1]:.6g}; use a wider grid, or clip=True to send numbers beyond an end as that end"
             )
         # Found by comparison, not by arithmetic: a grid point is sent as itself, and no rounding error flips a side.
         above = np.searchsorted(points, exact, side="left").clip(0, points.size - 1)

@@ -69,7 +69,7 @@ class Problem:
         support: tuple[float, float] | str | None = TRUTH,
         check: bool = True,
     ) -> Problem:
-        """The problem that `instance` poses. "truth" tells the true value, None tells nothing, a number is told as is.
+        """The problem of `instance`. "truth" tells the learner the true value, None hides it, a number is told as it is.
 
         The support is that of the reward model where it is bounded, and is not told otherwise.
         With `check` (default) a number that the instance does not satisfy is refused; `check=False` is for studying
@@ -111,7 +111,7 @@ class Problem:
                     "or None, or pass check=False"
                 )
         for number, told, true in ((1, self.eta, instance.eta), (2, self.eta1, instance.eta1)):
-            # A hair of slack: 1 − (1 − 0.15) is not 0.15 in floating point.
+            # A small tolerance: 1 − (1 − 0.15) is not 0.15 in floating point.
             if told is not None and told > true * (1 + 1e-9) + 1e-12:
                 a, b = instance.closest_pair(number)
                 name = "eta" if number == 1 else "eta1"

@@ -15,7 +15,7 @@ from clustered_bandit_gym.game.rewards import broadcast_shape
 MAX_PULLS = 2**62
 
 
-#: Arrays with more numbers than this are not kept by glibc when they are freed, unless it is told to.
+#: By default glibc returns freed arrays with more numbers than this to the system.
 MANY_ROWS = 2**14
 
 

@@ -1,4 +1,4 @@
-"""Reward models: the law of one pull, and of the average of n pulls drawn in one go.
+"""Reward models: the law of one pull, and of the average of n pulls in a single draw.
 
 Every model answers three questions for rows (cluster, arm, number of pulls):
 
@@ -34,12 +34,12 @@ class RewardModel(ABC):
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The smallest interval that holds every reward; None where there is none, or where it is a single point."""
+        """The smallest interval that holds every reward; None if rewards are unbounded, or all equal."""
         values = self.values
         return None if values is None or values.size < 2 else (float(values[0]), float(values[-1]))
 
     def counts(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Ints:
-        """How often each of `values` comes up in `times` pulls: (..., S), the rest as for `average`."""
+        """How often each of `values` occurs in `times` pulls: (..., S). Arguments as for `average`."""
         raise UserError(f"{type(self).__name__} rewards take infinitely many values and cannot be counted")
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """Where rewards come from: the seam between a play and its randomness.
 
-A `Federation` checks, counts and bills pulls; a source draws them. The default simulates the instance. Another source
-can draw from a changed law, or hand every pull to something else.
+A `Federation` checks, counts and bills pulls; a source draws the rewards. The default simulates the instance. Another
+source can draw from a tilted law, or pass every pull on to another simulator.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Simulator:
 class OwnStreams:
     """A `Source` in which every arm of every agent has a stream of rewards of its own.
 
-    What an agent is rewarded then depends on its own pulls alone, not on which agents are pulled beside it: a play must
-    be the same in blocks of any size. For checks on small games; it loops over the cells of every request.
+    The rewards of an agent then depend on its own pulls alone, not on which agents are pulled at the same time, so a
+    play must be the same in blocks of any size. For checks on small games; it loops over the cells of every request.
 
     Args:
         instance: the truth.

@@ -144,7 +144,7 @@ class FederationView:
             return pull(agents, arms, times)
         except BudgetExceeded as error:
             failure = error
-        # A policy that may go on could find out, order by order, how many pulls the agents have made.
+        # A policy that could continue would find out, order by order, how many pulls the agents have made.
         self.__books.fail(failure)
         raise ended(failure)
 
@@ -153,7 +153,7 @@ class FederationView:
         self.__books.report_clusters(labels)
 
     def stop(self, arms: ArrayLike) -> None:
-        """End the play with one arm per agent (N,). The first stop is final; a policy may as well return its arms."""
+        """End the play with one arm per agent (N,). The first stop is final. Returning the arms has the same effect."""
         self.__books.stop(arms)
 
     def __counts(self) -> Any:
@@ -164,7 +164,7 @@ class FederationView:
             )
         return self.__books
 
-    # --- what nobody does --------------------------------------------------------------------------------------------
+    # --- what is refused ---------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"cannot set {name!r}: a policy reads the federation's attributes, the harness keeps them")
