@@ -1,6 +1,6 @@
-"""Reading actions: plain integers out of what a caller hands to `step`, or a `ValueError` that says what is wrong.
+"""Parses the actions given to `step` into plain integers; raises `ValueError` with the reason if that is impossible.
 
-By hand rather than with `Space.contains`, which costs more than the rest of a step and gives no reason.
+`Space.contains` would cost more than the rest of a step and gives no reason.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def read_action(action: Any, n_agents: int, n_arms: int) -> tuple[int, Any]:
 
 
 def whole(value: Any, what: str) -> int:
-    """`value` as an int; booleans and floats are none, however round."""
+    """`value` as an int; booleans and floats are refused, even 1.0."""
     if not isinstance(value, bool | np.bool_):
         try:
             return index(value)

@@ -1,4 +1,4 @@
-"""`ClusteredBAIEnv`: Gymnasium's door to a `Federation`, one pull a step."""
+"""`ClusteredBAIEnv`: Gymnasium interface to a `Federation`, one pull per step."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _OPTIONS = ("instance_seed", "play_seed", "local_pulls", "source")
 
 
 class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
-    """Best-arm identification for N agents in M hidden clusters, one pull a step.
+    """Best-arm identification for N agents in M hidden clusters, one pull per step.
 
     ## Description
-    Every agent of cluster m plays the same K-armed bandit m, and nobody knows who belongs where. The learner names the
-    best arm of *every* agent and may be wrong about any of them with probability at most δ (δ-PC, fixed confidence),
-    with few pulls and little communication. A step is one pull, ordered by the learner and answered by the agent, or
-    the stop with one recommendation per agent.
+    Every agent of cluster m plays the same K-armed bandit m; the clusters are unknown. The learner must name the best
+    arm of *every* agent and may err on any of them with probability at most δ (δ-PC, fixed confidence), with few pulls
+    and little communication. A step is one pull, ordered by the learner and answered by the agent, or the stop with one
+    recommendation per agent.
 
     ## Action Space
     `OneOf((MultiDiscrete([N, K]), MultiDiscrete([K] * N)))`:
@@ -56,20 +56,20 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
     | `(cbg.PULL, (agent, arm))` | agent `agent` pulls arm `arm` once and sends the reward |
     | `(cbg.STOP, arms)` | stop; `arms[i]` is the recommendation for agent i |
 
-    Integers of any kind will do, in tuples, lists or arrays. Anything else (an index out of range, a wrong number of
-    arms, floats, booleans) raises `ValueError` and changes nothing. Most learning libraries ask for a
-    flat action space: every id has a twin with one (`ClusteredBAI-Tiny-Discrete-v0`), and `DiscreteActions` wraps.
+    Integers of any type are accepted, in tuples, lists or arrays. Anything else (an index out of range, a wrong number
+    of arms, floats, booleans) raises `ValueError` and changes nothing. Most learning libraries need a flat action
+    space: every id has a variant with one (`ClusteredBAI-Tiny-Discrete-v0`), and `DiscreteActions` is a wrapper.
 
     ## Observation Space
     `Dict(pulls=Box (N, K) int64, means=Box (N, K) float64)`: how often each arm was pulled at each agent, and the
-    average of its rewards, 0 where there is none: what the *learner* has seen. Both are fresh copies at every step.
+    average of its rewards, 0 without a pull: what the *learner* has seen. Both are fresh copies at every step.
     With very many agents these spaces are huge; they are built when first asked for, so `gym.make(...,
-    disable_env_checker=True)` and `new_federation` do without them.
+    disable_env_checker=True)` and `new_federation` do not build them.
 
     ## Rewards
-    `-pull_cost` for a pull, `-error_penalty` times the number of wrong agents at the stop. The defaults 0.001 and 1
-    make a wrong agent as dear as a thousand pulls, which pays for what can be learnt over episodes: on the default
-    instances guessing returns −8.0 on average, and twenty pulls of each of the three arms that can be best −1.0; on
+    `-pull_cost` for a pull, `-error_penalty` times the number of wrong agents at the stop. With the defaults
+    0.001 and 1 a wrong agent costs as much as a thousand pulls, so that exploration pays: on the default instances
+    guessing returns −8.0 on average, and twenty pulls of each of the three arms that can be best −1.0; on
     `ClusteredBAI-Tiny-v0` −2.7 and, with ten pulls of each arm, −0.1. To be *certain* from scratch takes far more: δ-PC
     is a constraint, not a reward. Lower `pull_cost` for it, or let the harness judge by correctness and pulls.
 
@@ -96,8 +96,8 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
     | `best_arms` | (N,) the truth |
 
     A truncated episode recommends nothing: `correct` is False, no agent is right and none is wrong. Nothing of the
-    truth shows before the end. (`max_episode_steps` of `gym.make` is a wrapper that the game knows nothing of: where it
-    truncates, `info` has no outcome. Use `max_pulls`.)
+    truth shows before the end. (`max_episode_steps` of `gym.make` adds a wrapper: where that truncates, `info`
+    has no outcome. Use `max_pulls`.)
 
     ## Arguments
     ```python
@@ -217,7 +217,7 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
 
     @property
     def truth(self) -> Instance:
-        """The instance of the current episode, for judges and pictures; a learner must not look."""
+        """The instance of the current episode, for judges and pictures; not for learners."""
         if self._instance is None:
             raise ResetNeeded("There is no play yet: call env.reset() first")
         return self._instance
@@ -296,7 +296,7 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
             self._billed_phase = phase
             ledger = federation.ledger
             self._bill = ledger.total(phase, "down", "order"), ledger.total(phase, "up", "real")
-        down, up = self._bill  # at hand, since looking them up would cost as much as the draw
+        down, up = self._bill  # kept, since looking them up would cost as much as the draw
         down.messages += 1
         down.bits += self._order_bits
         up.messages += 1

@@ -21,7 +21,7 @@ _TOLD = ("n_clusters", "eta", "eta1", "support")
 
 
 class Game:
-    """Draws instances and makes plays on them; knows no episode. The arguments are those of `ClusteredBAIEnv`.
+    """Draws instances and makes plays on them, without episodes. The arguments are those of `ClusteredBAIEnv`.
 
     Args:
         settings: keywords of the generator.
@@ -57,7 +57,7 @@ class Game:
         self._fixed: Instance | None = fixed
         if instance_seed is not None:
             self._fixed = self.draw_instance(instance_seed)
-        # The sizes of the spaces come from an instance: a generator of any kind has none but those it draws.
+        # The sizes of the spaces come from an instance: a user's generator need not have attributes for them.
         sample = self.draw_instance(0) if self._fixed is None else self._fixed
         self.n_agents, self.n_arms = sample.n_agents, sample.n_arms
         # Refuses bad values of delta, told, max_pulls, c_b, c_r now rather than at reset.
@@ -78,7 +78,7 @@ class Game:
         if (instance.n_agents, instance.n_arms) != (self.n_agents, self.n_arms):
             raise UserError(
                 f"the generator drew {instance.n_agents} agents and {instance.n_arms} arms; an environment has fixed "
-                f"spaces, here {self.n_agents} and {self.n_arms}: let the generator draw instances of one size"
+                f"spaces, here {self.n_agents} and {self.n_arms}; use a generator whose instances all have one size"
             )
 
     def problem_of(self, instance: Instance) -> Problem:
@@ -116,7 +116,7 @@ class Game:
         return told
 
     def new_federation(self, instance_seed: Seed, play_seed: Seed) -> Federation:
-        """A play of its own; this environment's episode is left alone. The door for a `Policy`, for any N."""
+        """A separate play, independent of this environment's episode. How a `Policy` is played, for any N."""
         return self.federation_on(self.draw_instance(instance_seed), play_seed)
 
     def federation_on(self, instance: Instance, play_seed: Seed, source: Source | None = None) -> Federation:

@@ -31,7 +31,9 @@ def play_stepwise(
     """
     while not isinstance(env.action_space, spaces.OneOf):
         if not isinstance(env, gym.Wrapper):
-            raise TypeError(f"{env} is no environment of this kind: its action space is {env.action_space}")
+            raise TypeError(
+                f"expected a ClusteredBAIEnv, wrapped or not, got {env} with action space {env.action_space}"
+            )
         env = env.env
     options: dict[str, Any] = {"local_pulls": True}
     if instance_seed is not None:

@@ -33,7 +33,7 @@ class Supply:
         self._drawn: Drawn | None = None
 
     def clear(self) -> None:
-        """Forget what was drawn ahead: the stream has been seeded anew."""
+        """Discard what was drawn ahead: the stream has a new seed."""
         self._size, self._next, self._drawn = self._first, 0, None
 
     def take(self, n: int, rng: np.random.Generator) -> Drawn | None:

@@ -334,7 +334,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
     # --- the rest of a vector environment ----------------------------------------------------------------------------
 
     def instance(self, i: int) -> Instance:
-        """The instance that sub-environment i plays, for judges and pictures; a learner must not look."""
+        """The instance that sub-environment i plays, for judges and pictures; not for learners."""
         if not self._started:
             raise ResetNeeded("There is no play yet: call envs.reset() first")
         if i in self._made:

@@ -68,7 +68,7 @@ class VectorRewards:
             self._models.update(dict.fromkeys(plays.tolist(), model))
 
     def own_stream(self, play: int, stream: np.random.Generator) -> None:
-        """Rewards of `play` come from `stream` until it is assigned anew."""
+        """Rewards of `play` come from `stream` until its next assignment."""
         self._streams[play] = stream
 
     def _forget(self, plays: Ints) -> None:

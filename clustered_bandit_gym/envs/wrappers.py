@@ -1,4 +1,4 @@
-"""Flat actions and normalised observations, for libraries that know no composite spaces."""
+"""Flat actions and normalised observations, for libraries without composite spaces."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class DiscreteActions(gym.Wrapper[Obs, Any, Obs, Any], gym.utils.RecordConstruct
     """`Discrete(N*K + 1)`: action `agent * K + arm` pulls, the last stops and recommends each agent's empirical best.
 
     The recommendation comes from the observation. Ties, and agents without a pull, are decided by a fair draw: an arm's
-    index must not tell anything. `action_masks` forbids to stop before every agent has a pull, which libraries with
-    masks (MaskablePPO) make use of; without masks an early stop is legal, and a guess.
+    index carries no information. `action_masks` excludes the stop until every agent has a pull, for libraries with
+    masks (MaskablePPO); without masks an early stop is legal, and a guess.
     """
 
     def __init__(self, env: gym.Env[Obs, Any]) -> None:

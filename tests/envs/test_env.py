@@ -238,7 +238,7 @@ def test_ways_to_name_an_instance(tmp_path: Path) -> None:
 
     changing = ClusteredBAIEnv(generator=growing)
     changing.reset(seed=0)
-    with pytest.raises(ValueError, match="instances of one size"):
+    with pytest.raises(ValueError, match="all have one size"):
         changing.reset()
     with pytest.raises(TypeError, match="must return an Instance"):
         ClusteredBAIEnv(generator=lambda rng: 3)  # type: ignore[arg-type,return-value]

@@ -53,7 +53,7 @@ class Viewer:
         return np.asarray(self._canvas.buffer_rgba())[:, :, :3].copy()
 
     def show(self, view: View) -> None:
-        """The frame in a window; where there is no display, a warning once."""
+        """Show the frame in a window; without a display, warn once."""
         if self._window is None:
             self._window = _open_window()
         if self._window is not False:
@@ -75,7 +75,7 @@ class Viewer:
         return self._figure.text(x, y, text, fontsize=size, **style)
 
     def _add(self, artist: Any) -> Any:
-        """An artist that every frame draws anew."""
+        """An artist that is drawn in every frame."""
         artist.set_animated(True)
         self._moving.append(artist)
         return artist
@@ -221,7 +221,7 @@ class Viewer:
         scaled = np.clip((means - low) / ((high - low) or 1.0), 0.0, 1.0)
         colours = self._colours(np.where(pulled, scaled, 0.0), bytes=not self._grid)
         if self._grid:
-            # Area stands for the share, but a colour needs some area to be seen.
+            # The area shows the share, but a colour needs some area to be visible.
             sides = np.where(pulled, 0.9 * np.sqrt(0.1 + 0.9 * shares), 0.0)
             self._cells.set_verts(self._tiles(self._places, sides.ravel()))
             self._cells.set_facecolor(colours.reshape(-1, 4))
