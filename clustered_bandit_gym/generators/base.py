@@ -2,8 +2,8 @@
 
 A generator is a frozen set of plain settings, so it can be named in an environment's specification and written to JSON.
 Every instance it draws satisfies Assumption 1 with the generator's η by construction. Agents are shuffled over the
-clusters and the best arms over the arms (except in the paper's first data set, whose means are fixed): an index tells
-a learner nothing.
+clusters and the best arms over the arms (except in the paper's first data set, whose means are fixed): an index
+carries no information.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class InstanceGenerator(ABC):
         """A fresh instance."""
 
     def batch(self, rng: np.random.Generator, n: int) -> Batch | None:
-        """`n` fresh instances at once, with the law of `n` calls but other draws; None if there is no such form."""
+        """`n` fresh instances at once, with the law of `n` calls but other draws; None if the generator has no batch form."""
         return None
 
     def draw_clusters(self, rng: np.random.Generator, n: int | None = None) -> Ints:

@@ -21,7 +21,7 @@ from clustered_bandit_gym.generators.base import SIZES, InstanceGenerator, shuff
 
 @dataclass(frozen=True)
 class FixedMeans(InstanceGenerator):
-    """Fixed bandits; every draw spreads the agents over them anew. The true η and η1 are told.
+    """Fixed bandits; every draw assigns the agents to them at random. The true η and η1 are told.
 
     Args:
         means: a table (M, K), or the path of a CSV file with a table of means or with (cluster, arm, reward) rows.
