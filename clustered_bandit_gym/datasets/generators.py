@@ -50,7 +50,7 @@ class Yelp(InstanceGenerator):
     name: ClassVar[str] = "yelp"
 
     def __post_init__(self) -> None:
-        if isinstance(self.states, list):  # JSON knows no tuples
+        if isinstance(self.states, list):  # JSON has no tuples
             object.__setattr__(self, "states", tuple(self.states))
         yelp_open.check_states(self.states)
         super().__post_init__()

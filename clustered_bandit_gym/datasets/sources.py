@@ -144,7 +144,7 @@ def _holder(path: Path, name: str, origin: Origin) -> Path | None:
     if _guarded(str(path), lambda: tarfile.is_tarfile(path)):
         return path  # it must be read through to know its members: reading it will tell
     if path.suffix in (".zip", ".tar", ".tgz", ".gz"):
-        raise UserError(f"{path} is no readable archive; download it again")
+        raise UserError(f"{path} is not a readable archive; download it again")
     # One file of several was given: the others lie beside it.
     beside = path.with_name(name)
     return beside if path.suffix == beside.suffix and beside.exists() else None

@@ -207,7 +207,7 @@ def test_a_damaged_archive_is_an_error_not_a_short_data_set(ml: Path, tmp_path: 
     with pytest.raises(ValueError, match="cannot be read to its end"):
         datasets.movielens(tmp_path / "hurt.zip", min_ratings=2)
     (tmp_path / "short.zip").write_bytes(bytes(content[:200]))
-    with pytest.raises(ValueError, match="no readable archive"):
+    with pytest.raises(ValueError, match="not a readable archive"):
         datasets.movielens(tmp_path / "short.zip", min_ratings=2)
 
 
