@@ -1,1 +1,1 @@
-"""Play, judge, keep, compare: a trial is a row, and everything after it takes rows."""
+"""Plays trials, judges, stores and compares them: a trial is a row, and everything else works on rows."""

@@ -36,7 +36,7 @@ class _Shape:
         sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
         means, model = instance.means, instance.rewards.to_dict()
         if isinstance(instance.rewards, Gaussian | Bernoulli):  # other laws have tables of their own, by name
-            # Any order will do for correctness: the bound is computed on the instance in that order, never on another.
+            # Any order is correct: the bound is computed on the instance in that very order.
             order = sorted(range(len(sizes)), key=lambda m: (np.sort(means[m]).tobytes(), sizes[m]))
             means, sizes = means[order], sizes[order]
             means = means[:, np.lexsort(means[::-1])]

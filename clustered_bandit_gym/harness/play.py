@@ -90,7 +90,7 @@ def play(
         raise TypeError(f"stepwise=True plays solve(federation), which {type(player).__name__} lacks")
     if door is _Loop and not hasattr(player, "act"):
         raise TypeError(f"a player needs solve(federation) or act(obs, info); {type(player).__name__} has neither")
-    # Outside of the try: an environment that cannot be set up is no failure of the policy.
+    # Outside of the try: if the environment cannot be set up, that is not the policy's failure.
     game = door(env, seeds, strict)
     raised: BaseException | None = None
     start = perf_counter()
@@ -124,7 +124,7 @@ def lost_row(
     label: str,
     env_kwargs: dict[str, Any],
 ) -> Row:
-    """The row of a trial whose process was lost with all that it had counted: no pull and no message is on record."""
+    """The row of a trial whose process was lost with its counts: the row has no pulls and no messages."""
     seeds = trial_seeds(seed, trial)
     row = _identity(policy, env, label, env_kwargs, seed, trial, stepwise, strict)
     game = _Direct(env, seeds, strict)

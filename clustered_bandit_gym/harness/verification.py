@@ -55,7 +55,7 @@ class Verification:
 def verify(folder: str | Path, replays: int = 0, seed: int = 0) -> Verification:
     """Recompute the hash of every row of a store, and play `replays` of its trials, chosen at random, once more.
 
-    A hash shows that a row is as it was written. It is no signature: whoever changes a row on purpose can change its
+    A hash shows that a row is as it was written. It is not a signature: anybody who changes a row on purpose can change its
     hash as well. Replaying shows that the row is what the policy plays.
     """
     if replays < 0:

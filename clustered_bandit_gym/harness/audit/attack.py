@@ -97,7 +97,7 @@ class Attack:
             f"  search    {self.searched} games, {self.search_trials:,} trials, {self.seconds:.0f} s of processor time",
         ]
         if self.verdict.word != "FAIL":
-            lines.append("No game with an error rate above δ was found. This is no proof that there is none.")
+            lines.append("No game with an error rate above δ was found. This does not prove that none exists.")
         return "\n".join(lines)
 
     def save(self, path: str | Path) -> Path:
@@ -208,7 +208,7 @@ class _Search:
                     f"at δ = {best.delta:g}"
                 )
             if best.trials >= 32 and verdict(best.errors, best.trials, best.delta, 1e-6).word == "FAIL":
-                return  # beyond doubt even after a search: go on to fresh trials
+                return  # significant even after a search: continue with fresh trials
 
     def _next(self) -> Candidate | None:
         parents = [one.knobs for one in self.pool[:ELITE] if one.knobs is not None]

@@ -31,7 +31,7 @@ class StopsEarly(Policy):
 
     def solve(self, federation: Federation) -> np.ndarray:
         p = federation.problem
-        # A single cluster has no η (it is told as infinity); 1 then stands in for it.
+        # A single cluster has no η (it is told as infinity); 1 replaces it.
         eta = p.eta if p.eta is not None and math.isfinite(p.eta) else 1.0
         times = math.ceil(4 * p.sigma**2 * math.log(p.n_agents * p.n_arms / p.delta) / eta**2)
 

@@ -1,15 +1,14 @@
 """The audit's games: instances on which a threshold that is a little too loose shows.
 
-Easy instances hide bad thresholds: with a large gap any test is right long before it dares to stop. So the gaps here
-are minute: an agent that stops wrongly does so long before the gap can be seen, led astray by noise alone, and how
-often that happens is the level of its test. Pulls cost nothing here (the sum of n pulls is one draw), so hard instances
-are as quick as easy ones. Each cell adds one thing: many agents or many arms (a union that was forgotten), a runner-up
+Easy instances hide bad thresholds: with a large gap any test is right long before it stops. So the gaps here are tiny:
+an agent that stops wrongly does so long before the gap can be seen, because of noise alone, and how often that happens
+is the level of its test. The sum of n pulls is one draw, so hard instances take no more time than easy ones. Each cell adds one thing: many agents or many arms (a union that was forgotten), a runner-up
 within the cluster, skewed or empty clusters, loud or discrete rewards, another δ.
 
 Where many arms tie behind the best one, they do so on a fine staircase. If they tied exactly, a policy that lost the
 best arm could never separate the others: its error would show as a play that does not end. One cell is exactly flat.
 
-Means are fixed; every trial deals arms and agents anew, so no index tells anything.
+Means are fixed; every trial shuffles arms and agents, so an index carries no information.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ class AuditCell:
     """One game of the audit: a generator of instances, and what the learner is told of them.
 
     Attributes:
-        name, why: for the report; `why` says what the cell is after.
-        means: (M, K) mean rewards before arms are dealt.
+        name, why: for the report; `why` says which mistake the cell detects.
+        means: (M, K) mean rewards before arms are shuffled.
         sizes: (M,) number of agents in each cluster.
         rewards: "gaussian", "bernoulli", or "jackpot": best arms pay JACKPOT rarely, all others pay 1 often.
         sigma: of Gaussian rewards.
         told: what replaces the truth in the learner's problem.
         delta_factor: δ of the cell as a multiple of the audit's.
-        in_scope: the problem's promises hold, so the cell decides. The others study wrong promises.
-        small: few pulls are enough: suits policies that play the Gymnasium loop pull by pull.
+        in_scope: what the learner is told is true, so the cell counts. The others are misspecified: reported, not scored.
+        small: needs few pulls; suits policies that play the Gymnasium loop pull by pull.
         quick: part of the short audit.
     """
 
@@ -57,14 +56,14 @@ class AuditCell:
     quick: bool = False
 
     def __call__(self, rng: np.random.Generator) -> Instance:
-        """The cell's instance with arms and agents dealt at random."""
+        """The cell's instance with arms and agents in random order."""
         means = np.array(self.means)[:, rng.permutation(len(self.means[0]))]
         clusters = rng.permutation(np.repeat(np.arange(len(self.sizes)), self.sizes))
         model, given = self._model(means)
         return Instance(given, clusters, model, allow_overlap=not self.in_scope)
 
     def delta(self, delta: float) -> float:
-        """δ of the cell, if that of the audit is `delta`. Never above a half: beyond, guessing would do."""
+        """δ of the cell, if that of the audit is `delta`. At most a half: above, guessing would suffice."""
         return min(delta * self.delta_factor, max(delta, 0.5))
 
     def _model(self, means: Floats) -> tuple[RewardModel, Floats | None]:
@@ -82,7 +81,7 @@ JACKPOT = 10.0
 
 
 def flat(n_clusters: int, n_arms: int, eta: float, top: float = 1.0, step: float = 0.0) -> Means:
-    """Best arm m of cluster m at `top`, all others η lower: clusters differ by no more than Assumption 1 asks.
+    """Best arm m of cluster m at `top`, all others η lower: clusters differ by no more than Assumption 1 requires.
 
     With `step` the others descend: the first at top − η, each further one a step lower.
     """

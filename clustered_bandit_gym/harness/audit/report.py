@@ -98,7 +98,7 @@ class AuditReport:
             )
         lines.append(
             f"All cells are judged at once: a policy that keeps its promise is failed with probability at most "
-            f"{self.alpha:g}, however many trials are added. A PASS is evidence on these games, not a proof."
+            f"{self.alpha:g}, for any number of trials. A PASS is evidence on these games, not a proof."
         )
         return "\n".join(map(plain, lines))
 

@@ -35,7 +35,7 @@ class Board:
         measured: rows of `rare`, as `harness.scoring.rare.kept` reads them; the newest one of a policy on an
             environment counts.
 
-    `trials` is a data frame with a row a trial; `correct` is missing where a trial is unfinished. `summary` has a row
+    `trials` is a data frame with one row per trial; `correct` is missing where a trial is unfinished. `summary` has a row
     per environment and policy:
 
     * `trials`, `errors` (stopped and wrong), `unfinished` (out of budget, or raised: `crashed`); `retried`: right
@@ -99,7 +99,7 @@ class Board:
         envs = list(dict.fromkeys(self.trials["env"]))
         given = first["env_kwargs"]
         same = [f"{key}={tables.setting(value)}" for key, value in given.items() if key not in self.varied]
-        # Defaults that nobody gave: a verdict means nothing without its δ.
+        # Defaults that were not given: a verdict needs its δ.
         for key in ("n_agents", "delta"):
             if key in self.trials and key not in [*given, *self.varied] and self.trials[key].nunique() == 1:
                 same.append(f"{key}={tables.setting(first[key])}")

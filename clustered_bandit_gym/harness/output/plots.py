@@ -237,7 +237,7 @@ def _figure(columns: int, rows: int = 1) -> Figure:
 
 
 def _grid(panels: int) -> tuple[Figure, Sequence[Axes]]:
-    """A figure with so many axes, at most three in a row, that share the vertical axis."""
+    """A figure with this many axes, at most three in a row, that share the vertical axis."""
     columns = min(panels, 3)
     rows = -(-panels // columns)
     figure = _figure(columns, rows)

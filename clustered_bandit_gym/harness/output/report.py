@@ -82,7 +82,7 @@ def report_page(
         "sweep": _sweep(board, x),
         "groups": groups,
     }
-    # No "<" may stand in the script element, whatever a policy's message says: it could end it early.
+    # No "<" may occur in the script element: in a policy's message it could end the element early.
     text = json.dumps(_plain(data), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     template = files("clustered_bandit_gym.harness.output").joinpath("report.html").read_text(encoding="utf-8")
     return template.replace("__DATA__", text)

@@ -15,7 +15,7 @@ from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
 
 #: One-sided level of both tests. Far below what anybody calls noise, since a false alarm accuses.
 LEVEL = 1e-6
-#: Student's t needs some trials; with fewer, nothing is said about the mean.
+#: Least number of trials for Student's t; with fewer, the mean is not tested.
 FEWEST = 5
 #: Where the largest ratio holds more than this share of the sum, the mean is not to be judged by Student's t.
 HEAVY_SHARE = 0.5

@@ -168,7 +168,7 @@ def _retried(own: pd.DataFrame) -> int:
 
 
 def _doubt(own: pd.DataFrame, delta: float) -> str:
-    """What stands against a PASS besides wrong and unfinished trials, in words; "" for nothing."""
+    """What prevents a PASS besides wrong and unfinished trials, in words; "" for nothing."""
     if "reproduced" in own and (other := int((own["reproduced"] == False).sum())):  # noqa: E712 (missing is not False)
         return f"plays {counted(other, 'trial')} differently in a fresh process"
     return too_good(own["pulls"], own["bound"], ~own["outcome"].isin(UNFINISHED), delta)
@@ -179,7 +179,7 @@ def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> tuple[flo
 
     Returns:
         Ratio, its ends, and a mark: "≥" if own trials are unfinished (their pulls are a lower bound), "≤" if trials of
-        the reference are, "" if neither. If both are, there is no telling: NaN. Pairs in which a side made no pull at
+        the reference are, "" if neither. If both are, the ratio is unknown: NaN. Pairs in which a side made no pull at
         all have no ratio.
     """
     nothing = (float("nan"), float("nan"), float("nan"), "")

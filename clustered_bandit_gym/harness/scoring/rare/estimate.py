@@ -1,4 +1,4 @@
-"""`rare`: the probability that a policy stops with a wrong answer, however small it is."""
+"""`rare`: the probability that a policy stops with a wrong answer, even if it is tiny."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Game:
 
     def play(self, *key: int, tilts: tuple[Tilt, ...] = (), heat: float = 1.0, strict: bool = False) -> Played:
         """The play that belongs to `key`. With `strict` an exception of the policy is raised, else it counts as
-        unfinished: a policy may fail on averages that contradict each other, and no answer is no error."""
+        unfinished: a policy may fail on averages that contradict each other, and a missing answer is not an error."""
         rewards, own = np.random.SeedSequence(self._seed, spawn_key=(_RARE, 1, *key)).spawn(2)
         world = self.world
         source = TiltedSource(

@@ -26,7 +26,7 @@ class Mixture:
         self.shares: Floats = (1 - self.plain) * shares / shares.sum() if self.ways else np.zeros(0)
 
     def pick(self, rng: np.random.Generator, way: int | None = None) -> tuple[int, tuple[Tilt, ...]]:
-        """Draw a way (or take the given one) and one of its members; −1 stands for a play as it is."""
+        """Draw a way (or take the given one) and one of its members; −1 is a play without a tilt."""
         if way is None:
             way = int(rng.choice(len(self.ways) + 1, p=np.append(self.shares, self.plain)))
             if way == len(self.ways):

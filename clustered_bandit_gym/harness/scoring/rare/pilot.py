@@ -24,7 +24,7 @@ PILOT_PLAYS, PILOT_ERRORS = 150, 50
 MOST_WAYS = 44
 #: Plays of the pilot that settle whether the first agent of a cluster is special.
 ENOUGH = 20
-#: Policies with at most so many draws of an agent are searched draw by draw.
+#: Policies with at most this many draws of an agent are searched draw by draw.
 FEW_WINDOWS = 13
 #: Plays of the pilot that the starting split of a way is worth.
 CAUTION = 10
@@ -147,7 +147,7 @@ def starting_ways(world: World, pilot: Pilot) -> list[Way]:
         share = (sum(share for _, share, _ in here) + 0.5 * CAUTION) / (len(here) + CAUTION)
         for first in _roles(world, here):
             ways.append(overtake(world, lead, share, (window, window + 1), first=first, gated=False, times=times))
-    # Agents taken for members of another cluster.
+    # Agents mistaken for members of another cluster.
     for part in (0.5, 1.0):
         ways.append(imposter(world, part, (0, WINDOWS), first=False, gated=False, times=everything))
     for window in order[:3]:
@@ -157,7 +157,7 @@ def starting_ways(world: World, pilot: Pilot) -> list[Way]:
 
 
 def _roles(world: World, rows: list[tuple[float, float, bool]]) -> tuple[bool, ...]:
-    """Any agent; and the first of its cluster apart, unless many plays show that it errs no more than the others."""
+    """Any agent; and the first of its cluster separately, unless many plays show that it errs no more than the others."""
     if world.sizes.max() <= 1:
         return (False,)
     expected = len(rows) * (world.sizes > 0).sum() / world.sizes.sum()

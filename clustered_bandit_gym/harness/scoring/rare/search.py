@@ -32,7 +32,7 @@ NEGLIGIBLE = 9.0
 COLD = 0.3
 #: Plays of a way in a round, at least, until it is known what it contributes.
 LEAST = 6
-#: A way without a single wrong play is made stronger, so many times.
+#: A way without a single wrong play is made stronger this many times.
 BOOSTS = 2
 #: Probability of an untilted play in the mixture: the defensive part.
 PLAIN = 0.05

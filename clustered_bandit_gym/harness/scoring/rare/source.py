@@ -125,7 +125,7 @@ class TiltedSource:
         """Advance clocks, roles and gates for a draw at `who`; window and gate of each row.
 
         The gate of an agent is open while its best arm is in play: pulled in this draw or the one before, or about as
-        often as any other arm so far. A tilt that goes on after the best arm has been dropped only adds noise.
+        often as any other arm so far. A tilt after the best arm has been dropped only adds noise.
         """
         clock = self._clock[ids]
         fresh = who[self._clock[who] == 0]
