@@ -123,7 +123,7 @@ def eliminate(
     """SE(A, γ, R) at every agent of `block`, in lock-step.
 
     Round r pulls each arm that is still active at an agent n_r fresh times (`round_size`) and keeps those whose average
-    is at least the agent's best average minus ε_r = 2^-r. An agent with one arm left pulls no more. With probability
+    is at least the agent's best average minus ε_r = 2^-r. An agent with one arm left stops pulling. With probability
     1 − γ all averages of an agent are within ε_r/2 of the truth; then the best arm stays, and every arm 2ε_r or more
     below it is gone after round r.
 
