@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.errors import PlayOver, UserError
+from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import count_bits, indices, whole_times
 from clustered_bandit_gym.game.coins import Coins
@@ -242,8 +242,10 @@ class Federation:
         self.rounds += 1
 
     def report_clusters(self, labels: ArrayLike) -> None:
-        """Report the clustering that the policy has found: (N,) integer labels. It costs nothing and does not change the
-        verdict; the judge uses it to separate clustering errors from arm errors."""
+        """Report the clustering that the policy has found: (N,) integer labels.
+
+        It costs nothing and does not change the verdict; the judge uses it to separate clustering errors from arm errors.
+        """
         vector = np.asarray(labels)
         if vector.shape != self.agents.shape or vector.dtype.kind not in "iu":
             raise UserError(f"cluster labels are {self.agents.size} integers, got {vector.dtype} {vector.shape}")
@@ -309,8 +311,14 @@ class Federation:
 
     def draw_one(self, agent: int, arm: int) -> float:
         """`draw` of one pull, from plain ints already checked: the fast path of `env.step`."""
-        self._pulls.count_one(self._phase, agent)
-        return self._source.single(agent, arm)
+        pulls, phase = self._pulls, self._phase
+        if pulls.total >= pulls.limit:
+            raise BudgetExceeded(f"{pulls.total:,} pulls made; max_pulls = {pulls.limit:,}")
+        sample = self._source.single(agent, arm)
+        pulls.total += 1
+        pulls.per_agent[agent] += 1
+        pulls.by_phase[phase] = pulls.by_phase.get(phase, 0) + 1
+        return sample
 
     @contextmanager
     def stepping(self, step: Callable[[int, int], float]) -> Iterator[None]:

@@ -69,7 +69,7 @@ class Problem:
         support: tuple[float, float] | str | None = TRUTH,
         check: bool = True,
     ) -> Problem:
-        """The problem of `instance`. "truth" tells the learner the true value, None hides it, a number is told as it is.
+        """The problem of `instance`. "truth" tells the true value, None hides it, a number is told as it is.
 
         The support is that of the reward model where it is bounded, and is not told otherwise.
         With `check` (default) a number that the instance does not satisfy is refused; `check=False` is for studying

@@ -79,11 +79,3 @@ class Pulls:
                 per_agent += np.bincount(flat, minlength=per_agent.size) * times
         else:
             np.add.at(per_agent, np.broadcast_to(agents, shape).ravel(), np.broadcast_to(times, shape).ravel())
-
-    def count_one(self, phase: str, agent: int) -> None:
-        """Add one pull; raises where it would exceed the limit."""
-        if self.total >= self.limit:
-            raise BudgetExceeded(f"{self.total:,} pulls made; max_pulls = {self.limit:,}")
-        self.total += 1
-        self.per_agent[agent] += 1
-        self.by_phase[phase] = self.by_phase.get(phase, 0) + 1

@@ -68,7 +68,7 @@ class InstanceGenerator(ABC):
         """A fresh instance."""
 
     def batch(self, rng: np.random.Generator, n: int) -> Batch | None:
-        """`n` fresh instances at once, with the law of `n` calls but other draws; None if the generator has no batch form."""
+        """`n` fresh instances at once, with the law of `n` calls but other draws; None without a batch form."""
         return None
 
     def draw_clusters(self, rng: np.random.Generator, n: int | None = None) -> Ints:

@@ -55,8 +55,8 @@ class Verification:
 def verify(folder: str | Path, replays: int = 0, seed: int = 0) -> Verification:
     """Recompute the hash of every row of a store, and play `replays` of its trials, chosen at random, once more.
 
-    A hash shows that a row is as it was written. It is not a signature: anybody who changes a row on purpose can change its
-    hash as well. Replaying shows that the row is what the policy plays.
+    A hash shows that a row is as it was written. It is not a signature: anybody who changes a row on purpose can change
+    its hash as well. Replaying shows that the row is what the policy plays.
     """
     if replays < 0:
         raise UserError(f"replays must be at least 0, got {replays}")

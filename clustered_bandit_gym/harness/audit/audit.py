@@ -39,7 +39,7 @@ TRIALS_AFTER_FAIL = 20.0
 GIVE_UP = 5
 #: Trials of each small cell that are also played in blocks of one agent.
 TRIALS_ALONE = 3
-#: Budgets of a trial. A play that needs more is stuck; in the Gymnasium loop, with one pull per step, time is the limit.
+#: Budgets of a trial. A play that needs more is stuck; in the Gymnasium loop (one pull per step) time is the limit.
 MAX_PULLS, MAX_STEPS = 10**12, 50_000
 
 #: Where `rare=True` measures, with nine agents, and at which δ.

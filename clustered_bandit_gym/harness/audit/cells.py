@@ -2,8 +2,9 @@
 
 Easy instances hide bad thresholds: with a large gap any test is right long before it stops. So the gaps here are tiny:
 an agent that stops wrongly does so long before the gap can be seen, because of noise alone, and how often that happens
-is the level of its test. The sum of n pulls is one draw, so hard instances take no more time than easy ones. Each cell adds one thing: many agents or many arms (a union that was forgotten), a runner-up
-within the cluster, skewed or empty clusters, loud or discrete rewards, another δ.
+is the level of its test. The sum of n pulls is one draw, so hard instances take no more time than easy ones. Each cell
+adds one thing: many agents or many arms (a missing union bound), a runner-up within the cluster, skewed or empty
+clusters, loud or discrete rewards, another δ.
 
 Where many arms tie behind the best one, they do so on a fine staircase. If they tied exactly, a policy that lost the
 best arm could never separate the others: its error would show as a play that does not end. One cell is exactly flat.
@@ -38,7 +39,7 @@ class AuditCell:
         sigma: of Gaussian rewards.
         told: what replaces the truth in the learner's problem.
         delta_factor: δ of the cell as a multiple of the audit's.
-        in_scope: what the learner is told is true, so the cell counts. The others are misspecified: reported, not scored.
+        in_scope: what the learner is told is true. Other cells are misspecified: reported, not scored.
         small: needs few pulls; suits policies that play the Gymnasium loop pull by pull.
         quick: part of the short audit.
     """

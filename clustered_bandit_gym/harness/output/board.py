@@ -35,8 +35,8 @@ class Board:
         measured: rows of `rare`, as `harness.scoring.rare.kept` reads them; the newest one of a policy on an
             environment counts.
 
-    `trials` is a data frame with one row per trial; `correct` is missing where a trial is unfinished. `summary` has a row
-    per environment and policy:
+    `trials` is a data frame with one row per trial; `correct` is missing in unfinished trials. `summary` has one row per
+    environment and policy:
 
     * `trials`, `errors` (stopped and wrong), `unfinished` (out of budget, or raised: `crashed`); `retried`: right
       answers of trials that raised at their first attempt, which the verdict takes for unfinished;

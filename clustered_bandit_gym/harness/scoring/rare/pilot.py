@@ -157,7 +157,7 @@ def starting_ways(world: World, pilot: Pilot) -> list[Way]:
 
 
 def _roles(world: World, rows: list[tuple[float, float, bool]]) -> tuple[bool, ...]:
-    """Any agent; and the first of its cluster separately, unless many plays show that it errs no more than the others."""
+    """Any agent; and the first of its cluster separately, unless many plays show that it errs no more than others."""
     if world.sizes.max() <= 1:
         return (False,)
     expected = len(rows) * (world.sizes > 0).sum() / world.sizes.sum()
