@@ -244,7 +244,7 @@ class Federation:
     def report_clusters(self, labels: ArrayLike) -> None:
         """Report the clustering that the policy has found: (N,) integer labels.
 
-        It costs nothing and does not change the verdict; the judge uses it to separate clustering errors from arm errors.
+        It is free and does not change the verdict; the judge uses it to separate clustering errors from arm errors.
         """
         vector = np.asarray(labels)
         if vector.shape != self.agents.shape or vector.dtype.kind not in "iu":

@@ -35,7 +35,7 @@ class Board:
         measured: rows of `rare`, as `harness.scoring.rare.kept` reads them; the newest one of a policy on an
             environment counts.
 
-    `trials` is a data frame with one row per trial; `correct` is missing in unfinished trials. `summary` has one row per
+    `trials` is a data frame with one row per trial; `correct` is missing in unfinished ones. `summary` has one row per
     environment and policy:
 
     * `trials`, `errors` (stopped and wrong), `unfinished` (out of budget, or raised: `crashed`); `retried`: right
