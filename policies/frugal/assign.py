@@ -24,6 +24,8 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: Where ρ does not come from a grid.
 UNUSED = Scales(np.array([1.0, 2.0]), np.array([0.5, 0.5]))
+#: A reference has at least the pulls that agents take for granted, and at most so many times as many.
+MOST_PULLS = 4
 #: What references are worth must be this many times what is needed.
 SATURATION = 1.5
 #: Batches: the first, as a part of the pulls expected; of what is missing; the least.
@@ -76,12 +78,23 @@ class Trial:
         gap = gap if self.gap is None else np.full(np.shape(gap), self.gap)
         return (0.25 if self.bounded else 1.0) * self.ratio * self.expected(self.budget.classify(1), gap)
 
-    def rho(self, gap: Floats) -> tuple[Floats, Floats]:
-        """ρ of the mixtures for a reference and for the agent's own pulls: tuned to a difference of `gap`."""
+    def widest(self, pulls: int) -> float:
+        """The largest difference with which a reference of `pulls` pulls may be used: it has at most `MOST_PULLS` times
+        what agents take for granted."""
+        return float(
+            self.problem.sigma * np.sqrt(MOST_PULLS * self.reference_pulls(np.array(self.problem.sigma)) / pulls)
+        )
+
+    @property
+    def concentration(self) -> float:
+        """Pulls of a reference over the ρ of its mixture: the same whatever the difference."""
+        return 2 * self.budget.classify(1) / (1 + self.ratio)
+
+    def own_rho(self, gap: Floats) -> Floats:
+        """ρ of the mixture for the agent's own pulls, tuned to a difference of `gap`."""
         level = self.budget.classify(1)
         pulls, own = self.reference_pulls(gap), self.expected(level, gap)
-        share = pulls / (pulls + own)  # of the evidence that comes from the agent's pulls
-        return pulls / (2 * level * (1 - share)), own / (2 * level * share)
+        return own * (pulls + own) / (2 * level * pulls)
 
     @property
     def reference_size(self) -> int:
@@ -104,8 +117,15 @@ def side_evidence(trial: Trial, cells: Cells, rows: Ints, columns: Ints, bound: 
     if trial.bounded:
         return cells.side(rows, columns, bound, up)
     ahead = np.where(up, 1.0, -1.0) * (cells.mean[rows, columns] - bound) / trial.problem.sigma
-    rho, own_rho = trial.rho(gap)
-    return pair(ahead, trial.reference_pulls(gap), cells.n[rows, columns], rho, own_rho)
+    n, worth, own_rho = cells.n[rows, columns], trial.reference_pulls(gap), trial.own_rho(gap)
+    evidence = pair(ahead, worth, n, worth / trial.concentration, own_rho)
+    if trial.gap is not None:
+        return evidence
+    # The number of pulls that is taken for granted follows from the distance, hence from the reference itself. That is
+    # allowed where evidence falls with the reference's mean at its average: docs/frugal-bai.md.
+    share = trial.concentration / (1 + trial.concentration)
+    steep = n**2 * ahead / (n + own_rho) >= np.sqrt(2 / np.pi * MOST_PULLS * worth * share)
+    return np.where(steep, evidence, -np.inf)
 
 
 def node(

@@ -44,7 +44,7 @@ def by_tree(federation: Federation, protocol: Protocol, references: TreeReferenc
         if isinstance(at, int):
             labels[agents] = at
         elif agents.size:
-            low, high = references.between(at)
+            low, high = references.between(at, trial)
             sent = bound_and_gap(
                 p, np.full(agents.size, low), np.full(agents.size, high), trial.bounded, trial.spending
             )

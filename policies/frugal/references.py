@@ -123,10 +123,11 @@ class TreeReferences:
     upper: Floats
     pulls: Ints
 
-    def between(self, node: Node) -> tuple[float, float]:
-        """The highest reference of a node's lower clusters, and the lowest one of its upper clusters."""
+    def between(self, node: Node, trial: Trial) -> tuple[float, float]:
+        """The highest reference of a node's lower clusters, and the lowest one of its upper clusters, or less."""
         low, high = self.upper[list(node.lower), node.place], self.lower[list(node.upper), node.place]
-        return float(upper_edge(low.max())), float(lower_edge(high.min()))
+        bottom, top = float(upper_edge(low.max())), float(lower_edge(high.min()))
+        return bottom, top if trial.bounded else min(top, bottom + trial.widest(int(self.pulls[node.place])))
 
     def serve(self, node: Node, gap: Floats, trial: Trial) -> bool:
         """Whether averages have the pulls that agents take for granted when they are told a distance of `gap`."""
@@ -183,7 +184,7 @@ def _size(pulls: Floats) -> Ints:
 
 def _parted(node: Node, found: TreeReferences, trial: Trial) -> bool:
     """Whether every lower representative is shown to differ from every upper one, by enough for agents to use it."""
-    low, high = found.between(node)
+    low, high = found.between(node, trial)
     if high <= low:
         return False
     sent = bound_and_gap(trial.problem, np.array([low]), np.array([high]), trial.bounded, trial.spending)

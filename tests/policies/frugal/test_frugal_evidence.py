@@ -45,6 +45,28 @@ def test_mean_evidence_against_an_equal_reference_is_at_most_one(more: int, n: i
     assert evidence[-1 if up else 0] > evidence[z.size // 2]
 
 
+@pytest.mark.parametrize("n", [20, 100, 400])
+@pytest.mark.parametrize("pulls", [500, 2000])
+def test_evidence_holds_for_distances_chosen_by_the_reference(n: int, pulls: int) -> None:
+    """The distance that agents are told, and with it what they take for granted, may depend on the reference. Worst
+    choice: for every average of the reference the distance with the largest mean of exp(evidence) over the agent's."""
+    gaps = float(TRIAL.widest(pulls)) * np.linspace(0.5, 1.0, 12)
+    taken = TRIAL.reference_pulls(gaps)
+    assert np.all((taken <= pulls * (1 + 1e-9)) & (pulls <= 4 * taken * (1 + 1e-9)))
+    z, sigma = np.linspace(-9, 9, 401), PROBLEM.sigma
+    difference = sigma * np.linspace(-4, 12, 2001) * np.sqrt(1 / n + 1 / pulls)
+    cells, rows = agent(n, difference), np.arange(difference.size)
+    first, zero, up = np.zeros(rows.size, dtype=int), np.zeros(rows.size), np.ones(rows.size, dtype=bool)
+    own = difference + sigma * z[:, None] / np.sqrt(pulls)  # the agent's average, for each of the reference's
+    density = np.exp(-0.5 * n * (own / sigma) ** 2) * np.sqrt(n / (2 * np.pi)) / sigma
+    means = np.empty((z.size, gaps.size))
+    for j, gap in enumerate(gaps):
+        evidence = side_evidence(TRIAL, cells, rows, first, zero, np.full(rows.size, gap), up)
+        means[:, j] = integrate.trapezoid(np.exp(evidence) * density, difference, axis=1)
+    density = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
+    assert integrate.trapezoid(means.max(axis=1) * density, z) <= 1
+
+
 @pytest.mark.parametrize("place", [-1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 2.0])
 def test_a_node_ends_wherever_the_mean_is(place: float) -> None:
     """1000 agents whose mean lies anywhere around the two references, at δ = 0.2.
