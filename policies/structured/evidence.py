@@ -11,14 +11,14 @@ representatives (`Representatives`): it counts only what was pulled after an age
 
 from __future__ import annotations
 
-from math import ceil, lgamma, log
+from math import log
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
 from clustered_bandit_gym.policies.sequential.cells import BettingCells, Cells
-from clustered_bandit_gym.policies.structured.budget import Budgets, nats
+from clustered_bandit_gym.policies.structured.budget import ClusterWeights, nats
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 
 
@@ -139,43 +139,6 @@ class CandidateTests:
         shown = self.reps.cells.shows(y, other, y, k, self.eta, self.level_close[y])
         open_[i[shown], other[shown]] = False
         return open_
-
-
-class ClusterWeights:
-    """Weights of the choices in a test of event 3 that are made after the representatives were seen, as prices −ln w.
-
-    For every alternative x and rival j: 0.4 for the test by Assumption 1; 0.1 for each of the sets {k_x}, {k_j},
-    {k_x, k_j}; 0.1/C(K, d) for each set of d = 1, 2, 3 arms. Each alternative has weight 1/(R − 1). For each arm of the
-    set, ½ for the ρ in the centre of a grid and the rest evenly over the others. The test by Assumption 1 gets most: it
-    needs one arm and is the cheapest wherever best arms differ by about η.
-
-    The centre of the grid is the number of pulls that a difference of η takes. It must not depend on rewards, so it is
-    tuned to the level of a first attempt, not to that of this one.
-
-    Attributes:
-        rho, rho_price: (L,) grid and prices.
-        alternative: price of x.
-        best, any_arms, assumed: prices of a set of best arms, of d arms (index d), and of the test by Assumption 1.
-    """
-
-    MOST_ARMS = 3
-    ASSUMED, BEST, ANY = 0.4, 0.1, 0.1
-
-    def __init__(self, budgets: Budgets, n_representatives: int, eta: float | None) -> None:
-        centre = 2 * nats(budgets.classify()) / (eta if eta is not None else 0.3) ** 2
-        below = max(1, ceil(log(centre / 16, 8)))
-        self.rho = centre * 8.0 ** np.arange(-below, 5)
-        self.rho_price: Floats = np.full(self.rho.size, log(2 * (self.rho.size - 1)))
-        self.rho_price[below] = log(2)
-        self.alternative = log(max(1, n_representatives - 1))
-        self.assumed, self.best = -log(self.ASSUMED), -log(self.BEST)
-        sizes = range(self.MOST_ARMS + 1)
-        self.any_arms: Floats = np.array([_log_comb(budgets.n_arms, d) - log(self.ANY) for d in sizes])
-
-    def mixing(self, n: Floats) -> tuple[Floats, Floats]:
-        """For a representative's cell with n pulls and every ρ of the grid (..., L): ½ln(1 + n/ρ) − ln w(ρ), and ñ."""
-        n = np.maximum(n, 1)[..., None]
-        return 0.5 * np.log1p(n / self.rho) + self.rho_price, n * n / (n + self.rho)
 
 
 class ClusterTests:
@@ -378,7 +341,3 @@ class AcceptanceTests:
         accepted &= self.found[rows] == self.UNKNOWN
         self.found[rows[accepted]] = guess[accepted]
         return within
-
-
-def _log_comb(n: int, k: int) -> float:
-    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) if 0 <= k <= n else 0.0

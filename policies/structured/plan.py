@@ -10,7 +10,8 @@ from scipy.sparse import block_diag, csr_array, hstack
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.sequential.cells import BettingCells
-from clustered_bandit_gym.policies.structured.evidence import ClusterTests, ClusterWeights
+from clustered_bandit_gym.policies.structured.budget import ClusterWeights
+from clustered_bandit_gym.policies.structured.evidence import ClusterTests
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
 #: Columns of the linear program: the best three arms against every rival. Keeps it small: 3R columns for each x.

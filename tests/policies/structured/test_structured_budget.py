@@ -12,8 +12,7 @@ from clustered_bandit_gym.generators import PaperSmall
 from clustered_bandit_gym.policies import StructuredBAI
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
-from clustered_bandit_gym.policies.structured.budget import Budgets, nats, retry_weight
-from clustered_bandit_gym.policies.structured.evidence import ClusterWeights
+from clustered_bandit_gym.policies.structured.budget import Budgets, ClusterWeights, nats, retry_weight
 from clustered_bandit_gym.policies.structured.plan import Plan
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
