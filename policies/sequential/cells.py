@@ -16,7 +16,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.sequential.betting import Bets
-from clustered_bandit_gym.policies.sequential.gaussian import half_normal, pair
+from clustered_bandit_gym.policies.sequential.gaussian import half_normal, pair_reaches
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: A guess of the variance counts this many pulls of a uniform law.
@@ -138,7 +138,7 @@ class GaussianCells(Cells):
         if hope.any():
             some_a, some_b = n_a[hope], n_b[hope]
             rho, weight = self.scales.at(np.minimum(some_a, some_b))
-            shown[hope] = pair(d[hope], some_a, some_b, rho, rho * self.balance**2) + weight >= level[hope]
+            shown[hope] = pair_reaches(level[hope] - weight, d[hope], some_a, some_b, rho, rho * self.balance**2)
         return shown
 
     def side(self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,12 @@ class Scales:
     def at(self, n: Any) -> tuple[Floats, Floats]:
         """ρ and the logarithm of its weight, at the scale that suits n > 0 pulls."""
         steps = np.log(n / (FROM * self.rho[0])) / np.log(self.rho[1] / self.rho[0])
-        level = np.clip(steps, 0, self.rho.size - 1).astype(np.int64)
-        return self.rho[level], np.log(self.weight)[level]
+        level = np.minimum(np.maximum(steps, 0), self.rho.size - 1).astype(np.int64)
+        return self.rho[level], self._log_weight[level]
+
+    @cached_property
+    def _log_weight(self) -> Floats:
+        return np.log(self.weight)
 
     def pair_evidence(self, difference: Any, n_a: Any, n_b: Any) -> Floats:
         """Log-evidence against equal means of two arms whose averages differ by `difference` after n_a and n_b pulls.

@@ -11,7 +11,7 @@ from scipy import integrate, optimize, stats
 from clustered_bandit_gym import Bernoulli, Categorical, Federation, Gaussian, Instance, Problem
 from clustered_bandit_gym.policies.sequential.betting import Bets
 from clustered_bandit_gym.policies.sequential.cells import BettingCells, Cells, GaussianCells, make_cells
-from clustered_bandit_gym.policies.sequential.gaussian import half_normal, pair
+from clustered_bandit_gym.policies.sequential.gaussian import half_normal, pair, pair_reaches
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 COIN = np.array([0.0, 1.0])
@@ -56,6 +56,20 @@ def test_pair_is_the_minimum_over_the_common_mean(seed: int) -> None:
     found = float(pair(d, n_a, n_b, rho))
     assert found <= least
     assert found == pytest.approx(least, abs=2e-6)
+
+
+def test_pair_reaches_a_level_exactly_where_the_minimum_does() -> None:
+    """Both shortcuts agree with the minimum, for arms with very different pulls, too."""
+    rng = np.random.default_rng(6)
+    n_a, n_b = 10 ** rng.uniform(0, 7, (2, 20_000))
+    rho = 10 ** rng.uniform(-1, 5, n_a.size)
+    rho_b = rho * 10 ** rng.uniform(-0.5, 0.5, n_a.size)
+    d = rng.uniform(2, 12, n_a.size) * np.sqrt(1 / n_a + 1 / n_b)
+    evidence = pair(d, n_a, n_b, rho, rho_b)
+    level = evidence + rng.normal(0, 1, n_a.size)
+    reached = pair_reaches(level, d, n_a, n_b, rho, rho_b)
+    assert np.array_equal(reached, evidence >= level)
+    assert 0.3 < reached.mean() < 0.7
 
 
 @pytest.mark.parametrize(("n_a", "n_b", "rho"), [(5, 5, 0.3), (100, 20, 4.0), (2000, 2000, 50.0)])
