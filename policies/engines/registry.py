@@ -42,7 +42,8 @@ ENGINES: dict[str, tuple[str, str]] = {
     ),
     "mixture": (
         "clustered_bandit_gym.policies.engines.mixture:mixture",
-        "cumulative samples, paired one-sided normal-mixture boundary, union over the best arm's pairs (Robbins 1970)",
+        "cumulative samples, paired one-sided normal-mixture boundary, union over the best arm's pairs (Robbins 1970); "
+        "bets where the support of rewards is told (Waudby-Smith, Ramdas 2023)",
     ),
     "lucb": (
         "clustered_bandit_gym.policies.engines.lucb:lucb",
@@ -50,7 +51,8 @@ ENGINES: dict[str, tuple[str, str]] = {
     ),
     "track-and-stop": (
         "clustered_bandit_gym.policies.engines.track_and_stop:track_and_stop",
-        "tracks the optimal allocation (Garivier, Kaufmann 2016); GLR stop with a two-arm normal-mixture threshold",
+        "tracks the optimal allocation (Garivier, Kaufmann 2016); stops on two half-normal mixtures for each pair, or "
+        "on bets where the support of rewards is told",
     ),
 }
 

@@ -27,9 +27,9 @@ class StructuredBAI(Policy):
     4. "accept", in place of 3 when M is not told or fewer than M clusters turn up: an agent belongs to x if the best
        arm of x is shown to be less than η worse than every other arm there; else it finds a new cluster.
 
-    Uses M and η where they are told, and never η1. Without η nothing structural is used, and agents of clusters that
-    may be unknown find their arms alone. Without M step 4 takes the place of step 3. An η that is too large voids the
-    guarantee, and errors do happen then; one that is too small costs pulls.
+    Uses M, η and the support of rewards where they are told, and never η1. Without η nothing structural is used, and
+    agents of clusters that may be unknown find their arms alone. Without M step 4 takes the place of step 3. An η that
+    is too large voids the guarantee, and errors do happen then; one that is too small costs pulls.
 
     Error. All tests are e-processes (Ville), in units of σ. With w_t = 0.9/M for the first M candidates ever chosen and
     0.1/((t − M)(t − M + 1)) for later ones, Σw_t = 1, and v_1 = 0.9, v_g = 0.1/((g − 1)g), Σv_g = 1:
@@ -45,8 +45,12 @@ class StructuredBAI(Policy):
     Args:
         share: the part of δ that it may use; the rest is left to a caller that has other ways to err.
 
+    Where the support of rewards is told and they take finitely many values, tests bet and so adapt to the variance
+    (`sequential.cells`). All levels are the same.
+
     Communication: the centre orders pulls and gets averages (`federation.pull`): an arm and a number of pulls down, one
-    real up, for each batch. That is more than the paper's schemes send, for far fewer pulls.
+    real up, for each batch; where tests bet, it gets counts of the values (`federation.pull_counts`). That is more than
+    the paper's schemes send, for far fewer pulls.
     """
 
     name = "structured-bai"

@@ -61,8 +61,9 @@ def test_pair_is_the_minimum_over_the_common_mean(seed: int) -> None:
 def test_pair_reaches_a_level_exactly_where_the_minimum_does() -> None:
     """Both shortcuts agree with the minimum, for arms with very different pulls, too."""
     rng = np.random.default_rng(6)
-    n_a, n_b = 10 ** rng.uniform(0, 7, (2, 20_000))
-    rho = 10 ** rng.uniform(-1, 5, n_a.size)
+    n_a = 10 ** rng.uniform(1, 7, 20_000)
+    n_b = n_a * 10 ** rng.uniform(-2, 2, n_a.size)
+    rho = np.minimum(n_a, n_b) * 10 ** rng.uniform(-3, 0, n_a.size)
     rho_b = rho * 10 ** rng.uniform(-0.5, 0.5, n_a.size)
     d = rng.uniform(2, 12, n_a.size) * np.sqrt(1 / n_a + 1 / n_b)
     evidence = pair(d, n_a, n_b, rho, rho_b)
