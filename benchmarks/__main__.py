@@ -1,5 +1,6 @@
 """`python -m benchmarks` measures everything, `python -m benchmarks core env` two modules.
 
+`--out docs/results/bench.json` keeps the figures of these modules, with date and version, and makes the page beside it.
 Exit code 1 if a target is missed."""
 
 from __future__ import annotations
@@ -10,22 +11,29 @@ import sys
 from pathlib import Path
 
 from benchmarks import Figure
+from benchmarks.page import keep
 
 
 def main(arguments: list[str] | None = None) -> int:
     known = sorted(path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py"))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed and memory against yardsticks.")
     parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"default: all of {', '.join(known)}")
-    chosen = parser.parse_args(arguments).modules or known
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="keep the figures here, and a page beside it")
+    options = parser.parse_args(arguments)
+    chosen = options.modules or known
     unknown = sorted(set(chosen) - set(known))
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are: {', '.join(known)}")
     missed = 0
     for name in chosen:
         print(f"\n{name}\n{'figure':<84}{'measured':>12}{'target':>22}  ok")
+        figures = []
         for figure in importlib.import_module(f"benchmarks.bench_{name}").figures():
             missed += not figure.ok
+            figures.append(figure)
             print(_row(figure), flush=True)
+        if options.out is not None:
+            keep(options.out, name, figures)
     print(f"\n{missed} of the targets missed" if missed else "\nall targets met")
     return 1 if missed else 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -40,3 +41,19 @@ def test_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Figure("a", 3.0, 4.0, sense="at least").ok
     assert Figure("only shown", 3.0).ok
     assert ratio(lambda: sum(range(200_000)), lambda: sum(range(2_000)), repeats=5) > 10
+
+
+def test_figures_are_kept_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import Figure
+    from benchmarks.page import keep, render
+
+    path = tmp_path / "bench.json"
+    keep(path, "env", [Figure("steps", 12.345, 10.0, "at least"), Figure("frames", 3.0, unit="/s")])
+    keep(path, "core", [Figure("memory", 5.0, 4.0)])
+    page = path.with_suffix(".md").read_text(encoding="utf-8")
+    assert "| steps | 12.35 x | at least 10 x | yes |" in page
+    assert "| frames | 3 /s |  |  |" in page
+    assert "| memory | 5 x | at most 4 x | **no** |" in page
+    kept = ROOT / "docs" / "results" / "bench.json"
+    assert kept.with_suffix(".md").read_text(encoding="utf-8") == render(json.loads(kept.read_text(encoding="utf-8")))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import gymnasium as gym
@@ -56,13 +56,18 @@ class Curve:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The player's pulls over those of a yardstick at the same error rate, with a paired 95% interval."""
+    """The player's pulls over those of a yardstick at the same error rate, with a paired 95% interval.
+
+    `resampled` (RESAMPLES,) are the ratios that the interval is made from. Players compared with the same trials and
+    seed have the same resamples, so differences between them are paired.
+    """
 
     yardstick: str
     yardstick_pulls: float
     ratio: float
     low: float
     high: float
+    resampled: Floats = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,10 @@ class Comparison:
     ratios: tuple[Ratio, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        about = asdict(self)
+        for ratio in about["ratios"]:
+            del ratio["resampled"]
+        return about
 
     def __str__(self) -> str:
         lines = [
@@ -248,7 +256,7 @@ def _ratio(name: str, curve: Curve, weights: Floats, pulls: Floats, errors: Floa
     needed = pulls_at_error(weights @ curve.pulls, weights @ curve.wrong, errors, floor=0.5 / len(curve.wrong))
     ratios = pulls / needed
     low, high = np.quantile(ratios[1:], [0.025, 0.975])
-    return Ratio(name, float(needed[0]), float(ratios[0]), float(low), float(high))
+    return Ratio(name, float(needed[0]), float(ratios[0]), float(low), float(high), ratios[1:])
 
 
 def pulls_at_error(pulls: Floats, errors: Floats, goals: Floats, floor: float) -> Floats:

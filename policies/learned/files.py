@@ -24,10 +24,11 @@ _BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "
 
 @dataclass
 class Progress:
-    """How far a run is: segments done, one row of history for each, and the best row's number."""
+    """How far a run is: segments done, one row of history for each, the best row's number, processor time so far."""
 
     segments: int = 0
     steps: int = 0
+    processor_seconds: float = 0.0
     history: list[dict[str, float]] = field(default_factory=list)
     best: int = -1
 
@@ -48,6 +49,12 @@ class TrainingFiles:
     def clear(self) -> None:
         for path in (self.out, self.about, self.last, self.candidate):
             path.unlink(missing_ok=True)
+
+    def is_finished(self, settings: Any) -> bool:
+        """Whether the model of a run with these settings is here."""
+        if not (self.out.is_file() and self.about.is_file()) or self.last.exists():
+            return False
+        return bool(json.loads(self.about.read_text())["settings"] == json.loads(json.dumps(asdict(settings))))
 
     def resume(self, settings: Any) -> Progress:
         """Where a killed run with these settings stands; a fresh start if there is none."""
@@ -104,6 +111,7 @@ class TrainingFiles:
             "settings": asdict(settings),
             "history": state.history,
             "best": state.history[state.best],
+            "processor_seconds": round(state.processor_seconds, 1),
             "versions": {name: version(name) for name in packages},
         }
         replace_file(self.about, json.dumps(about, indent=2).encode())

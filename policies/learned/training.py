@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tqdm import tqdm
 
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.policies.learned.evaluation import TEST_SEED, Comparison, compare_with_uniform, play_many
 from clustered_bandit_gym.policies.learned.features import Features
 from clustered_bandit_gym.policies.learned.files import Progress, TrainingFiles, replace_file
 from clustered_bandit_gym.policies.learned.player import LearnedPolicy, require_rl
@@ -93,6 +95,7 @@ def train(
     *,
     overwrite: bool = False,
     progress: bool = True,
+    tensorboard: str | os.PathLike[str] | None = None,
 ) -> Progress:
     """Train and write the best model to `out`, its settings and history to the same name with `.json`.
 
@@ -101,15 +104,21 @@ def train(
     Args:
         overwrite: start anew where `out` holds a model or a run with other settings, instead of raising `ValueError`.
         progress: show a progress bar, and a line for each evaluation.
+        tensorboard: folder for TensorBoard's files: losses, and pulls, wrong agents and cost of an episode. Needs
+            `pip install tensorboard`.
     """
     require_rl()
     import torch
+
+    from clustered_bandit_gym.policies.learned.sb3 import LogOutcomes
 
     files = TrainingFiles(Path(out))
     state = Progress() if overwrite else files.resume(settings)
     torch.set_num_threads(settings.threads)
     env = make_vec_env(settings)
     model = make_model(settings, env)
+    if tensorboard is not None:
+        model.set_logger(_tensorboard(Path(tensorboard) / Path(out).stem))
     if overwrite:
         files.clear()  # not before it is clear that the new run can start
     if state.segments:
@@ -120,9 +129,10 @@ def train(
         say(f"goes on after segment {state.segments} of {settings.evaluations}")
     with bar:
         while state.segments < settings.evaluations:
+            start = time.process_time()
             _start_segment(model, env, settings, state)
             goal = settings.steps * (state.segments + 1) // settings.evaluations
-            model.learn(max(1, goal - state.steps), callback=_mover(bar), reset_num_timesteps=False)
+            model.learn(max(1, goal - state.steps), callback=[_mover(bar), LogOutcomes()], reset_num_timesteps=False)
             state.segments, state.steps = state.segments + 1, int(model.num_timesteps)
             files.save_model(model, settings)
             row = _validate(files.candidate, settings)
@@ -130,6 +140,7 @@ def train(
             if state.best < 0 or row["return"] > state.history[state.best]["return"]:
                 state.best = len(state.history) - 1
                 files.keep()
+            state.processor_seconds += time.process_time() - start
             files.checkpoint(model, settings, state)
             say(
                 f"{state.steps:>10,} steps: return {row['return']:+.4f}, pulls {row['pulls']:.1f}, "
@@ -141,11 +152,9 @@ def train(
     return state
 
 
-def evaluate(model: str | os.PathLike[str], trials: int = 2000) -> Any:
-    """Compare a trained model with uniform sampling (`yardsticks.Comparison`), and enter it in the model's `.json`."""
-    from clustered_bandit_gym.policies.learned.evaluation import compare_with_uniform
-
-    comparison = compare_with_uniform(str(model), trials=trials)
+def evaluate(model: str | os.PathLike[str], trials: int = 2000, seed: int = TEST_SEED) -> Comparison:
+    """Compare a trained model with uniform sampling, and enter the result in the model's `.json`."""
+    comparison = compare_with_uniform(str(model), trials=trials, seed=seed)
     about = Path(model).with_suffix(".json")
     if about.is_file():
         content = json.loads(about.read_text())
@@ -234,6 +243,17 @@ def _start_segment(model: Any, env: Any, settings: TrainSettings, state: Progres
         model.ent_coef = settings.entropy * left
 
 
+def _tensorboard(folder: Path) -> Any:
+    """A logger of Stable-Baselines3 that writes there, and nowhere else."""
+    from importlib.util import find_spec
+
+    from stable_baselines3.common.logger import configure
+
+    if find_spec("tensorboard") is None:
+        raise UserError("logging to TensorBoard needs it: pip install tensorboard")
+    return configure(str(folder), ["tensorboard"])
+
+
 def _mover(bar: Any) -> Any:
     """A callback that moves the progress bar."""
     from stable_baselines3.common.callbacks import BaseCallback
@@ -247,8 +267,6 @@ def _mover(bar: Any) -> Any:
 
 
 def _validate(path: Path, settings: TrainSettings) -> dict[str, float]:
-    from clustered_bandit_gym.policies.learned.evaluation import play_many
-
     # One pull more than the player ever makes: it answers before the environment cuts it off.
     game = {**settings.game, "max_pulls": settings.max_pulls + 1}
     played = play_many(LearnedPolicy(str(path)), settings.env, settings.validation_trials, VALIDATION_SEED, **game)
