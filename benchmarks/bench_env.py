@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from time import process_time
 from typing import Any
 
 import gymnasium as gym
@@ -22,7 +23,7 @@ def figures() -> Iterator[Figure]:
     numpy_ours = _single(gym.make("ClusteredBAI-v0"), [(np.int64(cbg.PULL), np.array(pull)) for pull in pulls])
     flat = _single(gym.make("ClusteredBAI-Discrete-v0"), [agent * 10 + arm for agent, arm in pulls])
     cartpole = _single(gym.make("CartPole-v1"), rng.integers(2, size=STEPS).tolist())
-    mine, arrays, discrete, theirs = seconds(ours, numpy_ours, flat, cartpole, repeats=9)
+    mine, arrays, discrete, theirs = seconds(ours, numpy_ours, flat, cartpole, repeats=9, clock=process_time)
     yield Figure("steps/s of ClusteredBAI-v0 over CartPole-v1, gym.make's wrappers on", theirs / mine, 1.0, "at least")
     yield Figure("the same with NumPy integers for actions", theirs / arrays, 1.0, "at least")
     yield Figure("steps/s of ClusteredBAI-Discrete-v0 over CartPole-v1", theirs / discrete, 1.0, "at least")
@@ -40,7 +41,9 @@ def figures() -> Iterator[Figure]:
         for agent in range(9):
             env.step((cbg.PULL, (agent, agent)))
         env.render()
-        yield Figure(f"frames/s, {size} agents and arms", 1 / seconds(env.render, repeats=9)[0], unit="/s")
+        yield Figure(
+            f"frames/s, {size} agents and arms", 1 / seconds(env.render, repeats=9, clock=process_time)[0], unit="/s"
+        )
 
 
 def _single(env: gym.Env[Any, Any], actions: list[Any]) -> Callable[[], None]:
@@ -72,4 +75,4 @@ def _vector_speed_up(actions: np.ndarray, fresh: int) -> float:
 
         return steps
 
-    return ratio(run(sync), run(native), repeats=3)
+    return ratio(run(sync), run(native), repeats=3, clock=process_time)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import process_time
 from typing import Any
 
 import gymnasium as gym
@@ -58,7 +59,7 @@ def figures() -> Iterator[Figure]:
         envs = ClusteredBAIVectorEnv(N_ENVS, autoreset_mode=AutoresetMode.SAME_STEP, generator="tiny")
         mine = SB3VecEnv(envs, Features(4, 3, 2, 0.5, 0.4) if featured else None)
         theirs = DummyVecEnv([lambda featured=featured: single(featured)] * N_ENVS)
-        fast, slow = seconds(run(mine, plan), run(theirs, plan), repeats=7)
+        fast, slow = seconds(run(mine, plan), run(theirs, plan), repeats=7, clock=process_time)
         what = ("features" if featured else "raw") + (", pulls only" if plan is pulls else ", with ends of episodes")
         yield Figure(f"SB3 VecEnv.step, {N_ENVS} envs, {what}: DummyVecEnv / adapter", slow / fast, target, "at least")
         yield Figure(f"the adapter's steps, {what}", STEPS * N_ENVS / fast / 1000, unit="k/s")
@@ -79,6 +80,6 @@ def figures() -> Iterator[Figure]:
     def learn() -> None:
         model.learn(1, reset_num_timesteps=False)
 
-    playing, learning = seconds(play, learn, repeats=3)
+    playing, learning = seconds(play, learn, repeats=3, clock=process_time)
     yield Figure("training with the defaults: share of time spent in the environment", playing / learning, 0.5, unit="")
     yield Figure("training with the defaults: steps", rollout / learning / 1000, unit="k/s")

@@ -28,6 +28,7 @@ def keep(path: Path, module: str, figures: list[Figure]) -> None:
         "date": datetime.now(tz=UTC).date().isoformat(),
         "version": __version__,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "load": round(os.getloadavg()[0], 1),
         "figures": [asdict(figure) for figure in figures],
     }
     path.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
@@ -38,7 +39,8 @@ def render(stored: dict[str, Any]) -> str:
     """The page, from the content of the JSON file."""
     parts = [_PAGE]
     for module, run in sorted(stored.items()):
-        parts.append(f"## {module}\n\nMeasured on {run['date']} with version {run['version']} ({run['machine']}).\n")
+        where = f"{run['machine']}, load average {run['load']}"
+        parts.append(f"## {module}\n\nMeasured on {run['date']} with version {run['version']} ({where}).\n")
         lines = ["| figure | measured | target | met |", "|---|---|---|---|"]
         for one in run["figures"]:
             figure = Figure(**one)

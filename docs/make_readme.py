@@ -6,6 +6,7 @@ results under docs/results, so that no number in the README is typed by hand. Th
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -108,12 +109,39 @@ def leaderboard() -> str:
     return "\n".join([*lines[: 2 + TOP], *lines[-2:]])
 
 
+#: Figures of `make bench` shown in the README: module, start of the name, what the README calls it.
+SPEED = (
+    (
+        "env",
+        "the same with one action in 91",
+        "vector environment over `SyncVectorEnv`, 256 copies, 90 steps an episode",
+    ),
+    (
+        "rl",
+        "SB3 VecEnv.step, 64 envs, raw, with ends",
+        "`SB3VecEnv` over `DummyVecEnv`, 64 copies, 40 steps an episode",
+    ),
+)
+
+
+def speed() -> str:
+    """Two figures from the stored output of the benchmarks."""
+    stored = json.loads((RESULTS / "bench.json").read_text(encoding="utf-8"))
+    lines = []
+    for module, start, label in SPEED:
+        run = stored[module]
+        value = next(one["value"] for one in run["figures"] if one["name"].startswith(start))
+        lines.append(f"- {label}: {value:.0f} times as many steps per second ({run['date']}, version {run['version']})")
+    return "\n".join([*lines, "", "All figures: [speed and memory](docs/results/bench.md)."])
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "scoreboard": scoreboard,
     "environments": environments,
     "policies": policies,
     "leaderboard": leaderboard,
     "claims": claims,
+    "speed": speed,
     "beyond": from_results("beyond"),
 }
 
