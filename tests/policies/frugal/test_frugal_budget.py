@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from math import exp
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,3 +66,15 @@ def test_an_expected_winner_takes_no_more_than_its_share(problem: Problem) -> No
             spent = m * np.exp(-tests.beaten_levels(np.array([found]))[0]) + late
             for best in range(k):
                 assert np.delete(spent, best).sum() <= SHARES["beaten"] * budget.delta * (1 + 1e-9)
+
+
+def test_the_proof_page_has_the_shares_of_the_code() -> None:
+    """The table of docs/frugal-bai.md, and its sentence about attempts."""
+    page = Path(__file__).parents[3] / "docs" / "frugal-bai.md"
+    if not page.exists():
+        pytest.skip("the documentation is not here")
+    text = page.read_text(encoding="utf-8")
+    table = dict(re.findall(r"^\| \w+, (\w+) \| ([0-9.]+) \|", text, re.MULTILINE))
+    assert {name: float(share) for name, share in table.items()} == SHARES
+    attempts = ", ".join(f"{share:.2f}δ" for share in ATTEMPTS)
+    assert f"attempts {attempts}, the last resort {LAST_RESORT:.2f}δ" in text
