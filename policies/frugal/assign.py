@@ -137,7 +137,7 @@ def node(
         place: (n,) which of `arms`.
         low, gap: (n,) the lower clusters' references end at `low`, the upper ones' begin at `low + gap`.
     """
-    level = trial.budget.classify(1, tests=max(1, trial.budget.n_clusters - 1))
+    level = trial.budget.node(trial.bounded)
     answer = _test(block, arms[place], low, gap, np.full(len(block), level), trial)
     return Symbol(answer, among=2 if trial.bounded else 3)
 
@@ -153,7 +153,7 @@ def confirm(
     """Whether the agent's mean of `arm` is shown above `low` (`up`), or below `−low`: references end there."""
     number = block.load("tries") + 1
     block.save("tries", number)
-    level = np.array([trial.budget.classify(int(t)) for t in number])
+    level = np.array([trial.budget.guess(int(t)) for t in number])
     return Flag(_test(block, arm, low, gap, level, trial, up) == ABOVE)
 
 

@@ -66,6 +66,16 @@ class Budget:
         """In its number-th try an agent rejects its own cluster in one of `tests` tests."""
         return -log(SHARES["classify"] * self.delta * try_weight(number) / (self.n_agents * tests))
 
+    def node(self, bounded: bool) -> float:
+        """At a node of a tree an agent is shown on the wrong side of its own cluster. A node compares with one of
+        `STREAMS` averages, chosen after they are known; bounds on means hold all at once."""
+        return self.classify(1, tests=max(1, self.n_clusters - 1) * (1 if bounded else STREAMS))
+
+    def guess(self, number: int) -> float:
+        """At its number-th message an agent rejects its own cluster. Which of the cluster's averages it is compared
+        with is chosen after they are known: that of another one's best arm, from one of `STREAMS`, or of its own."""
+        return self.classify(number, tests=STREAMS * max(1, self.n_clusters - 1) + 1)
+
     def alone(self) -> float:
         """The error probability of an agent that finds its best arm alone."""
         return SHARES["alone"] * self.delta / self.n_agents

@@ -55,7 +55,7 @@ def bound_and_gap(
     coarse = bounded or bool(np.all(inside) and np.all(high - near >= np.maximum(ENOUGH * (high - low), gaps[0])))
     if bounded and not np.all(inside):
         return None
-    bound: Payload = Quantised(low, grid, "up") if coarse else Reals(low)
+    bound: Payload = Quantised(low, grid, "up") if coarse else Reals(upper_edge(low))
     left = high - bound.values
     if np.any(left < gaps[0]):
         return None

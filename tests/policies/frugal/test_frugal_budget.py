@@ -42,8 +42,9 @@ def test_levels_of_all_events_add_up(problem: Problem, attempt: int) -> None:
     distinct = STREAMS * m * (m - 1) * exp(-budget.distinct())
     bounds = STREAMS * m * 2 * 5 * exp(-budget.bound(5))
     listed = n * (m - 1) * exp(-budget.classify(1, tests=m - 1))
-    tree = n * (m - 1) * exp(-budget.classify(1, tests=m - 1))
-    tries = n * sum(exp(-budget.classify(t)) for t in range(1, 2000))
+    # A node compares with one of two averages, or with bounds; a guess with one of 2(M − 1) + 1 averages.
+    tree = n * (m - 1) * max(STREAMS * exp(-budget.node(bounded=False)), exp(-budget.node(bounded=True)))
+    tries = n * (STREAMS * (m - 1) + 1) * sum(exp(-budget.guess(t)) for t in range(1, 2000))
     alone = n * budget.alone()
     delta = problem.delta * ATTEMPTS[attempt]
     assert max(distinct, bounds) == pytest.approx(SHARES["reference"] * delta)
