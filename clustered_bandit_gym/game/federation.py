@@ -21,13 +21,13 @@ from clustered_bandit_gym.game.checks import count_bits, indices, whole_times
 from clustered_bandit_gym.game.coins import Coins
 from clustered_bandit_gym.game.inbox import SINGLE, Inbox
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.judge import Judgement, misplaced
+from clustered_bandit_gym.game.judge import Judgement, judge
 from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.payloads import Payload, Reals, as_made, bits_for, composition_bits
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.pulls import Pulls
 from clustered_bandit_gym.game.seeds import AGENTS, POLICY, REWARDS, play_stream, sealed_generator
-from clustered_bandit_gym.game.source import Simulator, Source
+from clustered_bandit_gym.game.source import Simulator, Source, Steps
 from clustered_bandit_gym.game.view import FederationView
 
 #: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a cache.
@@ -94,7 +94,7 @@ class Federation:
         self._phase = "play"
         self.memory: dict[str, np.ndarray] = {}
         self._labels: Ints | None = None
-        self._step: Callable[[int, int], float] | None = None
+        self._steps: Steps | None = None
 
     @property
     def max_pulls(self) -> int:
@@ -208,7 +208,7 @@ class Federation:
         return averages
 
     def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
-        """As `pull`, and instead of averages get how often each of `reward_values` came up: (..., S).
+        """As `pull`, and instead of averages get how often each of `reward_values` occurred: (..., S).
 
         Billed per row: the same order down; up one symbol out of the C(times + S − 1, S − 1) possible answers.
         """
@@ -257,13 +257,7 @@ class Federation:
         arm_ids = self._arm_ids(arms)
         if arm_ids.shape != self.agents.shape:
             raise UserError(f"stop needs one arm for each of the {self.agents.size} agents, got shape {arm_ids.shape}")
-        truth = self._instance
-        right = truth.is_best[truth.clusters, arm_ids]
-        clustering_errors = arm_errors = None
-        if self._labels is not None:
-            lost = misplaced(self._labels, truth.clusters)
-            clustering_errors, arm_errors = int(lost.sum()), int((~right & ~lost).sum())
-        self.judgement = Judgement(bool(right.all()), right, arm_ids.copy(), clustering_errors, arm_errors)
+        self.judgement = judge(self._instance, arm_ids, self._labels)
         return self.judgement
 
     def _arrived(self, payload: Payload, n_agents: int) -> np.ndarray:
@@ -279,9 +273,8 @@ class Federation:
         shape, total = self._pulls.admit(agents, arms, times)
         if total == 0:
             return np.empty(shape)
-        if self._step is not None:
-            samples = self._draw_stepwise(agents, arms, times, shape)
-            return np.array([sum(pulled) / len(pulled) for pulled in samples]).reshape(shape)
+        if self._steps is not None:
+            return self._steps.averages(agents, arms, times)
         averages = self._source.averages(agents, arms, times)
         self._pulls.count(self._phase, agents, times, shape, total)
         return averages
@@ -301,10 +294,8 @@ class Federation:
         shape, total = self._pulls.admit(agents, arms, times)
         if total == 0:
             return np.empty((*shape, values.size), dtype=np.int64)
-        if self._step is not None:
-            samples = self._draw_stepwise(agents, arms, times, shape)
-            places = (np.searchsorted(values, pulled) for pulled in samples)
-            return np.array([np.bincount(place, minlength=values.size) for place in places]).reshape(*shape, -1)
+        if self._steps is not None:
+            return self._steps.counts(agents, arms, times)
         counts = self._source.counts(agents, arms, times)
         self._pulls.count(self._phase, agents, times, shape, total)
         return counts
@@ -323,20 +314,11 @@ class Federation:
     @contextmanager
     def stepping(self, step: Callable[[int, int], float]) -> Iterator[None]:
         """Inside, every pull is one call `step(agent, arm)`, which counts it (`draw_one`) and returns the reward."""
-        self._step = step
+        self._steps = Steps(step, self.reward_values)
         try:
             yield
         finally:
-            self._step = None
-
-    def _draw_stepwise(
-        self, agents: Ints, arms: Ints, times: Ints | int, shape: tuple[int, ...]
-    ) -> Iterator[list[float]]:
-        """The rewards of each cell, one pull after the other."""
-        step = self._step
-        assert step is not None
-        ids, arm_ids, counts = (np.broadcast_to(x, shape).ravel().tolist() for x in (agents, arms, times))
-        return ([step(i, k) for _ in range(n)] for i, k, n in zip(ids, arm_ids, counts, strict=True))
+            self._steps = None
 
     # --- copies ------------------------------------------------------------------------------------------------------
 

@@ -34,6 +34,16 @@ class Judgement:
         return int(self.agent_correct.size - self.agent_correct.sum())
 
 
+def judge(instance: Instance, arms: Ints, labels: Ints | None) -> Judgement:
+    """Compare the recommended `arms` (N,) with the truth; `labels` (N,) is the clustering that the policy reported."""
+    right = instance.is_best[instance.clusters, arms]
+    clustering_errors = arm_errors = None
+    if labels is not None:
+        lost = misplaced(labels, instance.clusters)
+        clustering_errors, arm_errors = int(lost.sum()), int((~right & ~lost).sum())
+    return Judgement(bool(right.all()), right, arms.copy(), clustering_errors, arm_errors)
+
+
 def misplaced(labels: Ints, clusters: Ints) -> np.ndarray:
     """(N,) booleans: the agent's true cluster is not the most frequent one of its label (of equals, the first)."""
     _, label = np.unique(labels, return_inverse=True)

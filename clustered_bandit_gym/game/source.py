@@ -6,6 +6,7 @@ source can draw from a tilted law, or pass every pull on to another simulator.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -56,6 +57,38 @@ class Simulator:
         instance = self._instance
         rewards = instance.rewards
         return float(rewards.single(instance.means, instance.clusters[agent], arm, rewards.noise(self._rng)))
+
+
+class Steps:
+    """Draws every pull by a call `step(agent, arm)` that returns the reward.
+
+    Args:
+        step: makes one pull.
+        values: (S,) the values that rewards can take; None where they are not finitely many.
+    """
+
+    def __init__(self, step: Callable[[int, int], float], values: Floats | None) -> None:
+        self._step, self._values = step, values
+
+    def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
+        shape, samples = self._samples(agents, arms, times)
+        return np.array([sum(pulled) / len(pulled) for pulled in samples]).reshape(shape)
+
+    def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
+        values = self._values
+        assert values is not None
+        shape, samples = self._samples(agents, arms, times)
+        places = (np.searchsorted(values, pulled) for pulled in samples)
+        return np.array([np.bincount(place, minlength=values.size) for place in places]).reshape(*shape, -1)
+
+    def single(self, agent: int, arm: int) -> float:
+        return self._step(agent, arm)
+
+    def _samples(self, agents: Ints, arms: Ints, times: Ints | int) -> tuple[tuple[int, ...], Iterator[list[float]]]:
+        """The shape of a request, and the rewards of each of its cells, one pull after the other."""
+        agents, arms, counts = np.broadcast_arrays(agents, arms, times)
+        cells = zip(agents.ravel().tolist(), arms.ravel().tolist(), counts.ravel().tolist(), strict=True)
+        return agents.shape, ([self._step(i, k) for _ in range(n)] for i, k, n in cells)
 
 
 class OwnStreams:
