@@ -126,12 +126,23 @@ def speed() -> str:
     return f"[Steps per second](docs/results/bench.md): {', '.join(parts)}."
 
 
+def learned() -> str:
+    """The first figure of the page on learned players: as trained, mean over training seeds."""
+    studies = json.loads((RESULTS / "learned.json").read_text(encoding="utf-8"))
+    ratio = next(iter(studies.values()))["played"][0]["ratio"]["trained"]
+    return (
+        f"[Pulls](docs/results/learned.md) over `uniform-glr`'s at equal error: {ratio['mean']:.2f} "
+        f"({ratio['low']:.2f} to {ratio['high']:.2f})."
+    )
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "scoreboard": scoreboard,
     "environments": environments,
     "policies": policies,
     "leaderboard": leaderboard,
     "claims": claims,
+    "learned": learned,
     "speed": speed,
     "beyond": from_results("beyond"),
 }

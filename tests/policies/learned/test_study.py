@@ -16,7 +16,19 @@ from clustered_bandit_gym.policies.learned import study
 from clustered_bandit_gym.policies.learned.files import TrainingFiles
 from clustered_bandit_gym.policies.learned.training import TrainSettings, train
 
+RESULTS = Path(__file__).resolve().parents[3] / "docs" / "results"
 SMALL: dict[str, Any] = {"steps": 64, "n_envs": 8, "n_steps": 8, "evaluations": 1, "validation_trials": 2}
+
+
+def test_the_page_is_made_from_the_stored_results() -> None:
+    studies = json.loads((RESULTS / "learned.json").read_text(encoding="utf-8"))
+    assert (RESULTS / "learned.md").read_text(encoding="utf-8") == study.render(studies)
+    # The stored means are those of the stored models.
+    for one in studies.values():
+        for played in one["played"]:
+            for kind, rows in played["models"].items():
+                assert len(rows) == len(one["training_seeds"])
+                assert played["ratio"][kind]["mean"] == pytest.approx(np.mean([row["ratio"] for row in rows]))
 
 
 def test_interval_of_the_mean_over_seeds() -> None:
