@@ -263,28 +263,33 @@ class Work:
         rival[rows, leader] = False
         row, loser = np.nonzero(rival)
         winner = leader[row]
-        level = self.level[row, winner]
-        shown = self.cells.shows(row, loser, row, winner, 0.0, level)
-        if self.earlier is not None:
-            late_level = self.late_level[row, winner]
-            shown |= self.cells.since(self.earlier).shows(row, loser, row, winner, 0.0, late_level)
-            level = np.minimum(level, late_level)
-        self.live[row[shown], loser[shown]] = False
-        row, loser, winner, level = row[~shown], loser[~shown], winner[~shown], level[~shown]
-        # Only arms with a chance: the leader less than η ahead.
-        y, k = np.nonzero(wanted & (mean + eta > mean[rows, leader][:, None]))
+        # Only arms with a chance to be close: the leader less than η ahead.
+        chance = mean + eta > mean[rows, leader][:, None]
+        y, k = np.nonzero(wanted & chance)
         index, other = np.nonzero(self.live[y])
         pair = other != k[index]
         y, k, other = y[index[pair]], k[index[pair]], other[pair]
-        left = ~self.cells.shows(y, other, y, k, eta, self.close_level)
-        hopeless = wanted & (mean + eta <= mean[rows, leader][:, None])
-        h, arm = np.nonzero(hopeless)
+        beaten = row.size  # the first so many tests are of that kind
+        row, loser, winner = np.concatenate([row, y]), np.concatenate([loser, other]), np.concatenate([winner, k])
+        shift, level = np.full(row.size, eta), np.full(row.size, self.close_level)
+        shift[:beaten], level[:beaten] = 0.0, self.level[row[:beaten], winner[:beaten]]
+        shown = self.cells.shows(row, loser, row, winner, shift, level)
+        if self.earlier is not None:
+            r, a, b = row[:beaten], loser[:beaten], winner[:beaten]
+            late_level = self.late_level[r, b]
+            shown[:beaten] |= self.cells.since(self.earlier).shows(r, a, r, b, 0.0, late_level)
+            level[:beaten] = np.minimum(level[:beaten], late_level)
+        self.live[row[:beaten][shown[:beaten]], loser[:beaten][shown[:beaten]]] = False
+        left = ~shown & self.live[row, loser]
+        h, arm = np.nonzero(wanted & ~chance)
+        if not h.size:
+            return row[left], loser[left], winner[left], shift[left], level[left]
         return (
-            np.concatenate([row, y[left], h]),
-            np.concatenate([loser, other[left], leader[h]]),
-            np.concatenate([winner, k[left], arm]),
-            np.concatenate([np.zeros(row.size), np.full(int(left.sum()) + h.size, eta)]),
-            np.concatenate([level, np.full(int(left.sum()) + h.size, self.close_level)]),
+            np.concatenate([row[left], h]),
+            np.concatenate([loser[left], leader[h]]),
+            np.concatenate([winner[left], arm]),
+            np.concatenate([shift[left], np.full(h.size, eta)]),
+            np.concatenate([level[left], np.full(h.size, self.close_level)]),
         )
 
     def _needs(self, row: Ints, loser: Ints, winner: Ints, shift: Floats, level: Floats) -> tuple[Floats, Floats]:
@@ -301,20 +306,19 @@ class Work:
     def _pull(self, block: Block, row: Ints, loser: Ints, winner: Ints, need: Floats) -> None:
         """The next batch: a winner stands in the middle of its losers; √Σn² pulls of it make the sum least."""
         n = self.cells.n
-        count = np.zeros_like(n)
-        np.add.at(count, (row, winner), 1)
+        shape, at = n.shape, row * n.shape[1] + winner
+        count = np.bincount(at, minlength=n.size)
         n_a, n_b = n[row, loser], n[row, winner]
-        goal = 0.5 * need * (1 + 1 / np.sqrt(count[row, winner]))
+        goal = 0.5 * need * (1 + 1 / np.sqrt(count[at]))
         even = self.tests.expected
         growth, least, part = (GROWTH_EVEN, LEAST_EVEN, PART_EVEN) if even else (GROWTH, LEAST, PART)
-        step = np.clip(part * (goal - n_a), least * n_a, growth * n_a + 8)
+        step = np.minimum(np.maximum(part * (goal - n_a), least * n_a), growth * n_a + 8)
         ready = n_a <= 1.5 * n_b + 8  # else the middle has to catch up first
         times = np.zeros_like(n)
         np.maximum.at(times, (row[ready], loser[ready]), step[ready])
-        square = np.zeros_like(n)
-        np.add.at(square, (row, winner), (n_a + np.where(ready, step, 0)) ** 2)
-        lack = np.where(count > 0, np.sqrt(square) - n, 0)
-        times = np.maximum(times, np.clip(lack, 0, n + 8))
+        square = np.bincount(at, (n_a + np.where(ready, step, 0)) ** 2, minlength=n.size).reshape(shape)
+        lack = np.where(count.reshape(shape) > 0, np.sqrt(square) - n, 0)
+        times = np.maximum(times, np.minimum(np.maximum(lack, 0), n + 8))
         r, k = np.nonzero(times > 0)
         self.pull(block, r, k, np.ceil(times[r, k]).astype(np.int64))
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from clustered_bandit_gym._types import Floats
 
 #: `pair` finds a minimum by Newton's method, to about 1e-12; this much is subtracted so that it is never above it.
 SAFETY = 1e-6
-_LOG_ROOT = 0.5 * np.log(2 * np.pi)
+_ROOT, _HALF = np.sqrt(2 / np.pi), np.sqrt(0.5)
 
 
 def half_normal(s: Any, v: Any, rho: Any) -> Floats:
@@ -79,5 +79,6 @@ def pair_reaches(level: Floats, difference: Floats, n_a: Floats, n_b: Floats, rh
 
 def _derivatives(z: Floats) -> tuple[Floats, Floats]:
     """First and second derivative of z²/2 + ln Φ(z); the second lies in (0, 1)."""
-    hazard = np.exp(-0.5 * z * z - _LOG_ROOT - log_ndtr(z))
-    return z + hazard, np.maximum(1 - hazard * (z + hazard), 1e-12)
+    hazard = _ROOT / erfcx(z * -_HALF)  # the density over Φ
+    slope = z + hazard
+    return slope, np.maximum(1 - hazard * slope, 1e-12)
