@@ -286,12 +286,12 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
         mean = self._means.item(agent, arm)
         self._means[agent, arm] = mean + (sample - mean) / count
         federation.rounds += 1
+        phase = federation.current_phase
         if self.itemise:
             whom = np.array([agent])
-            federation.ledger.record(federation.current_phase, "down", "order", whom, self._order_bits, 0)
-            federation.ledger.record(federation.current_phase, "up", "real", whom, 0, 1)
+            federation.ledger.record(phase, "down", "order", whom, self._order_bits, 0)
+            federation.ledger.record(phase, "up", "real", whom, 0, 1)
             return
-        phase = federation.current_phase
         if self._billed_phase != phase:
             self._billed_phase = phase
             ledger = federation.ledger

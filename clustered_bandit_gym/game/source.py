@@ -56,7 +56,8 @@ class Simulator:
     def single(self, agent: int, arm: int) -> float:
         instance = self._instance
         rewards = instance.rewards
-        return float(rewards.single(instance.means, instance.clusters[agent], arm, rewards.noise(self._rng)))
+        # `item`: plain ints are the fastest index.
+        return float(rewards.single(instance.means, instance.clusters.item(agent), arm, rewards.noise(self._rng)))
 
 
 class Steps:
