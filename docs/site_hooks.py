@@ -216,7 +216,7 @@ def tutorial(path: Path) -> dict[str, str | bytes]:
                 if kind in data:
                     name = f"{stem}-{len(pages)}.{kind[6:]}"
                     pages[f"tutorials/{name}"] = base64.b64decode("".join(data[kind]))
-                    parts.append(f"![]({name})")
+                    parts.append(f"![Output of the cell above]({name})")
                     break
             else:
                 if "text/html" in data:
@@ -236,6 +236,7 @@ def _html(text: str) -> str:
     """A table of a notebook as one block of HTML, in the style of the site."""
     text = re.sub(r"<style.*?</style>", "", text, flags=re.S)
     text = re.sub(r"(<table)[^>]*", r"\1", text)
+    text = re.sub(r"<img(?![^>]*alt=)", '<img alt="Output of the cell above"', text)
     return f"<div>{' '.join(text.split())}</div>"
 
 

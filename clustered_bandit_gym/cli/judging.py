@@ -65,7 +65,7 @@ def audit(
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Hunt for errors on instances built to provoke them. Exit code 1 if the policy fails.
+    """Play instances built to provoke errors, and judge each by a sequential test. Exit code 1 if the policy fails.
 
     With --out finished trials are kept as they end, and the same command resumes an interrupted audit.
     """

@@ -62,7 +62,7 @@ def train(
 ) -> None:
     """Train a player with reinforcement learning, then compare it with uniform sampling at the same error rate.
 
-    Play it as `learned:model.zip`. A run that was killed goes on where its last evaluation was. Model files hold
+    Play it as `learned:model.zip`. A killed run resumes from its last evaluation. Model files hold
     pickles, which Stable-Baselines3 would run; this command and `learned:` read only their tensors and settings, and
     only files that you name. With --seeds the mean ratio over training seeds is printed with its interval; models that
     are there already, with the same settings, are not trained again. With --report the networks before training are
