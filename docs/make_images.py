@@ -84,6 +84,7 @@ def board() -> None:
         "ClusteredBAI-PaperSmall-v0",
         delta=0.05,
         trials=100,
+        progress=False,
     ).plot(IMAGES / "board.png")
 
 
@@ -101,8 +102,9 @@ def report() -> None:
                 "ClusteredBAI-PaperSmall-v0",
                 n_agents=n_agents,
                 delta=0.05,
-                trials=100,
+                trials=30,
                 out=Path(folder) / "small",
+                progress=False,
             )
         page = write_report(Path(folder) / "small", Path(folder) / "report.html")
         shot = f"--screenshot={IMAGES / 'report.png'}"
