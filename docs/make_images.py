@@ -101,8 +101,8 @@ def report() -> None:
                 policies,
                 "ClusteredBAI-PaperSmall-v0",
                 n_agents=n_agents,
-                delta=0.05,
-                trials=30,
+                delta=0.1,
+                trials=45,
                 out=Path(folder) / "small",
                 progress=False,
             )
