@@ -38,7 +38,7 @@ def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task,
             chosen.setdefault(player, []).extend(sorted(picked, reverse=True))
     same: dict[Task, bool] = {}
     for tasks in chosen.values():
-        for task, row in zip(tasks, _played_fresh(work, tasks), strict=True):
+        for task, row in zip(tasks, played_fresh(work, tasks), strict=True):
             same[task] = row is not None and _content(row) == _content(rows[task])
     return same
 
@@ -47,7 +47,7 @@ def _content(row: Row) -> str:
     return json.dumps({key: value for key, value in row.items() if key not in _OTHER}, sort_keys=True)
 
 
-def _played_fresh(work: Work, tasks: list[Task]) -> list[Row | None]:
+def played_fresh(work: Work, tasks: list[Task]) -> list[Row | None]:
     """The rows of `tasks`, played in one new process; None for all that it did not get to, if it dies."""
     paths = [path or os.getcwd() for path in sys.path]
     code = f"import sys; sys.path[:] = {paths!r}; from {__name__} import _child; _child(sys.argv[1])"

@@ -77,6 +77,12 @@ class _Slot:
 _waiting: dict[int, list[_Slot]] = {}
 
 
+def dismiss() -> None:
+    """End the processes that wait for the next run, so that it begins in new ones."""
+    for slot in _waiting.pop(os.getpid(), []):
+        slot.kill()
+
+
 def supervise(
     packed: bytes, tasks: Sequence[Any], n_jobs: int, max_seconds: float | None
 ) -> Generator[tuple[Any, Row]]:
@@ -114,7 +120,7 @@ class _Run:
         finally:
             for slot in self.busy.values():
                 slot.kill()
-            _waiting[os.getpid()] += self.idle
+            _waiting.setdefault(os.getpid(), []).extend(self.idle)
 
     def _give(self, slot: _Slot) -> None:
         """Send the next trials of one environment. It is made first, which is not part of a trial's time."""

@@ -20,14 +20,13 @@ import numpy as np
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.fingerprint import versions
-from clustered_bandit_gym.harness.parallel import Task, Work
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.run import resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
-from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP, SEED, SUITE_V1
-from clustered_bandit_gym.suite.files import FIELDS, SOURCE, Submission, load_submission
+from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP
+from clustered_bandit_gym.suite.files import SOURCE, Submission, load_submission
 from clustered_bandit_gym.suite.score import played_cells, score
-from clustered_bandit_gym.suite.submission import check_suite, short_row, this_platform
+from clustered_bandit_gym.suite.submission import check_suite, differences, this_platform
 
 #: Share of replayed trials that must agree on another platform.
 SAME_ELSEWHERE = 0.9
@@ -184,21 +183,11 @@ def _same_platform(submission: Submission) -> bool:
 def _replay(submission: Submission, wanted: list[Row], exact: bool, notes: list[str]) -> None:
     if not wanted:
         return
-    cells = {cell.name: number for number, cell in enumerate(SUITE_V1)}
-    differences = []
     with _rebuilt(submission) as (label, policy):
-        stepper = not hasattr(policy, "solve")
-        work = Work([cell.setting(stepper) for cell in SUITE_V1], [(label, policy)], SEED, bound=False, strict=True)
-        for row in wanted:
-            number = cells[row["cell"]]
-            again = short_row(SUITE_V1[number], work.do(Task(number, 0, row["trial"])))
-            wrong = [name for name in FIELDS if name != "seconds" and row[name] != again[name]]
-            if wrong:
-                told = ", ".join(f"{name} {row[name]} (replayed: {again[name]})" for name in wrong)
-                differences.append(f"{row['cell']}, trial {row['trial']}: {told}")
-    if len(differences) > (0 if exact else (1 - SAME_ELSEWHERE) * len(wanted)):
+        found = differences(label, policy, wanted)
+    if len(found) > (0 if exact else (1 - SAME_ELSEWHERE) * len(wanted)):
         raise Mismatch(
-            f"replay: {len(differences)} of {len(wanted)} trials differ. {differences[0]}"
+            f"replay: {len(found)} of {len(wanted)} trials differ. {found[0]}"
             + "".join(f". Note: {note}" for note in notes)
         )
 

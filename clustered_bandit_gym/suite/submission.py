@@ -26,8 +26,11 @@ from typing import Any
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.fingerprint import Unwritable, policy_key, versions
+from clustered_bandit_gym.harness.fresh import played_fresh
 from clustered_bandit_gym.harness.imports import PACKAGE, is_user_module, reached
+from clustered_bandit_gym.harness.parallel import Task, Work
 from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.processes import dismiss
 from clustered_bandit_gym.harness.run import evaluate, resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.settings import path_of, settings_of
@@ -89,7 +92,16 @@ def run_suite(
     previous = folder / METADATA
     if previous.exists() and json.loads(previous.read_text(encoding="utf-8")).get("policy") != spec:
         raise UserError(f"{folder} holds a submission of another policy; choose another --out")
+    dismiss()  # the policy gets processes of its own: nothing of another one's run is in them
     rows = _play(policy, folder / ".trials", quick, n_jobs, progress)
+    dismiss()
+    last = {row["cell"]: row for row in rows}
+    if different := differences(label, policy, list(last.values())):
+        raise UserError(
+            f"{len(different)} of {len(last)} trials are played differently in a fresh process, so that nobody could "
+            f"verify this submission: the policy carries something from trial to trial, or draws random numbers of its "
+            f"own ({different[0]})"
+        )
     stated = str(getattr(policy, "guarantee", "none"))
     metadata = {
         "format": FORMAT,
@@ -146,6 +158,7 @@ def play_cell(policy: Any, cell: SuiteCell, trials: int, n_jobs: int = 1, out: P
         seed=SEED,
         n_jobs=n_jobs,
         out=out,
+        backend="loky",  # not in this process, which knows other policies
         progress=False,
         bound=False,
         strict=True,
@@ -154,6 +167,29 @@ def play_cell(policy: Any, cell: SuiteCell, trials: int, n_jobs: int = 1, out: P
     if board.missing:
         raise KeyboardInterrupt
     return [short_row(cell, row) for row in board.trials.to_dict("records")]
+
+
+def differences(label: str, policy: Any, rows: list[Row]) -> list[str]:
+    """Play the trials of rows of a submission again, in a fresh process: what differs, one line per trial.
+
+    Trials that ended their process are left out: they would end this one, too.
+    """
+    rows = [row for row in rows if row["outcome"] not in ("crash", "timeout")]
+    cells = {cell.name: number for number, cell in enumerate(SUITE_V1)}
+    stepper = not hasattr(policy, "solve")
+    work = Work([cell.setting(stepper) for cell in SUITE_V1], [(label, policy)], SEED, bound=False, strict=True)
+    tasks = [Task(cells[row["cell"]], 0, row["trial"]) for row in rows]
+    found = []
+    for row, task, again in zip(rows, tasks, played_fresh(work, tasks), strict=True):
+        where = f"{row['cell']}, trial {row['trial']}"
+        if again is None:
+            found.append(f"{where}: {row['outcome']} (replayed: it ends its process)")
+            continue
+        other = short_row(SUITE_V1[task.cell], again)
+        if wrong := [name for name in FIELDS if name != "seconds" and row[name] != other[name]]:
+            told = ", ".join(f"{name} {row[name]} (replayed: {other[name]})" for name in wrong)
+            found.append(f"{where}: {told}")
+    return found
 
 
 def short_row(cell: SuiteCell, row: dict[Any, Any]) -> Row:

@@ -185,6 +185,24 @@ def test_a_policy_that_needs_more_than_is_told_goes_on(tmp_path: Path) -> None:
     assert "requires eta" in entry["reason"]
 
 
+def test_state_that_outlives_a_trial_shows_in_a_fresh_process() -> None:
+    from suite_toys import Fixed, Remembers
+
+    from clustered_bandit_gym.harness.processes import dismiss
+    from clustered_bandit_gym.suite.submission import differences, play_cell
+
+    cell = next(cell for cell in SUITE_V1 if cell.name == "coins")
+    dismiss()
+    rows = play_cell(Remembers(), cell, 3)
+    assert [row["pulls"] for row in rows] == [1, 2, 3]
+    assert Remembers.seen == []  # played in a process of its own
+    (line,) = differences("remembers", Remembers(), rows[2:])
+    assert line.startswith("coins, trial 2: pulls 3 (replayed: 1)")
+    dismiss()  # a later run begins anew
+    assert play_cell(Remembers(), cell, 1)[0]["pulls"] == 1
+    assert differences("fixed", Fixed(), play_cell(Fixed(), cell, 2)) == []
+
+
 def forged(submission: Submission, tmp_path: Path, change: Any, rescore: bool = True) -> Path:
     """A copy with changed rows, and with scores that fit them."""
     folder = tmp_path / "forged"
