@@ -8,10 +8,12 @@ from the federation itself, which the player never holds.
 from __future__ import annotations
 
 import copy
+import os
 import random
 import sys
 import sysconfig
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,6 +95,7 @@ def play(
     # Outside of the try: if the environment cannot be set up, that is not the policy's failure.
     game = door(env, seeds, strict)
     raised: BaseException | None = None
+    knows_torch = "torch" in sys.modules
     start = perf_counter()
     with seeded_globals(seeds.policy):
         try:
@@ -101,6 +104,19 @@ def play(
             raise
         except BaseException as error:
             raised = error
+    if _drew_from_unseeded_torch(knows_torch):  # once per process: now that it is there, it is seeded
+        return play(
+            policy,
+            env,
+            seed,
+            stepwise,
+            strict=strict,
+            trial=trial,
+            bound=bound,
+            label=label,
+            env_kwargs=env_kwargs,
+            on_error=on_error,
+        )
     raised = game.federation.failure or raised  # what a policy made of a failure does not matter
     unfinished, message = ("", "") if raised is None else _kind_and_text(raised)
     if raised is not None and on_error is not None:
@@ -317,8 +333,13 @@ def _text(error: BaseException) -> str:
 
 @contextmanager
 def seeded_globals(seed: int) -> Iterator[None]:
-    """Global random states fixed during a play: a policy that uses them must give the same row in any process."""
+    """Global random states fixed during a play: a policy that uses them must give the same row in any process.
+
+    These states are put back afterwards, and so is what else policies change for their own use and would leave to the
+    next trial: NumPy's error handling, warning filters, and the working directory.
+    """
     before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002 (the legacy state is the point)
+    folder, filters = _working_directory(), list(warnings.filters)
     torch = sys.modules.get("torch")
     torch_before = torch.get_rng_state() if torch is not None else None
     random.seed(seed)
@@ -326,9 +347,31 @@ def seeded_globals(seed: int) -> Iterator[None]:
     if torch is not None:
         torch.manual_seed(seed)
     try:
-        yield
+        with np.errstate():
+            yield
     finally:
         random.setstate(before)
         np.random.set_state(numpy_before)  # noqa: NPY002
         if torch is not None:
             torch.set_rng_state(torch_before)
+        if warnings.filters != filters:
+            warnings.filters[:] = filters  # type: ignore[index]
+        if folder and folder != _working_directory():
+            os.chdir(folder)
+
+
+def _working_directory() -> str:
+    """ "" if it was removed, which is nobody's concern here."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
+def _drew_from_unseeded_torch(known: bool) -> bool:
+    """Whether a play that imported torch itself (it was not `known` before) has used its generator, which nobody could
+    seed in time."""
+    torch = sys.modules.get("torch")
+    if known or torch is None:
+        return False
+    return not torch.equal(torch.get_rng_state(), torch.Generator().get_state())

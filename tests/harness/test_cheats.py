@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
+import os
 import pickle
+import subprocess
+import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -464,3 +469,61 @@ def test_state_carried_from_trial_to_trial_shows_in_a_fresh_process() -> None:
     assert by_policy["Learns"] == [False]
     assert by_policy["uniform"] == [True]
     assert "fresh process" in board.summary.doubt[0]
+
+
+@pytest.mark.parametrize("where", ["closure", "class"])
+def test_answers_that_no_message_carried_cannot_pass(where: str) -> None:
+    """Without strict mode a closure writes home, and even in strict mode a class attribute does: neither can PASS."""
+
+    class ByClass(cbg.Policy):
+        best: ClassVar[Any] = None
+
+        def solve(self, federation: Any) -> np.ndarray:
+            def program(block: Any) -> None:
+                ByClass.best = block.pull_grid(1000).argmax(axis=1)
+
+            federation.local(federation.agents, program)
+            return np.array(ByClass.best)
+
+    policy = WritesHome("closure") if where == "closure" else ByClass()
+    score = cbg.evaluate(policy, TINY, trials=80, strict=where == "class", bound=False, progress=False).summary.iloc[0]
+    assert score.errors == 0
+    assert score.verdict == "INCONCLUSIVE"
+    assert "less than half of the bits" in score.doubt
+
+
+class Untidy(cbg.Policy):
+    """Changes what belongs to the whole process, as people do for their own use."""
+
+    def solve(self, federation: Any) -> np.ndarray:
+        np.seterr(all="raise")
+        warnings.simplefilter("error")
+        os.chdir("/")
+        federation.pull(0, 0)
+        return np.zeros(federation.problem.n_agents, dtype=int)
+
+
+def test_a_play_leaves_the_process_as_it_was() -> None:
+    before = np.geterr(), list(warnings.filters), os.getcwd()
+    cbg.play(Untidy(), TINY)
+    assert (np.geterr(), list(warnings.filters), os.getcwd()) == before
+
+
+LAZY = """
+import numpy as np, clustered_bandit_gym as cbg
+
+class Lazy(cbg.Policy):
+    def solve(self, federation):
+        import torch
+        federation.pull(0, 0, 1 + int(1e6 * torch.rand(1).item()))
+        return np.zeros(federation.problem.n_agents, dtype=int)
+
+print([cbg.play(Lazy(), "ClusteredBAI-Tiny-v0", bound=False)["pulls"] for _ in range(2)])
+"""
+
+
+def test_torch_is_seeded_even_if_the_policy_imports_it() -> None:
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True, check=True)
+    first, second = json.loads(done.stdout)
+    assert first == second

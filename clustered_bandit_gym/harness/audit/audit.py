@@ -23,7 +23,7 @@ from clustered_bandit_gym.harness.kept import KeptRun, key_or_reason
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.parallel import Task, Work, run
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.scoring.doubt import too_good
+from clustered_bandit_gym.harness.scoring.doubt import too_good, too_quiet
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.rare import rare as measure_rare
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
@@ -213,7 +213,7 @@ def _breaches(policy: Any, work: Work, tallies: list[_Tally], played: dict[Task,
             [row["correct"] is not None for row in rows],
             tally.delta,
         )
-        if doubt:
+        if doubt := doubt or too_quiet([row["suspicious_communication"] for row in rows]):
             yield f"on {tally.cell.name!r} it {doubt}"
         if not hasattr(policy, "solve") or not tally.cell.small:
             continue

@@ -1,4 +1,4 @@
-"""Too good to be true: fewer pulls than a δ-correct policy can do with.
+"""Too good to be true: fewer pulls, or fewer bits from the agents, than a δ-correct policy can do with.
 
 On an instance with lower bound b a δ-correct policy makes at least b pulls on average. Over trials the ratio R of pulls
 to the bound of the trial's instance then has mean at least one. Significantly less means that the policy is not
@@ -47,4 +47,20 @@ def too_good(pulls: ArrayLike, bounds: ArrayLike, finished: ArrayLike, delta: fl
     mean, spread = float(ratios.mean()), float(ratios.std(ddof=1)) / np.sqrt(ratios.size)
     if mean + float(stats.t.isf(LEVEL, ratios.size - 1)) * spread < 1:
         return f"makes {mean:.3g} times the pulls of the lower bound, which no δ-correct policy can"
+    return ""
+
+
+def too_quiet(flags: ArrayLike) -> str:
+    """What contradicts that the answers came through the channel, in words; "" if nothing does.
+
+    A code that sends little in some cases must send more in others: less than half of the information in right answers
+    (`play` marks such trials) cannot be the rule.
+
+    Args:
+        flags: (n,) `suspicious_communication` of each trial.
+    """
+    marked = np.asarray(flags, dtype=bool)
+    count = int(marked.sum())
+    if count and confidence_sequence(count, marked.size, LEVEL, 0.5)[0] > 0.5:
+        return f"is right with less than half of the bits that its answers take, in {count:,} of {marked.size:,} trials"
     return ""

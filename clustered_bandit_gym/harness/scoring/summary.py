@@ -13,7 +13,7 @@ import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.cell import Cell
-from clustered_bandit_gym.harness.scoring.doubt import too_good
+from clustered_bandit_gym.harness.scoring.doubt import too_good, too_quiet
 from clustered_bandit_gym.harness.scoring.intervals import mean_interval, median_interval, ratio_interval
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.verdict import verdict
@@ -171,7 +171,8 @@ def _doubt(own: pd.DataFrame, delta: float) -> str:
     """What prevents a PASS besides wrong and unfinished trials, in words; "" for nothing."""
     if "reproduced" in own and (other := int((own["reproduced"] == False).sum())):  # noqa: E712 (missing is not False)
         return f"plays {counted(other, 'trial')} differently in a fresh process"
-    return too_good(own["pulls"], own["bound"], ~own["outcome"].isin(UNFINISHED), delta)
+    good = too_good(own["pulls"], own["bound"], ~own["outcome"].isin(UNFINISHED), delta)
+    return good or too_quiet(own["suspicious_communication"])
 
 
 def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> tuple[float, float, float, str]:
