@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import queue
+import socket
 import subprocess
 import sys
 import threading
@@ -49,6 +50,7 @@ def play_on_ray(packed: bytes, tasks: Sequence[Any], n_jobs: int, address: str |
     if not tasks:
         return
     where = f"at {address}" if address else "of this machine"
+    _check_address(address)
     code = f"import sys; sys.path[:] = {search_path()!r}; from {__name__} import _drive; _drive()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -76,6 +78,10 @@ def play_on_ray(packed: bytes, tasks: Sequence[Any], n_jobs: int, address: str |
                     raise ClusterLost(f"the Ray cluster {where} is lost: {said['lost']}")
                 elif "wrong" in said:
                     raise UserError(said["wrong"])
+        except ClusterLost:
+            if address is not None:  # nothing to clean up, and nothing to wait for
+                child.kill()
+            raise
         finally:
             # At the end of its input it shuts Ray down, which takes processes of this machine along.
             with contextlib.suppress(OSError):
@@ -84,6 +90,16 @@ def play_on_ray(packed: bytes, tasks: Sequence[Any], n_jobs: int, address: str |
                 child.wait(timeout=10)
             except subprocess.TimeoutExpired:
                 child.kill()
+
+
+def _check_address(address: str | None) -> None:
+    """Ray itself takes minutes to find out that nobody is there."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except OSError as error:
+            raise UserError(f"there is no Ray cluster at {address}: {error.strerror or error}") from error
 
 
 def _read(source: IO[bytes], lines: queue.Queue[bytes]) -> None:
