@@ -120,3 +120,23 @@ def test_everything_public_resolves() -> None:
         assert getattr(cbg, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = cbg.nonsense
+
+
+#: Tools of the developers and of the documentation, and extras that the job with the lowest versions does not install.
+NOT_TESTED_LOW = {"ruff", "mypy", "jupyterlab", "mkdocs-material", "mkdocstrings", "ray", "tensorboard"}
+
+
+def test_lower_bounds_are_the_versions_that_are_tested() -> None:
+    lines = (ROOT / ".ci" / "lowest.txt").read_text().splitlines()
+    tested = dict(line.split("==") for line in lines if not line.startswith("#"))
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    bounds = {}
+    for requirement in [*PROJECT["project"]["dependencies"], *(one for extra in extras for one in extra)]:
+        name, found, bound = requirement.partition(">=")
+        if found:
+            bounds.setdefault(name.partition("[")[0], set()).add(bound.partition(",")[0])
+    assert all(len(found) == 1 for found in bounds.values()), bounds
+    low = {name: found.pop() for name, found in bounds.items() if name not in NOT_TESTED_LOW}
+    assert set(tested) == {*low, "distributed"}  # an extra of dask
+    for name, bound in low.items():
+        assert f"{tested[name]}.".startswith(f"{bound}."), f"{name}: {bound} in pyproject.toml, {tested[name]} tested"
