@@ -88,15 +88,19 @@ SHOWN = (("fig1a", 0), ("fig1c", 0), ("fig1e, M = 20", 1), ("figA-b", 0), ("all"
 def claims() -> str:
     """Five claims in short, from the page that `clustered-bai reproduce all` has made."""
     page = (RESULTS / "claims.md").read_text(encoding="utf-8")
-    table = page.partition("## Claims\n")[2].partition("\n## ")[0].strip().splitlines()[2:]
-    rows: dict[str, list[str]] = {}
-    for line in table:
-        figure, claim, _, verdict = (cell.strip() for cell in line.strip("|").split(" | "))
-        rows.setdefault(figure, []).append(f"| {figure} | {claim} | **{verdict}** |")
+    head, _, *lines = page.partition("## Claims\n")[2].partition("\n## ")[0].strip().splitlines()
+    names, rows = _cells(head), dict[str, list[str]]()
+    for line in lines:
+        cell = dict(zip(names, _cells(line), strict=True))
+        rows.setdefault(cell["figure"], []).append(f"| {cell['figure']} | {cell['claim']} | **{cell['verdict']}** |")
     summary = re.search(r"Of \d+ claims [^.]*\.", page)
     assert summary is not None
     shown = [rows[figure][number] for figure, number in SHOWN]
     return "\n".join([summary.group(), "", "| figure | claim | verdict |", "|---|---|---|", *shown])
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split(" | ")]
 
 
 def leaderboard() -> str:

@@ -83,7 +83,7 @@ def render_markdown(played: dict[str, Played], claims: list[Claim], command: str
         f"On data set 2 the pairs are the {len(INSTANCE_SEEDS)} fixed instances.",
         *(f"**{name}: {one.figure.source}.**" for name, one in played.items() if one.figure.source),
         "## Claims",
-        table(["figure", "claim", "measured", "verdict"], [[c.figure, c.text, c.measured, c.verdict] for c in claims]),
+        table(["verdict", "figure", "claim", "measured"], [[c.verdict, c.figure, c.text, c.measured] for c in claims]),
         "## Figures",
     ]
     for name, one in played.items():
