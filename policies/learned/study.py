@@ -167,8 +167,8 @@ first update, with the same features and the rule of thumb it starts from.
 {table}
 
 Intervals are 95% intervals of the mean over training seeds. They include the noise of the instances, which all models \
-of a row share. Error rates and pulls are the smallest and largest of the models. What training changes, with the same \
-seeds and instances before and after (paired):
+of a row share; with one seed they include nothing else. Error rates and pulls are the smallest and largest of the \
+models. What training changes, with the same seeds and instances before and after (paired):
 
 {verdicts}
 
@@ -219,10 +219,11 @@ def table(studies: dict[str, dict[str, Any]]) -> str:
     for study in studies.values():
         for played in study["played"]:
             trained = played["models"]["trained"]
+            models = f"{len(trained)} seed{'s' * (len(trained) > 1)}"
             rates, pulls = ([one[key] for one in trained] for key in ("error_rate", "pulls"))
             lines.append(
                 f"| {_size(study)} | {_size(study, played['size']) if played['size'] else 'the same'} "
-                f"| {len(trained)} seeds | {played['trials']:,} | {min(rates):.4f} to {max(rates):.4f} "
+                f"| {models} | {played['trials']:,} | {min(rates):.4f} to {max(rates):.4f} "
                 f"| {min(pulls):.1f} to {max(pulls):.1f} | **{_interval(played['ratio']['trained'])}** "
                 f"| {_interval(played['ratio']['untrained'])} |"
             )
