@@ -47,9 +47,9 @@ def beyond(
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """StructuredBAI beside BAI-Cl++ on the paper's settings: pulls, ratio, distance to the lower bound.
+    """StructuredBAI and FrugalBAI beside the paper's schemes: pulls, communication, distance to the lower bound.
 
-    With --out the trials are kept, and the table goes to beyond.md there.
+    With --out the trials are kept, and the table and a picture go to beyond.md and beyond.png there.
     """
     from clustered_bandit_gym.experiments.beyond import beyond_table
 
