@@ -33,11 +33,20 @@ def train(
     ] = 2_000_003,
     also: Annotated[
         list[str] | None,
-        typer.Option("--also", help="KEY=VALUE,...: with --report, play also with these settings, e.g. n_agents=8."),
+        typer.Option(
+            "--also",
+            help="KEY=VALUE,...: with --report, play also with these settings, e.g. n_agents=8.",
+            show_default="none",
+        ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", metavar="PAGE.md", help="Compare with untrained networks; write PAGE.md and .json."),
+        typer.Option(
+            "--report",
+            metavar="PAGE.md",
+            help="Compare with untrained networks; write PAGE.md and .json.",
+            show_default="no page",
+        ),
     ] = None,
     evaluate_only: Annotated[
         Path | None,
@@ -54,7 +63,13 @@ def train(
         ),
     ] = None,
     tensorboard: Annotated[
-        Path | None, typer.Option("--tensorboard", metavar="DIR", help="Log to TensorBoard here; needs tensorboard.")
+        Path | None,
+        typer.Option(
+            "--tensorboard",
+            metavar="DIR",
+            help="Log to TensorBoard here; needs tensorboard.",
+            show_default="no log",
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew where OUT holds another run.")] = False,
     quiet: Quiet = False,

@@ -14,7 +14,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
@@ -152,7 +152,7 @@ def over_seeds(comparisons: list[Comparison]) -> str:
     lines = [f"mean of {len(comparisons)} training seeds         ratio   95% interval       smallest to largest"]
     for number, one in enumerate(comparisons[0].ratios):
         ratios = np.array([comparison.ratios[number].ratio for comparison in comparisons])
-        half = student.ppf(0.975, ratios.size - 1) * ratios.std(ddof=1) / math.sqrt(ratios.size)
+        half = stdtrit(ratios.size - 1, 0.975) * ratios.std(ddof=1) / math.sqrt(ratios.size)
         mean = ratios.mean()
         lines.append(
             f"  {one.yardstick:<30} {mean:.3f}   {mean - half:.3f} to {mean + half:.3f}   "

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym._version import __version__
@@ -107,7 +107,7 @@ def mean_over_seeds(numbers: Floats) -> dict[str, float]:
     seeds = 0.0
     if len(numbers) > 1:
         spread = numbers[:, 0].std(ddof=1) / math.sqrt(len(numbers))
-        seeds = float(student.ppf(0.975, len(numbers) - 1) * spread)
+        seeds = float(stdtrit(len(numbers) - 1, 0.975) * spread)
     half = math.hypot((high - low) / 2, seeds)
     return {"mean": mean, "low": mean - half, "high": mean + half}
 
