@@ -177,7 +177,7 @@ def _named(submission: Submission, trials: Sequence[tuple[str, int]]) -> list[Ro
 
 def _same_platform(submission: Submission) -> bool:
     theirs, ours = submission.metadata.get("platform", {}), this_platform()
-    return all(theirs.get(key) == ours[key] for key in ("machine", "system", "numpy", "scipy"))
+    return all(theirs.get(key) == ours[key] for key in ("machine", "simd", "system", "numpy", "scipy"))
 
 
 def _replay(submission: Submission, wanted: list[Row], exact: bool, notes: list[str]) -> None:

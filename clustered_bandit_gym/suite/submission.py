@@ -23,6 +23,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.fingerprint import Unwritable, policy_key, versions
@@ -55,7 +57,8 @@ def check_suite() -> None:
     """Raises `UserError` unless this machine draws the instances of suite v1."""
     if suite_digest(SUITE_V1) != DIGEST_V1:
         raise UserError(
-            f"the instances drawn here (NumPy {version('numpy')}) are not those of suite v1; use another NumPy version"
+            f"this machine (NumPy {version('numpy')}, SciPy {version('scipy')}, {platform.machine()}) draws other "
+            "instances than those of suite v1; use other versions of NumPy or SciPy"
         )
 
 
@@ -138,9 +141,13 @@ def rescore(folder: str | Path) -> Submission:
 
 
 def this_platform() -> dict[str, str]:
-    """What decides whether a replay is bit for bit the same: the machine and the libraries that draw numbers."""
+    """What decides whether a replay is bit for bit the same: the machine and the libraries that draw numbers.
+
+    "simd" names the instruction sets that NumPy uses here: they decide the last digit of an exponential.
+    """
     return {
         "machine": platform.machine(),
+        "simd": ", ".join(np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())),
         "system": platform.system(),
         "numpy": version("numpy"),
         "scipy": version("scipy"),

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import platform
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,28 @@ TOY = "suite_toys:Fixed"
 
 def test_v1_never_changes() -> None:
     assert suite_digest(SUITE_V1) == DIGEST_V1
+
+
+def test_v1_is_the_same_on_other_processors() -> None:
+    """Exponentials and matrix products have other last digits where NumPy and its linear algebra have other kernels."""
+    found = np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", [])
+    other = {"NPY_DISABLE_CPU_FEATURES": " ".join(found), "OPENBLAS_CORETYPE": "Prescott"}
+    script = (
+        "from clustered_bandit_gym.suite.cells import SUITE_V1, suite_digest\n"
+        "movies = next(cell.instance.rewards for cell in SUITE_V1 if cell.name == 'movies')\n"
+        "print(movies.probabilities.tobytes().hex())\n"
+        "print(suite_digest(SUITE_V1))"
+    )
+    plain, reduced = (
+        subprocess.run(
+            [sys.executable, "-c", script], env=os.environ | more, capture_output=True, text=True, check=True
+        )
+        for more in ({}, other)
+    )
+    (bits, digest), (other_bits, other_digest) = plain.stdout.split(), reduced.stdout.split()
+    assert digest == other_digest == DIGEST_V1
+    if platform.machine() == "x86_64" and "X86_V4" in found:
+        assert bits != other_bits  # the two runs do differ
 
 
 def test_the_digest_covers_instances_settings_and_trials() -> None:
