@@ -128,16 +128,22 @@ def _find(name: str) -> ModuleSpec | None:
     spec = getattr(sys.modules.get(name), "__spec__", None)
     if isinstance(spec, ModuleSpec):
         return spec
-    parent, _, _ = name.rpartition(".")
-    path = None
+    parent, _, last = name.rpartition(".")
+    path: list[str] | None = None
     if parent:
         above = _find(parent)
         if above is None or above.submodule_search_locations is None:
             return None
-        path = above.submodule_search_locations
+        path = list(above.submodule_search_locations)
     for finder in sys.meta_path:
         search = getattr(finder, "find_spec", None)
-        spec = search(name, path) if search is not None else None
+        try:
+            spec = search(name, path) if search is not None else None
+        except KeyError:  # a namespace package inside a package that is not imported
+            spec = ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = [
+                str(folder) for one in path or () if (folder := Path(one, last)).is_dir()
+            ]
         if spec is not None:
             return spec
     return None
@@ -148,6 +154,8 @@ def _installed() -> tuple[Path, ...]:
     """Folders of the standard library and of installed packages."""
     names = {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
     names.update(site.getsitepackages())
+    # A virtual environment may see the packages of the Python that it was made from.
+    names.update(name for name in sys.path if Path(name).name in ("site-packages", "dist-packages"))
     names.add(site.getusersitepackages())
     return tuple(Path(name).resolve() for name in names)
 

@@ -143,6 +143,26 @@ def test_the_hash_is_the_same_in_another_process() -> None:
     assert fresh == policy_key(BAICl())
 
 
+def test_packages_of_another_python_and_namespaces_inside_them(tmp_path: Path) -> None:
+    """As in a virtual environment that sees the packages of the Python it was made from."""
+    packages = tmp_path / "site-packages"
+    (packages / "far" / "space").mkdir(parents=True)
+    (packages / "far" / "__init__.py").write_text("import far.space.inner\n")
+    (packages / "far" / "space" / "inner.py").write_text("HERE = 1\n")
+    (tmp_path / "near.py").write_text("import far\nfrom mine.space import inner\n")
+    (tmp_path / "mine" / "space").mkdir(parents=True)
+    (tmp_path / "mine" / "__init__.py").write_text("")
+    (tmp_path / "mine" / "space" / "inner.py").write_text("HERE = 2\n")
+    script = (
+        f"import sys; sys.path += [{str(tmp_path)!r}, {str(packages)!r}]\n"
+        "from clustered_bandit_gym.harness.imports import reached\n"
+        "print(*reached(['near'], []))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.split() == ["far", "mine", "mine.space", "mine.space.inner", "near"]
+
+
 def test_environment_specs() -> None:
     assert env_key("E", {"a": 1, "b": 2}) == env_key("E", {"b": 2, "a": 1})
     assert env_key("E", {"a": 1}) != env_key("E", {"a": 2}) != env_key("F", {"a": 2})
