@@ -9,6 +9,7 @@ centre ordered are not rounded: the sender does not choose them, so they cannot 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -47,8 +48,10 @@ __all__ = [
 
 Direction = Literal["up", "down"]
 
-#: Numbers whose squares sum up to less than this fit into single precision.
-_LARGEST_SQUARE = float(np.finfo(np.float32).max) ** 2
+#: The largest number in single precision.
+_LARGEST = float(np.finfo(np.float32).max)
+#: Products of so many numbers at most are left to one thread by the linear algebra.
+_FEW = 8192
 
 
 @dataclass
@@ -109,9 +112,13 @@ class Ledger:
     def as_sent(self, reals: np.ndarray) -> np.ndarray:
         """`reals` in the precision they are paid for: float32, or float64 if c_r ≥ 64·c_b. NaN is refused."""
         narrow = self.c_r < 64 * self.c_b
-        # The sum of squares is NaN if a number is, and at least the square of the largest. If it is small, one pass has
-        # checked everything.
-        if np.vdot(reals, reals) < _LARGEST_SQUARE:
+        # NaN if a number is, and at least the largest absolute value: if it is small, everything is checked. For a few
+        # numbers one product is fastest; for many it would start the threads of the linear algebra.
+        if reals.size <= _FEW:
+            largest = math.sqrt(np.vdot(reals, reals))
+        else:
+            largest = np.maximum(reals.max(), -reals.min())
+        if largest < _LARGEST:
             return reals.astype(np.float32) if narrow else reals
         if np.isnan(reals).any():
             raise UserError("a real number to be sent is NaN; send a Flag beside it for a number that is missing")

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustered_bandit_gym import Federation, Instance, Problem
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import count_bits
 from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.payloads import (
@@ -250,3 +251,18 @@ def test_an_order_is_billed_with_its_number_of_pulls() -> None:
     federation.pull([0, 1, 2], [2, 0, 1], [1, 2, 1000])
     assert federation.ledger.bits("down") == 6 + 3 * 2 + 1 + 4 + (9 + 6 + 1)
     assert federation.ledger.reals("up") == 5
+
+
+@pytest.mark.parametrize("size", [1, 100, 20_000])
+def test_reals_that_cannot_be_sent(size: int) -> None:
+    """Few numbers and many are checked in different ways; the last one is the bad one."""
+    values = np.linspace(-1.0, 1.0, size)
+    ledger = Ledger()
+    assert np.array_equal(ledger.as_sent(values), values.astype(np.float32))
+    for bad, message in ((np.nan, "NaN"), (1e39, "single precision"), (-1e39, "single precision")):
+        values[-1] = bad
+        with pytest.raises(UserError, match=message):
+            ledger.as_sent(values)
+    values[-1] = np.inf
+    assert np.isposinf(ledger.as_sent(values)[-1])
+    assert Ledger(c_r=64).as_sent(np.array([1e300]))[0] == 1e300
