@@ -233,10 +233,10 @@ class Federation:
         """Bill orders for `times` pulls at agents `ids`, which broadcast to `shape`, and their answers."""
         if 0 in shape:
             return
-        to_whom = np.broadcast_to(ids, shape).ravel()
+        to_whom = (ids if ids.shape == shape else np.broadcast_to(ids, shape)).ravel()
         bits: Any = count_bits(times) + bits_for(self.problem.n_arms)
         if not isinstance(times, int):
-            bits = np.broadcast_to(bits, shape).ravel()
+            bits = (bits if bits.shape == shape else np.broadcast_to(bits, shape)).ravel()
         self.ledger.record(self._phase, "down", "order", to_whom, bits, 0)
         self.ledger.record(self._phase, "up", kind, to_whom, bits_up, reals_up)
         self.rounds += 1

@@ -77,5 +77,7 @@ class Pulls:
                 np.add.at(per_agent, flat, times)
             else:
                 per_agent += np.bincount(flat, minlength=per_agent.size) * times
+        elif agents.shape == times.shape == shape:
+            np.add.at(per_agent, agents.ravel(), times.ravel())
         else:
             np.add.at(per_agent, np.broadcast_to(agents, shape).ravel(), np.broadcast_to(times, shape).ravel())

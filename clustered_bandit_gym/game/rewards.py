@@ -323,6 +323,8 @@ def broadcast_shape(a: np.ndarray, b: np.ndarray, times: Ints | int) -> tuple[in
         if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0] == 1:
             return (a.shape[0], b.shape[1])
         return np.broadcast_shapes(a.shape, b.shape)
+    if a.shape == b.shape == times.shape:
+        return a.shape
     return np.broadcast_shapes(a.shape, b.shape, times.shape)
 
 

@@ -121,9 +121,15 @@ class GaussianCells(Cells):
 
     def pull(self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None) -> None:
         drawn = block.pull(rows, columns if arms is None else arms, times) / self.unit
-        n = self.n[rows, columns]
-        self.mean[rows, columns] += (drawn - self.mean[rows, columns]) * (times / (n + times))
-        self.n[rows, columns] = n + times
+        # Flat indices: several times as fast as pairs of them.
+        at = rows * self.n.shape[1] + columns
+        n, mean = self.n.take(at), self.mean.take(at)
+        after = n + times
+        drawn -= mean
+        drawn *= times / after
+        drawn += mean
+        self.mean.put(at, drawn)
+        self.n.put(at, after)
 
     def shows(
         self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any, other: Cells | None = None

@@ -12,12 +12,14 @@ from clustered_bandit_gym.policies.structured.representatives import Ordered, Re
 
 #: A guess that leads by this many nats is wrong about once in 20 times: from there on its tests are computed.
 LEAD = 3.0
-#: Batches, as parts of the pulls planned. While guesses compete a batch may go to a wrong arm, so it is small: about
-#: one nat of the 40 or so that a test needs. Afterwards the last step wastes at most CONFIRM_LEAST, and no step stakes
-#: more than half of the plan on one guess.
-SEARCH, CONFIRM_LEAST, CONFIRM_MOST = 1 / 48, 1 / 24, 1 / 2
+#: Batches, as parts of the pulls planned. While guesses compete a batch may go to a wrong arm, so it is small: with
+#: twenty clusters about one nat of the 40 or so that a test needs, with fewer clusters more (SEARCH/√R). Afterwards the
+#: last step wastes at most CONFIRM_LEAST, and no step stakes more than half of the plan on one guess.
+SEARCH, CONFIRM_LEAST, CONFIRM_MOST = 0.093, 1 / 24, 1 / 2
 #: Batches of a long search grow with the pulls it has taken, so that steps grow with their logarithm only.
 LONG_SEARCH = 1 / 16
+#: Batches grow with this power of N over the number of agents left.
+FEWER = 0.5
 #: An agent that has taken this many times the pulls planned starts again, with sharper representatives. An agent of the
 #: guessed cluster does not get there by chance; the plan was wrong.
 PATIENCE = 16
@@ -82,15 +84,16 @@ class _Block:
         labels = np.full(rows.size, UNKNOWN)
         guess = fed.rng.integers(r, size=rows.size)
         rival = (guess + 1) % r
-        times = np.ceil(plan.pulls[guess] * SEARCH)
+        search = SEARCH / np.sqrt(r)
+        times = np.ceil(plan.pulls[guess] * search)
         while rows.size:
             index = np.arange(rows.size)
-            arm = self._next_arm(guess, rival, cells.n / self.noise, total)
-            noise = self.noise[arm]
-            before, m_before = cells.n[index, arm] / noise, cells.mean[index, arm]
+            arm = self._next_arm(guess, rival, cells.n, total)
+            noise, at = self.noise.take(arm), index * self.used.size + arm
+            before, m_before = cells.n.take(at) / noise, cells.mean.take(at)
             pulls = np.ceil(times * noise).astype(np.int64)
-            cells.pull(Ordered(fed, self.agents[rows]), index, arm, pulls, self.used[arm])
-            after, m_after = cells.n[index, arm] / noise, cells.mean[index, arm]
+            cells.pull(Ordered(fed, self.agents[rows]), index, arm, pulls, self.used.take(arm))
+            after, m_after = cells.n.take(at) / noise, cells.mean.take(at)
             total += after - before
             estimate, n_rep = self.by_arm.take(arm, axis=0), self.n_by_arm.take(arm, axis=0)
             fit += _misfit(before, m_before, n_rep, estimate) - _misfit(after, m_after, n_rep, estimate)
@@ -100,7 +103,9 @@ class _Block:
             rival = fit.argmax(axis=1)
             lead = best - fit[index, rival]
             fit[index, guess] = best
-            part = np.maximum(SEARCH, total / plan.pulls[guess] * LONG_SEARCH)
+            # The fewer agents are left, the less larger batches waste, and the more a step costs for each of them.
+            coarse = (self.agents.size / rows.size) ** FEWER
+            part = np.maximum(search * coarse, total / plan.pulls[guess] * LONG_SEARCH)
             # A wrong guess leads by this much with probability e^-lead: the larger the lead, the larger the batch.
             stake = np.minimum(part * np.exp(np.minimum(lead, 20) / 2), CONFIRM_MOST)
             keep = total <= PATIENCE * plan.pulls[guess]
@@ -120,7 +125,7 @@ class _Block:
                 least = left_open[index[: g.size], hardest]
                 rival[ahead] = hardest
                 lack = (plan.beta - least) / (plan.beta + self.tests.price[g, hardest])
-                part[ahead] = np.minimum(np.maximum(0.9 * lack, CONFIRM_LEAST), stake[ahead])
+                part[ahead] = np.minimum(np.maximum(0.9 * lack, CONFIRM_LEAST * coarse), stake[ahead])
             times = np.ceil(plan.pulls[guess] * part)
             if not keep.all():
                 lost = ~keep & (labels[rows] == UNKNOWN)
@@ -137,7 +142,7 @@ class _Block:
         if options.shape[1] == 1:
             return options[:, 0]
         index = np.arange(guess.size)
-        lag = self.weight[guess[:, None], options] * total[:, None] - n[index[:, None], options]
+        lag = self.weight[guess[:, None], options] * total[:, None] - n[index[:, None], options] / self.noise[options]
         return options[index, np.where(options >= 0, lag, -np.inf).argmax(axis=1)]
 
 

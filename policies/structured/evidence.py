@@ -90,14 +90,21 @@ class CandidateTests:
     def certify(self) -> None:
         """Mark pairs as distinct whose rewards are shown to differ, or whose live sets have no arm in common."""
         reps = self.reps
+        if self.all_distinct:
+            return
         live = reps.live.astype(np.float32)
         reps.distinct |= live @ live.T == 0
         np.fill_diagonal(reps.distinct, False)
         a, b = np.nonzero(np.triu(~reps.distinct, 1))
-        if not a.size:
-            return
-        shown = self.same_bandit.rejects(reps.cells, a, b, self.level_distinct(a, b))
-        reps.distinct[a[shown], b[shown]] = reps.distinct[b[shown], a[shown]] = True
+        if a.size:
+            shown = self.same_bandit.rejects(reps.cells, a, b, self.level_distinct(a, b))
+            reps.distinct[a[shown], b[shown]] = reps.distinct[b[shown], a[shown]] = True
+
+    @property
+    def all_distinct(self) -> bool:
+        """Every pair is marked as distinct."""
+        r = len(self.reps)
+        return bool(np.count_nonzero(self.reps.distinct) == r * (r - 1))
 
     def eliminate(self) -> None:
         """Rules (a) and (b) of step 2: arms leave the live sets.
@@ -106,28 +113,30 @@ class CandidateTests:
         """
         reps = self.reps
         leader = reps.leader
-        # Only live arms can leave: x, k are the cells of the live sets.
-        x, k = np.nonzero(reps.live)
-        beaten = reps.cells.shows(x, k, x, leader[x], 0.0, self.level_beaten[x])
+        # Only live arms can leave, and the last one never does: x, k are the cells of live sets with several arms.
+        task = reps.live & (reps.live.sum(axis=1) > 1)[:, None]
+        x, k = np.nonzero(task)
+        if self.eta is None or not reps.distinct.any():
+            beaten = reps.cells.shows(x, k, x, leader[x], 0.0, self.level_beaten[x])
+            reps.live[x[beaten], k[beaten]] = False
+            return
+        # Arm k leaves x if k is close at some y that is distinct from x: only such y, k matter. The leader of y is the
+        # hardest to be close to for most arms, so the comparison with it comes first.
+        y, c = np.nonzero(reps.distinct.astype(np.float64) @ task)
+        shift = np.repeat((0.0, self.eta), (x.size, y.size))
+        row, level = np.concatenate([x, y]), np.concatenate([self.level_beaten[x], self.level_close[y]])
+        leaders = leader[row]
+        low, high = leaders.copy(), leaders
+        low[: x.size], high[x.size :] = k, c
+        shown = reps.cells.shows(row, low, row, high, shift, level)
+        beaten, hopeful = shown[: x.size], shown[x.size :] | (c == leader[y])
         reps.live[x[beaten], k[beaten]] = False
-        if self.eta is not None and len(reps) > 1:
-            # Arm k leaves x if k is close at some y that is distinct from x.
-            hit = (reps.distinct.astype(np.int64) @ self._close_arms(leader).astype(np.int64)) > 0
-            shrunk = reps.live & ~hit
-            reps.live = np.where(shrunk.any(axis=1, keepdims=True), shrunk, reps.live)
-
-    def _close_arms(self, leader: Ints) -> np.ndarray:
-        """(R, K) arms shown to be less than η worse than every live arm of the representative."""
-        assert self.eta is not None
-        reps = self.reps
-        # Only arms that are live somewhere matter. The leader is the hardest to be close to for most of them, so the
-        # comparison with it comes first.
-        y, k = np.nonzero(np.broadcast_to(reps.live.any(axis=0), reps.live.shape))
-        hopeful = reps.cells.shows(y, leader[y], y, k, self.eta, self.level_close[y]) | (k == leader[y])
-        y, k = y[hopeful], k[hopeful]
-        close = np.zeros_like(reps.live)
-        close[y, k] = ~self.blockers(y, k).any(axis=1)
-        return close
+        y, c = y[hopeful], c[hopeful]
+        close = np.zeros(reps.live.shape)
+        close[y, c] = ~self.blockers(y, c).any(axis=1)
+        hit = (reps.distinct.astype(np.float64) @ close) > 0
+        shrunk = reps.live & ~hit
+        reps.live = np.where(shrunk.any(axis=1, keepdims=True), shrunk, reps.live)
 
     def blockers(self, y: Ints, k: Ints) -> np.ndarray:
         """(n, K) live arms of representative y that arm k is not shown to be less than η worse than."""
@@ -135,9 +144,10 @@ class CandidateTests:
         open_ = self.reps.live[y]
         open_[np.arange(y.size), k] = False
         i, other = np.nonzero(open_)
-        y, k = y[i], k[i]
-        shown = self.reps.cells.shows(y, other, y, k, self.eta, self.level_close[y])
-        open_[i[shown], other[shown]] = False
+        if i.size:
+            y, k = y[i], k[i]
+            shown = self.reps.cells.shows(y, other, y, k, self.eta, self.level_close[y])
+            open_[i[shown], other[shown]] = False
         return open_
 
 

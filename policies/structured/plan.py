@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import block_diag, csr_array, hstack
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.sequential.cells import BettingCells
 from clustered_bandit_gym.policies.structured.budget import ClusterWeights
 from clustered_bandit_gym.policies.structured.evidence import ClusterTests
 from clustered_bandit_gym.policies.structured.representatives import Representatives
+from clustered_bandit_gym.policies.structured.shares import max_min_shares
 
-#: Columns of the linear program: the best three arms against every rival. Keeps it small: 3R columns for each x.
-COLUMNS = 3
 #: Cap on the pulls planned for an agent; keeps products with shares and batches within float64 integers.
 HOPELESS = 2.0**40
 #: Allocations are made at most this often: representatives are pulled in between.
@@ -139,22 +134,16 @@ class Plan:
         assumed = gap**2 / 2 * self.beta / (self.beta + self.weights.assumed)
         assumed *= self._discount(assumed, self.worth[rows, self.best][None, :], self.share)
         rate[rows, :, self.best] = np.maximum(rate[rows, :, self.best], assumed)
-        others = ~np.eye(r, dtype=bool)
+        own = rate[~np.eye(r, dtype=bool)].reshape(r, r - 1, k)
+        alone = own.min(axis=1)
+        arm = alone.argmax(axis=1)
         self.allocation[:] = 0
-        blocks, columns, which = [], [], []
-        for x in range(r):
-            own = rate[x][others[x]]
-            alone = own.min(axis=0)
-            if alone.max() >= GOOD_ENOUGH * own.max(axis=1).min():
-                # One arm is as good against all rivals as the best arm against the hardest: no mixture does better.
-                self.allocation[x, alone.argmax()] = 1
-                continue
-            top = np.unique(np.argsort(-own, axis=1)[:, :COLUMNS])
-            which.append(x)
-            columns.append(top)
-            blocks.append(own[:, top])
-        for x, top, shares in zip(which, columns, max_min_shares(blocks), strict=True):
-            self.allocation[x, top] = np.where(shares > 1e-3, shares, 0)
+        self.allocation[rows, arm] = 1
+        # One arm is as good against all rivals as the best arm against the hardest: no mixture does better.
+        mixed = np.flatnonzero(alone[rows, arm] < GOOD_ENOUGH * own.max(axis=2).min(axis=1))
+        if mixed.size:
+            shares = max_min_shares(own[mixed])
+            self.allocation[mixed] = np.where(shares > 1e-3, shares, 0)
 
     def _choose(self) -> None:
         """For every pair the kind of test and the arms with which it needs fewest pulls under the allocation."""
@@ -264,34 +253,3 @@ class Plan:
             pulls = np.clip(pulls * need / np.maximum(got, 1e-9 * need), 1, 4 * self.alone[:, None] + 1)
         np.fill_diagonal(pulls, 0)
         self.pulls = pulls.max(axis=1)
-
-
-def max_min_shares(blocks: list[Floats]) -> list[Floats]:
-    """For every matrix (rivals, arms) the shares w ≥ 0, Σw = 1, that maximise min_j Σ_k w_k·matrix[j, k].
-
-    One sparse linear program for all of them.
-    """
-    if not blocks:
-        return []
-    sizes = [block.shape[1] for block in blocks]
-    scaled = [block / max(block.max(initial=0), 1e-300) for block in blocks]
-    rows = [csr_array(-block) for block in scaled]
-    ones = [np.ones((block.shape[0], 1)) for block in scaled]
-    a_ub = hstack([block_diag(rows), block_diag(ones)], format="csr")
-    sums: Any = block_diag([np.ones((1, size)) for size in sizes])
-    a_eq = hstack([sums, csr_array((len(sizes), len(sizes)))], format="csr")
-    total = sum(sizes)
-    cost = np.concatenate([np.zeros(total), -np.ones(len(sizes))])
-    found = linprog(
-        cost,
-        A_ub=a_ub,
-        b_ub=np.zeros(a_ub.shape[0]),
-        A_eq=a_eq,
-        b_eq=np.ones(len(sizes)),
-        bounds=(0, None),
-        method="highs",
-    )
-    if found.x is None:
-        return [np.full(size, 1 / size) for size in sizes]
-    shares = np.split(np.clip(found.x[:total], 0, 1), np.cumsum(sizes)[:-1])
-    return [share / share.sum() for share in shares]

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
+from scipy.optimize import linprog, minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import binom
 
@@ -20,8 +20,9 @@ from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.budget import Budgets
 from clustered_bandit_gym.policies.structured.classify import _Block
 from clustered_bandit_gym.policies.structured.evidence import CandidateTests, one_sided, remaining
-from clustered_bandit_gym.policies.structured.plan import Plan, max_min_shares
+from clustered_bandit_gym.policies.structured.plan import Plan
 from clustered_bandit_gym.policies.structured.representatives import Representatives
+from clustered_bandit_gym.policies.structured.shares import max_min_shares
 
 #: False-alarm rate of every random test here.
 RARE = 1e-9
@@ -67,18 +68,21 @@ def test_pair_evidence_is_one_term_of_the_mixture_over_scales(n_a: int, n_b: int
         assert value > 0.8 * max(terms)
 
 
-def test_max_min_shares_against_a_grid_of_allocations() -> None:
-    rng = np.random.default_rng(0)
-    blocks = [rng.random((rivals, 3)) ** 2 for rivals in (1, 2, 5)] + [np.eye(3)]
-    steps = 40
-    grid = np.array([(a, b, steps - a - b) for a in range(steps + 1) for b in range(steps + 1 - a)]) / steps
-    for block, shares in zip(blocks, max_min_shares(blocks), strict=True):
-        assert shares.sum() == pytest.approx(1)
-        assert (shares >= 0).all()
-        best = (grid @ block.T).min(axis=1).max()
-        value = (block @ shares).min()
-        assert best - 1e-9 <= value <= best + 0.05
-    assert max_min_shares([]) == []
+@pytest.mark.parametrize(("rivals", "arms", "power"), [(1, 3, 1), (2, 10, 1), (5, 3, 2), (5, 300, 4), (19, 40, 2)])
+def test_max_min_shares_against_linear_programs(rivals: int, arms: int, power: int) -> None:
+    rates = np.random.default_rng(0).random((4, rivals, arms)) ** power
+    rates[0] = np.eye(rivals, arms)  # equal shares over as many arms as there are rivals
+    rates[1] *= rates[1] > 0.3
+    rates[2] *= 1e-6
+    shares = max_min_shares(rates)
+    assert (shares >= 0).all()
+    assert shares.sum(axis=1) == pytest.approx(np.ones(4))
+    for block, share in zip(rates, shares, strict=True):
+        ones, zero = np.ones((rivals, 1)), np.zeros(rivals)
+        cost, total = np.append(np.zeros(arms), -1), np.append(np.ones(arms), 0)[None]
+        exact = -linprog(cost, A_ub=np.hstack([-block, ones]), b_ub=zero, A_eq=total, b_eq=[1], bounds=(0, None)).fun
+        assert (1 - 0.005) * exact <= (block @ share).min() <= exact * (1 + 1e-6) + 1e-12
+    assert max_min_shares(np.zeros((2, rivals, arms))).sum() == pytest.approx(2)
 
 
 @pytest.mark.parametrize(("mean", "reference", "alternative"), list(itertools.product((0.2, 0.9, 1.6), repeat=3)))
