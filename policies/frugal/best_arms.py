@@ -9,7 +9,8 @@ import numpy as np
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmSubset, Symbol
-from clustered_bandit_gym.policies.frugal.facts import Tests, begin, exchange, explore
+from clustered_bandit_gym.policies.frugal.facts import begin, exchange, explore
+from clustered_bandit_gym.policies.frugal.levels import Tests
 
 
 class Stuck(Exception):

@@ -10,22 +10,14 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Payload, Symbol
-from clustered_bandit_gym.policies.frugal.assign import (
-    ABOVE,
-    BELOW,
-    TRIES,
-    Trial,
-    alone,
-    begin_tries,
-    choose,
-    confirm,
-    node,
-)
+from clustered_bandit_gym.policies.frugal.assign import TRIES, alone, begin_tries, choose, confirm, node
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
 from clustered_bandit_gym.policies.frugal.messages import LIST_STEPS, bound_and_gap, lower_edge, upper_edge
 from clustered_bandit_gym.policies.frugal.references import TreeReferences
+from clustered_bandit_gym.policies.frugal.sides import ABOVE, BELOW
 from clustered_bandit_gym.policies.frugal.sketch import Groups, Protocol, ask
 from clustered_bandit_gym.policies.frugal.tree import Node
+from clustered_bandit_gym.policies.frugal.trial import Trial
 
 #: A guess that failed is this much further away than any other.
 FAILED = 1e9

@@ -13,15 +13,16 @@ from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex, Flag, Payload
 from clustered_bandit_gym.policies.engines.track_and_stop import track_and_stop
-from clustered_bandit_gym.policies.frugal.assign import Trial
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck, best_arms
 from clustered_bandit_gym.policies.frugal.budget import ATTEMPTS, LAST_RESORT, Budget
 from clustered_bandit_gym.policies.frugal.classify import by_guess, by_list, by_tree, rest_alone
-from clustered_bandit_gym.policies.frugal.facts import Tests, find_best
+from clustered_bandit_gym.policies.frugal.facts import find_best
+from clustered_bandit_gym.policies.frugal.levels import Tests
 from clustered_bandit_gym.policies.frugal.references import best_references, tree_references
 from clustered_bandit_gym.policies.frugal.search import search
 from clustered_bandit_gym.policies.frugal.sketch import Protocol, discover
 from clustered_bandit_gym.policies.frugal.spending import FRUGAL, SPENDING, Spending
+from clustered_bandit_gym.policies.frugal.trial import Trial
 from clustered_bandit_gym.policies.structured.policy import StructuredBAI
 from clustered_bandit_gym.policy import Policy
 

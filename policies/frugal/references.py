@@ -17,13 +17,15 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, ArmSubset, Payload, Quantised, Reals, Symbol
-from clustered_bandit_gym.policies.frugal.assign import UNUSED, Trial
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
 from clustered_bandit_gym.policies.frugal.budget import STREAMS
-from clustered_bandit_gym.policies.frugal.facts import Tests, Work
+from clustered_bandit_gym.policies.frugal.duels import Work
+from clustered_bandit_gym.policies.frugal.levels import Tests
 from clustered_bandit_gym.policies.frugal.messages import bound_and_gap, lower_edge, upper_edge
+from clustered_bandit_gym.policies.frugal.sides import UNUSED
 from clustered_bandit_gym.policies.frugal.sketch import Protocol
 from clustered_bandit_gym.policies.frugal.tree import Node, grow
+from clustered_bandit_gym.policies.frugal.trial import Trial
 from clustered_bandit_gym.policies.sequential.cells import BettingCells, make_cells
 from clustered_bandit_gym.policies.sequential.gaussian import pair
 

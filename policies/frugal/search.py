@@ -12,11 +12,13 @@ from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Payload
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
 
-#: The first pulls of every arm and further batches, in units of what tells a gap of η with one nat. Batches grow by
-#: half after so many of them.
-FIRST, BATCH, GROW = 0.1, 0.2, 300
+#: The first pulls of every arm and further batches, in units of what tells a gap of η with one nat. Batches grow from
+#: look to look.
+FIRST, BATCH, FASTER = 0.1, 0.3, 1.05
+#: A leader gets this part of what it would have to lose before another arm takes over.
+PART = 0.9
 #: Arms that are so many nats behind the leader are pulled with it.
-NEAR = 0.6
+NEAR = 1.5
 #: No arm is believed before the others together have so many units of pulls: what it is compared with is then half η
 #: off at four standard deviations (and at two where an error is harmless).
 BASE, BASE_NAMED = 32.0, 8.0
@@ -69,7 +71,10 @@ def look(block: Block, named: np.ndarray) -> Payload:
         near = (ratio >= (ratio[i, top] - NEAR)[:, None]) & ~(done | doubtful)[:, None]
         row, arm = np.nonzero(near)
         if row.size:
-            times = ceil(batch * 1.5 ** (looks // GROW))
+            step, best = np.full(near.shape, batch * FASTER**looks), ratio[i, top]
+            alone = PART * unit * np.minimum(best - np.partition(ratio, -2, axis=1)[:, -2], lead[todo, top] - best)
+            step[i, top] = np.maximum(step[i, top], alone)
+            times = np.ceil(step[row, arm]).astype(np.int64)
             sums[todo[row], arm] += block.pull(todo[row], arm, times) * times
             pulls[todo[row], arm] += times
         todo = todo[~done]

@@ -45,11 +45,13 @@ def pair(difference: Any, n_a: Any, n_b: Any, rho: Any, rho_b: Any = None) -> Fl
         slope_b, bend_b = _derivatives(root_b * (d - x))
         step = (root_a * slope_a - root_b * slope_b) / (root_a**2 * bend_a + root_b**2 * bend_b)
         x = x - step
-        if np.all(np.abs(step) * (root_a + root_b) <= 1e-9):
+        # Newton squares the distance, and the value is off by the square of what is left of that.
+        done = np.abs(step) * (root_a + root_b) <= 1e-5
+        if done.all():
             break
     else:
         # Not converged somewhere: far on the wrong side, where no evidence is claimed.
-        x = np.where(np.abs(step) * (root_a + root_b) <= 1e-9, x, np.nan)
+        x = np.where(done, x, np.nan)
     z_a, z_b = root_a * x, root_b * (d - x)
     mixing = 2 * np.log(2) + 0.5 * (np.log(rho / (n_a + rho)) + np.log(rho_b / (n_b + rho_b)))
     least = 0.5 * (z_a * z_a + z_b * z_b) + log_ndtr(z_a) + log_ndtr(z_b) + mixing - SAFETY
@@ -60,17 +62,23 @@ def pair_reaches(level: Floats, difference: Floats, n_a: Floats, n_b: Floats, rh
     """(P,) whether `pair` is at least `level`, for differences > 0; arguments (P,).
 
     The product at the point where its quadratic part is least is an upper bound. If the slope shows that the minimum
-    lies between the two averages, where Φ ≥ ½ for both, that part with Φ = ½ is a lower bound. Only what is left open
-    by the two is worked out.
+    lies between the two averages, a tangent parabola gives a lower bound: between them both z are positive, where the
+    second derivative of z²/2 + ln Φ(z) is at least 1 − 2/π, its value at 0 (it grows with z, since the hazard φ/Φ is
+    convex). Only what is left open by the two is worked out.
     """
-    root_a, root_b = n_a / np.sqrt(n_a + rho), n_b / np.sqrt(n_b + rho_b)
-    x = difference * root_b**2 / (root_a**2 + root_b**2)
-    z_a, z_b = root_a * x, root_b * (difference - x)
-    least = 0.5 * (z_a * z_a + z_b * z_b) + 0.5 * (np.log(rho / (n_a + rho)) + np.log(rho_b / (n_b + rho_b)))
+    total_a, total_b = n_a + rho, n_b + rho_b
+    square_a, square_b = n_a * n_a / total_a, n_b * n_b / total_b
+    root_a, root_b, bend = np.sqrt(square_a), np.sqrt(square_b), square_a + square_b
+    z_a, z_b = difference * square_b * root_a / bend, difference * square_a * root_b / bend
+    log_a, log_b = log_ndtr(z_a), log_ndtr(z_b)
+    mixing = 0.5 * np.log(rho * rho_b / (total_a * total_b)) + 2 * np.log(2)
+    most = 0.5 * (z_a * z_a + z_b * z_b) + log_a + log_b + mixing
+    # The quadratic part has no slope there.
+    slope = (root_a * np.exp(-0.5 * z_a * z_a - log_a) - root_b * np.exp(-0.5 * z_b * z_b - log_b)) * (0.5 * _ROOT)
     # Slope of z²/2 + ln Φ(z) at 0: 0.7979. At both ends the other arm pulls harder.
-    inside = (0.798 * root_a <= root_b**2 * difference) & (0.798 * root_b <= root_a**2 * difference)
-    reached = inside & (least - 1e-4 >= level)
-    open_ = np.flatnonzero(~reached & (least + 2 * np.log(2) + log_ndtr(z_a) + log_ndtr(z_b) + 1e-4 >= level))
+    inside = (0.798 * root_a <= square_b * difference) & (0.798 * root_b <= square_a * difference)
+    reached = inside & (most - slope * slope / (2 * 0.363 * bend) - 2 * SAFETY >= level)
+    open_ = np.flatnonzero(~reached & (most + SAFETY >= level))
     if open_.size:
         at = (array[open_] for array in (difference, n_a, n_b, rho, rho_b))
         reached[open_] = pair(*at) >= level[open_]

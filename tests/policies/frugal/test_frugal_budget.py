@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clustered_bandit_gym import Problem
-from clustered_bandit_gym.policies.frugal import facts
+from clustered_bandit_gym.policies.frugal import levels
 from clustered_bandit_gym.policies.frugal.budget import ATTEMPTS, LAST_RESORT, SHARES, STREAMS, Budget, try_weight
 
 PROBLEMS = [
@@ -60,7 +60,7 @@ def test_an_expected_winner_takes_no_more_than_its_share(problem: Problem) -> No
     k, m = problem.n_arms, problem.n_clusters
     assert m is not None
     for expected in (False, True):
-        tests = facts.Tests(problem, budget, expected)
+        tests = levels.Tests(problem, budget, expected)
         prior = np.random.default_rng(k).dirichlet(np.ones(k))[None]
         late = m * np.exp(-tests.late_levels(prior))[0] if tests.late else np.zeros(k)
         for found in range(k):

@@ -10,39 +10,37 @@ from scipy import integrate
 
 from clustered_bandit_gym import Federation, Instance, Problem
 from clustered_bandit_gym.game.ledger import Quantised, Reals
-from clustered_bandit_gym.policies.frugal import facts
-from clustered_bandit_gym.policies.frugal.assign import ABOVE, UNUSED, Trial, choose, node, side_evidence
+from clustered_bandit_gym.policies.frugal import duels, facts, levels
+from clustered_bandit_gym.policies.frugal.assign import choose, node
 from clustered_bandit_gym.policies.frugal.budget import Budget
 from clustered_bandit_gym.policies.frugal.messages import bound_and_gap, bound_grid, gap_grid, lower_edge, upper_edge
+from clustered_bandit_gym.policies.frugal.sides import ABOVE
 from clustered_bandit_gym.policies.frugal.spending import SPENDING
 from clustered_bandit_gym.policies.frugal.tree import Node, grow
+from clustered_bandit_gym.policies.frugal.trial import Trial
 from clustered_bandit_gym.policies.sequential.cells import GaussianCells
 
 PROBLEM = Problem(50, 6, 3, 0.2, eta=0.3, sigma=2.0)
 TRIAL = Trial(PROBLEM, Budget.of(PROBLEM, 0), 4.0)
 
 
-def agent(n: float, mean: np.ndarray) -> GaussianCells:
-    return GaussianCells(PROBLEM.sigma, UNUSED, np.stack([np.full(mean.shape, n), mean], axis=-1)[:, None, :])
-
-
 @pytest.mark.parametrize("more", [1, 4])
 @pytest.mark.parametrize(("n", "gap"), [(5, 2.0), (200, 0.5), (3000, 0.5)])
-@pytest.mark.parametrize("up", [True, False])
-def test_mean_evidence_against_an_equal_reference_is_at_most_one(more: int, n: int, gap: float, up: bool) -> None:
+def test_mean_evidence_against_an_equal_reference_is_at_most_one(more: int, n: int, gap: float) -> None:
     """Agent and reference have one mean, exactly as many pulls as agents rely on, or four times as many: the mean of
     exp(evidence) by integration over the difference of the two averages, which is all that it depends on."""
     pulls = more * float(TRIAL.reference_pulls(np.array(gap)))
     scale = PROBLEM.sigma * np.sqrt(1 / n + 1 / pulls)
     z = np.linspace(-15, 15, 60001)
-    cells = agent(n, z * scale)
-    rows = np.arange(z.size)
-    first, zero = np.zeros(z.size, dtype=int), np.zeros(z.size)
-    evidence = side_evidence(TRIAL, cells, rows, first, zero, np.full(z.size, gap), np.full(z.size, up))
+    ahead = z * scale / PROBLEM.sigma
+    tests = TRIAL.sides(np.full(z.size, gap), 3.0)
+    evidence = tests.evidence(np.full(z.size, float(n)), ahead)
     mean = integrate.trapezoid(np.exp(evidence - 0.5 * z * z) / np.sqrt(2 * np.pi), z)
     assert 0 < mean <= 1
     # Power: three times the difference that was planned with is shown with the pulls that it takes.
-    assert evidence[-1 if up else 0] > evidence[z.size // 2]
+    assert evidence[-1] > evidence[z.size // 2]
+    # What is decided without the evidence is decided as with it.
+    np.testing.assert_array_equal(tests.reaches(np.full(z.size, float(n)), ahead), evidence >= 3.0)
 
 
 @pytest.mark.parametrize("n", [20, 100, 400])
@@ -55,13 +53,12 @@ def test_evidence_holds_for_distances_chosen_by_the_reference(n: int, pulls: int
     assert np.all((taken <= pulls * (1 + 1e-9)) & (pulls <= 4 * taken * (1 + 1e-9)))
     z, sigma = np.linspace(-9, 9, 401), PROBLEM.sigma
     difference = sigma * np.linspace(-4, 12, 2001) * np.sqrt(1 / n + 1 / pulls)
-    cells, rows = agent(n, difference), np.arange(difference.size)
-    first, zero, up = np.zeros(rows.size, dtype=int), np.zeros(rows.size), np.ones(rows.size, dtype=bool)
     own = difference + sigma * z[:, None] / np.sqrt(pulls)  # the agent's average, for each of the reference's
     density = np.exp(-0.5 * n * (own / sigma) ** 2) * np.sqrt(n / (2 * np.pi)) / sigma
     means = np.empty((z.size, gaps.size))
     for j, gap in enumerate(gaps):
-        evidence = side_evidence(TRIAL, cells, rows, first, zero, np.full(rows.size, gap), up)
+        tests = TRIAL.sides(np.full(difference.size, gap), 3.0)
+        evidence = tests.evidence(np.full(difference.size, float(n)), difference / sigma)
         means[:, j] = integrate.trapezoid(np.exp(evidence) * density, difference, axis=1)
     density = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
     assert integrate.trapezoid(means.max(axis=1) * density, z) <= 1
@@ -158,7 +155,7 @@ def test_a_representative_reports_the_average_of_its_first_pulls() -> None:
     instance = Instance([[2.0, 0.0]], np.zeros(2000, dtype=int))
     problem = Problem(2000, 2, 2, 0.2, eta=1.0)
     federation = Federation(instance, Problem.of(instance, 0.2, eta=None), seed=4)
-    tests = facts.Tests(problem, Budget.of(problem, 0), expected=True)
+    tests = levels.Tests(problem, Budget.of(problem, 0), expected=True)
 
     def program(block) -> None:  # type: ignore[no-untyped-def]
         block.save("found", np.zeros(len(block), dtype=int))
@@ -173,10 +170,10 @@ def test_a_representative_reports_the_average_of_its_first_pulls() -> None:
 
 def test_weights_of_the_late_stream_sum_to_one_over_live_arms() -> None:
     problem = Problem(20, 40, 4, 0.2, eta=0.3)
-    tests = facts.Tests(problem, Budget.of(problem, 0), expected=False)
+    tests = levels.Tests(problem, Budget.of(problem, 0), expected=False)
     rng = np.random.default_rng(2)
     memory = np.stack([rng.integers(16, 500, (3, 40)), rng.normal(size=(3, 40))], axis=-1)
-    work = facts.Work(
+    work = duels.Work(
         tests, GaussianCells(1.0, tests.scales, memory), rng.random((3, 40)) < 0.4, np.zeros(3, dtype=int)
     )
     prior = work.prior()
