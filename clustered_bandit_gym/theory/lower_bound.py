@@ -117,7 +117,8 @@ def solve_lower_bound(
     """
     if instance.eta <= 0:
         raise UserError("no lower bound: the instance violates Assumption 1")
-    # A single cluster has η = ∞, which constrains nothing.
+    # η = ∞ is told where there is a single cluster: it excludes a second one, and constrains nothing else.
+    single = math.isinf(instance.eta if eta is None else eta)
     eta = min(instance.eta, np.ptp(instance.means)) if eta is None or math.isinf(eta) else float(eta)
     if not 0 <= eta <= instance.eta * (1 + 1e-9) + 1e-12:
         raise UserError(f"eta must be at least 0 and at most the instance's {instance.eta:.6g}, got {eta}")
@@ -132,7 +133,7 @@ def solve_lower_bound(
     # Bandits without agents come last. A learner that is not told M need not believe in them, only in some further one.
     order = np.argsort(sizes == 0, kind="stable")
     kept = order if clusters_told else order[: np.count_nonzero(sizes)]
-    spare = not clusters_told or bool(np.any(sizes == 0))
+    spare = (not clusters_told and not single) or bool(np.any(sizes == 0))
     truth = Truth(laws_of(instance)[kept], sizes[kept], eta, spare)
     search = _Search(truth)
     if not search.possible:

@@ -77,8 +77,9 @@ def assignment_information(n_agents: int, n_clusters: int, delta: float) -> floa
 def paper_minimax_bound(n_agents: int, n_clusters: int, n_arms: int, gap: float, delta: float) -> float:
     """The paper's minimax bound with the constants of its proof: max{M(K − M)/4, N}·ln(1/2.4δ)/Δ², for σ = 1.
 
-    Valid, and smaller than `minimax_lower_bound`: the proof takes (a − b)² for the divergence of unit Gaussians, which
-    is (a − b)²/2, and the larger of two terms that may be added.
+    For N ≥ M it is valid, and smaller than `minimax_lower_bound`; with fewer agents than bandits it is too large, since
+    it charges for bandits that nobody plays. The proof takes (a − b)² for the divergence of
+    unit Gaussians, which is (a − b)²/2, and the larger of two terms that may be added.
     """
     return max(n_clusters * (n_arms - n_clusters) / 4, n_agents) * max(0.0, -math.log(2.4 * delta)) / gap**2
 

@@ -189,3 +189,14 @@ def test_flat_instance_is_above_its_minimax_bound() -> None:
         evenly = 20 * 80 * needed * unit / 2 + n_agents * 2 * needed * unit
         assert evenly <= theory.minimax_lower_bound(n_agents, 20, 100, 0.15, 1e-10) * (1 + 1e-12)
         assert evenly <= theory.instance_lower_bound(instance, 1e-10) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("n_agents", [8, 1000])
+def test_one_cluster_whose_eta_is_told_excludes_a_second_one(n_agents: int) -> None:
+    """η = ∞ tells as much as M = 1: nothing has to be found out about each agent, so N does not matter."""
+    one = Instance([[1.0, 0.5, 0.0]], np.zeros(n_agents, dtype=int))
+    alone = theory.instance_lower_bound(Instance([[1.0, 0.5, 0.0]], [0]), 0.05)
+    for eta in (None, np.inf):
+        assert theory.instance_lower_bound(one, 0.05, eta, clusters_told=False) == pytest.approx(alone, rel=0.02)
+    # Not told η either, every agent may be of a cluster of its own.
+    assert theory.instance_lower_bound(one, 0.05, 0.0, clusters_told=False) > n_agents * alone / 20

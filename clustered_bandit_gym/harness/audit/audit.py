@@ -23,7 +23,7 @@ from clustered_bandit_gym.harness.kept import KeptRun, key_or_reason
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.parallel import Task, Work, run
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.scoring.doubt import too_good, too_quiet
+from clustered_bandit_gym.harness.scoring.doubt import needs_assumption_2, too_good, too_quiet
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.rare import rare as measure_rare
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
@@ -207,9 +207,13 @@ def _breaches(policy: Any, work: Work, tallies: list[_Tally], played: dict[Task,
         rows = [row for task, row in played.items() if task.cell == position]
         if not tally.cell.in_scope:
             continue
+        exempt = needs_assumption_2(policy)
         doubt = too_good(
             [row["pulls"] for row in rows],
-            [math.nan if row["bound"] is None else row["bound"] for row in rows],
+            [
+                math.nan if row["bound"] is None or (exempt and row["eta1"] is not None) else row["bound"]
+                for row in rows
+            ],
             [row["correct"] is not None for row in rows],
             tally.delta,
         )

@@ -49,7 +49,8 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
         )
     notes.append(
         "pulls: mean with Student's t interval. vs naive, vs bound: geometric means over trials of the ratio within a"
-        " trial; the bound is a lower bound on the expected pulls of every δ-PC policy on the trial's instance."
+        " trial; the bound is a lower bound on the expected pulls of every policy that is δ-PC by Assumption 1, on the"
+        " trial's instance."
     )
     notes.append(
         "cost: c_b for a bit and c_r for a real number (by default 1 and 32); up: from the agents, down: to them."

@@ -1,11 +1,13 @@
 """Too good to be true: fewer pulls, or fewer bits from the agents, than a δ-correct policy can do with.
 
-On an instance with lower bound b a δ-correct policy makes at least b pulls on average. Over trials the ratio R of pulls
-to the bound of the trial's instance then has mean at least one. Significantly less means that the policy is not
-δ-correct, or that it knew something that no pull told it.
+On an instance with lower bound b a policy that is δ-PC under Assumption 1 makes at least b pulls on average. Over
+trials the ratio R of pulls to the bound of the trial's instance then has mean at least one. Significantly less means
+that the policy is not δ-PC, that it knew something that no pull told it, or that it relies on Assumption 2, too.
 """
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +24,12 @@ HEAVY_SHARE = 0.5
 #: What an unfinished trial counts as, since it might have gone on: enough for a policy that mostly runs out of budget,
 #: and not so much that a few exceptions hide all other trials.
 UNFINISHED_RATIO = 2.0
+
+
+def needs_assumption_2(policy: object) -> bool:
+    """Whether the policy says, in its `guarantee`, that it relies on Assumption 2. The lower bound does not hold for
+    such policies where η1 is told."""
+    return re.search(r"Assumptions?\b[^.;:]*\b2\b", str(getattr(policy, "guarantee", ""))) is not None
 
 
 def too_good(pulls: ArrayLike, bounds: ArrayLike, finished: ArrayLike, delta: float) -> str:
@@ -46,7 +54,9 @@ def too_good(pulls: ArrayLike, bounds: ArrayLike, finished: ArrayLike, delta: fl
         return ""
     mean, spread = float(ratios.mean()), float(ratios.std(ddof=1)) / np.sqrt(ratios.size)
     if mean + float(stats.t.isf(LEVEL, ratios.size - 1)) * spread < 1:
-        return f"makes {mean:.3g} times the pulls of the lower bound, which no δ-correct policy can"
+        return (
+            f"makes {mean:.3g} times the pulls of the lower bound, too few for any policy that is δ-PC by Assumption 1"
+        )
     return ""
 
 

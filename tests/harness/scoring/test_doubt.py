@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clustered_bandit_gym.harness.scoring.doubt import too_good
+from clustered_bandit_gym.harness.scoring.doubt import needs_assumption_2, too_good
 
 ONES = np.ones(50)
 
@@ -37,3 +37,23 @@ def test_heavy_tails_accuse_nobody() -> None:
 def test_answers_without_a_pull(guesses: int, accused: bool) -> None:
     pulls = np.where(np.arange(50) < guesses, 0.0, 5.0)
     assert ("without a single pull" in too_good(pulls, ONES, ONES > 0, 0.05)) is accused
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "needs"),
+    [
+        ("delta-PC under Assumptions 1 and 2: certified", True),
+        ("δ-PC under Assumption 2", True),
+        ("delta-PC under Assumption 1: certified, for N <= 2", False),
+        ("delta-PC", False),
+        ("none", False),
+    ],
+)
+def test_who_relies_on_assumption_2(guarantee: str, needs: bool) -> None:
+    class Player:
+        pass
+
+    player = Player()
+    assert not needs_assumption_2(player)
+    player.guarantee = guarantee  # type: ignore[attr-defined]
+    assert needs_assumption_2(player) is needs
