@@ -6,7 +6,7 @@ A wrong guess here costs pulls, never correctness. That representatives are dist
 
 from __future__ import annotations
 
-from math import ceil, floor, log
+from math import ceil, floor, log, sqrt
 
 import numpy as np
 
@@ -146,10 +146,13 @@ class Discovery:
         self.explored = np.append(self.explored, 0)
         self._explore_representatives(np.array([last]))
         if last:
-            odd, _, _ = self._compare(reps.n[last:], reps.mean[last:], np.arange(last), None)
-            arms = np.unique(reps.leader)
-            odd_leaders, _, _ = self._compare(reps.n[last:], reps.mean[last:], np.arange(last), arms)
-            if (~odd[0] & ~odd_leaders[0] & (reps.leader[:last] == reps.leader[last])).any():
+            leader = reps.leader
+            twins = np.flatnonzero(leader[:last] == leader[last])
+            # Of one cluster, probably, if they look alike on all arms and on those that lead somewhere.
+            for arms in (None, np.unique(leader)) if twins.size else ():
+                odd, _, _ = _Sides(self, leader, twins, arms).compare(reps, np.array([last]))
+                twins = twins[~odd[0]]
+            if twins.size:
                 reps.drop(last)
                 self.explored, self.of_cell = self.explored[:-1], self.of_cell[:-1]
                 return
@@ -194,77 +197,52 @@ class Discovery:
 
     def _explore(self, rows: Ints, steps: int) -> Ints:
         """Those of `rows` that fit no representative, after each representative was given a fair chance."""
-        self._look(rows)
         leader = self.reps.leader
+        self._look(rows, leader)
         arms, slot = np.unique(leader, return_inverse=True)
-        step = ceil(self.effort / steps)
-        every = np.arange(len(self.reps))
+        leads = np.equal.outer(slot, np.arange(arms.size)).astype(np.float64)
+        step = np.ceil(ceil(self.effort / steps) * self.variance[arms]).astype(np.int64)
+        enough, most = self.effort * self.variance[leader], 2 * self.effort * self.variance[arms]
+        sides = _Sides(self, leader, None, arms)
         nobody: list[Ints] = []
         while rows.size:
-            odd, near, own = self._compare(self.drawn.n[rows], self.drawn.mean[rows], every, arms)
-            self.odd[rows] |= odd
-            odd = self.odd[rows]
-            fit = np.where(odd, np.inf, near + self.far[rows])
+            odd, near, own = sides.compare(self.drawn, rows)
+            odd |= self.odd.take(rows, axis=0)
+            self.odd[rows] = odd
+            fit = near + self.far.take(rows, axis=0)
+            fit[odd] = np.inf
             guess = fit.argmin(axis=1)
-            none = odd.all(axis=1)
-            pulls, misfit = (
-                self.drawn.n[rows, leader[guess]] / self.variance[leader[guess]],
-                own[np.arange(rows.size), guess],
-            )
+            index = np.arange(rows.size)
+            none = odd[index, guess]  # where even the best one is odd
+            pulls = self.drawn.n[rows, leader[guess]] / enough[guess]
             # An agent of another cluster may be unlucky with this leader; where in doubt it is asked twice as much.
-            fits = (pulls >= self.effort) & ((misfit < FITTING_LEADER) | (pulls >= 2 * self.effort))
-            explained = ~none & fits
+            fits = (pulls >= 1) & ((own[index, guess] < FITTING_LEADER) | (pulls >= 2))
+            explained = fits & ~none
             nobody.append(rows[none])
             self.seen[rows[explained]] = self.effort
-            if steps == 1 and none.any():
+            if steps == 1 and nobody[-1].size:
                 # One is enough for now.
                 break
-            go_on = ~(none | explained)
+            go_on = ~(none | fits)
             rows, fit = rows[go_on], fit[go_on]
             if rows.size:
                 near_best = fit <= fit.min(axis=1, keepdims=True) + BEHIND
-                wanted = near_best.astype(np.int64) @ (slot[:, None] == np.arange(arms.size)) > 0
-                r, a = np.nonzero(wanted & (self.drawn.n[rows[:, None], arms] < 2 * self.effort * self.variance[arms]))
-                self.drawn.pull(rows[r], arms[a], np.ceil(step * self.variance[arms[a]]).astype(np.int64))
+                r, a = np.nonzero((near_best @ leads > 0) & (self.drawn.n[rows[:, None], arms] < most))
+                self.drawn.pull(rows[r], arms[a], step[a])
         return np.concatenate(nobody)
 
-    def _look(self, rows: Ints) -> None:
+    def _look(self, rows: Ints, leader: Ints) -> None:
         """A few pulls of every arm, and a comparison over all arms where there was none at this effort."""
         arms = self.reps.n.shape[1]
         look = ceil(2 * self.effort / arms) if arms <= FEW_ARMS else min(LOOK_MOST, ceil(LOOK * self.effort))
         self.drawn.pull_where(np.ceil(look * self.variance) - self.drawn.n[rows], rows)
         columns = np.flatnonzero((self.looked[rows] < self.effort).any(axis=0))
         if columns.size:
-            odd, distance, _ = self._compare(self.drawn.n[rows], self.drawn.mean[rows], columns, None)
-            self.odd[np.ix_(rows, columns)] |= odd
-            self.far[np.ix_(rows, columns)] = distance
-            self.looked[np.ix_(rows, columns)] = self.effort
-
-    def _compare(self, n: Floats, mean: Floats, columns: Ints, arms: Ints | None) -> tuple[np.ndarray, Floats, Floats]:
-        """Agents (rows, K) beside representatives `columns` on `arms` (None: all): odd or not, half the squared
-        distance in units of noise, and that on the representative's leader alone; all (rows, columns)."""
-        reps = self.reps
-        own = reps.leader[columns]
-        if arms is None:
-            n_rep, m_rep = reps.n[columns], reps.mean[columns]
-        else:
-            n, mean = n[:, arms], mean[:, arms]
-            n_rep, m_rep = reps.n[np.ix_(columns, arms)], reps.mean[np.ix_(columns, arms)]
-            own = np.searchsorted(arms, own)
-        # ½·(n n'/(n + n'))·(difference)², in place: these tables are the largest of the search.
-        terms = n[:, None, :] * n_rep
-        other = n[:, None, :] + n_rep
-        terms /= np.maximum(other, 1, out=other)
-        # Agents of one cluster have the same variances.
-        terms *= 0.5 / (self.of_cell[columns] if arms is None else self.of_cell[np.ix_(columns, arms)])
-        np.subtract(mean[:, None, :], m_rep, out=other)
-        terms *= np.square(other, out=other)
-        distance = terms.sum(axis=2)
-        count = n.shape[1]
-        odd = distance > count / 2 + DEVIATIONS * np.sqrt(count / 2) + EXTRA
-        on_leader = terms[:, np.arange(columns.size), own]
-        odd |= on_leader > ODD_LEADER
-        return odd, distance, on_leader
+            odd, distance, _ = _Sides(self, leader, columns, None).compare(self.drawn, rows)
+            cells = rows[:, None], columns
+            self.odd[cells] |= odd
+            self.far[cells] = distance
+            self.looked[cells] = self.effort
 
     def _draw(self, count: int) -> None:
         new = self.order[self.asked : self.asked + count]
@@ -278,3 +256,46 @@ class Discovery:
     def _keep(self, keep: np.ndarray) -> None:
         self.drawn.keep(keep)
         self.seen, self.odd, self.looked, self.far = (a[keep] for a in (self.seen, self.odd, self.looked, self.far))
+
+
+class _Sides:
+    """Representatives that agents are set beside, on some arms.
+
+    Args:
+        discovery: the search.
+        leader: (R,) the representatives' leaders.
+        columns: rows of the representatives, None for all of them.
+        arms: increasing, None for all of them; the leaders of `columns` are among them.
+    """
+
+    def __init__(self, discovery: Discovery, leader: Ints, columns: Ints | None, arms: Ints | None) -> None:
+        reps = discovery.reps
+        tables = [reps.n, reps.mean, discovery.of_cell]
+        if columns is not None:
+            leader, tables = leader[columns], [table.take(columns, axis=0) for table in tables]
+        if arms is not None:
+            leader, tables = np.searchsorted(arms, leader), [table.take(arms, axis=1) for table in tables]
+        self.arms, self.leader = arms, leader
+        self.n, self.mean, variance = tables
+        self.half = 0.5 / variance  # agents of one cluster have the same variances
+        self.index = np.arange(leader.size)
+        count = self.n.shape[1]
+        self.limit = count / 2 + DEVIATIONS * sqrt(count / 2) + EXTRA
+
+    def compare(self, record: Record, rows: Ints) -> tuple[np.ndarray, Floats, Floats]:
+        """Agents `rows` of a record beside each representative: odd or not, half the squared distance in units of
+        noise, and that on the representative's leader alone; all (rows, columns)."""
+        n, mean = record.n.take(rows, axis=0), record.mean.take(rows, axis=0)
+        if self.arms is not None:
+            n, mean = n.take(self.arms, axis=1), mean.take(self.arms, axis=1)
+        n, mean = n[:, None, :], mean[:, None, :]
+        # ½·(n n'/(n + n'))·(difference)², in place: these tables are the largest of the search.
+        terms = n * self.n
+        other = n + self.n
+        terms /= np.maximum(other, 1, out=other)
+        terms *= self.half
+        np.subtract(mean, self.mean, out=other)
+        terms *= np.square(other, out=other)
+        distance = terms.sum(axis=2)
+        on_leader = terms[:, self.index, self.leader]
+        return (distance > self.limit) | (on_leader > ODD_LEADER), distance, on_leader
