@@ -9,7 +9,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.policies.sequential.boundaries import radius, tuned_rho
-from clustered_bandit_gym.policies.sequential.gaussian import pair
+from clustered_bandit_gym.policies.sequential.gaussian import pair_reaches
 from clustered_bandit_gym.policies.sequential.running_means import Tally
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
@@ -17,6 +17,9 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 GROWTH = 1.15
 #: The tests are tuned for gaps of this many σ when no precision is asked for; they are valid whatever the gaps are.
 TUNED_GAP = 0.1
+
+#: Steps of bisection for the shares: exact to 2^-24, far better than the estimated gaps that they come from.
+BISECTIONS = 24
 
 
 def optimal_shares(gaps: Floats) -> Floats:
@@ -41,7 +44,7 @@ def optimal_shares(gaps: Floats) -> Floats:
         return u[:, None] / (ratio - u[:, None])
 
     low, high = np.zeros(rows.size), np.ones(rows.size)
-    for _ in range(50):
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2
         over = (relative(middle) ** 2).sum(axis=1) > 1
         low, high = np.where(over, low, middle), np.where(over, middle, high)
@@ -54,8 +57,8 @@ def track_and_stop(block: Block, arms: Ints, gamma: Any, precision: float | None
     """Track the optimal proportions, stop when the leader's generalised likelihood ratio against every rival is large.
 
     A wrong leader a is returned only if the evidence that a beats the best arm ever passes ln((|A| − 1)/γ): |A| − 1
-    pairs at level γ/(|A| − 1) (`gaussian.pair`: sub-Gaussian rewards, proved; the popular ln((1 + ln t)/γ) is not).
-    With `precision`, half of γ goes to these tests and half to intervals for all means; the arms not beaten are
+    pairs at level γ/(|A| − 1) (`gaussian.pair_reaches`: sub-Gaussian rewards, proved; the popular ln((1 + ln t)/γ) is
+    not). With `precision`, half of γ goes to these tests and half to intervals for all means; the arms not beaten are
     returned once their intervals together are narrower than `precision`.
 
     Where the support of rewards is told, the same pairs are tested by bets (`sequential.cells`), e-processes under
@@ -86,7 +89,11 @@ def track_and_stop(block: Block, arms: Ints, gamma: Any, precision: float | None
         if tally.bounded:
             left = ~tally.worse(running, leader, level[running], np.ones(means.shape, dtype=bool))
         else:
-            left = pair(top - means, counts, top_count, rho[running][:, None]) < level[running][:, None]
+            left = np.ones(means.shape, dtype=bool)
+            i, arm = np.nonzero(means < top)
+            each = rho[running[i]]
+            behind = means[i, leader[i]] - means[i, arm]
+            left[i, arm] = ~pair_reaches(level[running[i]], behind, counts[i, arm], top_count[i, 0], each, each)
         left[here, leader] = True
         active[running] = left
         done = left.sum(axis=1) == 1

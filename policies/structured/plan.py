@@ -20,7 +20,8 @@ LENIENT = 2.0
 #: A single arm with this share of the best rate that any mixture could have is used alone: the rates are noisy by more
 #: than the difference, and one arm makes for a cheaper test.
 GOOD_ENOUGH = 0.85
-
+#: Shares found earlier are kept while their rate is this part of a bound on all others'.
+STILL_GOOD = 0.97
 #: Bets find less in a representative's pulls than the forecast says, so these get more.
 BET_MORE = 1.5
 
@@ -51,6 +52,7 @@ class Plan:
         self.assumed = np.zeros((r, r), dtype=bool)
         self.alone = np.ones(r)
         self.pulls = np.ones(r)
+        self._shares, self._rivals = np.full((r, k), 1 / k), np.full((r, r - 1), 1 / max(1, r - 1))
 
     def prepare(self) -> ClusterTests:
         """Choose arms and allocations, pull representatives where their noise would cost their agents more, and freeze
@@ -142,8 +144,22 @@ class Plan:
         # One arm is as good against all rivals as the best arm against the hardest: no mixture does better.
         mixed = np.flatnonzero(alone[rows, arm] < GOOD_ENOUGH * own.max(axis=2).min(axis=1))
         if mixed.size:
-            shares = max_min_shares(own[mixed])
-            self.allocation[mixed] = np.where(shares > 1e-3, shares, 0)
+            self.allocation[mixed] = self._mix(mixed, own[mixed])
+
+    def _mix(self, x: Ints, rates: Floats) -> Floats:
+        """(n, K) shares for clusters x, from rates (n, R − 1, K): those of an earlier round where they still do.
+
+        No shares can have a rate above max_k Σ_j y_j·rate_jk, whatever the weights y of the rivals are; the weights of
+        the earlier round make this bound tight as long as the rates have changed little.
+        """
+        shares, rivals = self._shares[x], self._rivals[x]
+        least = (rates @ shares[:, :, None])[:, :, 0].min(axis=1)
+        most = (rivals[:, None, :] @ rates)[:, 0].max(axis=1)
+        anew = np.flatnonzero(least < STILL_GOOD * most)
+        if anew.size:
+            shares[anew], rivals[anew] = max_min_shares(rates[anew])
+            self._shares[x], self._rivals[x] = shares, rivals
+        return np.where(shares > 1e-3, shares, 0)
 
     def _choose(self) -> None:
         """For every pair the kind of test and the arms with which it needs fewest pulls under the allocation."""

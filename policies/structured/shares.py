@@ -15,8 +15,9 @@ CENTRE, REACH = 0.1, 0.95
 ZERO = 2e-3
 
 
-def max_min_shares(rates: Floats) -> Floats:
-    """(B, K) shares w ≥ 0, Σw = 1, that maximise min_j Σ_k w_k·rates[b, j, k]; `rates` is (B, J, K), not negative.
+def max_min_shares(rates: Floats) -> tuple[Floats, Floats]:
+    """Shares w (B, K) that maximise min_j Σ_k w_k·rates[b, j, k], and weights y (B, J) of the rivals that minimise
+    max_k Σ_j y_j·rates[b, j, k], its smallest upper bound. All are ≥ 0 and sum to one; `rates` is (B, J, K), ≥ 0.
 
     These are B linear programs: the largest t with Aw ≥ t, and the smallest s with Aᵀy ≤ s, for shares w and y. A
     primal-dual interior-point method solves all of them in lock-step. It starts from equal shares, which are feasible
@@ -59,7 +60,7 @@ def max_min_shares(rates: Floats) -> Floats:
         length = length[:, None]
         w, z, y, u = w + length * dw, z + length * dz, y + length * dy, u + length * du
     w = np.where(w > ZERO * w.max(axis=1, keepdims=True), w, 0.0)
-    return w / w.sum(axis=1, keepdims=True)
+    return w / w.sum(axis=1, keepdims=True), y
 
 
 def _times(matrices: Floats, vectors: Floats) -> Floats:

@@ -100,22 +100,31 @@ def test_bets_save_pulls_where_the_variance_is_small_and_cost_little_where_it_is
 def test_uniform_glr_stops_when_its_leader_beats_every_arm_at_the_level_of_the_union_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """δ = 0.3, two agents, three coins: every pair is tested at ln(2·2/0.3), and the last look decides."""
-    looks: list[tuple[float, np.ndarray]] = []
+    """δ = 0.3, two agents, three arms: every pair is tested at ln(2·2/0.3), and both pairs of the last look decide.
+
+    The runner-up always gives 0.5, the third arm 0 or 1: its noise makes it the harder one.
+    """
+    shown: dict[tuple[int, float], int] = {}
+    levels: list[float] = []
     original = Tally.worse
 
     def spy(self: Tally, rows: np.ndarray, leader: np.ndarray, level: float, among: np.ndarray) -> np.ndarray:
-        looks.append((level, original(self, rows, leader, level, among)))
-        return looks[-1][1]
+        worse = original(self, rows, leader, level, among)
+        levels.append(level)
+        for row, count in zip(rows.tolist(), worse.sum(axis=1).tolist(), strict=True):
+            look = (row, float(self.counts[row, 0]))
+            shown[look] = shown.get(look, 0) + count
+        return worse
 
     monkeypatch.setattr(Tally, "worse", spy)
-    instance = cbg.Instance([[0.2, 0.9, 0.6]], [0, 0], cbg.Bernoulli())
+    laws = cbg.Categorical([0, 0.5, 0.8, 1], [[[0.55, 0, 0, 0.45], [0, 0, 1, 0], [0, 1, 0, 0]]])
+    instance = cbg.Instance(None, [0, 0], laws)
     federation = cbg.Federation(instance, cbg.Problem.of(instance, 0.3), seed=1)
     assert federation.stop(make("uniform-glr").solve(federation)).correct
-    assert [level for level, _ in looks] == pytest.approx([np.log(2 * 2 / 0.3)] * len(looks))
-    ends = [int((worse.sum(axis=1) == 2).sum()) for _, worse in looks]
-    assert sum(ends) == 2
-    assert ends[-1] >= 1
+    assert levels == pytest.approx([np.log(2 * 2 / 0.3)] * len(levels))
+    for agent in (0, 1):
+        looks = sorted(n for row, n in shown if row == agent)
+        assert [shown[agent, n] == 2 for n in looks] == [False] * (len(looks) - 1) + [True]
 
 
 @pytest.mark.parametrize("engine", NAMES)

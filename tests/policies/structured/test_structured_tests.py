@@ -74,15 +74,19 @@ def test_max_min_shares_against_linear_programs(rivals: int, arms: int, power: i
     rates[0] = np.eye(rivals, arms)  # equal shares over as many arms as there are rivals
     rates[1] *= rates[1] > 0.3
     rates[2] *= 1e-6
-    shares = max_min_shares(rates)
+    shares, weights = max_min_shares(rates)
     assert (shares >= 0).all()
+    assert (weights >= 0).all()
     assert shares.sum(axis=1) == pytest.approx(np.ones(4))
-    for block, share in zip(rates, shares, strict=True):
+    assert weights.sum(axis=1) == pytest.approx(np.ones(4))
+    for raw, share, weight in zip(rates, shares, weights, strict=True):
+        block = raw / raw.max()  # the solver's tolerance is absolute
         ones, zero = np.ones((rivals, 1)), np.zeros(rivals)
         cost, total = np.append(np.zeros(arms), -1), np.append(np.ones(arms), 0)[None]
         exact = -linprog(cost, A_ub=np.hstack([-block, ones]), b_ub=zero, A_eq=total, b_eq=[1], bounds=(0, None)).fun
         assert (1 - 0.005) * exact <= (block @ share).min() <= exact * (1 + 1e-6) + 1e-12
-    assert max_min_shares(np.zeros((2, rivals, arms))).sum() == pytest.approx(2)
+        assert exact * (1 - 1e-6) <= (weight @ block).max() <= 1.005 * exact + 1e-4 * block.max()
+    assert max_min_shares(np.zeros((2, rivals, arms)))[0].sum() == pytest.approx(2)
 
 
 @pytest.mark.parametrize(("mean", "reference", "alternative"), list(itertools.product((0.2, 0.9, 1.6), repeat=3)))
