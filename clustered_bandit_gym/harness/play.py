@@ -8,14 +8,10 @@ from the federation itself, which the player never holds.
 from __future__ import annotations
 
 import copy
-import os
-import random
 import sys
 import sysconfig
 import traceback
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -30,6 +26,7 @@ from clustered_bandit_gym.game.seeds import TrialSeeds, trial_seeds
 from clustered_bandit_gym.harness.bound import bound_of
 from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.settings import label_of, path_of, plain, settings_of
+from clustered_bandit_gym.harness.surroundings import drew_from_unseeded_torch, seeded_globals
 
 Row = dict[str, Any]
 
@@ -104,7 +101,7 @@ def play(
             raise
         except BaseException as error:
             raised = error
-    if _drew_from_unseeded_torch(knows_torch):  # once per process: now that it is there, it is seeded
+    if drew_from_unseeded_torch(knows_torch):  # once per process: now that it is there, it is seeded
         return play(
             policy,
             env,
@@ -329,49 +326,3 @@ def _text(error: BaseException) -> str:
     except Exception as second:
         text = f"(its text failed with {type(second).__name__})"
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-@contextmanager
-def seeded_globals(seed: int) -> Iterator[None]:
-    """Global random states fixed during a play: a policy that uses them must give the same row in any process.
-
-    These states are put back afterwards, and so is what else policies change for their own use and would leave to the
-    next trial: NumPy's error handling, warning filters, and the working directory.
-    """
-    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002 (the legacy state is the point)
-    folder, filters = _working_directory(), list(warnings.filters)
-    torch = sys.modules.get("torch")
-    torch_before = torch.get_rng_state() if torch is not None else None
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002
-    if torch is not None:
-        torch.manual_seed(seed)
-    try:
-        with np.errstate():
-            yield
-    finally:
-        random.setstate(before)
-        np.random.set_state(numpy_before)  # noqa: NPY002
-        if torch is not None:
-            torch.set_rng_state(torch_before)
-        if warnings.filters != filters:
-            warnings.filters[:] = filters  # type: ignore[index]
-        if folder and folder != _working_directory():
-            os.chdir(folder)
-
-
-def _working_directory() -> str:
-    """ "" if it was removed, which is nobody's concern here."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return ""
-
-
-def _drew_from_unseeded_torch(known: bool) -> bool:
-    """Whether a play that imported torch itself (it was not `known` before) has used its generator, which nobody could
-    seed in time."""
-    torch = sys.modules.get("torch")
-    if known or torch is None:
-        return False
-    return not torch.equal(torch.get_rng_state(), torch.Generator().get_state())
