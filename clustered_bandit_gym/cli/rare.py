@@ -82,12 +82,18 @@ def rare_table(
     ] = None,
     seed: Seed = 0,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for results, table, figure.")] = Path("out/rare"),
+    keep_old: Annotated[
+        bool,
+        typer.Option("--keep-old", help="Keep results of other versions of the code; the table names them."),
+    ] = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
     """The error of each policy at δ = 1e-10, and at larger δ: a table and a figure. An interrupted run resumes."""
     from clustered_bandit_gym.experiments.rare_table import rare_table as make_table
 
-    table, figure = make_table(out, policies or None, seed, progress=not quiet and sys.stderr.isatty())
+    table, figure = make_table(
+        out, policies or None, seed, keep_old=keep_old, progress=not quiet and sys.stderr.isatty()
+    )
     typer.echo(table.read_text(encoding="utf-8"))
     typer.echo(f"figure: {figure}")

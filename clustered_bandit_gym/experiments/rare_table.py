@@ -2,51 +2,55 @@
 
 from __future__ import annotations
 
-import datetime
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clustered_bandit_gym._version import __version__
+from clustered_bandit_gym.experiments.rare_page import figure_of, page_of
+from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.output.progress import progress_bar
-from clustered_bandit_gym.harness.output.style import style_of
-from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.harness.scoring.rare import keep, kept, rare
 
 DELTA = 1e-10
-#: δ of the figure.
+#: δ of the figure. The first and the last are searched from scratch.
 DELTAS = (0.3, 1e-2, 1e-4, 1e-7, DELTA)
 N_AGENTS = 9
 SMALL, NEAR_TIE = "ClusteredBAI-PaperSmall-v0", "ClusteredBAI-NearTie-v0"
 
 
 class Effort(NamedTuple):
-    """Plays of an estimate, plays in a round of a search, independent searches."""
+    """Plays of an estimate, plays in a round of a search, independent searches, rounds of a search."""
 
     trials: int
     search_plays: int
     searches: int
+    rounds: int
 
 
 #: A play of the paper's schemes takes milliseconds, one of the others ten to fifty times as long.
-FAST, SLOW = Effort(600, 80, 3), Effort(200, 40, 2)
+FAST, SLOW = Effort(500, 48, 3, 5), Effort(150, 18, 2, 4)
+#: Rounds of a search that starts from the ways found at both ends of the range of δ.
+REFITS = 2
 
-#: All policies of the registry whose error depends on δ. `learned` is left out: it needs a model, and stops by reward.
+#: All policies of the registry whose error depends on δ. `learned` and `sb3` are left out: they need a model, and stop
+#: by reward.
 POLICIES: dict[str, Effort] = {
     "naive": FAST,
     "cl-bai": FAST,
     "bai-cl": FAST,
     "bai-cl:confidence=certified": FAST,
     "bai-cl++": FAST,
+    "bai-cl++:confidence=certified": FAST,
+    "naive:engine=mixture": SLOW,
+    "naive:engine=lucb": SLOW,
+    "naive:engine=track-and-stop": SLOW,
+    "uniform-glr": SLOW,
     "structured-bai": SLOW,
     "frugal-bai": SLOW,
-    "uniform-glr": SLOW,
-    "naive:engine=mixture": SLOW,
 }
 #: Baselines that do not look at δ: in the table only.
 BASELINES: dict[str, Effort] = {"uniform": FAST, "random": FAST}
-
-_HEADS = ("policy", "error", "standard error", "certified low", "plays worth", "searches, largest/smallest", "seconds")
 
 
 class Task(NamedTuple):
@@ -59,111 +63,79 @@ class Task(NamedTuple):
 
 
 def tasks(policies: Sequence[str] | None = None) -> list[Task]:
-    """All measurements, those of the table first."""
+    """All measurements: those of the table, the other end of the figure, and what lies between."""
     efforts = POLICIES | BASELINES
     chosen = list(efforts) if policies is None else list(policies)
     table = [Task(p, env, DELTA, efforts.get(p, SLOW)) for env in (SMALL, NEAR_TIE) for p in chosen]
     swept = [p for p in chosen if p not in BASELINES]
-    figure = [Task(p, SMALL, d, efforts.get(p, SLOW)) for d in reversed(DELTAS[:-1]) for p in swept]
-    return table + figure
+    order = (DELTAS[0], *reversed(DELTAS[1:-1]))
+    return table + [Task(p, SMALL, d, efforts.get(p, SLOW)) for d in order for p in swept]
 
 
 def rare_table(
-    out: str | Path, policies: Sequence[str] | None = None, seed: int = 0, progress: bool = True
+    out: str | Path,
+    policies: Sequence[str] | None = None,
+    seed: int = 0,
+    *,
+    keep_old: bool = False,
+    progress: bool = True,
 ) -> tuple[Path, Path]:
-    """Measure what is missing in `out` and write `rare.md` and `rare.png` there; an interrupted run resumes.
+    """Measure what is missing in `out` and write `rare.md`, `rare.json` and `rare.png` there.
+
+    An interrupted run resumes. Rows of other versions of the code or of its libraries are measured again, unless
+    `keep_old` says otherwise; the table shows the version of each row.
 
     Returns:
         The paths of the table and of the figure.
     """
     folder = Path(out)
     wanted = tasks(policies)
+    version = None if keep_old else versions()
     with progress_bar(total=len(wanted), desc="rare errors", unit="setting", disable=not progress) as bar:
         for task in wanted:
-            if _find(kept(folder), task, seed) is None:
-                trials, search_plays, searches = task.effort
-                settings: dict[str, Any] = {"n_agents": N_AGENTS, "delta": task.delta}
-                result = rare(
-                    task.policy, task.env, trials, seed, searches=searches, search_plays=search_plays, **settings
-                )
-                keep(result, folder)
+            rows = kept(folder)
+            if find(rows, task, seed, version) is None:
+                keep(measure(task, seed, rows, version), folder)
             bar.update()
     rows = kept(folder)
-    table, figure = folder / "rare.md", folder / "rare.png"
-    table.write_text(_markdown(rows, policies, seed), encoding="utf-8")
-    _plot(rows, policies, seed, figure)
+    measured = [(task, row) for task in wanted if (row := find(rows, task, seed, version)) is not None]
+    table, figure, data = (folder / f"rare.{ending}" for ending in ("md", "png", "json"))
+    at_end = [row for task, row in measured if task.delta == DELTA]
+    table.write_text(page_of(at_end, seed, DELTA, N_AGENTS), encoding="utf-8")
+    data.write_text(json.dumps([row for _, row in measured], indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    swept = [row for task, row in measured if task.env == SMALL and task.policy not in BASELINES]
+    figure_of(swept, figure, N_AGENTS)
     return table, figure
 
 
-def _find(rows: list[dict[str, Any]], task: Task, seed: int) -> dict[str, Any] | None:
-    """The newest row of a task."""
+def measure(task: Task, seed: int, rows: list[dict[str, Any]], version: str | None) -> Any:
+    """One measurement. Between the ends of the range of δ it starts from the ways that `rows` found at the ends."""
+    trials, search_plays, searches, rounds = task.effort
+    start: list[list[dict[str, Any]]] = []
+    if task.delta not in (DELTAS[0], DELTAS[-1]):
+        ends = [find(rows, task._replace(delta=delta), seed, version) for delta in (DELTAS[0], DELTAS[-1])]
+        lists = [row.get("families", []) for row in ends if row is not None]
+        # Search s starts from what search s found at both ends: the searches stay independent of each other.
+        start = [[way for found in lists if s < len(found) for way in found[s]] for s in range(searches)]
+        rounds = REFITS if all(start) else rounds
+    return rare(
+        task.policy,
+        task.env,
+        trials,
+        seed,
+        searches=searches,
+        search_plays=search_plays,
+        rounds=rounds,
+        start_from=start,
+        n_agents=N_AGENTS,
+        delta=task.delta,
+    )
+
+
+def find(rows: list[dict[str, Any]], task: Task, seed: int, version: str | None = None) -> dict[str, Any] | None:
+    """The newest row of a task; with `version`, of that version of the code."""
     for row in reversed(rows):
         same = (row["policy"], row["env"], row["n_agents"], row["delta"], row["seed"])
-        if same == (task.policy, task.env, N_AGENTS, task.delta, seed):
+        if same == (task.policy, task.env, N_AGENTS, task.delta, seed) and version in (None, row["version"]):
             return row
     return None
-
-
-def _markdown(rows: list[dict[str, Any]], policies: Sequence[str] | None, seed: int) -> str:
-    made = f"{datetime.datetime.now(datetime.UTC).date()}, version {__version__}"
-    parts = [
-        f"`clustered-bai rare-table`, seed {seed}, N = {N_AGENTS}, δ = {DELTA:g}; {made}. Seconds of processor time."
-    ]
-    for env in (SMALL, NEAR_TIE):
-        lines = [f"| {' | '.join(_HEADS)} |", "|---|" + "---:|" * (len(_HEADS) - 1)]
-        for task in tasks(policies):
-            row = _find(rows, task, seed)
-            if row is None or task.env != env or task.delta != DELTA:
-                continue
-            spread = "one found nothing" if row["spread"] is None else number(row["spread"], digits=2)
-            cells = [
-                f"`{task.policy}`",
-                number(row["error"], digits=2),
-                number(row["stderr"], digits=2),
-                number(row["low"], digits=2),
-                f"{row['ess']:.0f}",
-                spread,
-                f"{row['seconds']:.0f}",
-            ]
-            lines.append(f"| {' | '.join(cells)} |")
-        parts += [f"**{env}**", "\n".join(lines)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _plot(rows: list[dict[str, Any]], policies: Sequence[str] | None, seed: int, path: Path) -> None:
-    """δ asked for against error measured, a line for each policy; bars reach down to the certified lower bound."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.6, 5.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    ax = figure.subplots()
-    swept = [p for p in (POLICIES if policies is None else policies) if p not in BASELINES]
-    for policy in swept:
-        found = [(d, _find(rows, Task(policy, SMALL, d, SLOW), seed)) for d in DELTAS]
-        points = [(d, row["error"], row["low"]) for d, row in found if row is not None and row["error"] > 0]
-        if not points:
-            continue
-        deltas, errors, lows = (list(column) for column in zip(*points, strict=True))
-        # The bound may lie above an estimate of few plays; a bar never points up.
-        below = [max(e - low, 0.0) for e, low in zip(errors, lows, strict=True)]
-        look = style_of(policy)
-        ax.errorbar(
-            deltas,
-            errors,
-            yerr=[below, [0.0] * len(below)],
-            color=look.colour,
-            marker=look.marker,
-            linestyle=look.dashes,
-            markersize=5,
-            linewidth=1.2,
-            label=look.label,
-        )
-    ax.plot([DELTAS[-1], 1], [DELTAS[-1], 1], color="grey", ls=":", label="error = δ")
-    ax.set(xscale="log", yscale="log", xlabel="δ asked for", ylabel="error probability measured")
-    ax.set_title(
-        f"PaperSmall, N = {N_AGENTS}: error measured; bars reach down to the certified lower bound", fontsize=10
-    )
-    ax.grid(alpha=0.3)
-    ax.legend(fontsize=8, loc="lower right")
-    figure.savefig(path, dpi=150)

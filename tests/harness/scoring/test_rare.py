@@ -6,6 +6,7 @@ the margin.
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,49 @@ def test_the_same_seed_gives_the_same_result() -> None:
     assert not np.array_equal(
         a.log_weights, measure(UniformPolicy(50), instance, trials=30, searches=1, seed=4).log_weights
     )
+
+
+def test_a_search_may_start_from_what_another_one_found() -> None:
+    """Without a pilot, from the ways of another δ: the same figure, with fewer plays; nothing in common is needed."""
+    n, gap = 50, 1.3
+    instance = cbg.Instance([[gap, 0.0]], [0])
+    first = measure(UniformPolicy(n), instance, searches=1, trials=50)
+    again = measure(UniformPolicy(n), instance, delta=0.2, rounds=2, start_from=first.families, searches=1, seed=5)
+    agrees(again, float(stats.norm.cdf(-gap * math.sqrt(n / 2))))
+    assert again.search_plays < first.search_plays / 3
+    assert {way.name for way in again.ways} <= {way.name for way in first.ways}
+    assert json.loads(json.dumps(first.families)) == first.families
+
+
+class LateTest(cbg.Policy):
+    """Five draws that count for nothing, fifteen draws for a likelihood test between two known clusters."""
+
+    def __init__(self, means: Any, times: int) -> None:
+        self.means, self.times = means, times
+
+    def solve(self, federation: Any) -> Any:
+        means = np.asarray(self.means)
+        direction = means[1] - means[0]
+        middle = float(direction @ means.mean(axis=0))
+
+        def program(block: Any) -> Any:
+            for _ in range(5):
+                block.pull_grid(400)
+            average = np.mean([block.pull_grid(self.times) for _ in range(15)], axis=0)
+            cluster = (average @ direction > middle).astype(np.int64)
+            return cbg.ArmIndex(means.argmax(axis=1)[cluster], among=means.shape[1])
+
+        return federation.local(federation.agents, program)
+
+
+def test_agents_misplaced_by_a_test_that_begins_late() -> None:
+    """Tilting the draws before the test, too, would cost another 75 nats; 15·n pulls of each arm decide."""
+    means, times = np.array([[1.0, 0.5, 0.25], [0.5, 1.0, 0.0]]), 15
+    norm = float(np.linalg.norm(means[1] - means[0]))
+    exact = -math.expm1(3 * math.log1p(-float(stats.norm.cdf(-norm * math.sqrt(15 * times) / 2))))
+    assert 1e-8 < exact < 1e-6
+    assert 5 * 400 * norm**2 / 2 > 75
+    agrees(measure(LateTest(means.tolist(), times), cbg.Instance(means, [0, 1, 1]), searches=1, search_plays=20), exact)
 
 
 def test_bad_arguments() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import process_time
 from typing import Any
 
@@ -32,6 +33,8 @@ def rare(
     *,
     searches: int = 3,
     search_plays: int = 200,
+    rounds: int = ROUNDS,
+    start_from: Sequence[Sequence[dict[str, Any]]] = (),
     alpha: float = 0.05,
     progress: bool = False,
     **env_settings: Any,
@@ -49,11 +52,14 @@ def rare(
         trials: plays of the estimate, all searches together.
         searches: independent searches.
         search_plays: plays in each of the rounds of a search.
+        rounds: rounds of a search.
+        start_from: ways to start from, one list for each search, as another result's `families` has them. A search
+            that has some plays no pilot.
         alpha: 1 − confidence of `low`.
         progress: show a progress bar.
         env_settings: for `gym.make` when `env` is an id: `n_agents`, `delta`, ...
     """
-    for name, value in (("trials", trials), ("searches", searches), ("search_plays", search_plays)):
+    for name, value in (("trials", trials), ("searches", searches), ("search_plays", search_plays), ("rounds", rounds)):
         if isinstance(value, bool) or int(value) != value or value < 1:
             raise UserError(f"{name} must be a whole number >= 1, got {value!r}")
     if isinstance(policy, str):
@@ -74,7 +80,7 @@ def rare(
     with progress_bar(total=searches + trials, disable=not progress, unit="play", desc="searching") as bar:
         found = []
         for s in range(searches):
-            found.append(search(game, s, ROUNDS, search_plays))
+            found.append(search(game, s, rounds, search_plays, start_from[s] if s < len(start_from) else ()))
             bar.update()
         bar.set_description("measuring")
         searched = game.plays
@@ -127,6 +133,7 @@ def _measure(game: Game, found: list[Found], trials: int, alpha: float, bar: Any
         "high": upper_bound(np.exp(log_weights), largest, alpha),
         "unfinished": unfinished,
         "searches": [Estimate.of(logs[~np.isnan(logs)]) for logs in every],
+        "families": [[way.family for way in f.mixture.ways] for f in found],
         "ways": _ways(shares, log_weights, mixtures, found),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 from pathlib import Path
@@ -13,11 +14,12 @@ FILE = "rare.jsonl"
 
 
 def keep(result: Rare, folder: str | Path) -> Path:
-    """Append `result` to the file in `folder`, which is made if it is missing."""
+    """Append `result`, with today's date, to the file in `folder`, which is made if it is missing."""
     path = Path(folder) / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(as_row(result), ensure_ascii=False) + "\n")
+        made = {"made": datetime.datetime.now(datetime.UTC).date().isoformat()}
+        file.write(json.dumps(as_row(result) | made, ensure_ascii=False) + "\n")
     return path
 
 
@@ -44,6 +46,7 @@ def as_row(result: Rare) -> dict[str, Any]:
         "n_agents": result.n_agents,
         "delta": result.delta,
         "seed": result.seed,
+        "alpha": result.alpha,
         "error": result.error,
         "stderr": result.stderr,
         "low": result.low,
@@ -56,6 +59,7 @@ def as_row(result: Rare) -> dict[str, Any]:
         "seconds": result.seconds,
         "version": result.version,
         "searches": [list(estimate) for estimate in result.searches],
+        "families": result.families,
         "ways": [list(way) for way in result.ways if way.plays > 0],
     }
     return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}

@@ -7,27 +7,31 @@ matter, how far ahead the rival was, and whether one agent or the first of its c
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.harness.scoring.rare.game import Game, Played
 from clustered_bandit_gym.harness.scoring.rare.source import WINDOWS
-from clustered_bandit_gym.harness.scoring.rare.ways import Way, World, imposter, overtake
+from clustered_bandit_gym.harness.scoring.rare.ways import Way, World, imposter, overtake, way_of
 
 #: The pilot's heat is raised until this share of its plays is wrong.
 HOT_ERRORS = (0.3, 0.7)
-#: Plays of the pilot at that heat, at most, and wrong ones that are enough.
-PILOT_PLAYS, PILOT_ERRORS = 150, 50
-#: Ways in one search, at most.
-MOST_WAYS = 44
+#: Wrong plays of the pilot that are enough: half of the plays of a round, within these limits; and plays for each.
+PILOT_ERRORS, PLAYS_PER_ERROR = (15, 50), 3
+#: Ways in one search, at most, and single draws that the pilot may suggest: one for this many plays of a round.
+MOST_WAYS, MOST_DRAWS, PLAYS_PER_DRAW = 44, 8, 6
 #: Plays of the pilot that settle whether the first agent of a cluster is special.
 ENOUGH = 20
 #: Policies with at most this many draws of an agent are searched draw by draw.
 FEW_WINDOWS = 13
 #: Plays of the pilot that the starting split of a way is worth.
 CAUTION = 10
+#: Draws before an agent may start to look like one of another cluster, for policies with more draws than that.
+LATER = (3, 5, 7, 9, 12)
 
 
 @dataclass
@@ -47,8 +51,8 @@ class Pilot:
     labels: dict[int, list[tuple[float, float, bool]]] = field(default_factory=dict)
 
 
-def run_pilot(game: Game, key: int, natural: list[Played]) -> Pilot:
-    """Play the pilot; `natural` are plays without a tilt."""
+def cold_pilot(natural: list[Played]) -> Pilot:
+    """What plays without a tilt show: how many draws there are, and of how many pulls."""
     total = np.zeros(WINDOWS)
     cells = np.zeros(WINDOWS)
     for play in natural:
@@ -56,16 +60,22 @@ def run_pilot(game: Game, key: int, natural: list[Played]) -> Pilot:
         total += times.sum(axis=(0, 2))
         cells += (times > 0).sum(axis=(0, 2))
     used = int(np.flatnonzero(cells).max(initial=0)) + 1
-    pilot = Pilot(1.0, np.where(cells > 0, total / np.maximum(cells, 1), 0.0), used)
+    return Pilot(1.0, np.where(cells > 0, total / np.maximum(cells, 1), 0.0), used)
+
+
+def run_pilot(game: Game, key: int, natural: list[Played], plays: int) -> Pilot:
+    """Play the hot pilot; `natural` are plays without a tilt, `plays` those of a round of the search."""
+    pilot = cold_pilot(natural)
     pilot.heat = _find_heat(game, key)
     found = 0
-    for i in range(PILOT_PLAYS):
+    enough = int(np.clip(plays // 2, *PILOT_ERRORS))
+    for i in range(PLAYS_PER_ERROR * enough):
         play = game.play(key, 1, 1, i, heat=pilot.heat)
         if play.wrong and play.arms is not None:
             found += 1
             window, what = _culprit(game.world, play)
             pilot.labels.setdefault(window, []).append(what)
-        if found >= PILOT_ERRORS:
+        if found >= enough:
             break
     return pilot
 
@@ -74,7 +84,7 @@ def _find_heat(game: Game, key: int, batch: int = 16) -> float:
     """A variance factor at which errors are common."""
     cold, hot, heat = 1.0, None, 4.0
     for step in range(30):
-        wrong = sum(game.play(key, 1, 0, step, i, heat=heat).wrong for i in range(batch)) / batch
+        wrong = _wrong_share(game, (key, 1, 0, step), heat, batch)
         if HOT_ERRORS[0] <= wrong <= HOT_ERRORS[1]:
             break
         if wrong < HOT_ERRORS[0]:
@@ -86,6 +96,14 @@ def _find_heat(game: Game, key: int, batch: int = 16) -> float:
         if heat > 1e6 or (hot is not None and hot / cold < 1.1):
             break
     return heat
+
+
+def _wrong_share(game: Game, key: tuple[int, ...], heat: float, batch: int) -> float:
+    """Of `batch` hot plays, how many are wrong. Half of them settle it if they all end alike."""
+    ends = [game.play(*key, i, heat=heat).wrong for i in range(batch // 2)]
+    if 0 < sum(ends) < len(ends):
+        ends += [game.play(*key, i, heat=heat).wrong for i in range(batch // 2, batch)]
+    return sum(ends) / len(ends)
 
 
 def _culprit(world: World, play: Played) -> tuple[int, tuple[float, float, bool]]:
@@ -114,8 +132,8 @@ def _culprit(world: World, play: Played) -> tuple[int, tuple[float, float, bool]
     return window, (lead, share, bool(play.source.ranks[agent] == 0))
 
 
-def starting_ways(world: World, pilot: Pilot) -> list[Way]:
-    """From the pilot, most frequent first, and from the library."""
+def starting_ways(world: World, pilot: Pilot, plays: int) -> list[Way]:
+    """From the pilot, most frequent first, and from the library; `plays` of a round are divided among them."""
     ways: list[Way | None] = []
     gaps = world.instance.gaps[world.sizes > 0]
     nearest = float(gaps.min())
@@ -130,12 +148,13 @@ def starting_ways(world: World, pilot: Pilot) -> list[Way]:
     # Single draws: policies that begin each round with fresh samples. Where the pilot saw nothing, the lead is guessed
     # from the other draws: a test of n pulls resolves differences in proportion to 1/√n.
     order = sorted(pilot.labels, key=lambda w: -len(pilot.labels[w]))
+    likely = order[: int(np.clip(plays // PLAYS_PER_DRAW, 1, MOST_DRAWS))]
     resolved = [
         float(np.median([lead for lead, _, _ in pilot.labels[w]])) * math.sqrt(pilot.times[w])
         for w in order
         if pilot.times[w] > 0
     ]
-    for window in [*order[:8], *(w for w in _spread(pilot.used) if w not in order[:8])]:
+    for window in [*likely, *(w for w in _spread(pilot.used) if w not in likely)]:
         here = pilot.labels.get(window, [])
         times = float(pilot.times[window]) or float(pilot.times.max())
         if here:
@@ -150,9 +169,20 @@ def starting_ways(world: World, pilot: Pilot) -> list[Way]:
     # Agents mistaken for members of another cluster.
     for part in (0.5, 1.0):
         ways.append(imposter(world, part, (0, WINDOWS), first=False, gated=False, times=everything))
+    # A policy with many draws may first learn the clusters and then place the agents: what was drawn before the test
+    # does not count in it, and need not be tilted.
+    for later in (w for w in LATER if pilot.used > FEW_WINDOWS):
+        times = float(pilot.times[later:].sum())
+        ways.append(imposter(world, 1.0, (later, WINDOWS), first=False, gated=False, times=times))
     for window in order[:3]:
         times = float(pilot.times[window]) or float(pilot.times.max())
         ways.append(imposter(world, 0.5, (window, window + 1), first=False, gated=False, times=times))
+    return [way for way in ways if way is not None][:MOST_WAYS]
+
+
+def resumed_ways(world: World, pilot: Pilot, families: Sequence[dict[str, Any]]) -> list[Way]:
+    """Ways that were found elsewhere, for instance at another δ."""
+    ways = [way_of(world, f, float(pilot.times[f["start"] : f["stop"]].sum())) for f in families]
     return [way for way in ways if way is not None][:MOST_WAYS]
 
 

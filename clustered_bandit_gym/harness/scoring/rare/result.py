@@ -55,6 +55,8 @@ class Rare:
         high: certified upper bound at the same confidence. It rests on the untilted plays and cannot be small.
         searches: estimate of each independent search, from its own plays alone.
         spread: largest over smallest of these estimates.
+        families: for each search the ways that its plays were drawn from, as plain values: another call may start
+            from them.
         ways: the ways to err that were tried, with their parts of the error and of the plays.
         unfinished: plays of the estimate that did not stop.
         trials, search_plays: plays of the estimate, and of all searches.
@@ -76,6 +78,7 @@ class Rare:
     seconds: float
     version: str
     searches: list[Estimate]
+    families: list[list[dict[str, Any]]]
     ways: list[WayShare]
     log_weights: Floats = field(repr=False)
     log_ratios: Floats = field(repr=False)

@@ -11,15 +11,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.harness.scoring.rare.game import Game
 from clustered_bandit_gym.harness.scoring.rare.mixture import Mixture, Record
-from clustered_bandit_gym.harness.scoring.rare.pilot import run_pilot, starting_ways
+from clustered_bandit_gym.harness.scoring.rare.pilot import cold_pilot, resumed_ways, run_pilot, starting_ways
 from clustered_bandit_gym.harness.scoring.rare.ways import Moments, Way
 
 #: Natural plays at the start; this share of them wrong needs no tilt at all.
@@ -30,8 +31,8 @@ LONGER = 50
 NEGLIGIBLE = 9.0
 #: Below this exponent tempered weights say little about what a way contributes.
 COLD = 0.3
-#: Plays of a way in a round, at least, until it is known what it contributes.
-LEAST = 6
+#: Plays of a way in a round until it is known what it contributes: this share of the round's plays, within limits.
+LEAST_SHARE, LEAST = 1 / 6, (3, 6)
 #: A way without a single wrong play is made stronger this many times.
 BOOSTS = 2
 #: Probability of an untilted play in the mixture: the defensive part.
@@ -40,7 +41,7 @@ PLAIN = 0.05
 
 @dataclass
 class Found:
-    """Result of one search: the mixture, the names of all ways tried, and the natural error rate seen at the start."""
+    """Result of one search: the mixture, the names of all ways tried, and the pilot's noise variance."""
 
     mixture: Mixture
     tried: list[str]
@@ -61,25 +62,33 @@ class Candidate(NamedTuple):
         return self.age >= 4 or (self.age >= 2 and self.temper > COLD)
 
 
-def search(game: Game, key: int, rounds: int, plays: int) -> Found:
-    """One search; `key` numbers its streams. `rounds` cross-entropy rounds of `plays` plays each."""
+def search(game: Game, key: int, rounds: int, plays: int, families: Sequence[dict[str, Any]] = ()) -> Found:
+    """One search; `key` numbers its streams. `rounds` cross-entropy rounds of `plays` plays each.
+
+    `families`: ways to start from, as `Way.family` describes them; the hot pilot is left out then.
+    """
     world = game.world
     natural = [game.play(key, 0, i, strict=True) for i in range(NATURAL_PLAYS)]
     wrong = sum(p.wrong for p in natural)
     game.max_pulls = min(game.max_pulls, LONGER * max(p.source.pulls for p in natural) + 1)
     if wrong >= COMMON * NATURAL_PLAYS:
         return Found(Mixture(world, [], [], 1.0), [], 1.0)
-    pilot = run_pilot(game, key, natural)
-    ways = starting_ways(world, pilot)
+    if families:
+        pilot = cold_pilot(natural)
+        ways = resumed_ways(world, pilot, families)
+    else:
+        pilot = run_pilot(game, key, natural, plays)
+        ways = starting_ways(world, pilot, plays)
     tried = [way.name for way in ways]
     if not ways:
         return Found(Mixture(world, [], [], 1.0), [], pilot.heat)
     state = [Candidate(way, -np.inf, 0, 0.0) for way in ways]
+    unknown = int(np.clip(plays * LEAST_SHARE, *LEAST))
     for r in range(rounds):
         contributions = np.array([c.contribution for c in state])
         # Equal shares at first: nothing is known of what the ways contribute.
         shares = _shares(contributions) if r > 1 else np.ones(len(state))
-        least = np.where([c.settled for c in state], 2, LEAST)
+        least = np.where([c.settled for c in state], 2, unknown)
         mixture = Mixture(world, [c.way for c in state], shares, 0.0)
         samples = _sample(game, (key, 2, r), mixture, plays, least)
         state = _distinct([n for f, c in enumerate(state) if (n := _next(c, f, samples)) is not None])

@@ -34,6 +34,11 @@ def window_of(clock: Ints) -> Ints:
     return np.where(clock < SINGLE, clock, SINGLE - 1 + np.searchsorted(_STARTS, clock, side="right"))
 
 
+def _flat(values: Ints, shape: tuple[int, ...]) -> Ints:
+    """`values`, broadcast to `shape`, as a vector; without a copy where nothing is to be broadcast."""
+    return values.ravel() if values.shape == shape else np.broadcast_to(values, shape).ravel()
+
+
 def first_draw(window: int) -> int:
     """The number of draws before the first one of a window."""
     return window if window < SINGLE else int(_STARTS[window - SINGLE])
@@ -78,6 +83,7 @@ class TiltedSource:
         n_agents, n_arms = instance.n_agents, instance.n_arms
         self._instance, self._law, self._rng = instance, law, rng
         self._tilts, self._heat, self._max_pulls = tilts, heat, max_pulls
+        self._best = instance.agent_best_arms
         self._clock = np.zeros(n_agents, dtype=np.int64)
         self._seen = np.zeros(instance.n_clusters, dtype=np.int64)
         self._counts = np.zeros((n_agents, n_arms))
@@ -98,37 +104,43 @@ class TiltedSource:
     def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
         """Averages of `times` pulls of `arms` at `agents`: integer arrays that broadcast."""
         shape = broadcast_shape(agents, arms, times)
-        ids, arm_ids = np.broadcast_to(agents, shape).ravel(), np.broadcast_to(arms, shape).ravel()
-        n = np.broadcast_to(np.asarray(times, dtype=np.int64), shape).ravel()
+        ids, arm_ids, n = _flat(agents, shape), _flat(arms, shape), _flat(np.asarray(times, dtype=np.int64), shape)
         self.pulls += float(n.sum(dtype=np.float64))
         if self.pulls > self._max_pulls:
             raise BudgetExceeded(f"this play would exceed {self._max_pulls:.3g} pulls")
         clusters = self._instance.clusters[ids]
         averages = self._instance.rewards.average(self._rng, self._instance.means, clusters, arm_ids, n)
         means = self._instance.means[clusters, arm_ids]
-        window, gate = self._enter(np.unique(agents), ids, arm_ids, n)
+        window, gate = self._enter(ids, arm_ids, n)
         if self._heat != 1:
             averages = self._heated(clusters, arm_ids, n, means, averages)
         for tilt in self._tilts:
             self._tilt(tilt, ids, arm_ids, n, window, gate, averages)
-        kept = window < WINDOWS
-        where = (gate[kept].astype(np.int64), ids[kept], window[kept], arm_ids[kept])
-        np.add.at(self._times, where, n[kept])
-        np.add.at(self._sums, where, (averages[kept] - means[kept]) * n[kept])
+        # One flat index for both tables: the record of a draw costs about as much as the draw.
+        where = ((gate * self._clock.size + ids) * WINDOWS + window) * self._instance.n_arms + arm_ids
+        sums = (averages - means) * n
+        if window.max(initial=0) >= WINDOWS:
+            kept = window < WINDOWS
+            where, n, sums = where[kept], n[kept], sums[kept]
+        np.add.at(self._times.reshape(-1), where, n)
+        np.add.at(self._sums.reshape(-1), where, sums)
         return averages.reshape(shape)
 
     def single(self, agent: int, arm: int) -> float:
         """One pull."""
         return float(self.averages(np.array([agent]), np.array([arm]), 1)[0])
 
-    def _enter(self, who: Ints, ids: Ints, arms: Ints, times: Ints) -> tuple[Ints, np.ndarray]:
-        """Advance clocks, roles and gates for a draw at `who`; window and gate of each row.
+    def _enter(self, ids: Ints, arms: Ints, times: Ints) -> tuple[Ints, np.ndarray]:
+        """Advance clocks, roles and gates for a draw at the agents of `ids`; window and gate of each row.
 
         The gate of an agent is open while its best arm is in play: pulled in this draw or the one before, or about as
         often as any other arm so far. A tilt after the best arm has been dropped only adds noise.
         """
-        clock = self._clock[ids]
-        fresh = who[self._clock[who] == 0]
+        takes_part = np.zeros(self._clock.size, dtype=np.bool_)
+        takes_part[ids] = True
+        who = np.flatnonzero(takes_part)
+        clock = self._clock[who]
+        fresh = who[clock == 0]
         if fresh.size:
             clusters = self._instance.clusters[fresh]
             order = np.argsort(clusters, kind="stable")
@@ -136,30 +148,32 @@ class TiltedSource:
             within = np.arange(fresh.size) - np.searchsorted(grouped, grouped)
             self.ranks[fresh[order]] = self._seen[grouped] + within
             np.add.at(self._seen, clusters, 1)
-        best = self._instance.agent_best_arms
+        best = self._best
         self._without_best[who] += 1
         self._without_best[ids[arms == best[ids]]] = 0
         counts = self._counts[who]
         leading = counts[np.arange(who.size), best[who]] >= IN_PLAY * counts.max(axis=1)
         is_open = np.zeros(self._clock.size, dtype=np.bool_)
         is_open[who] = (self._without_best[who] <= 1) | leading
-        np.add.at(self._counts, (ids, arms), times)
+        np.add.at(self._counts.reshape(-1), ids * self._instance.n_arms + arms, times)
+        window = np.zeros(self._clock.size, dtype=np.int64)
+        window[who] = window_of(clock)
         self._clock[who] += 1
-        return window_of(clock), is_open[ids]
+        return window[ids], is_open[ids]
 
     def _tilt(
         self, tilt: Tilt, ids: Ints, arms: Ints, times: Ints, window: Ints, gate: np.ndarray, averages: Floats
     ) -> None:
         """Redraw, in place, the rows of the agent that has the tilted role."""
-        cluster = self._instance.clusters[ids]
-        rows = np.flatnonzero((cluster == tilt.cluster) & (self.ranks[ids] == tilt.rank) & (window < WINDOWS))
+        has_role = (self.ranks == tilt.rank) & (self._instance.clusters == tilt.cluster)
+        rows = np.flatnonzero(has_role[ids] & (window < WINDOWS))
         if tilt.gated:
             rows = rows[gate[rows]]
         theta = tilt.theta[window[rows], arms[rows]]
         rows, theta = rows[theta != 0], theta[theta != 0]
         if not rows.size:
             return
-        m, k, n = cluster[rows], arms[rows], times[rows]
+        m, k, n = self._instance.clusters[ids[rows]], arms[rows], times[rows]
         averages[rows] = self._law.draw(self._rng, m, k, n, theta)
         centred = (averages[rows] - self._instance.means[m, k]) * n
         self.log_ratio += float((theta * centred - n * self._law.cumulant(theta, m, k)).sum())

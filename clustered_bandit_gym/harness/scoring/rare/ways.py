@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,6 +96,11 @@ class Way(ABC):
     def kind(self) -> str: ...
 
     @property
+    def family(self) -> dict[str, Any]:
+        """Windows, role, gate and strength as plain values: `way_of` makes a way of them, with the prior's members."""
+        return {"start": self.start, "stop": self.stop, "first": self.first, "gated": self.gated}
+
+    @property
     def name(self) -> str:
         who = "the first agent of a cluster" if self.first else "one agent"
         last = first_draw(self.stop) if self.stop < WINDOWS else None
@@ -142,6 +147,10 @@ class Overtake(Way):
     @property
     def kind(self) -> str:
         return "a rival overtakes the best arm"
+
+    @property
+    def family(self) -> dict[str, Any]:
+        return super().family | {"lead": self.lead, "share": self.share}
 
     @property
     def strength(self) -> tuple[float, ...]:
@@ -216,6 +225,10 @@ class Imposter(Way):
         return "an agent looks like one of another cluster"
 
     @property
+    def family(self) -> dict[str, Any]:
+        return super().family | {"part": self.part}
+
+    @property
     def strength(self) -> tuple[float, ...]:
         return (float(np.log(max(self.part, 1e-300))),)
 
@@ -273,6 +286,15 @@ def imposter(
     allowed = (squares > 0) & (world.sizes > 0)[:, None] & (world.sizes > 0)[None, :]
     prior = _prior(energy, allowed, world.sizes, first)
     return None if prior is None else Imposter(world, *windows, first, gated, prior, prior, part)
+
+
+def way_of(world: World, family: dict[str, Any], times: float) -> Way | None:
+    """The way with the windows, role, gate and strength of `family`; `times` as in `overtake`."""
+    windows = (int(family["start"]), int(family["stop"]))
+    role: dict[str, Any] = {"first": bool(family["first"]), "gated": bool(family["gated"]), "times": times}
+    if "part" in family:
+        return imposter(world, float(family["part"]), windows, **role)
+    return overtake(world, float(family["lead"]), float(family["share"]), windows, **role)
 
 
 def _prior(energy: Floats, allowed: np.ndarray, sizes: Ints, first: bool) -> Floats | None:
