@@ -14,7 +14,7 @@ from clustered_bandit_gym.policies.structured.shares import max_min_shares
 #: Cap on the pulls planned for an agent; keeps products with shares and batches within float64 integers.
 HOPELESS = 2.0**40
 #: Allocations are made at most this often: representatives are pulled in between.
-ROUNDS = 4
+ROUNDS = 3
 #: Cap where η is told, as a multiple of what a difference of η takes.
 LENIENT = 2.0
 #: A single arm with this share of the best rate that any mixture could have is used alone: the rates are noisy by more
@@ -22,6 +22,8 @@ LENIENT = 2.0
 GOOD_ENOUGH = 0.85
 #: Shares found earlier are kept while their rate is this part of a bound on all others'.
 STILL_GOOD = 0.97
+#: A cell that lacks less than this part of its goal is left as it is: an order for a few pulls is not worth a round.
+NEAR = 0.05
 #: Bets find less in a representative's pulls than the forecast says, so these get more.
 BET_MORE = 1.5
 
@@ -64,7 +66,8 @@ class Plan:
             used = self.allocation > 0
             self._allocate()
             self._choose()
-            self._sharpen()
+            if not self._sharpen():
+                return self._freeze()
             if np.array_equal(used, self.allocation > 0):
                 break
         self._choose()
@@ -219,8 +222,10 @@ class Plan:
         self.arms[a, j, 0] = self.best[a]
         need[a, j] = alone[a, j]
 
-    def _sharpen(self) -> None:
+    def _sharpen(self) -> bool:
         """Bring each cell that tests use to the pulls that make representatives and agents together cheapest.
+
+        Returns whether there was anything to pull.
 
         If perfect knowledge of a cell lets an agent reject with n0 pulls, knowledge from n' pulls asks for n with
         1/n + 1/n' = 1/n0; the sum u·n (u agents) + c·n' (c cells) is least at n' = n0(1 + √(u/c)).
@@ -239,7 +244,10 @@ class Plan:
         np.maximum.at(goal, (j, cell), each * (1 + np.sqrt(ratio)))
         np.maximum.at(goal, (x, arm), 2 * each)
         goal *= BET_MORE if self.bets else 1
-        reps.pull_where(np.maximum(goal - self.worth, 0) * self.noise)
+        lack = goal - self.worth
+        lack[lack < NEAR * goal] = 0
+        reps.pull_where(np.maximum(lack, 0) * self.noise)
+        return bool((lack > 0).any())
 
     def _freeze(self) -> ClusterTests:
         """The tests with the arms that were chosen, from the pulls as they are now."""
