@@ -40,7 +40,8 @@ class RewardModel(ABC):
 
     def counts(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Ints:
         """How often each of `values` occurs in `times` pulls: (..., S). Arguments as for `average`."""
-        raise UserError(f"{type(self).__name__} rewards take infinitely many values and cannot be counted")
+        why = "takes infinitely many values" if self.values is None else "names its values but has no method `counts`"
+        raise UserError(f"rewards cannot be counted: {type(self).__name__} {why}")
 
     @abstractmethod
     def check_means(self, means: Floats | None) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian
+from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 
 #: Linear programs times unknowns that one instance may cost: up to 5 s at M = 20, K = 100, where four programs come
 #: within about 3% of the best bound. Small instances reach the certified 1%. Counted, not timed: rows are reproducible.
@@ -19,9 +19,10 @@ _MOST = 60
 def bound_of(instance: Instance, problem: Problem) -> float | None:
     """Expected pulls that every learner needs that is δ-PC on all instances with what it was told.
 
-    None where Assumption 1 does not hold. A told η above the instance's own is taken as the instance's own.
+    None where Assumption 1 does not hold and for reward models of the user's, whose bound is not known. A told η above
+    the instance's own is taken as the instance's own.
     """
-    if instance.eta <= 0:
+    if instance.eta <= 0 or not isinstance(instance.rewards, Gaussian | Bernoulli | Categorical):
         return None
     eta = 0.0 if problem.eta is None else min(problem.eta, instance.eta)
     return _cached_bound(_Shape(instance), problem.delta, eta, problem.n_clusters is not None)
