@@ -39,7 +39,9 @@ class Table:
 
     Attributes:
         arms: (R, C) which they are.
+        starts: (R,) where a row begins when (R, C) are counted one by one.
         live, wanted, close: (R, C) those live; those whose closeness is of interest; those shown close.
+        level, late_level, close_level: (R, C) nats with which the arm wins.
         shown: (R, C, C) the loser was shown less than η better than the winner.
     """
 
@@ -49,8 +51,10 @@ class Table:
         self.rows, self.n_arms, self.wide = np.arange(n_rows), n_arms, bool(wanted.any())
         width = int(concerned.sum(axis=1).max())
         self.arms: Ints = np.argsort(~concerned, axis=1, kind="stable")[:, :width]
-        self._flat = self.rows[:, None] * n_arms + self.arms
+        self._flat, self.starts = self.rows[:, None] * n_arms + self.arms, self.rows * width
         self.live, self.wanted = self.take(work.live), self.take(wanted)
+        self.level, self.late_level = self.take(work.level), self.take(work.late_level)
+        self.close_level = np.full(self.level.shape, work.close_level)
         self.close = np.zeros_like(self.live)
         if self.wide:
             self.differ = ~np.eye(width, dtype=bool)
@@ -111,8 +115,9 @@ class Work:
     def __init__(self, tests: Tests, cells: Cells, live: np.ndarray, found: Ints, prefix: int = 0) -> None:
         self.tests, self.cells, self.live, self.prefix = tests, cells, live, prefix
         self.first = np.full(live.shape, np.nan)
+        self.variance: float | None = None
         if isinstance(cells, GaussianCells):
-            cells.balance = tests.balance
+            cells.balance, self.variance = tests.balance, cells.sigma**2
         self.level = tests.beaten_levels(found)
         self.close_level = tests.budget.close()
         self.earlier: Floats | None = None
@@ -184,42 +189,48 @@ class Work:
         An arm leaves `live` when the leader is shown better (shift 0). An arm `winner` of `wanted` is shown less than η
         worse than the live arm `loser` with shift η.
         """
-        cells, rows, live = self.cells, table.rows, table.live
-        n, mean, variance = table.take(cells.n), table.take(cells.mean), table.take(cells.variance())
+        cells, live = self.cells, table.live
+        n, mean = table.take(cells.n), table.take(cells.mean)
+        # Of one pull; the same for all where nothing is known of it.
+        variance = self.variance if self.variance is not None else table.take(cells.variance())
+        share = variance / n
         leader = np.where(live, mean, -np.inf).argmax(axis=1)
-        n_b, mean_b, v_b = n[rows, leader][:, None], mean[rows, leader][:, None], variance[rows, leader][:, None]
+        at = leader + table.starts
+        n_b, mean_b, share_b = n.take(at)[:, None], mean.take(at)[:, None], share.take(at)[:, None]
         rival = live.copy()
-        rival[rows, leader] = False
+        rival.put(at, False)
         open_ = rival[:, :, None]
-        level = table.take(self.level)[rows, leader][:, None]
+        level = table.level.take(at)[:, None]
         if table.wide:
             # Only arms with a chance to be close: the leader less than η ahead. The others wait for that.
             wanted, ahead = table.wanted & ~table.close, mean + self.tests.eta
             pairs = live[:, :, None] & wanted[:, None, :] & table.differ & ~table.shown
-            pairs &= (ahead > mean_b)[:, None, :] | ~(rival | ~live)[:, :, None]
+            pairs &= (ahead > mean_b)[:, None, :] | (live ^ rival)[:, :, None]
             open_ = np.concatenate([pairs, open_], axis=2)
-            n_b, mean_b, v_b = (np.concatenate(two, axis=1) for two in ((n, n_b), (ahead, mean_b), (variance, v_b)))
-            level = np.concatenate([np.full(n.shape, self.close_level), level], axis=1)
+            n_b, mean_b = np.concatenate([n, n_b], axis=1), np.concatenate([ahead, mean_b], axis=1)
+            share_b = np.concatenate([share, share_b], axis=1)
+            level = np.concatenate([table.close_level, level], axis=1)
         d = mean_b[:, None, :] - mean[:, :, None]
-        noise = (variance / n)[:, :, None] + (v_b / n_b)[:, None, :]
+        noise = share[:, :, None] + share_b[:, None, :]
         # As normal laws would have it, and one part in ten more: where that is too little nothing is shown.
         hope = open_ & (d > 0) & (d * d >= (HOPE * level)[:, None, :] * noise)
         row, a, b = np.nonzero(hope)
-        beats = b == n_b.shape[1] - 1
-        arm_a, arm_b = table.arms[row, a], table.arms[row, np.where(beats, leader[row], b)]
-        shown = cells.shows(row, arm_a, row, arm_b, np.where(beats, 0.0, self.tests.eta), level[row, b])
-        hope[row, a, b] = shown
+        if row.size:
+            beats = b == n_b.shape[1] - 1
+            arm_a, arm_b = table.arms[row, a], table.arms[row, np.where(beats, leader[row], b)]
+            shift = np.where(beats, 0.0, self.tests.eta)
+            hope[row, a, b] = cells.shows(row, arm_a, row, arm_b, shift, level[row, b])
         beaten = hope[:, :, -1]
         if self.earlier is not None:
-            late = self._late(table, rival & ~beaten, leader)
-            beaten |= late
-            level[:, -1] = np.minimum(level[:, -1], table.take(self.late_level)[rows, leader])
+            beaten |= self._late(table, rival & ~beaten, leader)
+            level[:, -1] = np.minimum(level[:, -1], table.late_level.take(at))
         live &= ~beaten
         open_ &= ~hope & live[:, :, None]
         if table.wide:
             table.shown |= hope[:, :, :-1]
             table.close |= table.wanted & ~open_[:, :, :-1].any(axis=1)
-        return Open(n, n_b, leader, open_, *self._needs(open_, d, noise, variance[:, :, None] + v_b[:, None, :], level))
+        both = (share * n)[:, :, None] + (share_b * n_b)[:, None, :] if self.variance is None else 2 * self.variance
+        return Open(n, n_b, leader, open_, *self._needs(open_, d, noise, both, level))
 
     def _late(self, table: Table, rival: np.ndarray, leader: Ints) -> np.ndarray:
         """(R, C) rivals that the late stream shows to be worse than the leader."""
@@ -227,7 +238,7 @@ class Work:
         shown, rows = np.zeros_like(rival), table.rows
         late = self.cells.since(self.earlier)
         n, mean, variance = table.take(late.n), table.take(late.mean), table.take(late.variance())
-        level = table.take(self.late_level)[rows, leader][:, None]
+        level = table.late_level[rows, leader][:, None]
         noise = variance / np.maximum(n, 1e-9)
         d = mean[rows, leader][:, None] - mean
         row, a = np.nonzero(rival & (d > 0) & (d * d >= HOPE * level * (noise + noise[rows, leader][:, None])))
@@ -236,7 +247,7 @@ class Work:
         return shown
 
     def _needs(
-        self, open_: np.ndarray, ahead: Floats, noise: Floats, variance: Floats, level: Floats
+        self, open_: np.ndarray, ahead: Floats, noise: Floats, variance: Floats | float, level: Floats
     ) -> tuple[Floats, Floats]:
         """(R, C, W) pulls of each of two arms that a test is likely to take, and those that it takes with some luck."""
         deviation = np.sqrt(noise)
