@@ -19,8 +19,10 @@ from clustered_bandit_gym.policies.sequential.cells import Cells, GaussianCells,
 #: First pulls of every arm.
 START = 16
 #: A batch adds at most this share to the pulls of an arm and at least the second; of what is missing it makes a part.
-#: After a search all arms are likely to take about as long, and smaller batches pay.
+#: An exploration has many cheap tests, and larger batches pay; after a search all arms are likely to take about as
+#: long, and smaller ones do.
 BATCHES = 1.0, 0.12, 1.0
+BATCHES_EXPLORE = 1.0, 0.25, 1.0
 BATCHES_EVEN = 0.25, 0.02, 0.4
 #: What is not within a tenth of twice the level, by normal laws, is not looked at: mixing costs something.
 HOPE = 1.8
@@ -120,6 +122,7 @@ class Work:
             cells.balance, self.variance = tests.balance, cells.sigma**2
         self.level = tests.beaten_levels(found)
         self.close_level = tests.budget.close()
+        self.batches = BATCHES_EVEN if tests.expected else BATCHES
         self.earlier: Floats | None = None
         self.late_level = self.level
 
@@ -181,7 +184,7 @@ class Work:
             if not active.any():
                 self.live = table.spread(table.live)
                 return table.spread(table.close)
-            self._pull(block, table, tests, active)
+            self._pull(block, table, tests, active, BATCHES_EXPLORE if climb is not None else self.batches)
 
     def _look(self, table: Table) -> Open:
         """Apply both tests to what was drawn so far; what is still open.
@@ -255,14 +258,16 @@ class Work:
         hope = work / np.maximum(ahead + OPTIMISM * deviation, 1e-140) ** 2
         return work / np.maximum(ahead + LUCK * deviation, 0.7 * deviation) ** 2, hope
 
-    def _pull(self, block: Block, table: Table, tests: Open, active: np.ndarray) -> None:
+    def _pull(
+        self, block: Block, table: Table, tests: Open, active: np.ndarray, batches: tuple[float, float, float]
+    ) -> None:
         """The next batch: a winner stands in the middle of its losers; √Σn² pulls of it make the sum least."""
         n, rows, leader = tests.n, table.rows, tests.leader
         count = table.winners(active.sum(axis=1), leader)
         many = np.concatenate([count, count[rows, leader][:, None]], axis=1) if table.wide else count[rows, leader]
         n_a, n_b = n[:, :, None], tests.n_b[:, None, :]
         goal = 0.5 * tests.need * (1 + 1 / np.sqrt(np.maximum(many, 1))).reshape(rows.size, 1, -1)
-        growth, least, part = BATCHES_EVEN if self.tests.expected else BATCHES
+        growth, least, part = batches
         step = np.minimum(np.maximum(part * (goal - n_a), least * n_a), growth * n_a + 8)
         # Else the middle has to catch up first.
         step *= active & (n_a <= 1.5 * n_b + 8)
