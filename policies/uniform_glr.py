@@ -86,7 +86,7 @@ def beats_all(tally: Tally, rows: Ints, leader: Ints, level: float) -> np.ndarra
     means[index, leader] = -np.inf
     among = np.zeros(means.shape, dtype=bool)
     among[index, means.argmax(axis=1)] = True
-    clear = tally.worse(rows, leader, level, among).any(axis=1)
+    clear: np.ndarray = np.logical_or.reduce(tally.worse(rows, leader, level, among), axis=1)
     hope = np.flatnonzero(clear)
     if hope.size:
         others = ~among[hope]
