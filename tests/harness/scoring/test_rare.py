@@ -85,6 +85,50 @@ def test_categorical_arms() -> None:
     agrees(measure(UniformPolicy(n), instance), exact)
 
 
+class Counter(cbg.Policy):
+    """Counts each value of n rewards of either arm, and names the arm with the larger sum (the second one at a tie)."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def solve(self, federation: Any) -> Any:
+        def program(block: Any) -> Any:
+            counts = block.pull_counts([[0]], [[0, 1]], self.n)  # (1, 2, S)
+            assert (counts.sum(axis=-1) == self.n).all()
+            sums = counts @ np.arange(counts.shape[-1])
+            return cbg.ArmIndex((sums[:, 1] >= sums[:, 0]).astype(np.int64), among=2)
+
+        return federation.local(federation.agents, program)
+
+
+@pytest.mark.parametrize("law", ["bernoulli", "categorical"])
+def test_policies_that_count_values(law: str) -> None:
+    """Tilted counts: P(X ≤ Y) for two sums of n draws, by convolution."""
+    n = 40
+    laws = np.array([[0.2, 0.8], [0.7, 0.3]] if law == "bernoulli" else [[0.1, 0.3, 0.6], [0.5, 0.4, 0.1]])
+    best, other = np.ones(1), np.ones(1)
+    for _ in range(n):
+        best, other = np.convolve(best, laws[0]), np.convolve(other, laws[1])
+    exact = float(sum(best[i] * other[i:].sum() for i in range(best.size)))
+    assert 1e-13 < exact < 1e-4
+    if law == "bernoulli":
+        instance = cbg.Instance([[0.8, 0.3]], [0], cbg.Bernoulli())
+    else:
+        instance = cbg.Instance(None, [0], cbg.Categorical(np.array([0.0, 1.0, 2.0]), laws[None]))
+    result = measure(Counter(n), instance)
+    agrees(result, exact)
+    assert result.unfinished == 0
+
+
+@pytest.mark.parametrize("policy", ["naive:engine=mixture", "structured-bai"])
+def test_policies_that_bet_can_be_measured_on_coins(policy: str) -> None:
+    """Policies that count values where the support is told are played, not left unfinished."""
+    instance = cbg.Instance([[0.95, 0.1], [0.1, 0.9]], [0, 0, 1, 1], cbg.Bernoulli())
+    result = measure(policy, instance, trials=10, searches=1, search_plays=5, rounds=1)
+    assert result.unfinished < 10
+    assert 0 <= result.low <= result.high <= 1
+
+
 class OneByOne(cbg.StepPolicy):
     """Pulls two arms in turn, n times each, and names the better one: a `StepPolicy` with a closed form."""
 

@@ -130,7 +130,7 @@ def _measure(game: Game, found: list[Found], trials: int, alpha: float, bar: Any
         "log_weights": log_weights,
         "log_ratios": log_ratios,
         "log_low": low,
-        "high": upper_bound(np.exp(log_weights), largest, alpha),
+        "high": min(1.0, upper_bound(np.exp(log_weights), largest, alpha)),
         "unfinished": unfinished,
         "searches": [Estimate.of(logs[~np.isnan(logs)]) for logs in every],
         "families": [[way.family for way in f.mixture.ways] for f in found],

@@ -16,7 +16,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.checks import BudgetExceeded
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.rewards import Gaussian, broadcast_shape
+from clustered_bandit_gym.game.rewards import broadcast_shape
 from clustered_bandit_gym.harness.scoring.rare.tilt import Law
 
 #: The first draws of an agent are windows of their own; then a window is this much longer than all before it.
@@ -103,19 +103,36 @@ class TiltedSource:
 
     def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
         """Averages of `times` pulls of `arms` at `agents`: integer arrays that broadcast."""
+        shape, averages, _ = self._draw(agents, arms, times)
+        return averages.reshape(shape)
+
+    def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
+        """How often each value of the reward model comes up: (..., S)."""
+        shape, _, counts = self._draw(agents, arms, times)
+        if counts is None:
+            raise ValueError("these rewards take infinitely many values and cannot be counted")
+        return counts.reshape(*shape, -1)
+
+    def _draw(self, agents: Ints, arms: Ints, times: Ints | int) -> tuple[tuple[int, ...], Floats, Ints | None]:
+        """The shape of a request, its averages (R,) and, of rewards with finitely many values, their counts (R, S)."""
         shape = broadcast_shape(agents, arms, times)
         ids, arm_ids, n = _flat(agents, shape), _flat(arms, shape), _flat(np.asarray(times, dtype=np.int64), shape)
         self.pulls += float(n.sum(dtype=np.float64))
         if self.pulls > self._max_pulls:
             raise BudgetExceeded(f"this play would exceed {self._max_pulls:.3g} pulls")
         clusters = self._instance.clusters[ids]
-        averages = self._instance.rewards.average(self._rng, self._instance.means, clusters, arm_ids, n)
-        means = self._instance.means[clusters, arm_ids]
+        rewards, means = self._instance.rewards, self._instance.means[clusters, arm_ids]
         window, gate = self._enter(ids, arm_ids, n)
-        if self._heat != 1:
-            averages = self._heated(clusters, arm_ids, n, means, averages)
+        counts = None
+        if rewards.values is None:
+            averages = rewards.average(self._rng, self._instance.means, clusters, arm_ids, n)
+            if self._heat != 1:
+                averages = means + (averages - means) * np.sqrt(self._heat)
+        else:
+            counts = self._counted(clusters, arm_ids, n)
+            averages = counts @ rewards.values / n
         for tilt in self._tilts:
-            self._tilt(tilt, ids, arm_ids, n, window, gate, averages)
+            self._tilt(tilt, ids, arm_ids, n, window, gate, averages, counts)
         # One flat index for both tables: the record of a draw costs about as much as the draw.
         where = ((gate * self._clock.size + ids) * WINDOWS + window) * self._instance.n_arms + arm_ids
         sums = (averages - means) * n
@@ -124,7 +141,7 @@ class TiltedSource:
             where, n, sums = where[kept], n[kept], sums[kept]
         np.add.at(self._times.reshape(-1), where, n)
         np.add.at(self._sums.reshape(-1), where, sums)
-        return averages.reshape(shape)
+        return shape, averages, counts
 
     def single(self, agent: int, arm: int) -> float:
         """One pull."""
@@ -162,7 +179,15 @@ class TiltedSource:
         return window[ids], is_open[ids]
 
     def _tilt(
-        self, tilt: Tilt, ids: Ints, arms: Ints, times: Ints, window: Ints, gate: np.ndarray, averages: Floats
+        self,
+        tilt: Tilt,
+        ids: Ints,
+        arms: Ints,
+        times: Ints,
+        window: Ints,
+        gate: np.ndarray,
+        averages: Floats,
+        counts: Ints | None,
     ) -> None:
         """Redraw, in place, the rows of the agent that has the tilted role."""
         has_role = (self.ranks == tilt.rank) & (self._instance.clusters == tilt.cluster)
@@ -174,13 +199,21 @@ class TiltedSource:
         if not rows.size:
             return
         m, k, n = self._instance.clusters[ids[rows]], arms[rows], times[rows]
-        averages[rows] = self._law.draw(self._rng, m, k, n, theta)
+        drawn = self._law.draw(self._rng, m, k, n, theta)
+        values = self._instance.rewards.values
+        if counts is None or values is None:
+            averages[rows] = drawn
+        else:
+            counts[rows] = drawn
+            averages[rows] = counts[rows] @ values / n
         centred = (averages[rows] - self._instance.means[m, k]) * n
         self.log_ratio += float((theta * centred - n * self._law.cumulant(theta, m, k)).sum())
 
-    def _heated(self, clusters: Ints, arms: Ints, times: Ints, means: Floats, averages: Floats) -> Floats:
-        if isinstance(self._instance.rewards, Gaussian):
-            return means + (averages - means) * np.sqrt(self._heat)
+    def _counted(self, clusters: Ints, arms: Ints, times: Ints) -> Ints:
+        """How often each of finitely many values comes up, (R, S)."""
+        if self._heat == 1:
+            return self._instance.rewards.counts(self._rng, self._instance.means, clusters, arms, times)
         # Bounded rewards: their mean is moved at random, by as much as the missing noise would have moved the average.
         shift = self._law.sigma * np.sqrt((self._heat - 1) / times) * self._rng.standard_normal(times.size)
-        return self._law.draw(self._rng, clusters, arms, times, self._law.theta(shift, clusters, arms))
+        drawn = self._law.draw(self._rng, clusters, arms, times, self._law.theta(shift, clusters, arms))
+        return np.asarray(drawn, dtype=np.int64)

@@ -59,8 +59,12 @@ class Law:
             return np.where(fixed, 0.0, np.log(q / (1 - q)) - np.log(p / (1 - p)))
         return self._solve_theta(shift, np.asarray(m), np.asarray(k), mu)
 
-    def draw(self, rng: np.random.Generator, m: Ints, k: Ints, times: Ints, theta: Floats) -> Floats:
-        """Averages of `times` pulls of the tilted laws: vectors of one length."""
+    def draw(self, rng: np.random.Generator, m: Ints, k: Ints, times: Ints, theta: Floats) -> Floats | Ints:
+        """`times` pulls of the tilted laws; all arguments are vectors (R,).
+
+        Averages (R,) of Gaussian rewards. Of rewards with finitely many values it is how often each of them came up,
+        (R, S): their sum, hence the likelihood ratio, follows from that.
+        """
         model = self.model
         rows = np.arange(m.size)
         column = np.zeros(m.size, dtype=np.int64)
@@ -69,10 +73,10 @@ class Law:
         if isinstance(model, Bernoulli):
             mu = self.means[m, k]
             tilted = mu * np.exp(theta) / (1 + mu * np.expm1(theta))
-            return model.average(rng, np.clip(tilted, 0.0, 1.0)[:, None], rows, column, times)
+            return model.counts(rng, np.clip(tilted, 0.0, 1.0)[:, None], rows, column, times)
         _, weights = self._tilted(theta, m, k)
         weights /= weights.sum(axis=-1, keepdims=True)
-        return Categorical(model.support, weights[:, None, :]).average(rng, self.means, rows, column, times)
+        return Categorical(model.support, weights[:, None, :]).counts(rng, self.means, rows, column, times)
 
     def _tilted(self, theta: Floats, m: Any, k: Any) -> tuple[Floats, Floats]:
         """p·exp(θx), scaled: the log of the scale (...), and the scaled weights (..., S)."""
