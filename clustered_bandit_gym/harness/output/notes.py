@@ -37,9 +37,11 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
         f" at any number of trials. PASS: the upper bound is ≤ δ. FAIL: the lower bound is > δ. {_deltas(trials)}"
     )
     if summary["error_measured"].notna().any():
+        rows = summary[summary["error_measured"].notna()].to_dict("records")
+        lows = [f"{row['policy']} {number(row['error_measured_low'], digits=2)}" for row in rows]
         notes.append(
             "error, measured: by tilted plays on the instance of trial 0 (`clustered-bai rare`). An estimate, which may"
-            " miss ways to err; certified lower bounds are in the summary."
+            f" miss ways to err. Certified lower bounds: {', '.join(lows)}."
         )
     notes += _open_verdicts(summary)
     if _draws_instances(trials):

@@ -19,6 +19,7 @@ from scipy.special import log_ndtr
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.harness.output.report import write_report
+from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.harness.scoring.rare import keep, kept
 from clustered_bandit_gym.harness.scoring.rare.bounds import log_lower_bound, upper_bound
 from clustered_bandit_gym.harness.scoring.rare.result import Estimate, Rare
@@ -312,6 +313,7 @@ def test_kept_results_give_the_board_a_column(tmp_path: Path) -> None:
     assert measured["random"] == pytest.approx(result.error)
     assert math.isnan(measured["uniform"])
     assert "error, measured" in board.to_text()
+    assert f"lower bounds: random {number(result.low, digits=2)}." in " ".join(board.to_text().split())
     page = write_report(tmp_path, tmp_path / "report.html").read_text(encoding="utf-8")
     assert '"error_measured"' in page
     (row,) = kept(tmp_path)
