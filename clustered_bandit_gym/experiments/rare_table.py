@@ -44,10 +44,10 @@ POLICIES: dict[str, Effort] = {
     "bai-cl++:confidence=certified": FAST,
     "naive:engine=mixture": SLOW,
     "naive:engine=lucb": SLOW,
-    "naive:engine=track-and-stop": SLOW,
-    "uniform-glr": SLOW,
     "structured-bai": SLOW,
     "frugal-bai": SLOW,
+    "naive:engine=track-and-stop": SLOW,
+    "uniform-glr": SLOW,
 }
 #: Baselines that do not look at δ: in the table only.
 BASELINES: dict[str, Effort] = {"uniform": FAST, "random": FAST}

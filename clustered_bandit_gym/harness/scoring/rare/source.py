@@ -117,12 +117,13 @@ class TiltedSource:
         """The shape of a request, its averages (R,) and, of rewards with finitely many values, their counts (R, S)."""
         shape = broadcast_shape(agents, arms, times)
         ids, arm_ids, n = _flat(agents, shape), _flat(arms, shape), _flat(np.asarray(times, dtype=np.int64), shape)
-        self.pulls += float(n.sum(dtype=np.float64))
+        pulls = n.astype(np.float64)  # `np.add.at` is several times faster without a conversion
+        self.pulls += float(pulls.sum())
         if self.pulls > self._max_pulls:
             raise BudgetExceeded(f"this play would exceed {self._max_pulls:.3g} pulls")
         clusters = self._instance.clusters[ids]
         rewards, means = self._instance.rewards, self._instance.means[clusters, arm_ids]
-        window, gate = self._enter(ids, arm_ids, n)
+        window, gate = self._enter(ids, arm_ids, pulls)
         counts = None
         if rewards.values is None:
             averages = rewards.average(self._rng, self._instance.means, clusters, arm_ids, n)
@@ -135,11 +136,11 @@ class TiltedSource:
             self._tilt(tilt, ids, arm_ids, n, window, gate, averages, counts)
         # One flat index for both tables: the record of a draw costs about as much as the draw.
         where = ((gate * self._clock.size + ids) * WINDOWS + window) * self._instance.n_arms + arm_ids
-        sums = (averages - means) * n
+        sums = (averages - means) * pulls
         if window.max(initial=0) >= WINDOWS:
             kept = window < WINDOWS
-            where, n, sums = where[kept], n[kept], sums[kept]
-        np.add.at(self._times.reshape(-1), where, n)
+            where, pulls, sums = where[kept], pulls[kept], sums[kept]
+        np.add.at(self._times.reshape(-1), where, pulls)
         np.add.at(self._sums.reshape(-1), where, sums)
         return shape, averages, counts
 
@@ -147,7 +148,7 @@ class TiltedSource:
         """One pull."""
         return float(self.averages(np.array([agent]), np.array([arm]), 1)[0])
 
-    def _enter(self, ids: Ints, arms: Ints, times: Ints) -> tuple[Ints, np.ndarray]:
+    def _enter(self, ids: Ints, arms: Ints, pulls: Floats) -> tuple[Ints, np.ndarray]:
         """Advance clocks, roles and gates for a draw at the agents of `ids`; window and gate of each row.
 
         The gate of an agent is open while its best arm is in play: pulled in this draw or the one before, or about as
@@ -172,7 +173,7 @@ class TiltedSource:
         leading = counts[np.arange(who.size), best[who]] >= IN_PLAY * counts.max(axis=1)
         is_open = np.zeros(self._clock.size, dtype=np.bool_)
         is_open[who] = (self._without_best[who] <= 1) | leading
-        np.add.at(self._counts.reshape(-1), ids * self._instance.n_arms + arms, times)
+        np.add.at(self._counts.reshape(-1), ids * self._instance.n_arms + arms, pulls)
         window = np.zeros(self._clock.size, dtype=np.int64)
         window[who] = window_of(clock)
         self._clock[who] += 1
