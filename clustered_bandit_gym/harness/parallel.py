@@ -144,7 +144,7 @@ def check_backend(backend: str | None, address: str | None, max_seconds: float |
 def count_jobs(n_jobs: int) -> int:
     """`n_jobs` as a number of processes."""
     if n_jobs == 0 or int(n_jobs) != n_jobs:
-        raise UserError(f"n_jobs must be a whole number >= 1, or -1 for all cores; got {n_jobs}")
+        raise UserError(f"n_jobs must be a whole number >= 1, or -1 for all cores, -2 for all but one; got {n_jobs}")
     return int(n_jobs) if n_jobs > 0 else max(1, joblib.cpu_count() + 1 + int(n_jobs))
 
 

@@ -172,6 +172,8 @@ class _Run:
         self.false_starts = 0
         for order, row in zip(orders, rows or (), strict=False):
             self.seconds += 0.2 * (row["seconds"] - self.seconds)
+            if order.lost is not None and order.lost[0] == "timeout":
+                row["seconds"] = self.max_seconds
             yield order.task, row | {"attempts": order.deaths + (order.lost is None)} if order.deaths else row
 
     def _rows_before_death(self, slot: _Slot) -> list[Row]:

@@ -90,12 +90,27 @@ def test_a_trial_that_ends_its_process_costs_one_trial(tmp_path: Path) -> None:
     assert again["outcome"].tolist() == trials["outcome"].tolist()
 
 
+class Endless(cbg.Policy):
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        time.sleep(60)
+        raise AssertionError
+
+
+def test_an_audit_of_an_endless_policy_ends() -> None:
+    """Its checks beside the trials have no time limit, so they leave such a policy out."""
+    start = time.monotonic()
+    report = cbg.audit(Endless(), cells=["small game"], trials=1, max_seconds=0.5, progress=False)
+    assert report.word == "INCONCLUSIVE"
+    assert time.monotonic() - start < 60
+
+
 def test_a_trial_beyond_its_time_is_unfinished() -> None:
     board = cbg.evaluate(Fatal("hang"), TINY, trials=4, seed=1, max_seconds=2, progress=False)
     outcomes = board.trials["outcome"]
     assert len(outcomes) == 4
     assert (outcomes == "timeout").tolist() == [False, False, True, False]
     assert set(board.trials[outcomes == "timeout"]["message"]) == {"no answer after 2 seconds"}
+    assert set(board.trials[outcomes == "timeout"]["seconds"]) == {2.0}
     with pytest.raises(UserError, match="positive"):
         cbg.evaluate("naive", TINY, max_seconds=0)
     with pytest.raises(UserError, match="of this machine"):

@@ -219,7 +219,9 @@ def _breaches(policy: Any, work: Work, tallies: list[_Tally], played: dict[Task,
         )
         if doubt := doubt or too_quiet([row["suspicious_communication"] for row in rows]):
             yield f"on {tally.cell.name!r} it {doubt}"
-        if not hasattr(policy, "solve") or not tally.cell.small:
+        # Blocks are compared in this process, without a time limit: not where a trial has already taken too long.
+        slow = any(row["outcome"] == "timeout" for row in rows)
+        if not hasattr(policy, "solve") or not tally.cell.small or slow:
             continue
         env: Any = work.env(position).unwrapped
         for trial in range(TRIALS_ALONE):

@@ -65,8 +65,8 @@ def latex(text: str) -> str:
 
 
 def latex_number(text: str) -> str:
-    r"""A cell of numbers for LaTeX: “6.44e7” becomes ``$6.44\times10^{7}$``."""
-    return _POWER.sub(r"$\1\\times10^{\2}$", latex(text))
+    r"""A cell of numbers for LaTeX: “6.44e7” becomes ``$6.44\times10^{7}$``, “1e-10” becomes ``$10^{-10}$``."""
+    return _POWER.sub(r"$\1\\times10^{\2}$", latex(text)).replace(r"$1\times10^", "$10^")
 
 
 def csv_cell(value: Any) -> Any:

@@ -118,13 +118,18 @@ def _open_verdicts(summary: pd.DataFrame) -> list[str]:
         )
     near = still.drop(far.index)
     if len(near):
-        needs = [int(more) for more in near["more_for_pass"]]
-        if len(near) <= _FEW:
-            text = ", ".join(f"{policy} {need:,}" for policy, need in zip(near["policy"], needs, strict=True))
+        needs = near["more_for_pass"].astype(int).groupby(near["policy"], sort=False).agg(["min", "max"])
+        if len(needs) <= _FEW:
+            text = ", ".join(f"{row.Index} {_between(row.min, row.max)}" for row in needs.itertuples())
         else:
-            text = f"{min(needs):,} to {max(needs):,}"
+            text = _between(needs["min"].min(), needs["max"].max())
         notes.append(f"Further trials, all finished and right, that a PASS would need: {text}.")
     return notes
+
+
+def _between(low: int, high: int) -> str:
+    """“73”, or “73 to 80” where settings differ."""
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _draws_instances(trials: pd.DataFrame) -> bool:

@@ -53,7 +53,9 @@ def write_report(folder: str | Path, path: str | Path, *, x: str | None = None, 
     """
     path = Path(path)
     if path.exists() and not overwrite:
-        raise UserError(f"{path} exists already; choose another name, or overwrite it with --force (overwrite=True)")
+        raise UserError(
+            f"{path} exists already; choose another name, or overwrite it with --force (in Python: overwrite=True)"
+        )
     with Store(folder, create=False) as store:
         rows = store.rows()
     if not rows:

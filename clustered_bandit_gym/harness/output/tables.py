@@ -23,6 +23,15 @@ class Table(NamedTuple):
         return self._replace(rows=[[*row[:at], name(row[at]), *row[at + 1 :]] for row in self.rows])
 
 
+#: Settings that a paper writes as symbols.
+_SYMBOLS = {
+    "delta": r"$\delta$",
+    "n_agents": "$N$",
+    "n_clusters": "$M$",
+    "n_arms": "$K$",
+    "eta": r"$\eta$",
+    "sigma": r"$\sigma$",
+}
 #: Columns that hold text and are aligned to the left.
 _TEXT = {
     *("policy", "verdict", "reason", "env", "environment", "cell", "what", "what it tests"),
@@ -79,7 +88,7 @@ def to_latex(table: Table, caption: str = "") -> str:
             rf"  \caption{{{escape.latex(caption or table.title)}}}",
             rf"  \begin{{tabular}}{{{columns}}}",
             r"    \toprule",
-            line([escape.latex(head) for head in table.heads]),
+            line([_SYMBOLS.get(head) or escape.latex(head) for head in table.heads]),
             r"    \midrule",
             *rows,
             r"    \bottomrule",

@@ -209,6 +209,8 @@ def test_latex_of_chosen_columns_has_powers_and_display_names() -> None:
     assert r"    BAI-Cl++ & INCONCLUSIVE & $6.44\times10^{7}$ & 5 \\" in text
     assert r"    my\_policy:a=1e5 & INCONCLUSIVE & $\geq$12 & $\geq$5 \\" in text
     assert r"\begin{tabular}{llrr}" in text
+    assert r"$\delta$ & $N$ \\" in to_latex(Table("t", ["delta", "n_agents"], [["1e-10", "9"]]))
+    assert r"$10^{-10}$ & 9 \\" in to_latex(Table("t", ["delta", "n_agents"], [["1e-10", "9"]]))
     with pytest.raises(ValueError, match="unknown column 'colour'; known: policy, verdict"):
         board.to_latex(["policy", "colour"])
 
