@@ -1,4 +1,4 @@
-"""A feature extractor of one's own: shared weights for all agents, which are then averaged.
+"""Your own feature extractor: shared weights for all agents, which are then averaged.
 
 A network that is not a plain stack of layers cannot be rebuilt from its tensors, so the board loads it as SB3 does:
 `full=true` unpickles the file, which is right for a file you wrote yourself and wrong for one you were sent.

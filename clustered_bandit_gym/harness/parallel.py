@@ -107,7 +107,7 @@ def run(
 
     Args:
         n_jobs: processes; -1 for all cores. A running cluster plays on all of its workers. 1 without a backend or
-            `max_seconds` stays in this process, which a trial that crashes takes along.
+            `max_seconds` stays in this process; a trial that kills it ends the run.
         backend: "loky" (default: processes of this machine), "dask" or "ray".
         address: of a running dask scheduler or ray cluster; None starts a local one.
         max_seconds: a trial that takes longer is ended; its outcome is "timeout". Local processes only.

@@ -1,4 +1,4 @@
-"""Models of one's own Stable-Baselines3 scripts as players on the board: `sb3:model.zip`. Needs the `rl` extra.
+"""Models from your own Stable-Baselines3 scripts as players on the board: `sb3:model.zip`. Needs the `rl` extra.
 
 An SB3 model file holds its weights as tensors and much else as pickles, which can run any code when they are loaded.
 By default only the tensors and the plain text beside them are read: enough for policies that are stacks of linear

@@ -99,7 +99,7 @@ def train(
 ) -> Progress:
     """Train and write the best model to `out`, its settings and history to the same name with `.json`.
 
-    A run that was killed goes on where its last segment ended, when called with the same settings and `out`.
+    A run that was killed resumes after its last segment, when called with the same settings and `out`.
 
     Args:
         overwrite: start anew where `out` holds a model or a run with other settings, instead of raising `ValueError`.
@@ -171,7 +171,7 @@ def make_vec_env(settings: TrainSettings) -> Any:
 
     game = gym.make(settings.env, disable_env_checker=True, **settings.game).unwrapped
     if not isinstance(game, ClusteredBAIEnv):
-        raise UserError(f"{settings.env} is no environment of this package; `clustered-bai list` shows them")
+        raise UserError(f"{settings.env} is not an environment of this package; `clustered-bai list` shows them")
     told = [game.problem_of(game.draw_instance(seed)) for seed in range(8)]
     if len({(one.n_clusters, one.eta, one.sigma) for one in told}) > 1:
         raise UserError(

@@ -31,7 +31,7 @@ from clustered_bandit_gym.harness.settings import label_of
 
 #: Trials per cell at most, times δ: enough to fail a policy whose error is 2δ, and to pass one well below δ.
 TRIALS, QUICK_TRIALS = 60.0, 30.0
-#: Cells with wrong promises decide nothing: this many trials show what happens.
+#: Misspecified cells are not scored: this many trials show what happens.
 TRIALS_OUT_OF_SCOPE = 60
 #: Once a cell has failed the policy has: the others stop at this many trials times 1/δ, to show where else it fails.
 TRIALS_AFTER_FAIL = 20.0
@@ -67,11 +67,11 @@ def audit(
     """Play a suite of games on which policies that are not δ-correct show it, and judge each by a sequential test.
 
     A cell is played until its confidence sequence lies on one side of δ, or until `trials`. The level is family-wise: a
-    policy that *is* δ-correct is failed on any cell at all with probability at most `alpha`. Cells with wrong promises
-    (η too large, M wrong, shared best arms), where no guarantee holds, are reported apart and decide nothing.
+    policy that *is* δ-correct is failed on any cell at all with probability at most `alpha`. Misspecified cells
+    (η too large, M wrong, shared best arms), where no guarantee holds, are reported apart and not scored.
 
     δ-correctness is about P(stopped and wrong). A trial without an answer (an exception, or more than `max_pulls`) is
-    no error and cannot FAIL a policy; but a PASS must hold even if every such trial had been wrong.
+    not an error and cannot FAIL a policy; but a PASS must hold even if every such trial had been wrong.
 
     Trials are played in strict mode: a policy learns nothing from the agents but what they send. A policy fails as well
     if it breaks the rules of the game: its agents see each other (some trials are played in blocks of one agent, too),
