@@ -37,6 +37,7 @@ def test_committed_with_clean_outputs(path: Path) -> None:
     outputs = [output for cell in code for output in cell.outputs]
     assert not [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"]
     assert "pip install" in code[0].source, "the first cell installs the package where it is missing"
+    assert ").style" not in "".join(cell.source for cell in code), "pandas' styles need jinja2, which may be missing"
     text = path.read_text(encoding="utf-8")
     assert os.path.expanduser("~") + "/" not in text, "no path of the machine that ran it"
     assert path.stat().st_size < 2_000_000
