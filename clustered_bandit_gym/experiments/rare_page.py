@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ where δ = {delta:g} was asked for. [How, and what is proved](../rare.md). `rare
 """
 
 
-def page_of(rows: list[dict[str, Any]], seed: int, delta: float, n_agents: int) -> str:
-    """Markdown: one table for each environment of `rows`."""
+def page_of(rows: list[dict[str, Any]], seed: int, delta: float, n_agents: int, missing: Sequence[str] = ()) -> str:
+    """Markdown: one table for each environment of `rows`; `missing`: what has not been measured yet, in words."""
     level = 1 - max((row.get("alpha", 0.05) for row in rows), default=0.05)
     parts = [_INTRODUCTION.format(seed=seed, n_agents=n_agents, delta=delta, level=level, few=FEW)]
     for env in dict.fromkeys(row["env"] for row in rows):
@@ -51,6 +52,8 @@ def page_of(rows: list[dict[str, Any]], seed: int, delta: float, n_agents: int) 
         "PaperSmall. Points: estimates, hollow where they are an order of magnitude at best. Bars reach down to the "
         "certified lower bounds.\n\n![Error measured against δ asked for](rare.png)"
     )
+    if missing:
+        parts.append(f"**Not measured yet:** {'; '.join(missing)}.")
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

@@ -82,7 +82,8 @@ def rare_table(
 ) -> tuple[Path, Path]:
     """Measure what is missing in `out` and write `rare.md`, `rare.json` and `rare.png` there.
 
-    An interrupted run resumes. Rows of other versions of the code or of its libraries are measured again, unless
+    The files are written anew after every measurement and name what is still missing; an interrupted run resumes.
+    Rows of other versions of the code or of its libraries are measured again, unless
     `keep_old` says otherwise; the table shows the version of each row.
 
     Returns:
@@ -96,15 +97,26 @@ def rare_table(
             rows = kept(folder)
             if find(rows, task, seed, version) is None:
                 keep(measure(task, seed, rows, version), folder)
+                write_results(folder, wanted, seed, version)
             bar.update()
+    return write_results(folder, wanted, seed, version)
+
+
+def write_results(folder: Path, wanted: Sequence[Task], seed: int, version: str | None) -> tuple[Path, Path]:
+    """Write `rare.md`, `rare.png` and `rare.json` from the rows in `folder`; the paths of the first two."""
     rows = kept(folder)
-    measured = [(task, row) for task in wanted if (row := find(rows, task, seed, version)) is not None]
+    measured, missing = [], []
+    for task in wanted:
+        row = find(rows, task, seed, version)
+        if row is None:
+            missing.append(f"`{task.policy}` on {task.env} at δ = {task.delta:g}")
+        else:
+            measured.append((task, row))
     table, figure, data = (folder / f"rare.{ending}" for ending in ("md", "png", "json"))
     at_end = [row for task, row in measured if task.delta == DELTA]
-    table.write_text(page_of(at_end, seed, DELTA, N_AGENTS), encoding="utf-8")
+    table.write_text(page_of(at_end, seed, DELTA, N_AGENTS, missing), encoding="utf-8")
     data.write_text(json.dumps([row for _, row in measured], indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    swept = [row for task, row in measured if task.env == SMALL and task.policy not in BASELINES]
-    figure_of(swept, figure, N_AGENTS)
+    figure_of([row for task, row in measured if task.env == SMALL and task.policy not in BASELINES], figure, N_AGENTS)
     return table, figure
 
 

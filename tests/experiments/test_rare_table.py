@@ -52,6 +52,25 @@ def test_rows_of_other_versions_are_measured_again_unless_asked_to_keep_them(tmp
     assert "01234567" not in table.read_text(encoding="utf-8")
 
 
+def test_an_interrupted_run_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, calls = rare_table_module.rare, []
+
+    def second_call_is_interrupted(*args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(rare_table_module, "rare", second_call_is_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        rare_table(tmp_path, ["random"], progress=False)
+    text = (tmp_path / "rare.md").read_text(encoding="utf-8")
+    assert text.count("| `random` |") == 1
+    assert f"**Not measured yet:** `random` on {NEAR_TIE} at δ = 1e-10." in text
+    rare_table(tmp_path, ["random"], progress=False)
+    assert "Not measured" not in (tmp_path / "rare.md").read_text(encoding="utf-8")
+
+
 def row_of(**changes: Any) -> dict[str, Any]:
     """A row with 40 effective plays, two searches."""
     row = {"policy": "naive", "env": SMALL, "n_agents": 9, "delta": DELTA, "seed": 0, "alpha": 0.05, "error": 3.2e-28}
