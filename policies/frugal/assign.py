@@ -14,6 +14,9 @@ from clustered_bandit_gym.policies.engines.track_and_stop import track_and_stop
 from clustered_bandit_gym.policies.frugal.sides import ABOVE, PATIENCE, against_averages, against_bounds
 from clustered_bandit_gym.policies.frugal.trial import Trial
 
+#: What a message is about. Tests of a guess: the mean is above averages of a first stream; above those of a second one;
+#: below the average of another cluster's own best arm. Or the agent is on its own.
+OVER, OVER_WIDE, UNDER, ON_ITS_OWN = range(4)
 #: Guesses that an agent confirms or gives up before it finds its arm alone.
 TRIES = 8
 #: A search takes small batches until an arm is ahead of "as all others" by ln M and this many nats.
@@ -49,13 +52,22 @@ def begin_tries(block: Block) -> None:
 
 
 def confirm(
-    block: Block, arm: np.ndarray, low: Floats, gap: Floats, up: np.ndarray, *_: np.ndarray, trial: Trial
+    block: Block, kind: np.ndarray, arm: np.ndarray, low: Floats, gap: Floats, *_: np.ndarray, trial: Trial
 ) -> Payload:
-    """Whether the agent's mean of `arm` is shown above `low` (`up`), or below `−low`: references end there."""
+    """Whether the agent's mean of `arm` is shown above `low`, where references end; below `−low` if `kind` is `UNDER`.
+
+    `kind` (n,) also says how many pulls the references have at least.
+    """
     number = block.load("tries") + 1
     block.save("tries", number)
     level = np.array([trial.budget.guess(t) for t in range(1, int(number.max(initial=1)) + 1)])[number - 1]
-    return Flag(against_averages(block, arm, low, gap, level, trial, up) == ABOVE)
+    shown = np.zeros(len(block), dtype=bool)
+    for worth, rows in ((trial, np.flatnonzero(kind == OVER)), (trial.wide, np.flatnonzero(kind != OVER))):
+        if rows.size:
+            up = kind[rows] != UNDER
+            answer = against_averages(block.part(rows), arm[rows], low[rows], gap[rows], level[rows], worth, up)
+            shown[rows] = answer == ABOVE
+    return Flag(shown)
 
 
 def choose(block: Block, members: np.ndarray, low: Floats, *_: np.ndarray, trial: Trial) -> Payload:
@@ -113,7 +125,7 @@ def choose(block: Block, members: np.ndarray, low: Floats, *_: np.ndarray, trial
     return ArmIndex(answer, among=arms)
 
 
-def alone(block: Block, members: np.ndarray, trial: Trial) -> Payload:
+def alone(block: Block, _: np.ndarray, members: np.ndarray, trial: Trial) -> Payload:
     """The agent's best arm out of a list (n, K), the same for all agents, found without anybody's help."""
     arms = np.flatnonzero(members[0])
     return ArmIndex(_alone(block, arms, trial), among=arms)

@@ -8,7 +8,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.ledger import ArmSubset, Symbol
+from clustered_bandit_gym.game.ledger import ArmSubset, Flag, Symbol
 from clustered_bandit_gym.policies.frugal.facts import begin, exchange, explore
 from clustered_bandit_gym.policies.frugal.levels import Tests
 
@@ -25,7 +25,7 @@ def best_arms(federation: Federation, reps: Ints, tests: Tests) -> Ints:
     same effort, which grows from exchange to exchange; so whatever is cheap anywhere is used everywhere before
     anything dear is tried.
     """
-    live, reached = federation.local(reps, partial(explore, tests=tests))
+    live, reached = federation.local(reps, partial(explore, tests=tests), down=Flag(True))
     live = live.copy()
     wanted, close = live.copy(), np.zeros_like(live)
     code, efforts = int(reached.min()), tests.spending.efforts

@@ -9,11 +9,22 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Payload, Symbol
-from clustered_bandit_gym.policies.frugal.assign import TRIES, alone, begin_tries, choose, confirm, node
+from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Payload, Symbol
+from clustered_bandit_gym.policies.frugal.assign import (
+    ON_ITS_OWN,
+    OVER,
+    OVER_WIDE,
+    TRIES,
+    UNDER,
+    alone,
+    begin_tries,
+    choose,
+    confirm,
+    node,
+)
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
 from clustered_bandit_gym.policies.frugal.messages import LIST_STEPS, bound_and_gap, lower_edge, upper_edge
-from clustered_bandit_gym.policies.frugal.references import TreeReferences
+from clustered_bandit_gym.policies.frugal.references import BestReferences, TreeReferences
 from clustered_bandit_gym.policies.frugal.sides import ABOVE, BELOW
 from clustered_bandit_gym.policies.frugal.sketch import Groups, Protocol, ask
 from clustered_bandit_gym.policies.frugal.tree import Node
@@ -40,9 +51,9 @@ def by_tree(federation: Federation, protocol: Protocol, references: TreeReferenc
             sent = bound_and_gap(
                 p, np.full(agents.size, low), np.full(agents.size, high), trial.bounded, trial.spending
             )
-            if sent is None or not references.serve(at, sent[1].values, trial):
-                continue  # what agents would take for granted of the references is not true
-            down = (Symbol(np.full(agents.size, at.place), among=protocol.arms.size), *sent)
+            assert sent is not None, "references were accepted without it"
+            # One more code: the agent is on its own.
+            down = (Symbol(np.full(agents.size, at.place), among=protocol.arms.size + 1), *sent)
             side = federation.local(agents, partial(node, arms=protocol.arms, trial=trial), down=down, n_arms=1)
             queue += [(at.left, agents[side == BELOW]), (at.right, agents[side == ABOVE])]
 
@@ -52,7 +63,7 @@ def by_guess(
     protocol: Protocol,
     groups: Groups,
     best: Ints,
-    references: tuple[Floats, Floats],
+    references: BestReferences,
     trial: Trial,
     labels: Ints,
 ) -> None:
@@ -62,8 +73,7 @@ def by_guess(
     a few; then, for each of these, that its mean of *their* best arm is below theirs.
     """
     p, m = federation.problem, best.size
-    top, high = references
-    plans = [_tests(x, top, high, trial) for x in range(m)]
+    plans = [_tests(x, references, trial) for x in range(m)]
     rest = np.flatnonzero(labels < 0)
     codes = groups.codes.copy()
     new = rest[np.isnan(codes[rest, 0])]
@@ -80,13 +90,10 @@ def by_guess(
             return
         guess = far.argmin(axis=1)
         tests = [(plans[x] or [])[s] for x, s in zip(guess.tolist(), step.tolist(), strict=True)]
-        whose, up, low, above = (np.array(column) for column in zip(*tests, strict=True))
-        # A test of "below" is one of "above" for negative numbers.
-        sign = np.where(up, 1.0, -1.0)
-        sent = bound_and_gap(p, sign * low, sign * above, False, trial.spending)
-        if sent is None:
-            return
-        down = (ArmIndex(best[whose], among=p.n_arms), *sent[:2], Flag(up), *sent[2:])
+        kind, whose, low, above = (np.array(column) for column in zip(*tests, strict=True))
+        sent = bound_and_gap(p, low, above, False, trial.spending)
+        assert sent is not None, "plans have no test that cannot be sent"
+        down = (Symbol(kind, among=ON_ITS_OWN + 1), ArmIndex(best[whose], among=p.n_arms), *sent)
         passed = federation.local(rest, partial(confirm, trial=trial), down=down, n_arms=1)
         step = np.where(passed, step + 1, 0)
         done = passed & (step == np.array([len(plans[x] or []) for x in guess.tolist()]))
@@ -95,16 +102,24 @@ def by_guess(
         rest, far, step = rest[~done], far[~done], step[~done]
 
 
-def _tests(x: int, top: Floats, high: Floats, trial: Trial) -> list[tuple[int, bool, float, float]] | None:
-    """Tests (whose best arm, above or below, reference, expected mean) that rule out every cluster but x; or None."""
-    margin = top[x] - high[:, x]
-    easy = trial.usable(margin) | (np.arange(top.size) == x)
+def _tests(x: int, references: BestReferences, trial: Trial) -> list[tuple[int, int, float, float]] | None:
+    """Tests (kind, whose best arm, reference, expected mean) that rule out every cluster but x; None if there are none.
+
+    A test of "below" is one of "above" for negative numbers.
+    """
+    top, high, second = references.top, references.high, bool(references.second[x])
+    easy = (trial.wide if second else trial).usable(top[x] - high[:, x]) | (np.arange(top.size) == x)
     hard = np.flatnonzero(~easy)
-    if not trial.usable(top[hard] - high[x, hard]).all():
+    if not trial.wide.usable(top[hard] - high[x, hard]).all():
         return None
     easy[x] = False
-    first = [(x, True, float(high[easy, x].max()), float(top[x]))] if easy.any() else []
-    return first + [(int(j), False, float(lower_edge(top[j])), float(high[x, j])) for j in hard]
+    tests = [(UNDER, int(j), -float(lower_edge(top[j])), -float(high[x, j])) for j in hard]
+    if easy.any():
+        tests.insert(0, (OVER_WIDE if second else OVER, x, float(high[easy, x].max()), float(top[x])))
+    for _, _, low, above in tests:
+        if bound_and_gap(trial.problem, np.array([low]), np.array([above]), False, trial.spending) is None:
+            return None
+    return tests
 
 
 def by_list(federation: Federation, reps: Ints, best: Ints, top: Floats, trial: Trial) -> Ints:
@@ -128,11 +143,14 @@ def by_list(federation: Federation, reps: Ints, best: Ints, top: Floats, trial: 
     return arms
 
 
-def rest_alone(federation: Federation, arms: Ints, best: Ints, trial: Trial) -> None:
-    """Agents without an arm (−1) find it alone, among those that can be best; fills `arms` in."""
+def rest_alone(federation: Federation, arms: Ints, best: Ints, trial: Trial, codes: int) -> None:
+    """Agents without an arm (−1) find it alone, among those that can be best; fills `arms` in.
+
+    The messages that they would get otherwise begin with one of `codes` symbols; the next one tells them so.
+    """
     rest = np.flatnonzero(arms < 0)
     if rest.size:
-        down = _list(best, federation.problem.n_arms)
+        down = Symbol(np.full(rest.size, codes), among=codes + 1), _list(best, federation.problem.n_arms)
         arms[rest] = federation.local(rest, partial(alone, trial=trial), down=down, n_arms=best.size)
 
 

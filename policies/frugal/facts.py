@@ -18,8 +18,11 @@ from clustered_bandit_gym.policies.frugal.levels import Tests
 FEW, FEW_SHARE = 8, 1 / 32
 
 
-def explore(block: Block, tests: Tests) -> tuple[Payload, ...]:
-    """A representative's first program: from no pulls to few live arms. Sends these, and the effort that it reached."""
+def explore(block: Block, _: np.ndarray, tests: Tests) -> tuple[Payload, ...]:
+    """A representative's first program: from no pulls to few live arms. Sends these, and the effort that it reached.
+
+    One bit tells the agent that it is a representative; so it does in `find_best`.
+    """
     work = Work.fresh(block, tests)
     few, last = max(FEW, int(FEW_SHARE * tests.problem.n_arms)), tests.last_effort
     reached: Ints = np.zeros(len(block), dtype=np.int64)
@@ -37,7 +40,7 @@ def explore(block: Block, tests: Tests) -> tuple[Payload, ...]:
     return ArmSubset(work.live), Symbol(reached, among=tests.spending.efforts)
 
 
-def find_best(block: Block, tests: Tests, prefix: int) -> tuple[Payload, ...]:
+def find_best(block: Block, _: np.ndarray, tests: Tests, prefix: int) -> tuple[Payload, ...]:
     """A representative works until one arm is left, and sends it with the average of its first `prefix` pulls."""
     work = Work.fresh(block, tests, prefix)
     work.run(block, np.zeros_like(work.live), np.full(len(block), np.inf))

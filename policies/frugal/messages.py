@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.game.ledger import Payload, Quantised, Reals, Symbol
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.frugal.spending import FRUGAL, Spending
+from clustered_bandit_gym.policies.sequential.betting import BETS, RATIO, TOP
 
-#: The least and the largest distance, in units of σ.
-GAP_LEAST, GAP_MOST = 0.02, 9.8
+#: The least and the largest distance, in units of σ; the least one is at most this many η.
+GAP_LEAST, GAP_MOST, GAP_LEAST_ETA = 0.02, 9.8, 0.5
 #: Bounds are like floating-point numbers of either sign between these powers of two. Steps between two of them for the
 #: one bound that all agents of a list get.
 POWERS, LIST_STEPS = (-4, 4), 1024
-#: Distances inside a told support: the first so many steps one by one, then by factors, up to this part of it.
-SUPPORT_GAP_MOST = 0.25
+#: Distances inside a told support: the first so many steps one by one, then by factors, up to this part of it. In the
+#: middle of the least one even the smallest bet must win in the long run: by a quarter of it at the largest variance,
+#: and twice that.
+SUPPORT_GAP_MOST, SUPPORT_GAP_LEAST = 0.25, 2 * 0.25 * TOP / RATIO ** (BETS - 1)
 #: A rounded bound that leaves less than this part of a distance is sent as a real number instead.
 ENOUGH = 0.85
 
@@ -36,9 +41,11 @@ def gap_grid(problem: Problem, bounded: bool, spending: Spending) -> Floats:
         assert problem.support is not None
         step = (problem.support[1] - problem.support[0]) / spending.support_steps
         most, count = SUPPORT_GAP_MOST * spending.support_steps, spending.support_gaps
-        even = np.arange(2.0, 2 + count // 2)
+        first = max(2, ceil(SUPPORT_GAP_LEAST * spending.support_steps))
+        even = np.arange(float(first), first + count // 2)
         return step * np.append(even, np.geomspace(even[-1], most, count - even.size + 1)[1:])
-    return problem.sigma * np.geomspace(GAP_LEAST, GAP_MOST, spending.gaps)
+    least = GAP_LEAST if problem.eta is None else min(GAP_LEAST, GAP_LEAST_ETA * problem.eta / problem.sigma)
+    return problem.sigma * np.geomspace(least, GAP_MOST, spending.gaps)
 
 
 def bound_and_gap(

@@ -13,15 +13,22 @@ from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex, Flag, Payload
 from clustered_bandit_gym.policies.engines.track_and_stop import track_and_stop
+from clustered_bandit_gym.policies.frugal.assign import ON_ITS_OWN
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck, best_arms
 from clustered_bandit_gym.policies.frugal.budget import ATTEMPTS, LAST_RESORT, Budget
 from clustered_bandit_gym.policies.frugal.classify import by_guess, by_list, by_tree, rest_alone
 from clustered_bandit_gym.policies.frugal.facts import find_best
 from clustered_bandit_gym.policies.frugal.levels import Tests
-from clustered_bandit_gym.policies.frugal.references import best_references, tree_references
+from clustered_bandit_gym.policies.frugal.references import (
+    best_references,
+    plan_tree,
+    plan_tree_of_ratings,
+    tree_references,
+)
 from clustered_bandit_gym.policies.frugal.search import search
 from clustered_bandit_gym.policies.frugal.sketch import Protocol, discover
 from clustered_bandit_gym.policies.frugal.spending import FRUGAL, SPENDING, Spending
+from clustered_bandit_gym.policies.frugal.tree import Node
 from clustered_bandit_gym.policies.frugal.trial import Trial
 from clustered_bandit_gym.policies.structured.policy import StructuredBAI
 from clustered_bandit_gym.policy import Policy
@@ -107,6 +114,7 @@ class Attempt:
         self.spending = spending
         self.budget = Budget.of(self.problem, attempt)
         self.protocol = Protocol.of(federation, attempt)
+        self.tree: Node | None = None
 
     def run(self) -> Ints:
         """(N,) the best arm of every agent; raises `Stuck`."""
@@ -114,7 +122,7 @@ class Attempt:
         if self.attempt:
             fed.local(fed.agents, start_over, down=Flag(True), n_arms=1)
         with fed.phase("discover"):
-            groups = discover(fed, self.protocol)
+            groups = discover(fed, self.protocol, self._plan if self.protocol.few and self.protocol.bounded else None)
         if groups is None:
             return self._by_list()
         reps, tests = groups.reps, Tests(p, self.budget, expected=False, spending=self.spending)
@@ -127,9 +135,11 @@ class Attempt:
             ratio = RATIO_BOUNDS if bounded else max(RATIO_LEAST, RATIO_TREE * sqrt(p.n_agents / reps.size))
             trial = Trial(p, self.budget, ratio, bounded, spending=self.spending)
             with fed.phase("references"):
-                tree = tree_references(fed, reps, tests, self.protocol, trial)
+                tree = self.tree or plan_tree(fed, reps, tests, self.protocol)
+                nodes = tree_references(fed, reps, tree, self.protocol, trial)
             with fed.phase("classify"):
-                by_tree(fed, self.protocol, tree, trial, labels)
+                by_tree(fed, self.protocol, nodes, trial, labels)
+            codes = self.protocol.arms.size
         else:
             assert p.eta is not None
             trial = Trial(p, self.budget, RATIO_GUESS, gap=GAP_GUESS * p.eta, spending=self.spending)
@@ -137,10 +147,16 @@ class Attempt:
                 references = best_references(fed, reps, best, trial)
             with fed.phase("classify"):
                 by_guess(fed, self.protocol, groups, best, references, trial, labels)
+            codes = ON_ITS_OWN
         arms = np.where(labels >= 0, best[labels], -1)
         with fed.phase("classify"):
-            rest_alone(fed, arms, best, trial)
+            rest_alone(fed, arms, best, trial, codes)
         return arms
+
+    def _plan(self, reps: Ints, stage: int) -> bool:
+        """Whether a tree tells agents apart by what they see before the tests; keeps it."""
+        self.tree = plan_tree_of_ratings(self.federation, reps, self.protocol, stage)
+        return self.tree is not None
 
     def _by_list(self) -> Ints:
         """Sketches show nothing: agents name their best arms, and those named are put to the test."""
@@ -152,7 +168,7 @@ class Attempt:
         trial = Trial(p, self.budget, ratio, gap=p.eta, spending=self.spending)
         program = partial(find_best, tests=Tests(p, self.budget, expected=True), prefix=trial.reference_size)
         with fed.phase("best arms"):
-            best, top = fed.local(reps, program)
+            best, top = fed.local(reps, program, down=Flag(True))
         if np.unique(best).size < reps.size:
             raise Stuck("two representatives are of one cluster")
         with fed.phase("classify"):

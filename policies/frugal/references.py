@@ -16,7 +16,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, ArmSubset, Payload, Quantised, Reals, Symbol
+from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, ArmSubset, Flag, Payload, Quantised, Reals, Symbol
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
 from clustered_bandit_gym.policies.frugal.budget import STREAMS
 from clustered_bandit_gym.policies.frugal.duels import Work
@@ -33,15 +33,22 @@ from clustered_bandit_gym.policies.sequential.gaussian import pair
 SIZES = np.ceil(32.0 * 2 ** (np.arange(128) / 4)).astype(np.int64)
 #: Rough means: one of so many steps between the least and the largest; of the support, where it is told.
 ROUGH, ROUGH_SUPPORT = 64, 128
-#: So many standard deviations of a difference of rough means are taken off: averages, bounds on means.
-MARGIN, MARGIN_SUPPORT = 0.5, 1.0
+#: Pulls of an arm before its average counts as a rough mean; inside a told support, in units of the pulls of a sketch.
+ROUGH_PULLS, ROUGH_FACTOR = 64, 4
+#: So many standard deviations of a difference of rough means are taken off; inside a told support it is one.
+MARGIN = 0.5
+#: Ratings have this part of the standard deviation that the support allows, roughly.
+RATING = 0.4
+#: Representatives whose rough means differ by no more than this many standard deviations, and one, look alike.
+ALIKE = 4.5
 #: A lower bound on a mean is sent as one of so many numbers, evenly spread over the support; how far above it the upper
 #: bound is, as one of so many parts of the support, each a factor above the one before.
 STEPS, WIDTHS = 2048, 1.19 ** -np.arange(31.0, -1, -1)
 #: A best arm's mean elsewhere is sent as how far below the own best it is, in eighths of η. The first symbol: unknown.
 BELOW = np.concatenate([[-1.0], np.arange(31) / 8])
-#: The second stream of a reference has this many times the pulls of the first: so many steps of SIZES.
-MORE, FURTHER = 4, 8
+#: The second stream of a reference has this many times the pulls of the first: so many steps of SIZES. For guesses it
+#: also has this many times those of the own best arm.
+MORE, FURTHER, MORE_OWN = 4, 8, 2
 #: References have this many times the pulls that the estimated distances ask for.
 SPARE = 1.25
 #: Bounds on means must leave this part of a distance that was planned with.
@@ -51,23 +58,27 @@ BOUNDS_LEFT = 0.2
 # --- programs at representatives --------------------------------------------------------------------------------------
 
 
-def rough_means(block: Block, tests: Tests, protocol: Protocol) -> tuple[Payload, ...]:
+def rough_means(block: Block, _: np.ndarray, tests: Tests, protocol: Protocol) -> tuple[Payload, ...]:
     """Averages of the protocol's arms in the tests so far, coarsely: for the plan of a tree only."""
     cells = Work.load(block, tests).cells
-    lack = protocol.enough - cells.n[:, protocol.arms]
+    lack = ROUGH_PULLS - cells.n[:, protocol.arms]
     row, place = np.nonzero(lack > 0)
     if row.size:
         cells.pull(block, row, protocol.arms[place], lack[row, place].astype(np.int64))
     mean = cells.mean[:, protocol.arms]
-    if protocol.bounded:
-        assert protocol.problem.support is not None
-        low, high = np.broadcast_to(np.array(protocol.problem.support), (len(block), 2)).T
-    else:
-        low, high = mean.min(axis=1), mean.max(axis=1)
-    steps = ROUGH_SUPPORT if protocol.bounded else ROUGH
-    place = np.round((mean - low[:, None]) / np.maximum(high - low, 1e-300)[:, None] * (steps - 1))
-    symbols = Symbol(place.astype(np.int64), among=steps)
-    return (symbols,) if protocol.bounded else (symbols, Reals(np.stack([low, high], axis=1)))
+    low, high = mean.min(axis=1), mean.max(axis=1)
+    place = np.round((mean - low[:, None]) / np.maximum(high - low, 1e-300)[:, None] * (ROUGH - 1))
+    return Symbol(place.astype(np.int64), among=ROUGH), Reals(np.stack([low, high], axis=1))
+
+
+def rough_ratings(block: Block, _: np.ndarray, pulls: int, protocol: Protocol) -> Payload:
+    """The same inside a told support, before the tests: the agent's sketch and `pulls` more of each arm."""
+    assert protocol.problem.support is not None
+    low, high = protocol.problem.support
+    mean, before = block.load("sketch"), block.load("sketch pulls")[:, None]
+    more = block.pull(np.arange(len(block))[:, None], protocol.arms[None, :], pulls)
+    mean = mean + (more - mean) * (pulls / (before + pulls))
+    return Symbol(np.round((mean - low) / (high - low) * (ROUGH_SUPPORT - 1)).astype(np.int64), among=ROUGH_SUPPORT)
 
 
 def measure(
@@ -93,7 +104,7 @@ def measure(
 
 def own_average(block: Block, own: np.ndarray, trial: Trial) -> Payload:
     """Fresh pulls of the agent's own best arm (n,): their exact average. It is kept, too."""
-    top = block.pull(np.arange(len(block)), own, trial.reference_size)
+    top = block.pull(np.arange(len(block)), own, trial.wide.reference_size)
     block.save("top", top)
     return Reals(top)
 
@@ -115,12 +126,12 @@ class TreeReferences:
     """A tree of tests, and what its nodes compare with.
 
     Attributes:
-        tree: the root, or the only cluster.
+        tree: the root.
         lower, upper: (M, d) for each representative and protocol arm two bounds on its mean, or an average, twice.
         pulls: (d,) pulls of each arm that these are made from.
     """
 
-    tree: Node | int
+    tree: Node
     lower: Floats
     upper: Floats
     pulls: Ints
@@ -136,21 +147,38 @@ class TreeReferences:
         return trial.bounded or bool(self.pulls[node.place] >= trial.reference_pulls(gap).max())
 
 
-def tree_references(
-    federation: Federation, reps: Ints, tests: Tests, protocol: Protocol, trial: Trial
-) -> TreeReferences:
-    """A tree of tests on the protocol's arms. Every two representatives are shown distinct at the node where they
-    part."""
-    rough = _rough(federation, reps, tests, protocol)
-    sigma = trial.problem.sigma * (0.4 if trial.bounded else 1.0)
-    margin = (MARGIN_SUPPORT if trial.bounded else MARGIN) * sigma * sqrt(2 / protocol.enough)
-    tree = grow(rough, margin, 0.5 * sigma)
-    if tree is None:
+def plan_tree(federation: Federation, reps: Ints, tests: Tests, protocol: Protocol) -> Node:
+    """A tree by averages of the tests so far; raises `Stuck`."""
+    places, ends = federation.local(reps, partial(rough_means, tests=tests, protocol=protocol), down=Flag(True))
+    rough = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * places / (ROUGH - 1)
+    sigma = protocol.problem.sigma
+    tree = grow(rough, MARGIN * sigma * sqrt(2 / ROUGH_PULLS), 0.5 * sigma)
+    if not isinstance(tree, Node):
         raise Stuck("no tree tells the representatives apart")
-    m, d = rough.shape
+    return tree
+
+
+def plan_tree_of_ratings(federation: Federation, reps: Ints, protocol: Protocol, stage: int) -> Node | None:
+    """A tree inside a told support, before the tests; None where two agents look alike: they may be of one cluster."""
+    support = protocol.problem.support
+    assert support is not None
+    pulls = protocol.pulls(stage)
+    program = partial(rough_ratings, pulls=(ROUGH_FACTOR - 1) * pulls, protocol=protocol)
+    places = federation.local(reps, program, down=Flag(True), n_arms=protocol.arms.size)
+    rough = support[0] + (support[1] - support[0]) * places / (ROUGH_SUPPORT - 1)
+    sigma = RATING * protocol.problem.sigma
+    noise = sigma * sqrt(2 / (ROUGH_FACTOR * pulls))
+    tree = grow(rough, noise, 0.5 * sigma)
+    if not isinstance(tree, Node) or min(node.gap for node in tree.nodes()) < ALIKE * noise:
+        return None
+    return tree
+
+
+def tree_references(federation: Federation, reps: Ints, tree: Node, protocol: Protocol, trial: Trial) -> TreeReferences:
+    """What the nodes of a tree compare with. Every two representatives are shown distinct at the node where they
+    part."""
+    m, d = reps.size, protocol.arms.size
     found = TreeReferences(tree, np.full((m, d), np.nan), np.full((m, d), np.nan), np.zeros(d, dtype=np.int64))
-    if isinstance(tree, int):
-        return found
     gap = np.full(d, np.inf)
     for node in tree.nodes():
         gap[node.place] = min(gap[node.place], node.gap)
@@ -170,14 +198,6 @@ def tree_references(
             return found
         size = np.minimum(size + FURTHER, SIZES.size - 1)
     raise Stuck("representatives that cannot be told apart")
-
-
-def _rough(federation: Federation, reps: Ints, tests: Tests, protocol: Protocol) -> Floats:
-    """(M, d) rough means of the protocol's arms, for the plan of a tree only."""
-    got = federation.local(reps, partial(rough_means, tests=tests, protocol=protocol))
-    ends: Floats = got[1] if len(got) > 1 else np.array([tests.problem.support] * reps.size, dtype=np.float64)
-    steps = ROUGH_SUPPORT if protocol.bounded else ROUGH
-    return ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * got[0] / (steps - 1)
 
 
 def _size(pulls: Floats) -> Ints:
@@ -204,28 +224,41 @@ def _distinct(ahead: Floats, n_a: float, n_b: float, trial: Trial) -> np.ndarray
     return pair(ahead / trial.problem.sigma, n_a, n_b, n_a / level, n_b / level) >= level
 
 
-def best_references(federation: Federation, reps: Ints, best: Ints, trial: Trial) -> tuple[Floats, Floats]:
-    """(M,) the averages of representatives' best arms, and (M, M), entry (y, x): at least that of arm k_x at y, inf
-    where it is unknown, −inf for y = x. All representatives are shown distinct."""
+@dataclass(frozen=True)
+class BestReferences:
+    """What guesses are compared with.
+
+    Attributes:
+        top: (M,) averages of representatives' own best arms, from `Trial.wide` pulls.
+        high: (M, M), entry (y, x): at least the average of arm k_x at y; inf where it is unknown, −inf for y = x.
+        second: (M,) whether column x comes from the second stream: `Trial.wide` pulls at least.
+    """
+
+    top: Floats
+    high: Floats
+    second: np.ndarray
+
+
+def best_references(federation: Federation, reps: Ints, best: Ints, trial: Trial) -> BestReferences:
+    """Averages of all best arms at all representatives. They are shown distinct."""
     p, m = trial.problem, reps.size
     top = federation.local(reps, partial(own_average, trial=trial), down=ArmIndex(best, among=p.n_arms))
     high = np.full((m, m), np.inf)
     shown = np.eye(m, dtype=bool)
     wanted: np.ndarray = np.ones(m, dtype=bool)
-    size = trial.reference_size
-    for stream in range(STREAMS):
+    own = trial.wide.reference_size
+    for stream, times in enumerate((trial.reference_size, max(MORE * trial.reference_size, MORE_OWN * own))):
         columns = np.flatnonzero(wanted)[np.argsort(best[wanted])]
         members = np.zeros(p.n_arms, dtype=bool)
         members[best[columns]] = True
-        times = size * MORE**stream
         program = partial(below_own, trial=trial, times=times)
-        below = federation.local(reps, program, down=ArmSet(members, at_most=columns.size))
+        below = federation.local(reps, program, down=ArmSet(members, at_most=m))
         high[:, columns] = np.where(below < 0, np.inf, upper_edge(top)[:, None] - below)
         np.fill_diagonal(high, -np.inf)
         ahead = np.where(np.isfinite(high), np.maximum(lower_edge(top) - high, 0), 0)
-        shown[:, columns] |= _distinct(ahead[:, columns], times, size, trial)
+        shown[:, columns] |= _distinct(ahead[:, columns], times, own, trial)
         twins = ~(shown | shown.T)
         if not twins.any():
-            return top, high
+            return BestReferences(top, high, wanted & (stream > 0))
         wanted = np.asarray(twins.any(axis=0))
     raise Stuck("representatives that cannot be told apart")

@@ -9,7 +9,7 @@ import numpy as np
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Payload
+from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Payload
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
 
 #: The first pulls of every arm and further batches, in units of what tells a gap of η with one nat. Batches grow from
@@ -33,7 +33,7 @@ PATIENCE = 15.0
 MOST = 1e8
 
 
-def look(block: Block, named: np.ndarray) -> Payload:
+def look(block: Block, _: np.ndarray, named: np.ndarray) -> Payload:
     """The arm that seems to be the best: η above the average of all others. It is sent and remembered as "found".
 
     Args:
@@ -94,7 +94,8 @@ def search(federation: Federation) -> Ints:
     finder: Ints = np.full(p.n_arms, -1)
     for drawn in range(0, p.n_agents, p.n_clusters):
         part = np.sort(order[drawn : drawn + p.n_clusters])
-        named = ArmSet(finder >= 0, at_most=min(drawn, p.n_clusters - 1))
+        # Whether names follow; an agent does not know how many searched before.
+        named = Flag(drawn > 0), ArmSet(finder >= 0, at_most=p.n_clusters - 1 if drawn else 0)
         found = federation.local(part, look, down=named)
         new, where = np.unique(found, return_index=True)
         fresh = finder[new] < 0

@@ -6,6 +6,7 @@ bits. The centre groups the codes and takes the middle agent of each group. Wron
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, log
@@ -30,6 +31,8 @@ FINE, FINE_WIDTH = 8, 0.5
 #: Pulls of each arm in the first sketch: few clusters, many clusters, bounded rewards; four times more in each stage.
 PULLS_FEW, PULLS_MANY, PULLS_BOUNDED = 48, 192, 512
 STAGES = 8
+#: The last stage that is asked for; an earlier one where more pulls are of no use.
+LAST_STAGE = 3
 #: Groups are accepted when the closest two are so many standard deviations apart.
 APART_FEW, APART_MANY = 4.3, 4.0
 #: Sketches end where pulls of an arm reach this number over η², in units of σ.
@@ -38,6 +41,9 @@ ENOUGH = 16.0
 PILOT = 12
 #: Spread below this many times what noise alone gives: nothing to see.
 NOISE = 1.6
+
+
+Check = Callable[[Ints, int], bool]
 
 
 @dataclass(frozen=True)
@@ -79,11 +85,6 @@ class Protocol:
         first = PULLS_BOUNDED if self.bounded else PULLS_FEW if self.few else PULLS_MANY
         return first * 4 ** (stage + self.attempt)
 
-    @property
-    def enough(self) -> int:
-        """Pulls of these arms at a representative before its averages are used for a plan."""
-        return 2048 if self.bounded else 64
-
     def decode(self, codes: Ints) -> Floats:
         size, width = self.alphabet
         return ((codes - (size - 1) / 2) * width).astype(np.float64)
@@ -94,6 +95,8 @@ def sketch(block: Block, stage: np.ndarray, protocol: Protocol) -> tuple[Payload
     arms, rows = protocol.arms, np.arange(len(block))
     goal = np.array([protocol.pulls(s) for s in range(STAGES)])[stage]
     mean = block.pull(rows[:, None], arms[None, :], goal[:, None])
+    block.save("sketch", mean)
+    block.save("sketch pulls", goal)
     size, width = protocol.alphabet
     spread = mean.std(axis=1, keepdims=True)
     place = (mean - mean.mean(axis=1, keepdims=True)) / np.maximum(spread, 1e-300) / width
@@ -126,14 +129,17 @@ def ask(federation: Federation, protocol: Protocol, agents: Ints, stage: int) ->
     return protocol.decode(codes), noisy
 
 
-def discover(federation: Federation, protocol: Protocol) -> Groups | None:
-    """Groups of agents that look alike, one for each of M clusters; None where sketches do not show them."""
+def discover(federation: Federation, protocol: Protocol, check: Check | None = None) -> Groups | None:
+    """Groups of agents that look alike, one for each of M clusters; None where sketches do not show them.
+
+    `check` says whether agents seem to be of different clusters. If not, more agents are asked, or all of them again.
+    """
     n, m = protocol.problem.n_agents, protocol.problem.n_clusters
     assert m is not None
     order = federation.rng.permutation(n)
     drawn = min(n, ceil(m * (log(m) + 3)) + (2 if protocol.few else 0))
     codes: Floats = np.full((n, protocol.arms.size), np.nan)
-    stage, failures = 0, 0
+    stage, failures, last = 0, 0, min(LAST_STAGE, protocol.last_stage)
     if drawn > 2 * PILOT:
         # A few agents first: where they see nothing but noise, the others need not look.
         pilot = np.sort(order[:PILOT])
@@ -155,21 +161,29 @@ def discover(federation: Federation, protocol: Protocol) -> Groups | None:
         if noisy.mean() <= 0.5 and asked.size >= m:
             labels, quality = group(codes[asked], m)
         if quality >= (APART_FEW if protocol.few else APART_MANY):
-            break
+            groups = _groups(codes, asked, labels, stage)
+            if check is None or check(groups.reps, stage):
+                return groups
+            last = LAST_STAGE
         failures += 1
         if failures % 2 and drawn < n and noisy.mean() <= 0.5:
             # A cluster may be missing.
             fresh = np.sort(order[drawn : drawn + max(m, 8)])
             drawn += fresh.size
-        elif stage < min(3, protocol.last_stage) and not (noisy.mean() > 0.5 and stage >= 1):
+        elif stage < last and not (noisy.mean() > 0.5 and stage >= 1):
             stage, fresh = stage + 1, asked
         else:
             return None
+
+
+def _groups(codes: Floats, asked: Ints, labels: Ints, stage: int) -> Groups:
+    """The middle agent of each group; `labels` of the agents `asked`."""
+    m = int(labels.max()) + 1
     centroid = np.array([codes[asked][labels == g].mean(axis=0) for g in range(m)])
     away = ((codes[asked] - centroid[labels]) ** 2).sum(axis=1)
     reps = np.array([asked[labels == g][away[labels == g].argmin()] for g in range(m)])
     by_id = np.argsort(reps)
-    return Groups(reps[by_id], centroid[by_id], codes, stage)
+    return Groups(reps[by_id], centroid[by_id], codes.copy(), stage)
 
 
 def group(points: Floats, n_groups: int) -> tuple[Ints, float]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
@@ -21,6 +21,9 @@ from clustered_bandit_gym.policies.sequential.gaussian import pair, pair_reaches
 MOST_PULLS = 4
 #: What references are worth must be this many times what is needed.
 SATURATION = 1.5
+#: A wide reference has so many times the pulls that show a difference of η between two averages, in units of (σ/η)²:
+#: four times as many would do if the averages had no noise and were not rounded.
+WIDE = 8
 #: Nats that mixing costs, roughly: for plans only.
 SLACK = 2.5
 
@@ -75,6 +78,15 @@ class Trial:
         """Pulls of a reference where they are the same for all differences."""
         assert self.gap is not None
         return ceil(float(self.reference_pulls(np.array(self.gap))))
+
+    @property
+    def wide(self) -> Trial:
+        """The same with references that tell a difference of η with certainty: their number of pulls is fixed, too."""
+        p = self.problem
+        assert p.eta is not None
+        assert self.gap is not None
+        most = WIDE * (self.budget.distinct() + SLACK) * (p.sigma / p.eta) ** 2
+        return replace(self, ratio=self.ratio * max(1.0, most / float(self.reference_pulls(np.array(self.gap)))))
 
     def usable(self, gap: Floats) -> np.ndarray:
         """Whether a difference of `gap` can be shown with references that are worth that much: evidence saturates."""

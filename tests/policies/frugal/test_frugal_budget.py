@@ -69,13 +69,55 @@ def test_an_expected_winner_takes_no_more_than_its_share(problem: Problem) -> No
                 assert np.delete(spent, best).sum() <= SHARES["beaten"] * budget.delta * (1 + 1e-9)
 
 
+#: What the symbols of the page stand for when its formulas are worked out.
+VALUES = {"δ'": 0.03, "π_a": 0.25, "v_t": try_weight(3), "M": 7.0, "N": 50.0, "d": 5.0}
+
+
+def page_levels(text: str) -> list[float]:
+    """The formulas in the last column of the page's table, worked out, in their order."""
+    rows = re.findall(r"^\| \w+, \w+ \| [0-9.]+ \| (.*) \|$", text, re.MULTILINE)
+    formulas = [f for row in rows for f in re.findall(r"0\.\d+δ'(?:[^\s,()]|\((?:[^()]|\([^()]*\))*\))*", row)]
+    return [worked_out(formula) for formula in formulas]
+
+
+def worked_out(formula: str) -> float:
+    tokens = re.findall(r"[0-9.]+|δ'|π_a|v_t|[MNd]|[()/−]", formula)
+    assert "".join(tokens) == re.sub("[ ·]", "", formula), f"a symbol of {formula} is not known"
+    parts: list[str] = []
+    for token in tokens:
+        if parts and parts[-1] not in "(/−*" and token not in ")/−":
+            parts.append("*")
+        parts.append(token)
+    return float(eval("".join("-" if part == "−" else str(VALUES.get(part, part)) for part in parts)))
+
+
+def code_levels() -> list[float]:
+    budget = Budget(int(VALUES["N"]), 9, int(VALUES["M"]), VALUES["δ'"])
+    return [
+        exp(-budget.beaten(VALUES["π_a"])),
+        exp(-budget.close()),
+        exp(-budget.distinct()),
+        exp(-budget.bound(int(VALUES["d"]))),
+        exp(-budget.node(bounded=True)),
+        exp(-budget.node(bounded=False)),
+        exp(-budget.guess(3)),
+        budget.alone(),
+    ]
+
+
+def test_formulas_of_the_page_are_read_as_written() -> None:
+    assert worked_out("0.5δ'/(2M(M − 1))") == pytest.approx(0.5 * 0.03 / (2 * 7 * 6))
+    assert worked_out("0.5δ'·0.9/N") == pytest.approx(0.5 * 0.03 * 0.9 / 50)
+
+
 def test_the_proof_page_has_the_shares_of_the_code() -> None:
-    """The table of docs/frugal-bai.md, and its sentence about attempts."""
+    """The table of docs/frugal-bai.md, shares and levels, and its sentence about attempts."""
     page = Path(__file__).parents[3] / "docs" / "frugal-bai.md"
     if not page.exists():
         pytest.skip("the documentation is not here")
     text = page.read_text(encoding="utf-8")
     table = dict(re.findall(r"^\| \w+, (\w+) \| ([0-9.]+) \|", text, re.MULTILINE))
     assert {name: float(share) for name, share in table.items()} == SHARES
+    assert page_levels(text) == pytest.approx(code_levels(), rel=1e-12)
     attempts = ", ".join(f"{share:.2f}δ" for share in ATTEMPTS)
     assert f"attempts {attempts}, the last resort {LAST_RESORT:.2f}δ" in text

@@ -18,6 +18,7 @@ from clustered_bandit_gym.policies.frugal.sides import ABOVE
 from clustered_bandit_gym.policies.frugal.spending import SPENDING
 from clustered_bandit_gym.policies.frugal.tree import Node, grow
 from clustered_bandit_gym.policies.frugal.trial import Trial
+from clustered_bandit_gym.policies.sequential.betting import BETS, RATIO, RISK, TOP
 from clustered_bandit_gym.policies.sequential.cells import GaussianCells
 
 PROBLEM = Problem(50, 6, 3, 0.2, eta=0.3, sigma=2.0)
@@ -68,7 +69,7 @@ def test_evidence_holds_for_distances_chosen_by_the_reference(n: int, pulls: int
 def test_a_node_ends_wherever_the_mean_is(place: float) -> None:
     """1000 agents whose mean lies anywhere around the two references, at δ = 0.2.
 
-    On a reference's own side the error is at most α = 0.2·0.9·0.9·0.36/(50·2); P(at least 15 of 1000) < 1e-9."""
+    On a reference's own side the error is at most α = 0.2·0.9·0.9·0.36/(50·2·2); P(at least 15 of 1000) < 1e-9."""
     low, gap = 3.0, 1.5
     instance = Instance([[low + place * gap, 0.0]], np.zeros(1000, dtype=int))
     federation = Federation(instance, Problem.of(instance, 0.2, eta=None), seed=4)
@@ -117,6 +118,20 @@ def test_grids_fill_their_codes(name: str, bounded: bool) -> None:
     assert np.all(np.diff(gaps) > 0)
 
 
+@pytest.mark.parametrize("name", SPENDING)
+def test_evidence_inside_a_support_grows_at_the_least_distance(name: str) -> None:
+    """Coins, the law with the largest variance, with a mean in the middle between two bounds: some bet on "above" wins
+    in the long run, so that a test against bounds ends."""
+    bets = TOP * RATIO ** -np.arange(float(BETS))
+    problem = Problem(50, 6, 3, 0.2, eta=0.3, support=(0.0, 1.0))
+    gap = gap_grid(problem, True, SPENDING[name])[0]
+    for low in np.linspace(0.01, 0.99 - gap, 41):
+        allowed = bets[bets <= RISK / low]
+        mean = low + gap / 2
+        growth = mean * np.log1p(allowed * (1 - low)) + (1 - mean) * np.log1p(-allowed * low)
+        assert growth.max() > 0
+
+
 @given(st.floats(-1e6, 1e6))
 def test_edges_hold_what_single_precision_made_of_a_number(number: float) -> None:
     sent = np.array(np.float32(number), dtype=np.float64)
@@ -159,7 +174,7 @@ def test_a_representative_reports_the_average_of_its_first_pulls() -> None:
 
     def program(block) -> None:  # type: ignore[no-untyped-def]
         block.save("found", np.zeros(len(block), dtype=int))
-        best, top = facts.find_best(block, tests, prefix=n)
+        best, top = facts.find_best(block, np.ones(len(block), dtype=bool), tests, prefix=n)
         assert np.all(best.values == 0)
         z = (top.values - 2.0) * np.sqrt(n)
         assert z.mean() ** 2 * z.size < 36
