@@ -19,7 +19,7 @@ def verify(
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Check the hash of every kept trial, and play some once more. Exit code 1: some row was not played so."""
+    """Check the hash of every kept trial, and play some once more. Exit code 1 if any row differs."""
     from clustered_bandit_gym.harness.verification import verify as run_verify
 
     found = run_verify(folder, replay, seed)

@@ -46,7 +46,9 @@ class Instance:
     ) -> None:
         self.rewards: RewardModel = Gaussian() if rewards is None else rewards
         if not isinstance(self.rewards, RewardModel):
-            raise TypeError(f"rewards must be Gaussian(), Bernoulli() or Categorical(...), got {rewards!r}")
+            raise TypeError(
+                f"rewards must be a RewardModel: Gaussian(), Bernoulli() or Categorical(...), got {rewards!r}"
+            )
         self.means: Floats = self.rewards.check_means(None if means is None else _matrix(means))
         self.means = _frozen(self.means)
         self.n_clusters, self.n_arms = self.means.shape

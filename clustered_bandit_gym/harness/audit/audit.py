@@ -312,5 +312,5 @@ def _choose(
         raise UserError(f"unknown cells {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
     chosen = [known[one] if isinstance(one, str) else one for one in wanted]
     if not any(cell.in_scope for cell in chosen):
-        raise UserError("none of these cells decides: add one whose promises hold")
+        raise UserError("all of these cells are misspecified, and none is scored: add one that is not")
     return chosen, []
