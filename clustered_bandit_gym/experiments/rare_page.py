@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +38,10 @@ where δ = {delta:g} was asked for. [How, and what is proved](../rare.md). `rare
 """
 
 
-def page_of(rows: list[dict[str, Any]], seed: int, delta: float, n_agents: int, missing: Sequence[str] = ()) -> str:
-    """Markdown: one table for each environment of `rows`; `missing`: what has not been measured yet, in words."""
+def page_of(
+    rows: list[dict[str, Any]], seed: int, delta: float, n_agents: int, missing: dict[str, list[str]] | None = None
+) -> str:
+    """Markdown: one table for each environment of `rows`; `missing`: where -> policies not measured yet."""
     level = 1 - max((row.get("alpha", 0.05) for row in rows), default=0.05)
     parts = [_INTRODUCTION.format(seed=seed, n_agents=n_agents, delta=delta, level=level, few=FEW)]
     for env in dict.fromkeys(row["env"] for row in rows):
@@ -53,12 +54,13 @@ def page_of(rows: list[dict[str, Any]], seed: int, delta: float, n_agents: int, 
         "certified lower bounds.\n\n![Error measured against δ asked for](rare.png)"
     )
     if missing:
-        parts.append(f"**Not measured yet:** {'; '.join(missing)}.")
+        places = [f"- {place}: {', '.join(policies)}" for place, policies in missing.items()]
+        parts.append("\n".join(["## Not measured yet", "", *places]))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    found = [f"{error:.1e}" if error > 0 else "none found" for error, _, _ in row["searches"]]
+    found = [number(error, digits=2) if error > 0 else "none found" for error, _, _ in row["searches"]]
     if not row["error"] > 0:
         estimate, spread = "no error found", "–"
     elif row["ess"] < FEW:

@@ -105,11 +105,12 @@ def rare_table(
 def write_results(folder: Path, wanted: Sequence[Task], seed: int, version: str | None) -> tuple[Path, Path]:
     """Write `rare.md`, `rare.png` and `rare.json` from the rows in `folder`; the paths of the first two."""
     rows = kept(folder)
-    measured, missing = [], []
+    measured: list[tuple[Task, dict[str, Any]]] = []
+    missing: dict[str, list[str]] = {}
     for task in wanted:
         row = find(rows, task, seed, version)
         if row is None:
-            missing.append(f"`{task.policy}` on {task.env} at δ = {task.delta:g}")
+            missing.setdefault(f"on {task.env} at δ = {task.delta:g}", []).append(f"`{task.policy}`")
         else:
             measured.append((task, row))
     table, figure, data = (folder / f"rare.{ending}" for ending in ("md", "png", "json"))

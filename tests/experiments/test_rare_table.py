@@ -66,7 +66,7 @@ def test_an_interrupted_run_says_what_is_missing(tmp_path: Path, monkeypatch: py
         rare_table(tmp_path, ["random"], progress=False)
     text = (tmp_path / "rare.md").read_text(encoding="utf-8")
     assert text.count("| `random` |") == 1
-    assert f"**Not measured yet:** `random` on {NEAR_TIE} at δ = 1e-10." in text
+    assert f"## Not measured yet\n\n- on {NEAR_TIE} at δ = 1e-10: `random`" in text
     rare_table(tmp_path, ["random"], progress=False)
     assert "Not measured" not in (tmp_path / "rare.md").read_text(encoding="utf-8")
 
