@@ -13,6 +13,14 @@ from clustered_bandit_gym.game.federation import Federation
 PULL, STOP = 0, 1
 
 
+def _differ(a: Any, b: Any) -> bool:
+    """Whether two settings differ; arrays are compared as a whole."""
+    try:
+        return bool(a != b)
+    except ValueError:
+        return not np.array_equal(a, b)
+
+
 class _Player:
     """What both kinds share: a name for the scoreboard, and settings that can be printed and hashed."""
 
@@ -34,7 +42,11 @@ class _Player:
             defaults = type(self)().settings
         except TypeError:
             defaults = {}
-        changed = [f"{key}={value}" for key, value in self.settings.items() if defaults.get(key, object()) != value]
+        changed = [
+            f"{key}={value}"
+            for key, value in self.settings.items()
+            if key not in defaults or _differ(defaults[key], value)
+        ]
         return ":".join([own, ",".join(changed)]) if changed else own
 
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,3 +134,19 @@ def test_a_typing_error_in_one_s_own_file_is_named(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"mistyped_for_a_test\.py, line 2"):
         make("mistyped_for_a_test:Bad")
+
+
+class Weighted(cbg.Policy):
+    """A policy with an array among its settings."""
+
+    def __init__(self, weights: Any = (1.0, 2.0)) -> None:
+        self.weights = np.asarray(weights)
+
+    def solve(self, federation: Any) -> Any:
+        return np.zeros(federation.problem.n_agents, dtype=np.int64)
+
+
+def test_labels_of_policies_with_arrays() -> None:
+    assert Weighted().label == "Weighted"
+    assert Weighted((1.0, 3.0)).label == "Weighted:weights=[1. 3.]"
+    assert Weighted((1.0, 2.0, 3.0)).label == "Weighted:weights=[1. 2. 3.]"
