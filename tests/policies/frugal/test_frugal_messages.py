@@ -16,7 +16,8 @@ from clustered_bandit_gym.policies import FrugalBAI
 from clustered_bandit_gym.policies.frugal import assign
 from clustered_bandit_gym.policies.frugal.budget import Budget
 from clustered_bandit_gym.policies.frugal.classify import rest_alone
-from clustered_bandit_gym.policies.frugal.references import best_references
+from clustered_bandit_gym.policies.frugal.references import best_references, plan_tree_of_ratings
+from clustered_bandit_gym.policies.frugal.sketch import Protocol, ask
 from clustered_bandit_gym.policies.frugal.trial import Trial
 
 
@@ -54,6 +55,20 @@ def test_true_representatives_are_shown_distinct_where_best_means_differ_by_eta(
         ahead = found.top - found.high
         for x in np.flatnonzero(found.second):
             assert trial.wide.usable(np.delete(ahead[:, x], x)).mean() > 0.5
+
+
+@pytest.mark.parametrize("twins", [False, True])
+def test_representatives_that_look_alike_are_not_accepted(twins: bool) -> None:
+    """Coins of which one in fifty differs. Agents of one cluster: a difference that is accepted is six standard
+    deviations off, after rounding, on one of 6 arms; below 2e-8 for all pairs. Those of others differ by far more."""
+    means = np.full((3, 6), 0.02)
+    means[np.arange(3), np.arange(3)] = 0.98
+    instance = cbg.Instance(means, [0, 0, 1, 2], rewards=cbg.Bernoulli())
+    federation = cbg.Federation(instance, cbg.Problem.of(instance, 0.1), seed=2)
+    protocol = Protocol.of(federation, 0)
+    ask(federation, protocol, federation.agents, stage=0)
+    reps = np.array([0, 1, 3] if twins else [0, 2, 3])
+    assert (plan_tree_of_ratings(federation, reps, protocol, stage=0) is None) == twins
 
 
 class Listener(cbg.Federation):
