@@ -35,6 +35,8 @@ STAGES = 8
 LAST_STAGE = 3
 #: Groups are accepted when the closest two are so many standard deviations apart.
 APART_FEW, APART_MANY = 4.3, 4.0
+#: With many clusters a first sketch has no more pulls than this number over η², in units of σ.
+PLENTY = 96.0
 #: Sketches end where pulls of an arm reach this number over η², in units of σ.
 ENOUGH = 16.0
 #: Agents of a pilot.
@@ -82,7 +84,9 @@ class Protocol:
         return enough.index(True) if any(enough) else STAGES - 1
 
     def pulls(self, stage: int) -> int:
-        first = PULLS_BOUNDED if self.bounded else PULLS_FEW if self.few else PULLS_MANY
+        eta = self.problem.eta or self.problem.sigma
+        many = min(PULLS_MANY, max(PULLS_FEW, ceil(PLENTY * (self.problem.sigma / eta) ** 2)))
+        first = PULLS_BOUNDED if self.bounded else PULLS_FEW if self.few else many
         return first * 4 ** (stage + self.attempt)
 
     def decode(self, codes: Ints) -> Floats:

@@ -14,10 +14,11 @@ from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.generators import NearTie, PaperFlat, RandomFamily
 from clustered_bandit_gym.policies import FrugalBAI
 from clustered_bandit_gym.policies.frugal import assign
+from clustered_bandit_gym.policies.frugal import policy as policy_module
 from clustered_bandit_gym.policies.frugal.budget import Budget
 from clustered_bandit_gym.policies.frugal.classify import rest_alone
 from clustered_bandit_gym.policies.frugal.references import best_references, plan_tree_of_ratings
-from clustered_bandit_gym.policies.frugal.sketch import Protocol, ask
+from clustered_bandit_gym.policies.frugal.sketch import Groups, Protocol, ask
 from clustered_bandit_gym.policies.frugal.trial import Trial
 
 
@@ -32,15 +33,23 @@ def tight(n_agents: int, seed: int = 0) -> cbg.Instance:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_guesses_work_where_best_means_differ_by_eta(seed: int) -> None:
-    """Three attempts and the last resort would take two million pulls, half of them for sketches."""
+def test_guesses_work_where_best_means_differ_by_eta(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first attempt gets past its references, given one representative of each cluster. For two of them not to be
+    shown distinct, two differences must each be five standard deviations off: below 1e-12 for all pairs."""
+
+    def true_groups(federation: cbg.Federation, protocol: Protocol, check: Any = None) -> Groups:
+        codes, _ = ask(federation, protocol, federation.agents, stage=0)
+        centroid = np.array([codes[instance.clusters == x].mean(axis=0) for x in range(9)])
+        return Groups(np.arange(9), centroid, codes, stage=0)
+
     instance = tight(90, seed)
+    monkeypatch.setattr(policy_module, "discover", true_groups)
     federation = cbg.Federation(instance, cbg.Problem.of(instance, 1e-10, eta=1.0), seed=seed)
     federation.stop(FrugalBAI().solve(federation))
     assert federation.judgement is not None
     assert federation.judgement.correct
-    assert federation.pulls < 5e5
-    assert federation.ledger.cost < 1e4
+    assert federation.pulls < 3e5, "three attempts take a million"
+    assert federation.ledger.cost < 1e4, "the last resort takes ten times as much"
 
 
 @pytest.mark.parametrize("delta", [0.3, 1e-10])
