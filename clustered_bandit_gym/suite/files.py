@@ -22,7 +22,8 @@ ROWS, PACKED_ROWS, METADATA, SCORES, README, SOURCE = (
     "README.md",
     "source",
 )
-#: What a row of a submission holds of a trial's row. `seconds` alone may differ in a replay.
+#: What a row of a submission holds of a trial's row, and what a row says that lacks a field of the second group.
+#: `ONLY_HERE` may differ in a replay.
 FIELDS = (
     "trial",
     "outcome",
@@ -35,7 +36,11 @@ FIELDS = (
     "reals_down",
     "rounds",
     "seconds",
+    "attempts",
+    "suspicious_communication",
 )
+DEFAULTS = {"attempts": 1, "suspicious_communication": False}
+ONLY_HERE = ("seconds", "attempts")
 
 
 @dataclass(frozen=True)
@@ -109,9 +114,9 @@ def _lines(path: Path, text: str) -> list[Row]:
             row = json.loads(line)
         except json.JSONDecodeError as error:
             raise UserError(f"{path}, line {place}: {error}") from error
-        if not isinstance(row, dict) or set(row) != {"cell", "message", *FIELDS}:
+        if not isinstance(row, dict) or set(row) | set(DEFAULTS) != {"cell", "message", *FIELDS}:
             raise UserError(f"{path}, line {place}: expected the fields cell, {', '.join(FIELDS)}, message")
-        rows.append(row)
+        rows.append(DEFAULTS | row)
     return rows
 
 

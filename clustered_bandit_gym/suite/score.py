@@ -17,6 +17,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.scoring.doubt import too_quiet
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 from clustered_bandit_gym.suite.cells import SUITE_V1, SuiteCell
@@ -48,10 +49,12 @@ def score(rows: Sequence[Row], quick: bool) -> dict[str, Any]:
     for row in rows:
         by_cell.setdefault(row["cell"], []).append(row)
     cells = played_cells(quick)
+    # Some cells have too few trials for a test of their own.
+    quiet = bool(too_quiet([row["suspicious_communication"] for row in rows]))
     resampled: dict[str, Floats] = {}
     scored = []
     for cell in cells:
-        entry, sample = _cell_score(cell, by_cell.get(cell.name, []), ALPHA / len(cells))
+        entry, sample = _cell_score(cell, by_cell.get(cell.name, []), ALPHA / len(cells), quiet)
         scored.append(entry)
         resampled[cell.name] = sample
     tags = sorted({tag for cell in cells for tag in cell.tags})
@@ -62,11 +65,14 @@ def score(rows: Sequence[Row], quick: bool) -> dict[str, Any]:
     }
 
 
-def _cell_score(cell: SuiteCell, rows: list[Row], alpha: float) -> tuple[dict[str, Any], Floats]:
-    """The entry of one cell, and (SAMPLES,) bootstrap means of pulls over the bound."""
+def _cell_score(cell: SuiteCell, rows: list[Row], alpha: float, quiet: bool) -> tuple[dict[str, Any], Floats]:
+    """The entry of one cell, and (SAMPLES,) bootstrap means of pulls over the bound.
+
+    `quiet`: over all cells, the policy's answers cannot have come through what was sent.
+    """
     rows = sorted(rows, key=lambda row: row["trial"])
     errors = sum(row["outcome"] == "wrong" for row in rows)
-    unfinished = [row for row in rows if row["outcome"] in UNFINISHED]
+    unfinished = [text for row in rows if (text := _without_answer(row))]
     judged = verdict(errors, len(rows), cell.delta, alpha, unfinished=len(unfinished))
     stick = yardsticks()[cell.name]
     entry: dict[str, Any] = {
@@ -95,19 +101,39 @@ def _cell_score(cell: SuiteCell, rows: list[Row], alpha: float) -> tuple[dict[st
             "cost_vs_naive": cost / stick["cost"],
             "rounds": rounds,
         }
-    entry["reason"] = _why_not(entry, unfinished)
+    entry["reason"] = _why_not(entry, unfinished) or _quiet([row["suspicious_communication"] for row in rows], quiet)
     entry["solved"] = not entry["reason"]
     return entry, sample
 
 
-def _why_not(entry: Mapping[str, Any], unfinished: list[Row]) -> str:
+def _without_answer(row: Row) -> str:
+    """Why the trial counts as one without an answer; "" if it does not.
+
+    A policy must answer at its first attempt: with several, it could give up whenever it would be wrong.
+    """
+    if row["outcome"] in UNFINISHED:
+        return row["message"] or str(row["outcome"])
+    if row["outcome"] == "solved" and row["attempts"] > 1:
+        return f"trial {row['trial']} was solved only at attempt {row['attempts']}"
+    return ""
+
+
+def _quiet(flags: list[bool], everywhere: bool) -> str:
+    """Why the cell's answers cannot have come through what was sent, from (n,) flags of its trials; "" if they can."""
+    text = too_quiet(flags)
+    if not text and everywhere and 2 * sum(flags) > len(flags):
+        text = f"is right with less than half of the bits that its answers take, here in {sum(flags)} of {len(flags)}"
+    return text
+
+
+def _why_not(entry: Mapping[str, Any], unfinished: list[str]) -> str:
     """Why the cell does not count as solved; "" if it does."""
     if not entry["trials"]:
         return "not played"
     if entry["verdict"] == "FAIL":
         return f"wrong in {entry['errors']} of {entry['trials']} trials: the error rate is above δ"
     if unfinished:
-        return f"{len(unfinished)} of {entry['trials']} trials without an answer: {unfinished[0]['message']}"
+        return f"{len(unfinished)} of {entry['trials']} trials without an answer: {unfinished[0]}"
     if entry["vs_bound_high"] < 1:
         return "fewer pulls than any δ-PC policy needs on this instance: the policy is not δ-PC elsewhere"
     return ""

@@ -124,6 +124,8 @@ def made_up_rows(pulls: dict[str, float], wrong: dict[str, int] | None = None) -
                     "pulls": pulls.get(cell.name, 1.0) * yardsticks()[cell.name]["bound"] * (1 + 2 * (trial % 2)),
                     "cost": 5 * yardsticks()[cell.name]["cost"],
                     "rounds": 4,
+                    "attempts": 1,
+                    "suspicious_communication": False,
                     "message": "",
                 }
             )

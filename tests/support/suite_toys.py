@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar
 
 import numpy as np
@@ -35,3 +36,35 @@ class Remembers(Policy):
         self.seen.append(1)
         federation.pull(0, 0, len(self.seen))
         return np.zeros(federation.problem.n_agents, dtype=int)
+
+
+class GivesUp(Fixed):
+    """Gives up half of its trials, by a coin that no seed reaches: with several attempts, all are answered."""
+
+    name = "gives-up"
+
+    def solve(self, federation: Federation) -> np.ndarray:
+        if np.random.default_rng().random() < 0.5:
+            raise ValueError("not this time")
+        return super().solve(federation)
+
+
+class Knows(Policy):
+    """Has the right answers from elsewhere: nothing is pulled or sent."""
+
+    name = "knows"
+
+    def __init__(self, answers: tuple[int, ...] = ()) -> None:
+        self.answers = answers
+
+    def solve(self, federation: Federation) -> np.ndarray:
+        return np.array(self.answers)
+
+
+class Exits(Policy):
+    """Ends its process."""
+
+    name = "exits"
+
+    def solve(self, federation: Federation) -> np.ndarray:
+        os._exit(3)
