@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import number
+from clustered_bandit_gym.suite.schema import checked_metadata, checked_row, parse, read_text
 
-FORMAT = 1
 ROWS, PACKED_ROWS, METADATA, SCORES, README, SOURCE = (
     "rows.jsonl",
     "rows.jsonl.gz",
@@ -22,25 +20,6 @@ ROWS, PACKED_ROWS, METADATA, SCORES, README, SOURCE = (
     "README.md",
     "source",
 )
-#: What a row of a submission holds of a trial's row, and what a row says that lacks a field of the second group.
-#: `ONLY_HERE` may differ in a replay.
-FIELDS = (
-    "trial",
-    "outcome",
-    "wrong_agents",
-    "pulls",
-    "cost",
-    "bits_up",
-    "bits_down",
-    "reals_up",
-    "reals_down",
-    "rounds",
-    "seconds",
-    "attempts",
-    "suspicious_communication",
-)
-DEFAULTS = {"attempts": 1, "suspicious_communication": False}
-ONLY_HERE = ("seconds", "attempts")
 
 
 @dataclass(frozen=True)
@@ -85,39 +64,13 @@ def _dump(path: Path, value: Any) -> None:
 def load_submission(folder: str | Path) -> Submission:
     """Reads a submission; raises `UserError` where a file is missing or malformed."""
     folder = Path(folder)
-    metadata = _read(folder / METADATA, json.loads)
-    scores = _read(folder / SCORES, json.loads)
-    if (folder / PACKED_ROWS).exists():
-        rows = _lines(folder / PACKED_ROWS, gzip.decompress((folder / PACKED_ROWS).read_bytes()).decode())
-    else:
-        rows = _read(folder / ROWS, lambda text: _lines(folder / ROWS, text))
-    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
-        raise UserError(f"{folder / METADATA}: expected a submission of format {FORMAT}")
-    if missing := [key for key in ("suite", "digest", "quick", "name", "policy", "guarantee") if key not in metadata]:
-        raise UserError(f"{folder / METADATA} lacks {', '.join(missing)}")
-    return Submission(folder, metadata, rows, scores)
-
-
-def _read(path: Path, parse: Callable[[str], Any]) -> Any:
-    if not path.is_file():
-        raise UserError(f"{path.parent} is not a submission: it has no {path.name}")
-    try:
-        return parse(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not valid JSON: {error}") from error
-
-
-def _lines(path: Path, text: str) -> list[Row]:
-    rows = []
-    for place, line in enumerate(text.splitlines(), start=1):
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{path}, line {place}: {error}") from error
-        if not isinstance(row, dict) or set(row) | set(DEFAULTS) != {"cell", "message", *FIELDS}:
-            raise UserError(f"{path}, line {place}: expected the fields cell, {', '.join(FIELDS)}, message")
-        rows.append(DEFAULTS | row)
-    return rows
+    metadata, scores = (parse(read_text(folder / name), str(folder / name)) for name in (METADATA, SCORES))
+    path = folder / PACKED_ROWS if (folder / PACKED_ROWS).exists() else folder / ROWS
+    # Not splitlines: a text may hold other characters that end a line.
+    lines = read_text(path).rstrip("\n").split("\n")
+    wheres = [f"{path}, line {place}" for place in range(1, len(lines) + 1)]
+    rows = [checked_row(parse(line, where), where) for line, where in zip(lines, wheres, strict=True)]
+    return Submission(folder, checked_metadata(metadata, str(folder / METADATA)), rows, scores)
 
 
 def readme(submission: Submission) -> str:

@@ -13,7 +13,6 @@ deleted afterwards.
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
 import shutil
 from collections.abc import Iterator
@@ -38,20 +37,15 @@ from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.settings import path_of, settings_of
 from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP, SEED, SUITE_V1, SuiteCell, suite_digest
 from clustered_bandit_gym.suite.files import (
-    FIELDS,
-    FORMAT,
     METADATA,
-    ONLY_HERE,
     PACKED_ROWS,
     SOURCE,
     Submission,
     load_submission,
     write_submission,
 )
+from clustered_bandit_gym.suite.schema import FIELDS, FORMAT, GUARANTEES, ONLY_HERE, checked_metadata, parse, read_text
 from clustered_bandit_gym.suite.score import played_cells, score
-
-#: "proved": a proof of δ-correctness that others can read. "claimed": said without one. "none".
-GUARANTEES = ("proved", "claimed", "none")
 
 
 def check_suite() -> None:
@@ -94,7 +88,10 @@ def run_suite(
     check_suite()
     folder = Path(folder)
     previous = folder / METADATA
-    if previous.exists() and json.loads(previous.read_text(encoding="utf-8")).get("policy") != spec:
+    if (
+        previous.exists()
+        and checked_metadata(parse(read_text(previous), str(previous)), str(previous))["policy"] != spec
+    ):
         raise UserError(f"{folder} holds a submission of another policy; choose another --out")
     dismiss()  # the policy gets processes of its own: nothing of another one's run is in them
     rows = _play(policy, folder / ".trials", quick, n_jobs, progress)
@@ -209,7 +206,8 @@ def short_row(cell: SuiteCell, row: dict[Any, Any]) -> Row:
         # Missing numbers of unfinished trials come out of a data frame as NA.
         short[key] = value if isinstance(value, str | int | float) and value == value else None
     short["seconds"] = round(float(row["seconds"]), 4)
-    return short | {"message": row["message"]}
+    # Half of a surrogate pair cannot be written to a file.
+    return short | {"message": str(row["message"]).encode("utf-8", "replace").decode()}
 
 
 def _play(policy: Any, out: Path, quick: bool, n_jobs: int, progress: bool) -> list[Row]:

@@ -1,0 +1,145 @@
+"""Whatever the files of a submission hold, the checker and the board end with a reason, never with a traceback."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.suite import schema
+from clustered_bandit_gym.suite.checker import Mismatch, verify
+from clustered_bandit_gym.suite.leaderboard import leaderboard_page
+
+NAIVE = Path(__file__).parents[2] / "submissions" / "quick" / "naive"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(NAIVE, tmp_path / "naive", ignore=shutil.ignore_patterns(".trials")))
+
+
+def change_metadata(folder: Path, drop: tuple[str, ...] = (), **values: Any) -> None:
+    path = folder / "metadata.json"
+    metadata = json.loads(path.read_text(encoding="utf-8")) | values
+    path.write_text(json.dumps({key: metadata[key] for key in metadata if key not in drop}), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("cost", "120"),
+        ("cost", None),
+        ("cost", float("nan")),
+        ("trial", "0"),
+        ("trial", True),
+        ("cell", [1]),
+        ("pulls", 10**400),
+        ("pulls", True),
+        ("bits_up", -1),
+        ("outcome", []),
+        ("wrong_agents", "x"),
+        ("message", 5),
+        ("message", "\ud800"),
+        ("seconds", "x"),
+        ("attempts", 0),
+        ("suspicious_communication", 0),
+    ],
+)
+def test_rows(folder: Path, field: str, value: Any) -> None:
+    first, _, rest = (folder / "rows.jsonl").read_text(encoding="utf-8").partition("\n")
+    row = json.loads(first) | {field: value}
+    (folder / "rows.jsonl").write_text(f"{json.dumps(row)}\n{rest}", encoding="utf-8")
+    with pytest.raises(UserError, match=r"rows\.jsonl, line 1: "):
+        verify(folder, replay=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("scores.json", b"[" * 100_000, "not valid JSON"),
+        ("scores.json", b"[" * 500 + b"]" * 500, "at most 20 levels"),
+        ("scores.json", b"1" * 10_000, "not valid JSON"),
+        ("scores.json", b"1" * 400, "whole numbers up to"),
+        ("scores.json", b"[]", "scores is "),
+        ("metadata.json", b"\xff\xfe", "cannot be read"),
+        ("metadata.json", b"[1]", "expected a submission of format 1"),
+        ("rows.jsonl", b"[" * 100_000, "not valid JSON"),
+        ("rows.jsonl", b"", "not valid JSON"),
+        ("rows.jsonl.gz", b"junk", "cannot be read"),
+        ("rows.jsonl.gz", gzip.compress(b"{}" * 1000)[:-9], "cannot be read"),
+        ("rows.jsonl.gz", gzip.compress(b"\xff\xfe"), "cannot be read"),
+    ],
+)
+def test_whole_files(folder: Path, name: str, content: bytes, reason: str) -> None:
+    (folder / name).write_bytes(content)
+    with pytest.raises((UserError, Mismatch), match=reason):
+        verify(folder, replay=0)
+
+
+def test_a_small_file_that_expands_to_a_large_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "MOST_BYTES", 10**6)
+    (folder / "rows.jsonl.gz").write_bytes(gzip.compress(b"\n" * 10**7))
+    with pytest.raises(UserError, match=r"too long: a file of a submission has at most 1,000,000 bytes"):
+        verify(folder, replay=0)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"sources": ["a"]},
+        {"sources": None},
+        {"sources": {"a\0b.py": "00"}},
+        {"sources": {"": "00"}},
+        {"sources": {"../../x.py": "00"}},
+        {"sources": {"/etc/x.py": "00"}},
+        {"sources": {"a.py": 5}},
+        {"platform": "x"},
+        {"platform": {"machine": 5}},
+        {"policy": 5},
+        {"policy": ["naive", "bai-cl"]},
+        {"quick": "no"},
+        {"name": 5},
+        {"name": "\ud800"},
+        {"authors": None},
+        {"settings": []},
+        {"fingerprint": 5},
+    ],
+)
+def test_metadata(folder: Path, values: dict[str, Any]) -> None:
+    change_metadata(folder, **values)
+    with pytest.raises(UserError, match=r"metadata\.json: "):
+        verify(folder, replay=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda source: os.symlink("a.py", source / "a.py"), "cannot be read|is missing"),
+        (lambda source: os.symlink(NAIVE / "README.md", source / "a.py"), "lies outside"),
+        (lambda source: None, "is missing"),
+    ],
+)
+def test_sources_that_are_not_there(folder: Path, make: Callable[[Path], None], reason: str) -> None:
+    (folder / "source").mkdir()
+    make(folder / "source")
+    change_metadata(folder, sources={"a.py": "00"})
+    with pytest.raises(Mismatch, match=reason):
+        verify(folder, replay=0)
+
+
+def test_a_name_that_is_too_long_for_a_file(folder: Path) -> None:
+    change_metadata(folder, sources={"a" * 5000 + ".py": "00"})
+    with pytest.raises(Mismatch, match="cannot be read"):
+        verify(folder, replay=0)
+
+
+def test_a_board_needs_no_optional_metadata(folder: Path) -> None:
+    change_metadata(folder, drop=("authors", "date", "link", "package", "versions", "guarantee_text"), guarantee="none")
+    assert '"name": "naive"' in leaderboard_page([folder])
