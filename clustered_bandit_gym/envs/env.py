@@ -246,7 +246,7 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
         self._limit = MAX_PULLS + 1 if self._local else federation.max_pulls
         if self.render_mode == "human":
             self.render()
-        return {"pulls": self._pulls.copy(), "means": self._means.copy()}, dict(vars(federation.problem))
+        return {"pulls": self._pulls.copy(), "means": self._means.copy()}, federation.problem.values()
 
     def step(self, action: Action) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
         federation = self._federation

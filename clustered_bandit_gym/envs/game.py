@@ -98,10 +98,10 @@ class Game:
         return None if draw is None else draw(rng, n)
 
     def problems_of(self, batch: Batch) -> dict[str, Any]:
-        """As `vars(problem_of(instance))`, for all instances of `batch`: what differs between them as an array (n,)."""
+        """`problem_of(instance).values()` for all instances of `batch`: what differs between them as an array (n,)."""
         first = batch[0] if self._fixed is None else self._fixed
         self.check_size(first)
-        told: dict[str, Any] = dict(vars(self.problem_of(first)))
+        told: dict[str, Any] = self.problem_of(first).values()
         if self._fixed is not None:
             return told
         for name, truth in (("eta", batch.eta), ("eta1", batch.eta1)):

@@ -149,7 +149,7 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         self._committed: Ints = np.full(n, -1)
         self._cycles = 0
         self._over = False
-        problem = dict(vars(self._federation.problem))
+        problem = self._federation.problem.values()
         return self._observe(self.agents), {agent: dict(problem) for agent in self.agents}
 
     def step(

@@ -183,7 +183,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
                 self._rewards.own_stream(i, np.random.default_rng(play_stream(stream_seed, REWARDS)))
             self._made[i] = instance
             if infos is not None:
-                self._add_info(infos, dict(vars(self._game.problem_of(instance))), i)
+                self._add_info(infos, self._game.problem_of(instance).values(), i)
 
     def _masked(self, mask: Any) -> Ints:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import PlayOver, UserError
-from clustered_bandit_gym.game.checks import indices, whole_times
+from clustered_bandit_gym.game.checks import indices, read_only, whole_times
 from clustered_bandit_gym.game.problem import Problem
 
 
@@ -42,8 +42,7 @@ class Block:
         self._play = federation
         self._whole = whole or self
         self._over = False
-        self._agents = agents.view()
-        self._agents.setflags(write=False)
+        self._agents = read_only(agents)
 
     def __len__(self) -> int:
         return int(self._agents.size)

@@ -67,3 +67,10 @@ def count_bits(numbers: Ints | int) -> Any:
     exponents -= 1023
     # In place, since a fresh array costs more than the look-up; NumPy looks up in place only if it need not check.
     return _DELTA_CODE.take(exponents, mode="clip", out=exponents)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A copy that cannot be made writable again: its memory is that of a bytes object."""
+    if not array.size:
+        return array.copy()
+    return np.frombuffer(array.tobytes(), dtype=array.dtype).reshape(array.shape)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.checks import count_bits, indices, whole_times
+from clustered_bandit_gym.game.checks import count_bits, indices, read_only, whole_times
 from clustered_bandit_gym.game.coins import Coins
 from clustered_bandit_gym.game.inbox import SINGLE, Inbox
 from clustered_bandit_gym.game.instance import Instance
@@ -78,10 +78,8 @@ class Federation:
         self.problem = problem
         #: A copy for policies and local programs, so that nothing done to it reaches the judge.
         self.told = copy.copy(problem)
-        self.agents: Ints = np.arange(instance.n_agents)
-        self.agents.setflags(write=False)
-        self.arms: Ints = np.arange(instance.n_arms)
-        self.arms.setflags(write=False)
+        self.agents: Ints = read_only(np.arange(instance.n_agents))
+        self.arms: Ints = read_only(np.arange(instance.n_arms))
         self.ledger = Ledger(c_b, c_r, itemise)
         self._pulls = Pulls(instance.n_agents, max_pulls)
         self.rounds = 0

@@ -11,7 +11,7 @@ import builtins
 import io
 import pickle
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -80,8 +80,6 @@ class Isolation:
         try:
             answer: Answer = copy(block, *map(np.ndarray.copy, values))
             return answer
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
             failure = error
         # Not within the handler: there the original would travel along as the context of the new exception.
@@ -89,8 +87,10 @@ class Isolation:
         raise ended(failure)
 
 
-def ended(failure: BaseException) -> Exception:
+def ended(failure: BaseException) -> BaseException:
     """The exception that a policy gets for `failure` in strict mode: it says what kind it was and nothing else."""
+    if isinstance(failure, KeyboardInterrupt):
+        return KeyboardInterrupt()
     if isinstance(failure, BudgetExceeded):
         return BudgetExceeded("the budget is spent; in strict mode this ends the play")
     return ProgramFailed("a local program raised an exception; in strict mode this ends the play")
@@ -116,11 +116,13 @@ class _Copier:
         if kind is np.ndarray and not one.dtype.hasobject:
             made = one.copy(order="K")
         elif kind is FunctionType:
-            return one if one.__closure__ is None and one.__module__.startswith(_PACKAGE) else self._function(one)
+            return one if one.__closure__ is None and _is_ours(one) else self._function(one)
         elif kind is MethodType:
             made = MethodType(self.copy(one.__func__), self.copy(one.__self__))
-        elif kind is tuple:
-            made = tuple(self.copy(x) for x in one)
+        elif kind is partial:
+            made = partial(self.copy(one.func), *map(self.copy, one.args), **self.copy(one.keywords))
+        elif kind in (tuple, set, frozenset):
+            made = kind(self.copy(x) for x in one)
         elif kind is list:
             made = self._made[id(one)] = []
             made.extend(self.copy(x) for x in one)
@@ -147,7 +149,7 @@ class _Copier:
 
     def _function(self, one: FunctionType) -> Any:
         code, variables = one.__code__, one.__closure__
-        ours = one.__module__.startswith(_PACKAGE)
+        ours = _is_ours(one)
         names: dict[str, Any] = one.__globals__ if ours else {"__builtins__": builtins, "__name__": one.__module__}
         cells = None if variables is None else tuple([CellType() for _ in variables])
         made = self._made[id(one)] = FunctionType(code, names, one.__name__, None, cells)
@@ -198,7 +200,7 @@ class _Twin:
     @classmethod
     def of(cls, program: Any) -> _Twin | None:
         """A twin of `program`, or None where it takes a `_Copier`."""
-        if type(program) is not FunctionType or not program.__module__.startswith(_PACKAGE):
+        if type(program) is not FunctionType or not _is_ours(program):
             return None
         if program.__closure__ is None or program.__defaults__ or program.__kwdefaults__:
             return None
@@ -232,7 +234,7 @@ class _Twin:
         if kind is np.ndarray:
             return None if one.dtype.hasobject else one.copy(order="K")
         if kind is FunctionType:
-            if one.__closure__ is not None or not one.__module__.startswith(_PACKAGE):
+            if one.__closure__ is not None or not _is_ours(one):
                 return None
             self._objects[id(one)] = one
             return one
@@ -246,6 +248,11 @@ class _Twin:
         if _TEXTS.issuperset(map(type, state.values())):  # other values can be equal and yet differ: 1, 1.0 and True
             self._objects[id(one)] = copy
         return copy
+
+
+def _is_ours(function: FunctionType) -> bool:
+    """Whether its global variables are those of a module of this package; `__module__` can be set at will."""
+    return str(function.__globals__.get("__name__", "")).startswith(_PACKAGE)
 
 
 @lru_cache(maxsize=1024)

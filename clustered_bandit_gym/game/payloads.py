@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import read_only
 
 Rounding = Literal["up", "down", "nearest"]
 
@@ -84,7 +85,7 @@ class ArmIndex(Payload):
     kind = "arm"
 
     def __init__(self, values: ArrayLike, among: int | ArrayLike) -> None:
-        self.values, self.among = _own(_integers(values, "an arm index")), among
+        self.values, self.among = read_only(_integers(values, "an arm index")), among
         if isinstance(among, int | np.integer):
             # Seen as unsigned, a negative number is a huge one: one pass finds both kinds of mistake.
             size, known = int(among), self.values.size == 0 or int(self.values.view(np.uint64).max()) < among
@@ -109,14 +110,14 @@ class ArmSet(Payload):
     _item_ndim = 1
 
     def __init__(self, values: ArrayLike, at_most: int | None = None) -> None:
-        self.values, self.at_most = np.asarray(values), at_most
+        self.values, self.at_most = _booleans(values), at_most
         if self.values.dtype != np.bool_ or self.values.ndim not in (1, 2):
             raise UserError("an arm set is a boolean array (agents, arms), or (arms,) for all agents alike")
         n_arms = self.values.shape[-1]
         if at_most is None or at_most >= n_arms:
             self.bits = n_arms
         else:
-            self.values = _own(self.values)
+            self.values = read_only(self.values)
             single = self.values.ndim == 1
             largest = int(np.count_nonzero(self.values) if single else self.values.sum(axis=1).max(initial=0))
             if largest > at_most:
@@ -134,6 +135,8 @@ class Reals(Payload):
     kind = "real"
 
     def __init__(self, values: ArrayLike, *, shared: bool = False) -> None:
+        if np.iscomplexobj(values):
+            raise UserError("reals must be real numbers, got complex ones")
         self.values, self.shared = np.asarray(values, dtype=np.float64), shared
         self._item_ndim = self.values.ndim if shared else max(0, self.values.ndim - 1)
         if self.values.ndim > 2 or (shared and self.values.ndim > 1):
@@ -148,7 +151,7 @@ class Flag(Payload):
     kind = "flag"
 
     def __init__(self, values: ArrayLike) -> None:
-        self.values = np.asarray(values)
+        self.values = _booleans(values)
         if self.values.dtype != np.bool_ or self.values.ndim > 1:
             raise UserError("a flag is a boolean, or a vector of them")
         self.bits = 1
@@ -170,7 +173,7 @@ class ArmSubset(Payload):
     _item_ndim = 1
 
     def __init__(self, values: ArrayLike, within: ArrayLike | None = None) -> None:
-        self.values, self.within = _own(np.asarray(values)), within
+        self.values, self.within = read_only(_booleans(values)), within
         if self.values.dtype != np.bool_ or self.values.ndim != 2:
             raise UserError("an arm subset is a boolean array (agents, arms)")
         known = np.ones_like(self.values) if within is None else np.asarray(within)
@@ -179,8 +182,9 @@ class ArmSubset(Payload):
         if np.any(self.values & ~known):
             raise UserError("an arm subset has an arm outside the set given by `within`")
         sizes, counts = known.sum(axis=1).tolist(), self.values.sum(axis=1).tolist()
-        self.bits = np.array([_sparse_bits(n, c) for n, c in zip(sizes, counts, strict=True)], dtype=np.int64)
-        self.bits.setflags(write=False)
+        self.bits = read_only(
+            np.array([_sparse_bits(n, c) for n, c in zip(sizes, counts, strict=True)], dtype=np.int64)
+        )
         self._seal()
 
 
@@ -195,7 +199,9 @@ class Symbol(Payload):
     kind = "symbol"
 
     def __init__(self, values: ArrayLike, among: int) -> None:
-        array = _own(np.asarray(values))
+        array = read_only(np.asarray(values))
+        if isinstance(among, bool) or not isinstance(among, int | np.integer) or among < 1:
+            raise UserError(f"among, the size of the alphabet, must be a whole number >= 1, got {among!r}")
         if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
             raise UserError(f"symbols are integers (agents,) or (agents, d), got {array.dtype} of shape {array.shape}")
         if array.size and (array.min() < 0 or array.max() >= among):
@@ -245,7 +251,7 @@ class Quantised(Payload):
             place = np.where(points[above] - exact < exact - points[below], above, below)
         else:
             place = above if rounding == "up" else below
-        self.values, self.grid, self.rounding, self.clip = _own(points[place]), points, rounding, clip
+        self.values, self.grid, self.rounding, self.clip = read_only(points[place]), points, rounding, clip
         self._item_ndim = exact.ndim - 1
         self.bits = bits_for(points.size ** math.prod(exact.shape[1:]))
         self._seal()
@@ -279,11 +285,10 @@ def as_made(payload: Any) -> Payload:
     return kind(payload.values, **{name: getattr(payload, name) for name in CONTENT[kind]})  # type: ignore[call-arg]
 
 
-def _own(array: np.ndarray) -> np.ndarray:
-    """A read-only copy, for values that were checked and must not change afterwards."""
-    copy = array.copy()
-    copy.setflags(write=False)
-    return copy
+def _booleans(values: ArrayLike) -> np.ndarray:
+    """Booleans of one bit each, since an array made by a cast may hold other bytes; anything else as it is."""
+    array = np.asarray(values)
+    return array.view(np.uint8) != 0 if array.dtype == np.bool_ else array
 
 
 def _integers(values: ArrayLike, what: str) -> np.ndarray:

@@ -14,7 +14,7 @@ from clustered_bandit_gym.game.instance import Instance
 TRUTH = "truth"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """What the learner is told. `None` for M, η, η1 or the support means "not told".
 
@@ -119,6 +119,10 @@ class Problem:
                     f"told {name} = {told:.6g}, but clusters {a} and {b} are only {true:.6g} apart "
                     f"(Assumption {number} fails by {told - true:.3g}); tell at most {true:.6g}, or pass check=False"
                 )
+
+    def values(self) -> dict[str, Any]:
+        """The attributes by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as JSON knows them; the support is a list of two numbers."""

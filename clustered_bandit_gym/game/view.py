@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.errors import BudgetExceeded
+from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, ProgramFailed
 from clustered_bandit_gym.game.isolation import Isolation, ended
 from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.payloads import Payload
@@ -125,9 +125,17 @@ class FederationView:
     ) -> Any:
         """See `Federation.local`."""
         books = self.__books
-        if self.__strict:
-            program = partial(self.__isolation.run, program)
-        return books.local(agents, program, down, n_arms=n_arms)
+        if not self.__strict:
+            return books.local(agents, program, down, n_arms=n_arms)
+        try:
+            return books.local(agents, partial(self.__isolation.run, program), down, n_arms=n_arms)
+        except (BudgetExceeded, ProgramFailed, PlayOver, KeyboardInterrupt):
+            raise  # it carries nothing
+        except BaseException as error:
+            failure = error
+        # What is wrong with an answer could tell the policy what is in it.
+        books.fail(failure)
+        raise ended(failure)
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """See `Federation.pull`."""

@@ -94,9 +94,9 @@ def test_attributes_cannot_be_set(name: str, value: Any) -> None:
 
 def test_delta_is_the_harness_s() -> None:
     def easier(federation: Any) -> None:
-        vars(federation.problem)["delta"] = 0.99
+        object.__setattr__(federation.problem, "delta", 0.99)
         assert federation.problem.delta == 0.99
-        federation.local([0], lambda block: vars(block.problem).update(delta=0.98))
+        federation.local([0], lambda block: object.__setattr__(block.problem, "delta", 0.98))
 
     assert row_of(easier)["delta"] == 0.05
     assert row_of(lambda federation: setattr(federation, "problem", replace(federation.problem, delta=0.99)))[
