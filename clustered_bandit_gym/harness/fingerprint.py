@@ -9,23 +9,26 @@ The rule is: unknown means different. A key holds
   content of files that a value names.
 
 State is written down as `pickle` and `copy.deepcopy` would take it apart, with code by its content instead of its name.
-What they refuse (an open file, a lock) has no key: `Unwritable` is raised, and the caller reuses nothing.
+What they refuse (an open file, a lock) has no key: `Unwritable` is raised, and the caller reuses nothing. Functions
+that read what no key can hold, such as environment variables, have none either (`outside`).
 
-Two things are out of sight: values that are patched into this package or into an installed one at run time, and files
-that code opens under a name computed at run time.
+Out of sight are values that are patched into this package or into an installed one at run time, files that code opens
+under a name computed at run time, attributes of modules that it looks up under such a name, and whatever installed code
+reads: environment variables, the clock, the network.
 """
 
 from __future__ import annotations
 
 import copyreg
-import dis
 import hashlib
 import json
 import os
 import platform
+import re
+import sys
 import warnings
-from collections.abc import Iterator
 from functools import cache, cached_property, partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from types import CodeType, FunctionType, GetSetDescriptorType, MappingProxyType, MemberDescriptorType, ModuleType
@@ -37,14 +40,18 @@ import numpy as np
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.datasets.sources import VARIABLE
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.harness.imports import PACKAGE, is_user_module, package_files, reached
+from clustered_bandit_gym.harness.imports import PACKAGE, exists, is_user_module, package_files, reached
+from clustered_bandit_gym.harness.outside import door, door_of_module, door_of_names, references
 from clustered_bandit_gym.harness.settings import instance_digest, path_of
+from clustered_bandit_gym.imports import load_module, load_object
 
 #: A value that names a folder with more files than this has no key: looking at all of them would take too long.
 MOST_FILES = 1000
 #: Methods with which a class decides what a copy of its objects holds.
 _OWN_COPY = ("__deepcopy__", "__copy__", "__reduce__", "__reduce_ex__", "__getstate__")
 _NOT_STATE = ("_abc_impl", "__slots__")
+#: A string that may name an object: ``module:attribute``.
+_NAMED = re.compile(r"([^\W\d]\w*(?:\.\w+)*):([^\W\d]\w*)")
 
 
 class Unwritable(Exception):
@@ -72,11 +79,19 @@ def env_key(env_id: str, kwargs: dict[str, Any]) -> str:
     """The key of an environment: id, what is registered under it, keywords, state and code. Raises `Unwritable`."""
     parts: list[Any] = [{key: kwargs[key] for key in sorted(kwargs)}, os.environ.get(VARIABLE)]
     roots = {_module_of(value) for value in kwargs.values() if callable(value)}
-    spec = gym.registry.get(env_id.rpartition(":")[2])
+    named = [kwargs.get("generator")]
+    home, _, name = env_id.rpartition(":")
+    if home:  # importing the module registers the environment, as `gym.make` would do later
+        load_module(home, f"environment {env_id!r}")
+        roots.add(home)
+    spec = gym.registry.get(name)
     if spec is not None:
         parts += [spec.entry_point, spec.kwargs, spec.max_episode_steps, list(spec.additional_wrappers)]
-        if isinstance(spec.entry_point, str):
-            roots.add(spec.entry_point.partition(":")[0])
+        named += [spec.entry_point, spec.kwargs.get("generator")]
+    for text in named:
+        if isinstance(text, str) and ":" in text:
+            parts.append(load_object(text, f"environment {env_id!r}"))
+            roots.add(text.partition(":")[0])
     return f"{env_id} {_Writer().digest(parts, env_id, roots)}"
 
 
@@ -93,6 +108,7 @@ class _Writer:
     def __init__(self, modules: set[str] | None = None) -> None:
         self.modules: set[str] = set() if modules is None else modules
         self._places: dict[int, int] = {}  # id -> position, so that shared and cyclic references are told apart
+        self._used: set[tuple[str, frozenset[str]]] = set()  # modules with the attributes written of them
         self._alive: list[Any] = []  # an id is unique only as long as its object lives
 
     def digest(self, value: Any, where: str, roots: set[str]) -> str:
@@ -110,12 +126,15 @@ class _Writer:
             return value
         if kind is str:
             return self._text(value, where)
-        if kind in (bytes, bytearray, complex, range, slice, type(Ellipsis), type(NotImplemented)):
+        if kind is bytes:
+            return {"bytes": repr(value), "text": self._text(os.fsdecode(value), where)}
+        if kind in (bytearray, complex, range, slice, type(Ellipsis), type(NotImplemented)):
             return {kind.__name__: repr(value)}
         if kind is tuple:
             return {"tuple": [self.value(item, where) for item in value]}
         if isinstance(value, ModuleType):
             return self._module(value)
+        _refuse(where, door(value))
         if id(value) in self._places:
             return {"again": self._places[id(value)]}
         if kind is frozenset or kind is set:
@@ -197,6 +216,8 @@ class _Writer:
                 return {"folder": text, "files": _listing(path)}
         except (OSError, RuntimeError) as error:
             raise Unwritable(f"{where} names {text}, which cannot be read ({error})") from error
+        if (match := _NAMED.fullmatch(text)) and match[1] in sys.modules and is_user_module(match[1]):
+            return {"name": text, "in": self._module(sys.modules[match[1]], frozenset({match[2]}))}
         return text
 
     # --- code --------------------------------------------------------------------------------------------------------
@@ -204,10 +225,19 @@ class _Writer:
     def _module(self, module: ModuleType, attributes: frozenset[str] = frozenset()) -> Any:
         name = module.__name__
         self.modules.add(name)
-        if not is_user_module(name):
+        if not is_user_module(name) or (name, attributes) in self._used:
             return {"module": name}
+        self._used.add((name, attributes))
         used = sorted(attributes & vars(module).keys())
-        return {"module": name, "uses": [[key, self.value(vars(module)[key], f"{name}.{key}")] for key in used]}
+        return {"module": name, "uses": [[k, self._used_by(name, vars(module)[k], k, attributes)] for k in used]}
+
+    def _used_by(self, user: str, value: Any, name: str, attributes: frozenset[str]) -> Any:
+        """A value that the code of `user` refers to by `name`; of a module what is among `attributes`."""
+        if not isinstance(value, ModuleType):
+            _refuse(user, door(value))
+            return self.value(value, name)
+        _refuse(user, door_of_module(value.__name__, attributes))
+        return self._module(value, attributes)
 
     def _class(self, target: type) -> Any:
         """A class by its name; one of the user's also by its members and bases."""
@@ -229,32 +259,38 @@ class _Writer:
     def _function(self, function: FunctionType) -> Any:
         """A function by its name, defaults and closure; one of the user's also by its code and what it refers to."""
         name = function.__qualname__
+        names, attributes, imported = references(function.__code__)
+        own = is_user_module(function.__module__ or "__main__")
+        seen = attributes if own else frozenset()
         written: dict[str, Any] = {
             "function": f"{function.__module__}:{name}",
             "defaults": self.value(function.__defaults__, f"a default of {name}"),
             "keywords": self.value(function.__kwdefaults__, f"a default of {name}"),
-            "closure": [self._cell(cell, f"a variable of {name}") for cell in function.__closure__ or ()],
+            "closure": [self._cell(cell, name, seen) for cell in function.__closure__ or ()],
             "attributes": self._state(vars(function), name),
         }
-        if not is_user_module(function.__module__ or "__main__"):
+        if not own:
             return written
         self.modules.add(function.__module__ or "__main__")
-        names, attributes, imported = _references(function.__code__)
         self.modules |= imported
+        _refuse(name, door_of_names(names, function.__globals__))
         written["code"] = self._code(function.__code__, name)
-        written["uses"] = []
-        for key in sorted(names & function.__globals__.keys()):
-            value = function.__globals__[key]
-            used = self._module(value, attributes) if isinstance(value, ModuleType) else self.value(value, key)
-            written["uses"].append([key, used])
+        found = {key: function.__globals__[key] for key in names & function.__globals__.keys()}
+        written["uses"] = [[key, self._used_by(name, found[key], key, attributes)] for key in sorted(found)]
+        for other in sorted(imported):
+            _refuse(name, door_of_module(other, attributes))
+            if (module := _loaded(other)) is not None:
+                written["uses"].append([other, self._module(module, attributes)])
         return written
 
-    def _cell(self, cell: Any, where: str) -> Any:
+    def _cell(self, cell: Any, name: str, attributes: frozenset[str]) -> Any:
         try:
             content = cell.cell_contents
         except ValueError:
             return {"cell": "empty"}
-        return self.value(content, where)
+        if isinstance(content, ModuleType):
+            return self._used_by(name, content, name, attributes)
+        return self.value(content, f"a variable of {name}")
 
     def _code(self, code: CodeType, where: str) -> Any:
         constants = [
@@ -267,24 +303,20 @@ class _Writer:
         return [hashlib.sha256(text.encode()).hexdigest(), constants]
 
 
-def _references(code: CodeType) -> tuple[set[str], frozenset[str], set[str]]:
-    """Names of globals, of attributes and of imported modules in a function and the functions inside it."""
-    names, attributes, imported = set(), set(), set()
-    for instruction in _instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            names.add(instruction.argval)
-        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            attributes.add(instruction.argval)
-        elif instruction.opname == "IMPORT_NAME":
-            imported.add(instruction.argval)
-    return names, frozenset(attributes), imported - {""}
+def _refuse(user: str, found: str | None) -> None:
+    """`Unwritable`, if the code of `user` refers to the door `found`."""
+    if found is not None:
+        raise Unwritable(f"{user} uses {found}, and a key cannot hold what the code finds there")
 
 
-def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
-    yield from dis.get_instructions(code)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _instructions(constant)
+def _loaded(name: str) -> ModuleType | None:
+    """A module of the user's that a function imports when it runs. Imported now: its values can be set only then."""
+    if not exists(name) or not is_user_module(name):
+        return None
+    try:
+        return import_module(name)
+    except (Exception, SystemExit):  # if it is needed, the play shows the error
+        return None
 
 
 def _listing(folder: Path) -> list[Any]:

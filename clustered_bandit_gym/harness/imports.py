@@ -2,7 +2,7 @@
 
 Import statements are read from the text with `ast`, wherever they stand, so that ``from conf import TIMES`` counts and
 a module that is imported only inside a function counts too. Modules found by other means (`importlib.import_module`,
-`exec`) are not seen.
+`exec`) are not seen here; code that uses such means has no key, see `outside`.
 """
 
 from __future__ import annotations
@@ -61,6 +61,11 @@ def is_user_module(name: str) -> bool:
         return name.partition(".")[0] not in sys.stdlib_module_names
     path = Path(spec.origin).resolve()
     return not any(path.is_relative_to(folder) for folder in _installed())
+
+
+def exists(name: str) -> bool:
+    """Whether a module of this name can be found, without importing it."""
+    return _find(name) is not None
 
 
 def reached(names: Iterable[str], roots: Iterable[str]) -> dict[str, str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import os
+import signal
 import sys
 import warnings
 from importlib.util import find_spec
@@ -103,20 +103,21 @@ def test_resume_plays_only_what_is_missing(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_failed_trials_are_offered_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TROUBLE", "1")
+    monkeypatch.chdir(tmp_path)
+    Path("disk.full").touch()
     board = cbg.evaluate(Trouble(), TINY, trials=4, out=tmp_path, progress=False)
     assert set(board.trials["outcome"]) == {"error", "wrong"}
-    monkeypatch.delenv("TROUBLE")
+    Path("disk.full").unlink()
     board = cbg.evaluate(Trouble(), TINY, trials=4, out=tmp_path, progress=False)
     assert board.trials["outcome"].tolist() == ["wrong"] * 4
     assert len(cbg.Store(tmp_path)) == 4
 
 
 class Trouble(cbg.Policy):
-    """Raises in about half of the trials while a variable is set: a cause outside the policy, such as a full disk."""
+    """Raises in about half of the trials while a file lies here: a cause outside the policy, such as a full disk."""
 
     def solve(self, federation: cbg.Federation) -> np.ndarray:
-        if "TROUBLE" in os.environ and federation.rng.random() < 0.5:
+        if any(Path.cwd().glob("*.full")) and federation.rng.random() < 0.5:
             raise OSError("no space left")
         return (truth_of(federation).agent_best_arms + 1) % federation.problem.n_arms
 
@@ -150,17 +151,18 @@ def test_editing_solve_does_not_reuse_rows(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = tmp_path / "calls"  # outside the policy, whose state is part of the key
+    monkeypatch.chdir(tmp_path)
+    calls = Path("one.calls")  # outside the policy, whose state is part of the key
+    calls.touch()
 
     class Interrupted(cbg.Policy):
         def solve(self, federation: cbg.Federation) -> np.ndarray:
-            with open(os.environ["CALLS"], "a+") as file:
+            with open(next(Path.cwd().glob("*.calls")), "a+") as file:
                 file.write("x")
                 if file.tell() == 4:
-                    raise KeyboardInterrupt
+                    signal.raise_signal(signal.SIGINT)
             return np.zeros(federation.problem.n_agents, dtype=int)
 
-    monkeypatch.setenv("CALLS", str(calls))
     with pytest.warns(UserWarning, match="3 trials are done, 7 are not"):
         board = cbg.evaluate(Interrupted(), TINY, trials=10, out=tmp_path, progress=False)
     assert (len(board.trials), board.missing) == (3, 7)

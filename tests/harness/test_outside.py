@@ -1,0 +1,181 @@
+"""Code that reaches beyond itself: what a key can hold is part of it, what it cannot hold is played afresh."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from harness_players import TINY, Empirical
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.harness.fingerprint import Unwritable, env_key, policy_key
+
+POLICY = """
+import clustered_bandit_gym as cbg
+{imports}
+
+class Mine(cbg.Policy):
+    def solve(self, federation):
+        {inside}
+        federation.pull(0, 0, {times})
+        return [0] * federation.problem.n_agents
+"""
+Write = Callable[..., Any]
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Writes files of a user's into the current folder, forgets their modules, and imports the first."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two edits within a second would look the same
+
+    def forget() -> None:
+        for name in list(sys.modules):
+            if name.partition(".")[0].endswith("_outside") and name != __name__:
+                del sys.modules[name]
+        importlib.invalidate_caches()
+
+    def write(files: dict[str, str], load: str = "mine_outside") -> Any:
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(textwrap.dedent(text))
+        forget()
+        return importlib.import_module(load) if load else None
+
+    yield write
+    forget()
+
+
+def mine(imports: str = "", inside: str = "pass", times: str = "T") -> dict[str, str]:
+    return {"mine_outside.py": POLICY.format(imports=imports, inside=inside, times=times)}
+
+
+HELPER = {"h_outside.py": "import os\n\ndef t():\n    return int(os.environ['T'])\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "door"),
+    [
+        (mine("import os", times="int(os.environ['T'])"), "os.environ"),
+        (mine("from os import environ as e", times="int(e['T'])"), "os.environ"),
+        (mine("import os", times="int(os.getenv('T'))"), "os.getenv"),
+        (mine("from os import getenv", times="int(getenv('T'))"), "os.getenv"),
+        (mine(inside="from os import environ", times="int(environ['T'])"), "os.environ"),
+        (mine("import sys", times="int(sys.argv[1])"), "sys.argv"),
+        (mine("from pathlib import Path", times="int((Path(__file__).parent / 't').read_text())"), "__file__"),
+        (mine("import importlib", times="importlib.import_module('conf_' + 'outside').T"), "importlib.import_module"),
+        (mine("from importlib import import_module as f", times="f('conf_outside').T"), "importlib.import_module"),
+        (mine("from importlib.resources import files as f", times="len(str(f('x')))"), "importlib.resources.files"),
+        (mine(times="__import__('conf_outside').T"), "__import__"),
+        (mine("T = 3", times="globals()['T']"), "globals"),
+        (mine("T = 3", times="eval('T')"), "eval"),
+        (mine("import h_outside", times="h_outside.t()") | HELPER, "os.environ"),
+    ],
+)  # fmt: skip
+def test_code_that_reaches_beyond_itself_has_no_key_and_the_reason_is_told(
+    user: Write, files: dict[str, str], door: str
+) -> None:
+    with pytest.raises(Unwritable, match=rf"uses {door}, and a key cannot hold what the code finds there"):
+        policy_key(user(files).Mine())
+
+
+def test_an_environment_variable_is_played_afresh_with_a_note(user: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = user(mine("import os", times="int(os.environ['TIMES'])"))
+    for times in (3, 5):
+        monkeypatch.setenv("TIMES", str(times))
+        with pytest.warns(UserWarning, match=r"kept trials are not reused, because Mine\.solve uses os\.environ"):
+            board = cbg.evaluate(module.Mine(), TINY, trials=1, progress=False, bound=False, out="out")
+        assert board.trials["pulls"].tolist() == [times]
+
+
+def test_what_is_read_when_a_module_is_imported_is_a_value_like_any_other(
+    user: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Constants from the environment, and code for the command line beside the policy, cost nobody the reuse."""
+    files = mine("import os, sys\nT = int(os.environ['TIMES'])\ndef main():\n    print(sys.argv, __file__)")
+    keys = []
+    for times in ("3", "5", "3"):
+        monkeypatch.setenv("TIMES", times)
+        keys.append(policy_key(user(files).Mine()))
+    assert keys[0] == keys[2] != keys[1]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        mine("import pkg_outside.conf", times="pkg_outside.conf.T"),
+        mine("import pkg_outside.conf", times="getattr(pkg_outside.conf, 'T')"),
+        mine(inside="from pkg_outside.conf import T"),
+        mine(inside="import pkg_outside.conf as c", times="c.T"),
+    ],
+    ids=["nested", "getattr", "from inside", "import inside"],
+)
+def test_a_value_set_on_a_nested_module_at_run_time(user: Write, files: dict[str, str]) -> None:
+    module = user({"pkg_outside/__init__.py": "", "pkg_outside/conf.py": "T = 3"} | files)
+    first = policy_key(module.Mine())
+    assert policy_key(module.Mine()) == first
+    importlib.import_module("pkg_outside.conf").T = 5  # type: ignore[attr-defined]
+    assert policy_key(module.Mine()) != first
+
+
+def test_a_file_named_in_bytes(user: Write, tmp_path: Path) -> None:
+    module = user(mine(times="int(open(b't.txt').read())") | {"t.txt": "3"})
+    first = policy_key(module.Mine())
+    (tmp_path / "t.txt").write_text("5")
+    assert policy_key(module.Mine()) != first
+
+
+GENERATOR = """
+import clustered_bandit_gym as cbg
+
+def draw(rng):
+    return cbg.generators.PaperSmall(n_agents={n})(rng)
+"""
+
+
+def test_a_generator_named_by_a_string_that_was_edited(user: Write) -> None:
+    for n in (4, 6, 4):
+        user({"g_outside.py": GENERATOR.format(n=n)}, load="")
+        board = cbg.evaluate(Empirical(1), trials=1, progress=False, bound=False, out="out", generator="g_outside:draw")
+        assert board.trials["n_agents"].tolist() == [n]
+    assert len(cbg.Store("out")) == 2
+
+
+ENVIRONMENT = """
+import gymnasium as gym
+from clustered_bandit_gym.envs.env import ClusteredBAIEnv
+
+def make(**kwargs):
+    return ClusteredBAIEnv(generator="paper-small", n_agents={n}, **kwargs)
+
+gym.register(id="Outside-v0", entry_point={entry})
+"""
+
+
+@pytest.mark.parametrize("entry", ["make", "'e_outside:make'"], ids=["object", "name"])
+@pytest.mark.filterwarnings("ignore:.*Overriding environment")
+def test_an_environment_whose_id_names_its_module_and_that_was_edited(user: Write, entry: str) -> None:
+    try:
+        for n in (4, 6, 4):
+            gym.registry.pop("Outside-v0", None)
+            user({"e_outside.py": ENVIRONMENT.format(n=n, entry=entry)}, load="")
+            board = cbg.evaluate(Empirical(1), "e_outside:Outside-v0", trials=1, progress=False, bound=False, out="out")
+            assert board.trials["n_agents"].tolist() == [n]
+        assert len(cbg.Store("out")) == 2
+    finally:
+        gym.registry.pop("Outside-v0", None)
+
+
+def test_a_generator_named_by_a_string_that_reads_the_environment(user: Write) -> None:
+    text = GENERATOR.format(n="int(__import__('os').environ['N'])")
+    user({"g_outside.py": text}, load="")
+    with pytest.raises(Unwritable, match="draw uses __import__"):
+        env_key("ClusteredBAI-v0", {"generator": "g_outside:draw"})
