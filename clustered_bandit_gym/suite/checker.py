@@ -8,6 +8,7 @@ trials must agree. What no checker can see: trials that it does not replay, and 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import reprlib
 import sys
@@ -27,7 +28,7 @@ from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP
 from clustered_bandit_gym.suite.files import SOURCE, Submission, load_submission
 from clustered_bandit_gym.suite.score import played_cells, score
-from clustered_bandit_gym.suite.submission import check_suite, differences, this_platform
+from clustered_bandit_gym.suite.submission import check_suite, differences, identity, this_platform
 
 #: Share of replayed trials that must agree on another platform.
 SAME_ELSEWHERE = 0.9
@@ -47,11 +48,13 @@ class Check:
 
     Attributes:
         replayed: (cell, trial) of the trials that were played again.
+        different: how many of them differ; 0 where `exact`.
         exact: they were compared bit for bit.
         notes: what a reader should know.
     """
 
     replayed: list[tuple[str, int]]
+    different: int
     exact: bool
     notes: list[str]
 
@@ -82,11 +85,12 @@ def verify(
         )
     if wanted and not exact:
         notes.append(
-            f"the submission was made on {submission.metadata['platform']}, this is {this_platform()}: "
-            f"{SAME_ELSEWHERE:.0%} of the replayed trials must agree instead of all"
+            f"the submission says that it was made on {submission.metadata['platform']}, this is {this_platform()}: "
+            f"{SAME_ELSEWHERE:.0%} of the replayed trials must agree instead of all. That platform is the submission's "
+            "own statement, which cannot be checked here; verify it on such a machine"
         )
-    _replay(submission, wanted, exact, notes)
-    return Check([(row["cell"], row["trial"]) for row in wanted], exact, notes)
+    different = _replay(submission, wanted, exact, notes)
+    return Check([(row["cell"], row["trial"]) for row in wanted], different, exact, notes)
 
 
 def _check_digest(submission: Submission) -> None:
@@ -95,6 +99,8 @@ def _check_digest(submission: Submission) -> None:
             f"suite digest: the submission says {submission.metadata['digest']}, suite v1 has {DIGEST_V1}: it was "
             "played on other cells or instances"
         )
+    if submission.metadata["suite"] != "v1":
+        raise Mismatch(f"suite: expected v1, got {submission.metadata['suite']}")
     try:
         check_suite()
     except UserError as error:
@@ -187,16 +193,42 @@ def _same_platform(submission: Submission) -> bool:
     return all(theirs.get(key) == ours[key] for key in ("machine", "simd", "system", "numpy", "scipy"))
 
 
-def _replay(submission: Submission, wanted: list[Row], exact: bool, notes: list[str]) -> None:
+def _replay(submission: Submission, wanted: list[Row], exact: bool, notes: list[str]) -> int:
+    """Play the trials of rows again; returns how many differ. Raises `Mismatch` if they are too many."""
     if not wanted:
-        return
+        return 0
     with _rebuilt(submission) as (label, policy):
+        _check_identity(submission, policy, notes)
         found = differences(label, policy, wanted)
-    if len(found) > (0 if exact else (1 - SAME_ELSEWHERE) * len(wanted)):
+    # 1 - 0.9 is a little less than 0.1: one of ten is allowed.
+    if len(found) > (0 if exact else round((1 - SAME_ELSEWHERE) * len(wanted), 9)):
         raise Mismatch(
             f"replay: {len(found)} of {len(wanted)} trials differ. {found[0]}"
             + "".join(f". Note: {note}" for note in notes)
         )
+    return len(found)
+
+
+def _check_identity(submission: Submission, policy: Any, notes: list[str]) -> None:
+    """Class, settings and fingerprint are those of the policy that is replayed. Other versions may have others."""
+    metadata = submission.metadata
+    if metadata["fingerprint"].startswith("none: "):
+        notes.append(
+            f"the policy has no fingerprint ({metadata['fingerprint'].removeprefix('none: ')}): attempts of earlier "
+            "runs are not counted"
+        )
+    if metadata["versions"] != versions():
+        return
+    found = identity(policy)
+    for key, value in found.items():
+        if json.dumps(metadata[key], sort_keys=True) == json.dumps(value, sort_keys=True):
+            continue
+        text = f"{key} {reprlib.repr(metadata[key])} is not that of {metadata['policy']}: {reprlib.repr(value)}"
+        # What is hashed of a policy with sources of its own depends on where they lie; `_check_sources` compares them.
+        if key == "fingerprint" and metadata["sources"]:
+            notes.append(text)
+        else:
+            raise Mismatch(f"policy: {text}")
 
 
 @contextmanager
@@ -211,9 +243,11 @@ def _rebuilt(submission: Submission) -> Iterator[tuple[str, Any]]:
     if sources:
         sys.path.insert(0, str((submission.folder / SOURCE).resolve()))
     try:
-        yield resolve_policies(submission.metadata["policy"])[0]
-    except UserError as error:
-        raise Mismatch(f"replay: the policy cannot be built: {error}") from error
+        try:
+            built = resolve_policies(submission.metadata["policy"])[0]
+        except Exception as error:  # the submission's code runs here
+            raise Mismatch(f"replay: the policy cannot be built: {type(error).__name__}: {error}") from error
+        yield built
     finally:
         sys.path[:] = path
         for name in [name for name in sys.modules if name.partition(".")[0] in tops]:

@@ -72,7 +72,8 @@ def board_data(submissions: Sequence[Submission]) -> dict[str, Any]:
             group["frontier"] = sum(not tag or tag in entries[name]["tags"] for name in front[one.name])
         style = style_of(one.name)
         look = {"colour": style.colour, "dash": "" if isinstance(style.dashes, str) else _dash(style.dashes[1])}
-        policies.append({key: one.metadata[key] for key in _METADATA} | look | {"groups": groups, "cells": entries})
+        said = {key: one.metadata[key] for key in _METADATA} | {"link": _web_link(one.metadata["link"])}
+        policies.append(said | look | {"groups": groups, "cells": entries})
     return {
         "made": datetime.now(UTC).strftime("%Y-%m-%d"),
         "package": __version__,
@@ -98,6 +99,11 @@ def board_data(submissions: Sequence[Submission]) -> dict[str, Any]:
         "policies": policies,
         "profiles": {"": profiles(scores)} | {tag: profiles(scores, tag) for tag in tags},
     }
+
+
+def _web_link(link: str) -> str:
+    """`link` if it leads to a web page; "" otherwise: a link may also run code."""
+    return link if link.startswith(("http://", "https://")) else ""
 
 
 def _dash(lengths: Sequence[int]) -> str:

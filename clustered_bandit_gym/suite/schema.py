@@ -119,6 +119,9 @@ def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
     kinds: dict[str, type] = _REQUIRED | dict.fromkeys(_OPTIONAL, str) | dict.fromkeys(_TABLES, dict)
     for key, kind in kinds.items():
         _expect(isinstance(metadata[key], kind), where, key, _WORDS[kind], metadata[key])
+    guarantee = metadata["guarantee"]
+    _expect(guarantee in GUARANTEES, where, "guarantee", f"one of {', '.join(GUARANTEES)}", guarantee)
+    _expect(guarantee != "proved" or bool(metadata["link"]), where, "link", "given where guarantee is proved", "")
     for key in ("platform", "sources"):
         texts = all(isinstance(value, str) for value in metadata[key].values())
         _expect(texts, where, key, "an object of texts", metadata[key])

@@ -116,9 +116,7 @@ def run_suite(
         "guarantee": guarantee or ("none" if stated.startswith("none") else "claimed"),
         "guarantee_text": stated,
         "policy": spec,
-        "policy_class": path_of(type(policy)),
-        "settings": settings_of(policy),
-        "fingerprint": _fingerprint(policy),
+        **identity(policy),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "package": __version__,
         "versions": versions(),
@@ -246,11 +244,13 @@ def _growing(start: int, count: int) -> Iterator[int]:
         yield start
 
 
-def _fingerprint(policy: Any) -> str:
+def identity(policy: Any) -> dict[str, Any]:
+    """What the metadata say of the policy itself."""
     try:
-        return policy_key(policy)
+        fingerprint = policy_key(policy)
     except Unwritable as error:
-        return f"none: {error}"
+        fingerprint = f"none: {error}"
+    return {"policy_class": path_of(type(policy)), "settings": settings_of(policy), "fingerprint": fingerprint}
 
 
 def _copy_sources(policy: Any, target: Path) -> dict[str, str]:

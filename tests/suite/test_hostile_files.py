@@ -143,3 +143,15 @@ def test_a_name_that_is_too_long_for_a_file(folder: Path) -> None:
 def test_a_board_needs_no_optional_metadata(folder: Path) -> None:
     change_metadata(folder, drop=("authors", "date", "link", "package", "versions", "guarantee_text"), guarantee="none")
     assert '"name": "naive"' in leaderboard_page([folder])
+
+
+@pytest.mark.parametrize(
+    "link", ["javascript:alert(1)//https://", "data:text/html,x", "https:alert(1)", " https://x.org"]
+)
+def test_only_web_pages_are_linked(folder: Path, link: str) -> None:
+    change_metadata(folder, link=link)
+    page = leaderboard_page([folder])
+    assert '"link": ""' in page
+    assert link not in page
+    change_metadata(folder, link="https://example.org/proof")
+    assert '"link": "https://example.org/proof"' in leaderboard_page([folder])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -10,11 +11,15 @@ from typing import Any
 import pytest
 from suite_toys import Exits, Fixed
 
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.fingerprint import versions
+from clustered_bandit_gym.policies import make
 from clustered_bandit_gym.suite import SUITE_V1
 from clustered_bandit_gym.suite.cells import GIVE_UP
 from clustered_bandit_gym.suite.checker import Mismatch, verify
+from clustered_bandit_gym.suite.files import load_submission
 from clustered_bandit_gym.suite.score import score
-from clustered_bandit_gym.suite.submission import differences, play_cell
+from clustered_bandit_gym.suite.submission import differences, identity, play_cell, this_platform
 
 QUICK = Path(__file__).parents[2] / "submissions" / "quick"
 COINS = next(cell for cell in SUITE_V1 if cell.name == "coins")
@@ -57,3 +62,49 @@ def test_a_crash_is_replayed_alone() -> None:
     good = play_cell(Fixed(), COINS, 1)
     (line,) = differences("fixed", Fixed(), rows + good)
     assert line.startswith("coins, trial 0: outcome crash (replayed: solved)")
+
+
+def change_metadata(folder: Path, **values: Any) -> None:
+    path = folder / "metadata.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"guarantee": "proved by authority"}, {"guarantee": None}, {"guarantee": "proved", "link": ""}, {"suite": "v0"}],
+)
+def test_a_guarantee_is_one_of_three(random: Path, values: dict[str, Any]) -> None:
+    change_metadata(random, **values)
+    with pytest.raises((UserError, Mismatch), match=r"guarantee must be|given where guarantee is proved|expected v1"):
+        verify(random, replay=0)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("policy_class", "mine:Mine"), ("settings", {"a": 1}), ("fingerprint", "forged")]
+)
+def test_metadata_describe_the_policy_that_is_replayed(random: Path, key: str, value: Any) -> None:
+    true = identity(make("random"))
+    change_metadata(random, **true | {"versions": versions(), key: value})
+    with pytest.raises(Mismatch, match=f"policy: {key} .* is not that of random: "):
+        verify(random, trials=[("coins", 0)])
+
+
+def test_another_platform_is_a_statement(random: Path) -> None:
+    change_metadata(random, platform=this_platform() | {"machine": "another"})
+    rows = [json.loads(line) for line in (random / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
+    next(row for row in rows if (row["cell"], row["trial"]) == ("coins", 3))["rounds"] += 1
+    (random / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (random / "scores.json").write_text(json.dumps(score(load_submission(random).rows, quick=True)), encoding="utf-8")
+    checked = verify(random, trials=[("coins", trial) for trial in range(10)])
+    assert (checked.exact, checked.different, len(checked.replayed)) == (False, 1, 10)
+    assert any("own statement, which cannot be checked here" in note for note in checked.notes)
+
+
+def test_code_that_fails_on_import(random: Path) -> None:
+    (random / "source").mkdir()
+    text = "raise RuntimeError('not here')\n"
+    (random / "source" / "bad_module_of_a_test.py").write_text(text, encoding="utf-8")
+    sources = {"bad_module_of_a_test.py": hashlib.sha256(text.encode()).hexdigest()}
+    change_metadata(random, sources=sources, policy="bad_module_of_a_test:Bad")
+    with pytest.raises(Mismatch, match=r"the policy cannot be built: .*not here"):
+        verify(random, trials=[("coins", 0)])
