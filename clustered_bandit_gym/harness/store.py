@@ -2,7 +2,7 @@
 
 A killed process loses at most the trials that were being played. The key of a row is everything that made it:
 environment, policy, versions, root seed and trial; `fingerprint` computes the first three. Beside each row lies a hash
-of key and row, so that `verification` finds rows that something else than this module has changed.
+of key and row: a row that something else than this module has changed is refused, and `verification` names it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,15 +136,24 @@ class Store:
                 help_ = "restore it from a copy, or use another folder"
             raise UserError(f"{self.path}: {error}; {help_}") from error
 
-    def _parse(self, text: str) -> Row:
+    def _parse(self, key: Key, text: str, kept_hash: str | None) -> Row:
+        """The row of a key; refused unless it matches its hash, which rows of older files do not have."""
         try:
             row: Row = json.loads(text)
             row["outcome"], row["policy"]
+            if kept_hash not in (None, row_hash(key, row)):
+                raise ValueError("another hash")
         except (ValueError, KeyError, TypeError, RecursionError):
             raise UserError(
                 f"{self.path} holds a damaged row; `clustered-bai verify {self.folder}` says which"
             ) from None
         return row
+
+    @cached_property
+    def _hash(self) -> str:
+        """The column of the hashes; a file of format 2 that is only read has none."""
+        hashed = any(name == "hash" for _, name, *_ in self._ask("PRAGMA table_info(trials)"))
+        return "hash" if hashed else "NULL"
 
     def announce(self, label: str, env: str, policy: str, versions: str, seed: str) -> None:
         """Declare that `label` now means this policy at these versions; `rows` leaves out rows of older code."""
@@ -154,7 +164,7 @@ class Store:
 
     def put(self, key: Key, row: Row) -> None:
         """Keep a row. An existing row of the same key stays unchanged, unless its trial failed with an error."""
-        text = json.dumps(row, ensure_ascii=False, allow_nan=True)
+        text = json.dumps(row, allow_nan=True)  # in ASCII: SQLite refuses lone surrogates
         self._ask(
             "INSERT INTO trials (env, policy, versions, seed, trial, outcome, row, hash) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
@@ -166,10 +176,11 @@ class Store:
     def get(self, env: str, policy: str, versions: str, seed: str) -> dict[int, Row]:
         """The rows of one policy on one environment, by trial."""
         found = self._ask(
-            "SELECT trial, row FROM trials WHERE env = ? AND policy = ? AND versions = ? AND seed = ?",
+            f"SELECT trial, row, {self._hash} FROM trials WHERE env = ? AND policy = ? AND versions = ? AND seed = ?",
             (env, policy, versions, seed),
         )
-        return {trial: self._parse(text) for trial, text in found}
+        place = (env, policy, versions, seed)
+        return {trial: self._parse(Key(*place, trial), text, kept_hash) for trial, text, kept_hash in found}
 
     def rows(self, everything: bool = False) -> list[Row]:
         """All rows by environment, policy and trial, each with the label that its policy had in the last run.
@@ -178,12 +189,12 @@ class Store:
         marked as older code.
         """
         found = self._ask(
-            "SELECT trials.row, current.label FROM trials LEFT JOIN current USING (env, policy, versions, seed) "
-            "ORDER BY current.rowid, trial, number"
+            f"SELECT env, policy, versions, seed, trial, trials.row, {self._hash}, current.label "
+            "FROM trials LEFT JOIN current USING (env, policy, versions, seed) ORDER BY current.rowid, trial, number"
         )
         rows = []
-        for text, label in found:
-            row = self._parse(text)
+        for *key, text, kept_hash, label in found:
+            row = self._parse(Key(*key), text, kept_hash)
             if label is None and not everything:
                 continue
             rows.append(row | {"policy": label or f"{row['policy']} (older code)"})
@@ -198,10 +209,8 @@ class Store:
 
     def kept(self) -> Iterator[Kept]:
         """Every row with its key and its hash, also those of older code."""
-        hashed = any(name == "hash" for _, name, *_ in self._ask("PRAGMA table_info(trials)"))
-        column = "hash" if hashed else "NULL"
         for *key, text, found in self._ask(
-            f"SELECT env, policy, versions, seed, trial, row, {column} FROM trials ORDER BY number"
+            f"SELECT env, policy, versions, seed, trial, row, {self._hash} FROM trials ORDER BY number"
         ):
             yield Kept(Key(*key), text, found)
 

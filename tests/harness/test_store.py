@@ -81,6 +81,16 @@ def test_newer_stores_are_refused(tmp_path: Path) -> None:
         Store(tmp_path)
 
 
+def test_a_changed_row_is_refused(tmp_path: Path) -> None:
+    cbg.evaluate(Empirical(1), TINY, trials=2, out=tmp_path, progress=False, bound=False)
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("UPDATE trials SET row = replace(row, '\"pulls\": ', '\"pulls\": 9') WHERE trial = 1")
+    with pytest.raises(UserError, match=r"holds a damaged row; `clustered-bai verify .*` says which"):
+        cbg.Board.load(tmp_path)
+    with pytest.raises(UserError, match="damaged row"):
+        cbg.evaluate(Empirical(1), TINY, trials=2, out=tmp_path, progress=False, bound=False)
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_export_and_replay_from_the_table(tmp_path: Path, kind: str) -> None:
     board = cbg.evaluate([Empirical(3), Fails(0.5)], **QUICK, trials=3, max_pulls=10**6)
