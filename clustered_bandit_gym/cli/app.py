@@ -50,6 +50,12 @@ def command(name: str, group: typer.Typer = app) -> Callable[[Callable[..., None
                 text = f"{type(error).__name__}: {error}" if isinstance(error, ImportError) else str(error)
                 typer.secho(f"clustered-bai {name}: {text}", err=True, fg="red")
                 raise typer.Exit(MISTAKE) from None
+            except MemoryError as error:
+                if "--traceback" in sys.argv:
+                    raise
+                detail = f" ({error})" if str(error) else ""
+                typer.secho(f"clustered-bai {name}: this does not fit in memory{detail}", err=True, fg="red")
+                raise typer.Exit(MISTAKE) from None
             except KeyboardInterrupt:
                 typer.secho("interrupted", err=True)
                 raise typer.Exit(INTERRUPTED) from None

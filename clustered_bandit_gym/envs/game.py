@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from os import PathLike
+from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 
@@ -45,6 +47,8 @@ class Game:
         c_r: float,
         itemise: bool,
     ) -> None:
+        if told is not None and not isinstance(told, dict):
+            raise UserError(f"told takes a dict of {', '.join(_TOLD)}, got {told!r}")
         if unknown := set(told or {}) - set(_TOLD):
             raise UserError(
                 f"told takes {', '.join(_TOLD)}, got {', '.join(sorted(unknown))}; sigma has its own argument"
@@ -151,7 +155,7 @@ def _source(
                 "use told={...} to change what the learner is told of it"
             )
         if not isinstance(instance, Instance):
-            instance = Instance.load(instance)
+            instance = _load(instance)
         return None, {}, instance
     from clustered_bandit_gym.generators import generator_class, make_generator
 
@@ -165,3 +169,10 @@ def _source(
             )
     made = make_generator(name, **settings)
     return made, dict(getattr(made, "declared", {})), None
+
+
+def _load(path: str | PathLike[str]) -> Instance:
+    """A saved instance. What is no archive at all is refused here: NumPy would advise to unpickle it."""
+    if Path(path).is_file() and not is_zipfile(path):
+        raise UserError(f"{path} is not a saved Instance; `Instance.save` writes one")
+    return Instance.load(path)

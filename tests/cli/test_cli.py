@@ -184,6 +184,12 @@ def test_help_of_every_command() -> None:
         (("compare", "Nowhere-v0"), "clustered-bai list"),
         (("compare", "--n-agents", "0"), "n_agents"),
         (("compare", "--n-agents", "many"), "--n-agents"),
+        (("compare", "-n", "99999999999999", "--trials", "1"), "does not fit in memory"),
+        (("compare", "--set", "told=5"), "told takes a dict of n_clusters, eta, eta1, support, got 5"),
+        (
+            ("compare", "ClusteredBAI-v0", "--set", f"instance={__file__}"),
+            "is not a saved Instance; `Instance.save` writes one",
+        ),
         (("compare", "--delta", "2"), "delta"),
         (("compare", "--trials", "0"), "trials"),
         (("compare", "--jobs", "0"), "n_jobs"),
