@@ -25,8 +25,8 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import TrialSeeds, trial_seeds
 from clustered_bandit_gym.harness.bound import bound_of
 from clustered_bandit_gym.harness.fingerprint import versions
-from clustered_bandit_gym.harness.settings import label_of, path_of, plain, settings_of
-from clustered_bandit_gym.harness.surroundings import drew_from_unseeded_torch, seeded_globals
+from clustered_bandit_gym.harness.settings import label_of, path_of, plain, settings_of, writable
+from clustered_bandit_gym.harness.surroundings import drew_from_unseeded_torch, keyboard, seeded_globals
 
 Row = dict[str, Any]
 
@@ -35,6 +35,8 @@ _POLICIES = str(Path(__file__).parents[1] / "policies")
 
 #: The most information a real number can carry: a float64.
 BITS_OF_A_REAL = 64
+#: Characters of an exception's text that a row keeps.
+LONGEST_TEXT = 2000
 #: Uplinks below this share of what the answers need are flagged.
 FAR_BELOW = 0.5
 
@@ -94,11 +96,13 @@ def play(
     raised: BaseException | None = None
     knows_torch = "torch" in sys.modules
     start = perf_counter()
-    with seeded_globals(seeds.policy):
+    with seeded_globals(seeds.policy), keyboard() as user_interrupted:
         try:
             game.run(player)
-        except KeyboardInterrupt:
-            raise
+        except KeyboardInterrupt as error:
+            if user_interrupted():
+                raise
+            raised = error  # the policy's own: one more way to fail
         except BaseException as error:
             raised = error
     if drew_from_unseeded_torch(knows_torch):  # once per process: now that it is there, it is seeded
@@ -282,9 +286,9 @@ def _judge(federation: Federation, instance: Instance, unfinished: str, message:
         "arm_errors": None if judgement is None else judgement.arm_errors,
         "pulls": int(federation.pulls),
         "pulls_max_agent": int(federation.pulls_per_agent.max()),
-        "pulls_by_phase": {phase: int(count) for phase, count in federation.pulls_by_phase.items()},
+        "pulls_by_phase": {writable(phase): int(count) for phase, count in federation.pulls_by_phase.items()},
         **ledger.summary(),
-        "cost_by_phase": ledger.by_phase(),
+        "cost_by_phase": plain(ledger.by_phase()),
         "rounds": int(federation.rounds),
         "suspicious_communication": bool(judgement and judgement.correct and _too_quiet(judgement.arms, ledger)),
         **problem.to_dict(),
@@ -320,9 +324,13 @@ def _is_players(file: str) -> bool:
 
 
 def _text(error: BaseException) -> str:
-    """The text of an error, which may fail, or hold lone surrogates, which cannot be written to a file."""
+    """The text of an error, which may fail, hold lone surrogates, or be too long for a table."""
     try:
         text = str(error)
-    except Exception as second:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as second:
         text = f"(its text failed with {type(second).__name__})"
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if len(text) > LONGEST_TEXT:
+        text = f"{text[:LONGEST_TEXT]}... ({len(text):,} characters)"
+    return writable(text)

@@ -28,8 +28,10 @@ _instances: WeakValueDictionary[str, Instance] = WeakValueDictionary()
 
 def plain(value: Any) -> Any:
     """`value` as JSON can hold it. Instances become ``{"instance": digest}``, other objects ``{"object": ...}``."""
-    if value is None or isinstance(value, bool | str):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return writable(value)
     if isinstance(value, int | np.integer):
         return int(value)
     if isinstance(value, float | np.floating):
@@ -43,17 +45,22 @@ def plain(value: Any) -> Any:
             return plain(value.tolist())
         return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": list(value.shape)}
     if isinstance(value, dict):
-        return {str(key): plain(value[key]) for key in sorted(value, key=str)}
+        return {writable(str(key)): plain(value[key]) for key in sorted(value, key=str)}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, Path):
-        return str(value)
+        return writable(str(value))
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
         fields = {name: plain(getattr(value, name)) for name, own in value.__dataclass_fields__.items() if own.init}
         return {"object": path_of(type(value)), "settings": fields}
     if isinstance(value, type | FunctionType):
         return {"object": path_of(value)}
-    return {"repr": repr(value)}
+    return {"repr": writable(repr(value))}
+
+
+def writable(text: str) -> str:
+    """`text` with lone surrogates, which cannot be printed or written to a file, as escapes."""
+    return str.encode(text, "utf-8", "backslashreplace").decode("utf-8")
 
 
 def revive(key: str, value: Any) -> Any:
@@ -109,7 +116,7 @@ def find_instance(digest: str) -> Instance | None:
 def label_of(policy: Any) -> str:
     """The policy's name on the board."""
     label = getattr(policy, "label", None) or getattr(policy, "name", None)
-    return str(label) if label else type(policy).__name__
+    return writable(str(label)) if label else type(policy).__name__
 
 
 def settings_of(policy: Any) -> dict[str, Any]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import numpy as np
 
@@ -39,6 +42,32 @@ def seeded_globals(seed: int) -> Iterator[None]:
             warnings.filters[:] = filters  # type: ignore[index]
         if folder and folder != _working_directory():
             os.chdir(folder)
+
+
+@contextmanager
+def keyboard() -> Iterator[Callable[[], bool]]:
+    """Gives a function that says whether a `KeyboardInterrupt` is the user's, not one that a policy raises itself.
+
+    It is the user's if the signal arrived. Where signals are not ours to watch (another thread, a handler that somebody
+    has set) every interrupt is taken for the user's. So is that of a policy that sends the signal to its own process.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: True
+        return
+    arrived = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal arrived
+        arrived = True
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: arrived
+    finally:
+        if signal.getsignal(signal.SIGINT) is note:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _working_directory() -> str:

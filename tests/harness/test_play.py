@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -136,9 +138,51 @@ def test_exit_is_an_error_and_ctrl_c_is_not() -> None:
         def solve(self, federation: cbg.Federation) -> np.ndarray:
             raise self.kind
 
+    class Pressed(cbg.Policy):
+        def solve(self, federation: cbg.Federation) -> np.ndarray:
+            signal.raise_signal(signal.SIGINT)
+            raise AssertionError
+
     assert cbg.play(Quits(SystemExit), TINY)["outcome"] == "error"
+    row = cbg.play(Quits(KeyboardInterrupt), TINY)  # nobody pressed a key: a failure like any other
+    assert row["outcome"] == "error"
+    assert row["message"].startswith("KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
-        cbg.play(Quits(KeyboardInterrupt), TINY)
+        cbg.play(Pressed(), TINY)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+def test_texts_of_errors_that_end_the_process_or_fill_the_table() -> None:
+    class Says(cbg.Policy):
+        def __init__(self, length: int) -> None:
+            self.length = length
+
+        def solve(self, federation: cbg.Federation) -> np.ndarray:
+            raise ValueError("x" * self.length) if self.length else Unprintable
+
+    assert "its text failed with SystemExit" in cbg.play(Says(0), TINY)["message"]
+    message = cbg.play(Says(10**6), TINY)["message"]
+    assert "1,000,000 characters" in message
+    assert len(message) < 2200
+
+
+def test_names_with_lone_surrogates_are_kept_and_shown(tmp_path: Path) -> None:
+    class Odd(cbg.Policy):
+        label = "odd \ud800"  # type: ignore[assignment]
+
+        def solve(self, federation: cbg.Federation) -> np.ndarray:
+            with federation.phase("\ud800"):
+                federation.pull(0, 0, 3)
+            return np.zeros(federation.problem.n_agents, dtype=int)
+
+    board = cbg.evaluate(Odd(), TINY, trials=1, out=tmp_path, progress=False, bound=False)
+    assert board.trials["pulls_by_phase"][0] == {"\\ud800": 3}
+    assert "odd \\ud800" in str(cbg.Board.load(tmp_path)).encode().decode()
 
 
 @pytest.mark.parametrize("player", [Greedy(), Stepper(10**6)])
