@@ -122,7 +122,9 @@ def _quiet(flags: list[bool], everywhere: bool) -> str:
     """Why the cell's answers cannot have come through what was sent, from (n,) flags of its trials; "" if they can."""
     text = too_quiet(flags)
     if not text and everywhere and 2 * sum(flags) > len(flags):
-        text = f"is right with less than half of the bits that its answers take, here in {sum(flags)} of {len(flags)}"
+        text = (
+            f"right with less than half of the bits that its answers take, here in {sum(flags)} of {len(flags)} trials"
+        )
     return text
 
 

@@ -108,3 +108,11 @@ def test_code_that_fails_on_import(random: Path) -> None:
     change_metadata(random, sources=sources, policy="bad_module_of_a_test:Bad")
     with pytest.raises(Mismatch, match=r"the policy cannot be built: .*not here"):
         verify(random, trials=[("coins", 0)])
+
+
+def test_a_policy_without_a_fingerprint_is_noted(random: Path) -> None:
+    change_metadata(random, fingerprint="none: it reads os.environ", versions="of another day")
+    notes = verify(random, trials=[("coins", 0)]).notes
+    assert any(
+        "no fingerprint (it reads os.environ): attempts of earlier runs are not counted" in note for note in notes
+    )

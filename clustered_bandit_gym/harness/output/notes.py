@@ -120,7 +120,8 @@ def _open_verdicts(summary: pd.DataFrame) -> list[str]:
     if len(near):
         needs = near["more_for_pass"].astype(int).groupby(near["policy"], sort=False).agg(["min", "max"])
         if len(needs) <= _FEW:
-            text = ", ".join(f"{row.Index} {_between(row.min, row.max)}" for row in needs.itertuples())
+            ends = zip(needs.index, needs["min"].tolist(), needs["max"].tolist(), strict=True)
+            text = ", ".join(f"{name} {_between(low, high)}" for name, low, high in ends)
         else:
             text = _between(needs["min"].min(), needs["max"].max())
         notes.append(f"Further trials, all finished and right, that a PASS would need: {text}.")
