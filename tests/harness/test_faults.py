@@ -143,7 +143,8 @@ def test_workers_killed_at_random_moments_change_no_row(tmp_path: Path) -> None:
         return {task: {key: row[key] for key in row if key not in left_out} for task, row in rows.items()}
 
     killed_twice = [task for task, row in disturbed.items() if row["outcome"] == "crash"]
-    assert len(killed_twice) <= 1  # two kills of ten on one trial: rare, and then it is on record
+    # A trial is given up after its second crash, so that ten kills cost five trials at most. Usually none.
+    assert len(killed_twice) <= 5
     expected = {task: row for task, row in content(whole).items() if task not in killed_twice}
     assert {task: row for task, row in content(disturbed).items() if task not in killed_twice} == expected
 
