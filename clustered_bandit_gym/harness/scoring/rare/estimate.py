@@ -41,8 +41,9 @@ def rare(
 ) -> Rare:
     """Measure P(stopped and wrong) of a policy on one instance, by plays whose rewards are tilted towards an error.
 
-    Every play is weighed by its exact likelihood ratio, so the estimate is unbiased whatever the policy does. Ways to
-    err are searched for first, several times and independently; the plays of the estimate are fresh. `low` is a
+    Every play is weighed by its exact likelihood ratio, so the estimate is unbiased whatever the policy does, for plays
+    up to 50 times as long as natural ones. Longer plays are cut off; `high` counts them as wrong. Ways to err are
+    searched for first, several times and independently; the plays of the estimate are fresh. `low` is a
     certified lower bound at any number of plays. So is `high` from above, but it is never below a few hundredths: a way
     to err that no search found is missing from `error` and from `stderr`.
 
@@ -108,12 +109,12 @@ def _measure(game: Game, found: list[Found], trials: int, alpha: float, bar: Any
     log_weights = np.full(trials, -np.inf)
     own_weights = np.full(trials, -np.inf)
     log_ratios = np.zeros(trials)
+    finished = np.ones(trials, dtype=np.bool_)
     shares: dict[str, list[Floats]] = {}
-    unfinished = 0
     for i, s in enumerate(chosen):
         _, tilts = mixtures[s].pick(rng)
         play = game.play(len(found), 3, i, tilts=tilts)
-        unfinished += not play.finished
+        finished[i] = play.finished
         record = Record(game.world, play.source)
         weighed = [mixture.weigh(record) for mixture in mixtures]
         log_ratios[i] = np.logaddexp.reduce([ratio for ratio, _ in weighed]) - np.log(len(found))
@@ -124,14 +125,16 @@ def _measure(game: Game, found: list[Found], trials: int, alpha: float, bar: Any
     every = [np.where(chosen == s, own_weights, np.nan) for s in range(len(found))]
     sequences = [log_weights, *every]
     low = log_lower_bound(sequences, [0.5, *[0.5 / len(every)] * len(every)], alpha)
-    # A play's weight is at most one over the probability of an untilted play.
+    # A play that was cut off might have gone wrong later: from above it counts as wrong. A play's weight is at most one
+    # over the probability of an untilted play.
+    at_most = np.where(finished, np.exp(log_weights), np.exp(-log_ratios))
     largest = 1 / float(np.mean([mixture.plain for mixture in mixtures]))
     return {
         "log_weights": log_weights,
         "log_ratios": log_ratios,
         "log_low": low,
-        "high": min(1.0, upper_bound(np.exp(log_weights), largest, alpha)),
-        "unfinished": unfinished,
+        "high": min(1.0, upper_bound(at_most, largest, alpha)),
+        "unfinished": int((~finished).sum()),
         "searches": [Estimate.of(logs[~np.isnan(logs)]) for logs in every],
         "families": [[way.family for way in f.mixture.ways] for f in found],
         "ways": _ways(shares, log_weights, mixtures, found),

@@ -130,7 +130,7 @@ class Rare:
         shown = ", ".join(f"{s.error:.2g} ± {s.stderr:.1g}" for s in self.searches)
         lines.append(f"searches   {shown}; largest/smallest {self.spread:.2g}{self._disagreement()}")
         if self.unfinished:
-            lines.append(f"unfinished {self.unfinished:,} of {self.trials:,} plays")
+            lines.append(f"unfinished {self.unfinished:,} of {self.trials:,} plays; `high` counts them as wrong")
         lines.append(f"plays      {self.trials:,} measured, {self.search_plays:,} to search; {self.seconds:.1f} s")
         lines.append("ways to err (part of the error, part of the plays):")
         used = [way for way in self.ways if way.plays > 0]

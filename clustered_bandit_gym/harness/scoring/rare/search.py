@@ -70,7 +70,8 @@ def search(game: Game, key: int, rounds: int, plays: int, families: Sequence[dic
     world = game.world
     natural = [game.play(key, 0, i, strict=True) for i in range(NATURAL_PLAYS)]
     wrong = sum(p.wrong for p in natural)
-    game.max_pulls = min(game.max_pulls, LONGER * max(p.source.pulls for p in natural) + 1)
+    limit = LONGER * max(p.source.pulls for p in natural) + 1
+    game.max_pulls = limit if np.isinf(game.max_pulls) else max(game.max_pulls, limit)
     if wrong >= COMMON * NATURAL_PLAYS:
         return Found(Mixture(world, [], [], 1.0), [], 1.0)
     if families:
