@@ -51,7 +51,7 @@ def bounds_tables(env_id: str, env_kwargs: dict[str, Any], seed: int = 0) -> tup
         [
             f"minimax over instances with gaps ≥ {smallest:.4g}",
             number(theory.minimax_lower_bound(*shape, problem.sigma)),
-            "for Gaussian rewards; best arms and assignment added; every agent right at once",
+            "Gaussian rewards; both terms added; every agent right",
         ],
         ["minimax, the paper's as printed", number(theory.paper_minimax_bound(*shape)), "for σ = 1"],
     ]
