@@ -231,7 +231,9 @@ class Work:
         open_ &= ~hope & live[:, :, None]
         if table.wide:
             table.shown |= hope[:, :, :-1]
-            table.close |= table.wanted & ~open_[:, :, :-1].any(axis=1)
+            # Shown against every live arm, at this look or before; a pair that is not open need not have been shown.
+            missing = live[:, :, None] & table.differ & ~table.shown
+            table.close |= table.wanted & ~missing.any(axis=1)
         both = (share * n)[:, :, None] + (share_b * n_b)[:, None, :] if self.variance is None else 2 * self.variance
         return Open(n, n_b, leader, open_, *self._needs(open_, d, noise, both, level))
 

@@ -164,7 +164,7 @@ def plan_tree_of_ratings(federation: Federation, reps: Ints, protocol: Protocol,
     assert support is not None
     pulls = protocol.pulls(stage)
     program = partial(rough_ratings, pulls=(ROUGH_FACTOR - 1) * pulls, protocol=protocol)
-    places = federation.local(reps, program, down=Flag(True), n_arms=protocol.arms.size)
+    places = federation.local(reps, program, down=Flag(False), n_arms=protocol.arms.size)
     rough = support[0] + (support[1] - support[0]) * places / (ROUGH_SUPPORT - 1)
     sigma = RATING * protocol.problem.sigma
     noise = sigma * sqrt(2 / (ROUGH_FACTOR * pulls))

@@ -197,6 +197,25 @@ def test_weights_of_the_late_stream_sum_to_one_over_live_arms() -> None:
     assert tests.late
 
 
+def test_an_arm_is_close_only_if_it_was_shown_against_every_live_arm() -> None:
+    """Arm 1 is shown close to the leader at the first look, and falls behind before the second: arm 2 was never tested,
+    and although no test of arm 1 is open then, it must not pass for close."""
+    problem = Problem(20, 4, 2, 0.1, eta=1.0)
+    tests = levels.Tests(problem, Budget.of(problem, 0), expected=False)
+    looks = [((40, 40, 16, 16), (0.0, 0.25, 0.3, -9.0)), ((80, 80, 32, 16), (0.35, -0.66, 0.3, -9.0))]
+    work, table = None, None
+    for pulls, means in looks:
+        memory = np.stack([np.array([pulls], dtype=float), np.array([means])], axis=-1)
+        cells = GaussianCells(1.0, tests.scales, memory)
+        live = np.array([[True, True, True, False]])
+        work = duels.Work(tests, cells, live, np.zeros(1, dtype=int))
+        table = table or duels.Table(work, np.array([[False, True, False, False]]))
+        work._look(table)
+        assert table.shown[0, 0, 1]
+        assert not table.shown[0, 2, 1]
+        assert not table.close[0, 1]
+
+
 def test_a_list_is_searched_without_errors_and_given_up_where_it_does_not_fit() -> None:
     """Agents whose best arm reaches the reference confirm it; the others end alone, and right. At δ = 0.2 and 200
     agents, more than 8 errors have a probability below 1e-9 if 0.2·0.9·0.38 bounds that of any."""
