@@ -318,7 +318,7 @@ def test_a_cell_of_ones_own() -> None:
     [
         (Guesses(), {"cells": ["no such"]}, "unknown cells 'no such'; known: near tie"),
         (Guesses(), {"cells": []}, "at least one"),
-        (Guesses(), {"cells": ["M told too small"]}, "none of these cells decides"),
+        (Guesses(), {"cells": ["M told too small"]}, "none is scored"),
         (Guesses(), {"trials": 0}, "trials must be at least 1"),
         (Guesses(), {"alpha": 0.0}, "alpha"),
         (Guesses(), {"delta": 1.5}, "delta"),
