@@ -124,7 +124,7 @@ def speed() -> str:
 def learned() -> str:
     """The first figure of the page on learned players: as trained, mean over training seeds."""
     studies = json.loads((RESULTS / "learned.json").read_text(encoding="utf-8"))
-    ratio = next(iter(studies.values()))["played"][0]["ratio"]["trained"]
+    ratio = next(iter(studies.values()))["played"][0]["ratio"]
     return (
         f"[Pulls](docs/results/learned.md) over `uniform-glr`'s at equal error: {ratio['mean']:.2f} "
         f"({ratio['low']:.2f} to {ratio['high']:.2f})."

@@ -18,7 +18,7 @@ from clustered_bandit_gym.settings_text import parse_pairs
 def train(
     env: Annotated[str, typer.Argument(metavar="ENV", help="The environment to train on.")] = "ClusteredBAI-Tiny-v0",
     algo: Annotated[str, typer.Option("--algo", help="maskable-ppo, ppo, a2c or dqn.")] = "maskable-ppo",
-    steps: Annotated[int, typer.Option("--steps", help="Environment steps in all.", min=1)] = 400_000,
+    steps: Annotated[int, typer.Option("--steps", help="Environment steps in all.", min=1)] = 800_000,
     n_envs: Annotated[int, typer.Option("--n-envs", help="Sub-environments stepped at once.", min=1)] = 128,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path("model.zip"),
     seed: Seed = 0,
@@ -44,7 +44,7 @@ def train(
         typer.Option(
             "--report",
             metavar="PAGE.md",
-            help="Compare with untrained networks; write PAGE.md and .json.",
+            help="Compare with the rule it starts from; write PAGE.md and .json.",
             show_default="no page",
         ),
     ] = None,
@@ -80,12 +80,12 @@ def train(
     Play it as `learned:model.zip`. A killed run resumes from its last evaluation. Model files hold
     pickles, which Stable-Baselines3 would run; this command and `learned:` read only their tensors and settings, and
     only files that you name. With --seeds the mean ratio over training seeds is printed with its interval; models that
-    are there already, with the same settings, are not trained again. With --report the networks before training are
-    played as well, and the figures go to a page.
+    are there already, with the same settings, are not trained again. With --report the rule that
+    training starts from is played as well, and the figures go to a page.
     """
     from dataclasses import fields, replace
 
-    from clustered_bandit_gym.policies.learned import study
+    from clustered_bandit_gym.policies.learned import page, study
     from clustered_bandit_gym.policies.learned.evaluation import over_seeds
     from clustered_bandit_gym.policies.learned.files import TrainingFiles
     from clustered_bandit_gym.policies.learned.training import TrainSettings, shortened
@@ -120,5 +120,5 @@ def train(
     if report is not None:
         found = study.measure(files, sizes, max(1, trials), test_seed, typer.echo)
         study.enter(report, out.stem, found)
-        typer.echo(study.table({out.stem: found}))
+        typer.echo(page.table({out.stem: found}))
         typer.echo(f"Wrote {report} and {report.with_suffix('.json')}")

@@ -283,11 +283,14 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         else:
             arms = self._empirical_best(which, pulls, means)
         truth = self._rewards.agent_means(which)
-        right = truth[self._all[: which.size, None], self._agents, arms] == truth.max(axis=2)
-        right &= stopped[:, None]
+        right = self._is_best(truth, arms) & stopped[:, None]
         wrong = (self._game.n_agents - right.sum(axis=1)) * stopped
         self._arms[which], self._stopped[which] = arms, stopped
         return Ended(which, stopped, pulls, means, truth, right, wrong, self._count[which])
+
+    def _is_best(self, truth: Floats, arms: Ints) -> Bools:
+        """(n, N) whether `arms` (n, N) are best, from the agents' means (n, N, K)."""
+        return truth[self._all[: len(arms), None], self._agents, arms] == truth.max(axis=2)
 
     def _end(self, ended: Ended, infos: dict[str, Any] | None) -> None:
         """Fill in the `info` of the episodes that ended with this step, and begin the next if this is the moment."""
@@ -332,6 +335,13 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         return masks
 
     # --- the rest of a vector environment ----------------------------------------------------------------------------
+
+    def are_best(self, arms: Ints) -> Bools:
+        """(num_envs, N) whether `arms` (num_envs, N) are best arms of the agents: the truth, for judges and for
+        training signals; not for learners."""
+        if not self._started:
+            raise ResetNeeded("There is no play yet: call envs.reset() first")
+        return self._is_best(self._rewards.agent_means(self._all), arms)
 
     def instance(self, i: int) -> Instance:
         """The instance that sub-environment i plays, for judges and pictures; not for learners."""

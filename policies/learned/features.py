@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +37,11 @@ PLAY_FEATURES = (
     "log pulls per agent",
     "never pulled",
     "log separation",
+    "log largest value of a pull",
 )
 
+#: The rule that learning starts from stops at this number of expected wrong agents.
+STOP_BELOW = 0.02
 #: Prior weight, in agents, of a cluster that has none.
 _SPARSITY = 0.3
 #: Elements of the largest arrays: what fits in a cache.
@@ -113,7 +117,8 @@ class Features:
 
         cells = np.empty((len(CELL_FEATURES), *count.shape), dtype=np.float32)
         value = np.log(value + 1e-9)
-        cells[0] = np.maximum(value - value.max(axis=(0, 1)), _LOG_FLOOR) / 4
+        largest = value.max(axis=(0, 1))
+        cells[0] = np.maximum(value - largest, _LOG_FLOOR) / 4
         cells[1] = np.log1p(count) / 3
         cells[2] = none
         cells[3] = np.log1p((member / beliefs.variance).sum(axis=1)) / 3
@@ -130,6 +135,7 @@ class Features:
         play[2] = np.log1p(total / self.n_agents) / 3
         play[3] = none.mean(axis=(0, 1))
         play[4] = math.log(self._margin + 0.1)
+        play[5] = 1 + np.maximum(largest, _LOG_FLOOR) / 6
         flat = cells.transpose(3, 1, 2, 0).reshape(total.size, -1)
         return Seen(np.concatenate([flat, play.T], axis=1), arms.T.astype(np.int64))
 
@@ -157,6 +163,16 @@ def value_of_a_pull(beliefs: Beliefs, doubt: np.ndarray) -> tuple[np.ndarray, np
     size = beliefs.member.sum(axis=0)[:, None]
     value = between + 2 * (member * (size * within)).sum(axis=1)
     return value * doubt[:, None], between
+
+
+def doubt_of(feature: Any) -> Any:
+    """The probability of error behind the feature "log doubt about the agent"; array or tensor."""
+    return math.e ** (6 * (feature - 1))
+
+
+def stop_threshold(wrong_agents: float) -> float:
+    """The feature "log expected wrong agents" at this number of agents."""
+    return 1 + math.log(wrong_agents) / 6
 
 
 def _log(values: np.ndarray) -> np.ndarray:

@@ -19,14 +19,19 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.dqn.policies import DQNPolicy, QNetwork
 from torch import Tensor, nn
 
-from clustered_bandit_gym.policies.learned.features import CELL_FEATURES, PLAY_FEATURES
+from clustered_bandit_gym.policies.learned.features import (
+    CELL_FEATURES,
+    PLAY_FEATURES,
+    STOP_BELOW,
+    doubt_of,
+    stop_threshold,
+)
 
 _CELL, _PLAY = len(CELL_FEATURES), len(PLAY_FEATURES)
 
 
-#: The rule that learning starts from: how sharply it follows the value of a pull, at which number of expected wrong
-#: agents it stops with probability 1/2, and how sharply.
-_SHARPNESS, _STOP_BELOW, _STOP_SHARPNESS = 12.0, 0.05, 24.0
+#: The rule that learning starts from: how sharply it follows the value of a pull, and how sharply it stops.
+_SHARPNESS, _STOP_SHARPNESS = 12.0, 24.0
 #: Scores of the stop above this stop: log 1/2, the actor's probability of stopping. Unlike the largest of all scores,
 #: it means the same whatever the number of cells.
 STOP_ABOVE = -math.log(2)
@@ -50,18 +55,17 @@ class CellScores(nn.Module):
         self.play = nn.Linear(2 * width + _PLAY, width)
         self.stop = nn.Linear(width, 1)
         if probabilities:
-            self.rule = nn.Parameter(torch.tensor([_SHARPNESS, 1 + math.log(_STOP_BELOW) / 6, _STOP_SHARPNESS]))
+            self.rule = nn.Parameter(torch.tensor([_SHARPNESS, stop_threshold(STOP_BELOW), _STOP_SHARPNESS]))
             with torch.no_grad():
-                for last in (self.pull, self.stop):
-                    last.weight.mul_(0.1)
+                for last in (self.pull, self.stop):  # at first the rule alone, whatever the seed
+                    last.weight.zero_()
                     last.bias.zero_()
 
     def forward(self, features: Tensor) -> Tensor:
         cells, play = split(features)
-        hidden = torch.relu(self.cell(cells))
+        hidden = torch.relu(_beside(self.cell, cells, play))
         summary = torch.cat([hidden.mean(dim=1), hidden.amax(dim=1)], dim=1)
-        around = summary[:, None].expand(-1, cells.shape[1], -1)
-        scores = self.pull(torch.relu(self.context(torch.cat([hidden, around], dim=2))))[..., 0]
+        scores = self.pull(torch.relu(_beside(self.context, hidden, summary)))[..., 0]
         stop = self.stop(torch.relu(self.play(torch.cat([summary, play], dim=1))))
         if not self.probabilities:
             return torch.cat([scores, stop], dim=1)
@@ -82,25 +86,65 @@ class CellValue(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         cells, play = split(features)
-        hidden = torch.relu(self.cell(cells))
+        hidden = torch.relu(_beside(self.cell, cells, play))
         summary = torch.cat([hidden.mean(dim=1), hidden.amax(dim=1), play], dim=1)
         return torch.tanh(self.last(torch.tanh(self.play(summary))))
 
 
+class CellRisk(nn.Module):
+    """Features -> log-odds (B, N·K) that a cell's arm is not the agent's best; meant for the recommended arms.
+
+    It starts from the beliefs' own doubt and learns by how much they are off. Training alone uses it.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.cell = nn.Linear(_CELL + _PLAY, width)
+        self.context = nn.Linear(3 * width, width)
+        self.last = nn.Linear(width, 1)
+        with torch.no_grad():
+            self.last.weight.zero_()
+            self.last.bias.zero_()
+
+    def forward(self, features: Tensor) -> Tensor:
+        cells, play = split(features)
+        hidden = torch.relu(_beside(self.cell, cells, play))
+        summary = torch.cat([hidden.mean(dim=1), hidden.amax(dim=1)], dim=1)
+        change = self.last(torch.relu(_beside(self.context, hidden, summary)))[..., 0]
+        doubt = doubt_of(cells[..., CELL_FEATURES.index("log doubt about the agent")])
+        return torch.logit(doubt, eps=1e-6) + change
+
+    def wrong_agents(self, features: Tensor) -> Tensor:
+        """(B,) expected number of agents whose recommended arm is wrong."""
+        return (recommended(features) * torch.sigmoid(self(features))).sum(dim=1)
+
+
+def recommended(features: Tensor) -> Tensor:
+    """(B, N·K) 1 for the arm that an agent would be recommended now, else 0."""
+    return split(features)[0][..., CELL_FEATURES.index("recommended")]
+
+
 def split(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Cells (B, N·K, C + G), each with the play's features beside its own, and the play's features (B, G)."""
-    cells = features[:, :-_PLAY].reshape(features.shape[0], -1, _CELL)
-    play = features[:, -_PLAY:]
-    return torch.cat([cells, play[:, None].expand(-1, cells.shape[1], -1)], dim=2), play
+    """Features of the cells (B, N·K, C) and of the play (B, G)."""
+    return features[:, :-_PLAY].reshape(features.shape[0], -1, _CELL), features[:, -_PLAY:]
+
+
+def _beside(layer: nn.Linear, cells: Tensor, play: Tensor) -> Tensor:
+    """`layer` of every cell (B, N·K, a) with the play (B, b) beside it: (B, N·K, width).
+
+    The play's part is the same for all cells of a play: computed once, and nothing is copied.
+    """
+    own, common = layer.weight.split([cells.shape[2], play.shape[1]], dim=1)
+    return nn.functional.linear(cells, own) + nn.functional.linear(play, common, layer.bias)[:, None]
 
 
 class CellNetwork(nn.Module):
-    """Actor and critic side by side, in the shape SB3 asks of an `mlp_extractor`."""
+    """Actor, critic and risk side by side, in the shape SB3 asks of an `mlp_extractor`."""
 
     def __init__(self, width: int, n_actions: int) -> None:
         super().__init__()
         self.latent_dim_pi, self.latent_dim_vf = n_actions, width
-        self.actor, self.critic = CellScores(width), CellValue(width)
+        self.actor, self.critic, self.risk = CellScores(width), CellValue(width), CellRisk(width)
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         return self.actor(features), self.critic(features)
@@ -122,6 +166,7 @@ class _CellActorCritic:
         self.mlp_extractor = CellNetwork(self.net_arch[0], int(self.action_space.n))
 
     def _build(self: Any, lr_schedule: Any) -> None:
+        self.ortho_init = False  # it would overwrite the start from the rule
         super()._build(lr_schedule)  # type: ignore[misc]
         self.action_net = nn.Identity()
         self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)

@@ -142,6 +142,13 @@ class SB3VecEnv(VecEnv):
         """(num_envs, N·K + 1) booleans, for MaskablePPO."""
         return self.envs.action_masks()
 
+    def mistakes(self) -> np.ndarray:
+        """(num_envs, N) booleans: agents that a stop now would recommend a wrong arm. The truth: for training signals,
+        not for observations. Needs features, which say what would be recommended."""
+        if self._seen is None:
+            raise UserError("mistakes() needs features: they say what would be recommended")
+        return ~self.envs.are_best(self._seen.arms)
+
     def get_images(self) -> Sequence[np.ndarray | None]:
         """A frame of each sub-environment; `render()` tiles them."""
         frames = self.envs.render()

@@ -1,7 +1,8 @@
-"""Training measured: several seeds, trained and untrained networks on fresh instances, kept as JSON, shown as a page.
+"""Training measured: several seeds, and the rule they start from, on fresh instances, kept as JSON, shown as a page.
 
-A study is one setting of the training with several seeds. Its models, and the networks they started from, are played
-at the size they were trained at and at others, all on the same instances. `learned.json` keeps the numbers of all
+A study is one setting of the training with several seeds. Its models are played at the size they were trained at and at
+others, and so is the rule of thumb that all of them start from, with several thresholds of its stop: training counts
+for what it saves at the same error rate. All play the same instances. `learned.json` keeps the numbers of all
 studies, `learned.md` beside it is made from them: no number in the page is typed by hand.
 """
 
@@ -11,7 +12,6 @@ import json
 import math
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,17 @@ from scipy.special import stdtrit
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.policies.learned.evaluation import Comparison, compare_with_uniform
+from clustered_bandit_gym.policies.learned.evaluation import Comparison, compare_all
+from clustered_bandit_gym.policies.learned.features import STOP_BELOW, stop_threshold
 from clustered_bandit_gym.policies.learned.files import TrainingFiles, replace_file
+from clustered_bandit_gym.policies.learned.page import render
 from clustered_bandit_gym.policies.learned.training import TrainSettings, make_model, make_vec_env
+from clustered_bandit_gym.policies.learned.uniform_curves import pulls_at_error
 
 #: The yardstick of the page: uniform sampling with a GLR stop.
 YARDSTICK = "uniform with a GLR stop"
+#: Thresholds of the rule's stop, in expected wrong agents: the one that training starts from, and a range around it.
+STOPS = (0.32, 0.16, 0.08, 0.04, STOP_BELOW, 0.01, 0.005)
 #: What part of the trials is played at sizes other than that of the training: larger games take longer.
 ELSEWHERE = 4
 
@@ -39,7 +44,7 @@ def measure(
     seed: int,
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Play the models, which differ in their training seed only, and the networks they started from.
+    """Play the models, which differ in their training seed only, and the rule that they started from.
 
     Args:
         models: files that training wrote.
@@ -51,26 +56,27 @@ def measure(
     settings = [{**one["settings"], "seed": None} for one in about]
     if any(one != settings[0] for one in settings):
         raise UserError("the models of a study differ in their training seed only")
+    if settings[0]["algo"] == "dqn":
+        raise UserError("a study compares with the rule that training starts from; dqn starts from none")
     played = []
     with tempfile.TemporaryDirectory() as folder:
-        starts = [
-            _untrained(TrainSettings(**one["settings"]), Path(folder) / f"{i}.zip") for i, one in enumerate(about)
+        rules = [
+            save_rule(TrainSettings(**about[0]["settings"]), Path(folder) / f"rule-{stop}.zip", stop) for stop in STOPS
         ]
         for size in [{}, *sizes]:
             number = max(1, trials // ELSEWHERE) if size else trials
-            found: dict[str, list[Comparison]] = {"trained": [], "untrained": []}
-            for kind, files in (("trained", models), ("untrained", starts)):
-                for file, one in zip(files, about, strict=True):
-                    found[kind].append(compare_with_uniform(str(file), trials=number, seed=seed, **size))
-                    say(f"{kind}, training seed {one['settings']['seed']}: {found[kind][-1]}")
-            ratios = {kind: np.stack([_ratios(one) for one in rows]) for kind, rows in found.items()}
-            ratios["difference"] = ratios["trained"] - ratios["untrained"]
+            files = [str(file) for file in (*models, *rules)]
+            rows = compare_all(files, trials=number, seed=seed, say=lambda row: say(str(row)), **size)
+            trained, rule = rows[: len(models)], rows[len(models) :]
             played.append(
                 {
                     "size": size,
                     "trials": number,
-                    "models": {kind: [_short(one) for one in rows] for kind, rows in found.items()},
-                    "ratio": {kind: mean_over_seeds(rows) for kind, rows in ratios.items()},
+                    "models": [_short(one) for one in trained],
+                    "rule": [{"stop": stop, **_short(one)} for stop, one in zip(STOPS, rule, strict=True)],
+                    "ratio": mean_over_seeds(np.stack([_ratios(one) for one in trained])),
+                    "rule_ratio": mean_over_seeds(_ratios(rule[STOPS.index(STOP_BELOW)])[None]),
+                    "over_rule": mean_over_seeds(np.stack([_over_rule(one, rule) for one in trained])),
                 }
             )
     return {
@@ -112,14 +118,28 @@ def mean_over_seeds(numbers: Floats) -> dict[str, float]:
     return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
-def _untrained(settings: TrainSettings, path: Path) -> Path:
-    """The network that a run with these settings starts from, as a model file."""
+def save_rule(settings: TrainSettings, path: Path, stop_below: float = STOP_BELOW) -> Path:
+    """The player that a run with these settings starts from, as a model file: the rule, whatever the seed."""
+    import torch
+
     files = TrainingFiles(path)
     env = make_vec_env(settings)
-    files.save_model(make_model(settings, env), settings)
+    model = make_model(settings, env)
+    with torch.no_grad():
+        model.policy.mlp_extractor.actor.rule[1] = stop_threshold(stop_below)
+    files.save_model(model, settings)
     files.keep()
     env.close()
     return path
+
+
+def _over_rule(found: Comparison, rule: list[Comparison]) -> Floats:
+    """(1 + resamples,) pulls over those that the rule needs for the same error rate."""
+    pulls, errors = (
+        np.stack([getattr(one, name) for one in rule], axis=1) for name in ("pulls_resampled", "errors_resampled")
+    )
+    needed = pulls_at_error(pulls, errors, found.errors_resampled, floor=0.5 / found.trials)
+    return found.pulls_resampled / needed
 
 
 def _ratios(found: Comparison) -> Floats:
@@ -139,146 +159,3 @@ def _short(found: Comparison) -> dict[str, float]:
         "low": ratio.low,
         "high": ratio.high,
     }
-
-
-# --- the page --------------------------------------------------------------------------------------------------------
-
-_PAGE = """# Learned players
-
-```bash
-{command}
-```
-
-trains {n} models with the defaults ({steps:,} steps each, {seconds} of processor time on one core, evaluations \
-included), plays them, and writes this page and `{store}`. A single model, and a board with it:
-
-```bash
-.venv/bin/clustered-bai train ClusteredBAI-Tiny-v0 --algo maskable-ppo --out model.zip
-.venv/bin/clustered-bai compare ClusteredBAI-Tiny-v0 --policies learned:model.zip uniform-glr --trials 100 --jobs 2
-```
-
-## Pulls at the same error rate
-
-How many pulls does uniform sampling with a likelihood-ratio stop (`uniform-glr`, over all thresholds) need for the \
-player's own error rate? The ratio is the player's pulls over those; below 1 the player needs fewer. Instances were \
-drawn from seeds that no training, validation or choice of settings has used. Untrained means the network before its \
-first update, with the same features and the rule of thumb it starts from.
-
-{table}
-
-Intervals are 95% intervals of the mean over training seeds. They include the noise of the instances, which all models \
-of a row share; with one seed they include nothing else. Error rates and pulls are the smallest and largest of the \
-models. What training changes, with the same seeds and instances before and after (paired):
-
-{verdicts}
-
-## What the gain comes from
-
-Agents are clustered softly by likelihood (`policies/learned/beliefs.py`): each cluster is named by its best arm, \
-agents that look alike pool their pulls, and the network scores one (agent, arm) cell at a time with shared weights. \
-So one model plays at any size. Most of the gain is in these features and in the rule of thumb that the network \
-starts from: compare the two columns of ratios. A learned player promises nothing about δ; the harness measures it.
-
-## Settings
-
-{settings}
-
-Your own scripts (PPO, MaskablePPO, DQN, a CleanRL-style file, a custom feature extractor, PettingZoo) are in the \
-folder `examples`; `sb3:model.zip` puts a model of Stable-Baselines3 on the board. An SB3 model file holds pickles, \
-which can run any code when SB3 loads it: `learned:`, `sb3:` and `train` read only its tensors and plain text, unless \
-you ask for more with `sb3:model.zip,full=true`.
-"""
-
-
-def render(studies: dict[str, dict[str, Any]]) -> str:
-    """The page, from the content of the JSON."""
-    first = next(iter(studies.values()))
-    return _PAGE.format(
-        command=command(next(iter(studies)), first),
-        n=len(first["training_seeds"]),
-        steps=first["settings"]["steps"],
-        seconds=_seconds(first),
-        store="learned.json",
-        table=table(studies),
-        verdicts="\n".join(_verdict(study, played) for study in studies.values() for played in study["played"]),
-        settings="\n".join(
-            f"- {_size(study)}: measured on {study['date']} with version {study['version']}, instances from seed "
-            f"{study['test_seed']}, {_seconds(study)} of processor time for each model. Command: "
-            f"`{command(name, study)}`"
-            for name, study in studies.items()
-        ),
-    )
-
-
-def table(studies: dict[str, dict[str, Any]]) -> str:
-    """A row for each size at which the models of a study were played."""
-    lines = [
-        "| trained at | played at | models | trials each | error rate | pulls | ratio | ratio untrained |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for study in studies.values():
-        for played in study["played"]:
-            trained = played["models"]["trained"]
-            models = f"{len(trained)} seed{'s' * (len(trained) > 1)}"
-            rates, pulls = ([one[key] for one in trained] for key in ("error_rate", "pulls"))
-            lines.append(
-                f"| {_size(study)} | {_size(study, played['size']) if played['size'] else 'the same'} "
-                f"| {models} | {played['trials']:,} | {min(rates):.4f} to {max(rates):.4f} "
-                f"| {min(pulls):.1f} to {max(pulls):.1f} | **{_interval(played['ratio']['trained'])}** "
-                f"| {_interval(played['ratio']['untrained'])} |"
-            )
-    return "\n".join(lines)
-
-
-def _interval(ratio: dict[str, float]) -> str:
-    return f"{ratio['mean']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})"
-
-
-def _verdict(study: dict[str, Any], played: dict[str, Any]) -> str:
-    """One item about training against no training."""
-    before, after = played["models"]["untrained"], played["models"]["trained"]
-    errors, pulls = (
-        [float(np.mean([one[key] for one in rows])) for rows in (before, after)] for key in ("error_rate", "pulls")
-    )
-    change = played["ratio"]["difference"]
-    if change["high"] < 0:
-        word = "training lowers the ratio"
-    elif change["low"] > 0:
-        word = "training raises the ratio"
-    else:
-        word = "no change of the ratio by training is established"
-    where = f"Trained at {_size(study)}" + (f", played at {_size(study, played['size'])}" if played["size"] else "")
-    return (
-        f"- {where}: mean error rate {errors[0]:.4f} before and {errors[1]:.4f} after training, pulls {pulls[0]:.1f} "
-        f"and {pulls[1]:.1f}, ratio changed by {change['mean']:+.3f} ({change['low']:+.3f} to {change['high']:+.3f}): "
-        f"{word}."
-    )
-
-
-def _size(study: dict[str, Any], other: dict[str, Any] | None = None) -> str:
-    tiny = {"n_agents": 4, "n_clusters": 2, "n_arms": 3}
-    size = {**tiny, **study["settings"]["env_kwargs"], **(other or {})}
-    return f"N = {size['n_agents']}, M = {size['n_clusters']}, K = {size['n_arms']}"
-
-
-def _seconds(study: dict[str, Any]) -> str:
-    known = [one for one in study["processor_seconds"] if one is not None]
-    return f"{min(known):.0f} to {max(known):.0f} s" if known else "an unknown number of seconds"
-
-
-def command(name: str, study: dict[str, Any]) -> str:
-    """The command that makes a study anew."""
-    settings, defaults = study["settings"], asdict(TrainSettings())
-    words = ["clustered-bai train", settings["env"], f"--seeds {len(study['training_seeds'])}"]
-    for key in ("steps", "n_envs"):
-        if settings[key] != defaults[key]:
-            words.append(f"--{key.replace('_', '-')} {settings[key]}")
-    changed = {key: settings[key] for key in defaults if settings.get(key) != defaults[key]}
-    own = {key: value for key, value in changed.items() if key not in ("env", "env_kwargs", "seed", "steps", "n_envs")}
-    given = {**settings["env_kwargs"], **own}
-    if given:
-        words.append("--set " + " ".join(f"{key}={value}" for key, value in given.items()))
-    for played in study["played"][1:]:
-        words.append("--also " + ",".join(f"{key}={value}" for key, value in played["size"].items()))
-    words.append(f"--trials {study['played'][0]['trials']} --test-seed {study['test_seed']}")
-    return " ".join([*words, f"--out {name}.zip --report docs/results/learned.md"])

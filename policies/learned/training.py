@@ -25,9 +25,10 @@ from tqdm import tqdm
 
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.policies.learned.evaluation import TEST_SEED, Comparison, compare_with_uniform, play_many
+from clustered_bandit_gym.policies.learned.evaluation import TEST_SEED, Comparison, compare_with_uniform
 from clustered_bandit_gym.policies.learned.features import Features
 from clustered_bandit_gym.policies.learned.files import Progress, TrainingFiles, replace_file
+from clustered_bandit_gym.policies.learned.many import play_many
 from clustered_bandit_gym.policies.learned.player import LearnedPolicy, require_rl
 
 ALGOS = ("maskable-ppo", "ppo", "a2c", "dqn")
@@ -45,24 +46,29 @@ class TrainSettings:
     env: str = field(default="ClusteredBAI-Tiny-v0", metadata={"help": "environment to train on"})
     env_kwargs: dict[str, Any] = field(default_factory=dict, metadata={"help": "its settings"})
     algo: str = field(default="maskable-ppo", metadata={"help": "maskable-ppo, ppo, a2c or dqn"})
-    steps: int = field(default=400_000, metadata={"help": "environment steps in all"})
+    steps: int = field(default=800_000, metadata={"help": "environment steps in all"})
     n_envs: int = field(default=128, metadata={"help": "sub-environments stepped at once"})
     seed: int = field(default=0, metadata={"help": "seed of weights and training episodes"})
     evaluations: int = field(default=5, metadata={"help": "segments, each ends with an evaluation and a checkpoint"})
-    validation_trials: int = field(default=1000, metadata={"help": "held-out instances of each evaluation"})
+    validation_trials: int = field(default=4000, metadata={"help": "held-out instances of each evaluation"})
     threads: int = field(default=1, metadata={"help": "threads of torch"})
     # A wrong agent costs as much as 800 pulls: on Tiny that keeps the error rate well below δ = 0.05.
     pull_cost: float = field(default=0.01, metadata={"help": "reward lost with a pull"})
     error_penalty: float = field(default=8.0, metadata={"help": "reward lost with each wrong agent"})
+    expected_penalty: bool = field(
+        default=True, metadata={"help": "pay a stop the expected penalty, learned from all states (not for dqn)"}
+    )
     max_pulls: int = field(default=400, metadata={"help": "episodes are cut off here; the trained player stops"})
     width: int = field(default=32, metadata={"help": "units in each layer of the network"})
-    learning_rate: float = field(default=3e-4, metadata={"help": "at the start; falls linearly to 5% of it"})
+    learning_rate: float | None = field(
+        default=None, metadata={"help": "at the start, falls linearly to 5% of it; None: 0.006 for PPO, else 0.0003"}
+    )
     entropy: float = field(default=0.002, metadata={"help": "bonus at the start, falls linearly to 0 (not for dqn)"})
     gamma: float = field(default=1.0, metadata={"help": "discount: 1 counts all pulls alike"})
-    gae_lambda: float = field(default=0.98, metadata={"help": "generalised advantage estimation (not for dqn)"})
+    gae_lambda: float = field(default=0.95, metadata={"help": "generalised advantage estimation (not for dqn)"})
     n_steps: int = field(default=64, metadata={"help": "steps of each sub-environment between updates (PPO)"})
     batch_size: int = field(default=1024, metadata={"help": "samples in a minibatch (PPO)"})
-    n_epochs: int = field(default=2, metadata={"help": "passes over each batch of experience (PPO)"})
+    n_epochs: int = field(default=3, metadata={"help": "passes over each batch of experience (PPO)"})
 
     def __post_init__(self) -> None:
         if self.algo not in ALGOS:
@@ -76,6 +82,13 @@ class TrainSettings:
         reserved = {"pull_cost", "error_penalty", "max_pulls"} & set(self.env_kwargs)
         if reserved:
             raise UserError(f"{', '.join(sorted(reserved))}: settings of the training, not of the environment")
+
+    @property
+    def first_learning_rate(self) -> float:
+        """At the start of the training. Actor and critic of PPO start near a good rule and take large steps well."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return 6e-3 if self.algo in ("maskable-ppo", "ppo") else 3e-4
 
     @property
     def game(self) -> dict[str, Any]:
@@ -110,6 +123,7 @@ def train(
     require_rl()
     import torch
 
+    from clustered_bandit_gym.policies.learned.risk import ExpectedPenalty
     from clustered_bandit_gym.policies.learned.sb3 import LogOutcomes
 
     files = TrainingFiles(Path(out))
@@ -132,7 +146,10 @@ def train(
             start = time.process_time()
             _start_segment(model, env, settings, state)
             goal = settings.steps * (state.segments + 1) // settings.evaluations
-            model.learn(max(1, goal - state.steps), callback=[_mover(bar), LogOutcomes()], reset_num_timesteps=False)
+            callbacks = [_mover(bar), LogOutcomes()]
+            if settings.expected_penalty and settings.algo != "dqn":
+                callbacks.append(ExpectedPenalty(settings.error_penalty))
+            model.learn(max(1, goal - state.steps), callback=callbacks, reset_num_timesteps=False)
             state.segments, state.steps = state.segments + 1, int(model.num_timesteps)
             files.save_model(model, settings)
             row = _validate(files.candidate, settings)
@@ -198,7 +215,7 @@ def make_model(settings: TrainSettings, env: Any) -> Any:
         "seed": settings.seed,
         "device": "cpu",
         "gamma": settings.gamma,
-        "learning_rate": settings.learning_rate,
+        "learning_rate": settings.first_learning_rate,
         "policy_kwargs": {"net_arch": [settings.width]},
     }
     if settings.algo == "dqn":
@@ -233,7 +250,7 @@ def _start_segment(model: Any, env: Any, settings: TrainSettings, state: Progres
     env.seed(int(words[1]) << 32)
     model._last_obs = None
     left = 1 - state.segments / settings.evaluations
-    model.learning_rate = settings.learning_rate * max(left, 0.05)
+    model.learning_rate = settings.first_learning_rate * max(left, 0.05)
     model._setup_lr_schedule()
     if settings.algo == "dqn":
         rate = max(0.02, 1 - 2.5 * (1 - left))

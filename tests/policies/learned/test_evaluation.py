@@ -11,8 +11,15 @@ from scipy.stats import binom, norm
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.generators import Tiny
 from clustered_bandit_gym.policies import UniformGLR, UniformPolicy
-from clustered_bandit_gym.policies.learned import evaluation as yardsticks
-from clustered_bandit_gym.policies.learned.evaluation import THRESHOLDS, Played, curves, pulls_at_error
+from clustered_bandit_gym.policies.learned import evaluation
+from clustered_bandit_gym.policies.learned.many import Played
+from clustered_bandit_gym.policies.learned.uniform_curves import (
+    REPEATS,
+    THRESHOLDS,
+    UniformCurves,
+    pulls_at_error,
+    uniform_plays,
+)
 from clustered_bandit_gym.policies.uniform_glr import statistic
 
 
@@ -20,28 +27,21 @@ def instance(**changes: Any) -> cbg.Instance:
     return cbg.Instance([[1.0, 0.0], [0.0, 1.0]], [0, 1, 0], cbg.Gaussian(1.0), **changes)
 
 
-def played(one: cbg.Instance, trials: int, error: float) -> Played:
-    wrong = np.zeros(trials)
-    wrong[: int(error * trials)] = 1
-    return Played([one] * trials, np.full(trials, 30.0), wrong, np.zeros(trials))
-
-
 def test_uniform_curve_is_the_exact_law() -> None:
     """Two arms a distance 1 apart: an agent errs with probability Φ(−√(n/2)). False alarm below 1e-9 a point."""
     trials = 2000
-    uniform, _ = curves(played(instance(), trials, 0.05), seed=1)
-    repeats = yardsticks.REPEATS
+    uniform, _ = UniformCurves([instance()] * trials, seed=1).down_to(0.05)
     for n in (1, 3, 6, 10):
         exact = 1 - (1 - norm.cdf(-np.sqrt(n / 2))) ** 3
-        count = round(uniform.wrong[:, n - 1].sum() * repeats)
-        assert 1e-10 < binom.cdf(count, trials * repeats, exact) < 1 - 1e-10
+        count = round(uniform.wrong[:, n - 1].sum() * REPEATS)
+        assert 1e-10 < binom.cdf(count, trials * REPEATS, exact) < 1 - 1e-10
     np.testing.assert_array_equal(uniform.pulls[0], 6 * np.arange(1, uniform.pulls.shape[1] + 1))
 
 
 def test_glr_curve_is_that_of_the_policy() -> None:
     """Pulls and errors of `UniformGLR` played on the same instance: two-sample tests at 6.5 standard errors (1e-10)."""
     trials = 600
-    _, stopping = curves(played(instance(), trials, 0.05), seed=2)
+    _, stopping = UniformCurves([instance()] * trials, seed=2).down_to(0.05)
     for threshold in (0.75, 1.5):
         rows = []
         for t in range(trials):
@@ -56,7 +56,7 @@ def test_glr_curve_is_that_of_the_policy() -> None:
 
 
 def test_curve_reaches_the_error_rate_it_is_asked_for() -> None:
-    uniform, _ = curves(played(instance(), 400, 0.0), seed=3)
+    uniform, _ = UniformCurves([instance()] * 400, seed=3).down_to(0.0)
     assert uniform.wrong.mean(axis=0)[-1] <= 0.5 / 400 / 2
 
 
@@ -65,9 +65,9 @@ def test_ties_are_broken_at_random() -> None:
     tie = cbg.Instance([[1.0, 1.0, 1.0]], [0], cbg.Bernoulli(), allow_ties=True, allow_overlap=True)
     rng = np.random.default_rng(0)
     odd = cbg.Instance([[1.0, 0.999999, 0.999998]], [0], cbg.Bernoulli())
-    wrong = np.mean([yardsticks._uniform_plays(odd, rng, 4)[0][0] for _ in range(500)])
+    wrong = np.mean([uniform_plays(odd, rng, 4)[0][0] for _ in range(500)])
     assert abs(wrong - 2 / 3) < 6.5 * np.sqrt(2 / 9 / 2000) + 1e-4
-    assert yardsticks._uniform_plays(tie, rng, 4)[0].max() == 0
+    assert uniform_plays(tie, rng, 4)[0].max() == 0
 
 
 def test_pulls_at_error_interpolates_in_log_error() -> None:
@@ -92,9 +92,10 @@ def test_ratio_of_the_yardstick_with_itself_is_one() -> None:
         federation = cbg.Federation(one, cbg.Problem.of(one, 0.05), seed=t)
         wrong.append(not federation.stop(UniformPolicy(n).solve(federation)).correct)
     mine = Played(instances, np.full(trials, 12.0 * n), np.array(wrong, dtype=float), np.zeros(trials))
-    uniform, _ = curves(mine, seed=5)
-    weights = np.vstack([np.ones(trials), rng.multinomial(trials, np.full(trials, 1 / trials), 300)]) / trials
-    ratio = yardsticks._ratio("uniform", uniform, weights, weights @ mine.pulls, weights @ mine.wrong)
+    compared = evaluation._compare("uniform itself", "Tiny", 5, mine, UniformCurves(instances, seed=5))
+    ratio = compared.ratios[0]
+    assert ratio.yardstick == "uniform"
+    assert (compared.error_rate, compared.pulls_mean) == (np.mean(wrong), 12.0 * n)
     # Half the width of a 95% interval is two standard errors; 1e-9 two-sided is 6.1 of them.
     half = (ratio.high - ratio.low) / 2
     assert abs(ratio.ratio - 1) < 6.1 / 1.96 * half

@@ -17,7 +17,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.policies.learned.features import Features
+from clustered_bandit_gym.policies.learned.features import STOP_BELOW, Features, stop_threshold
 
 pytest.importorskip("sb3_contrib")
 
@@ -27,7 +27,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
 from clustered_bandit_gym.policies import LearnedPolicy, make
 from clustered_bandit_gym.policies.learned import training
-from clustered_bandit_gym.policies.learned.evaluation import play_many
+from clustered_bandit_gym.policies.learned.many import play_many
 from clustered_bandit_gym.policies.learned.network import CellScores
 from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
 from clustered_bandit_gym.policies.learned.training import TrainSettings, make_model, make_vec_env, train
@@ -269,6 +269,25 @@ def test_scores_follow_the_agents_and_arms() -> None:
     np.testing.assert_allclose(b[:, -1], a[:, -1], atol=0.02)
     before, after = (scores[:, :-1].reshape(-1, 4, 3) for scores in (a, b))
     np.testing.assert_allclose(after, before[:, agents][:, :, arms], rtol=0.005, atol=0.02)
+
+
+def test_training_starts_from_the_rule_whatever_the_seed() -> None:
+    """Stable-Baselines3 initialises the layers of a policy; the actor must still be the rule when it is done."""
+    for algo in ("maskable-ppo", "ppo", "a2c"):
+        for seed in (0, 1):
+            settings = small(algo, seed=seed)
+            env = make_vec_env(settings)
+            env.seed(5)
+            features = torch.as_tensor(env.reset())
+            for _ in range(20):
+                features = torch.as_tensor(env.step(np.arange(8))[0])
+            with torch.no_grad():
+                scores = make_model(settings, env).policy.mlp_extractor.actor(features)
+            sharpness, threshold, stop_sharpness = 12.0, stop_threshold(STOP_BELOW), 24.0
+            value = features[:, :-6].reshape(8, 12, -1)[..., 0]
+            stop = stop_sharpness * (threshold - features[:, -6:-5])
+            pull = torch.log_softmax(sharpness * value, dim=1) + torch.nn.functional.logsigmoid(-stop)
+            torch.testing.assert_close(scores, torch.cat([pull, torch.nn.functional.logsigmoid(stop)], dim=1))
 
 
 def test_scores_are_probabilities_whatever_the_size() -> None:

@@ -14,6 +14,7 @@ pytest.importorskip("stable_baselines3")
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policies.learned import study
 from clustered_bandit_gym.policies.learned.files import TrainingFiles
+from clustered_bandit_gym.policies.learned.page import render
 from clustered_bandit_gym.policies.learned.training import TrainSettings, train
 
 RESULTS = Path(__file__).resolve().parents[3] / "docs" / "results"
@@ -22,13 +23,12 @@ SMALL: dict[str, Any] = {"steps": 64, "n_envs": 8, "n_steps": 8, "evaluations": 
 
 def test_the_page_is_made_from_the_stored_results() -> None:
     studies = json.loads((RESULTS / "learned.json").read_text(encoding="utf-8"))
-    assert (RESULTS / "learned.md").read_text(encoding="utf-8") == study.render(studies)
+    assert (RESULTS / "learned.md").read_text(encoding="utf-8") == render(studies)
     # The stored means are those of the stored models.
     for one in studies.values():
         for played in one["played"]:
-            for kind, rows in played["models"].items():
-                assert len(rows) == len(one["training_seeds"])
-                assert played["ratio"][kind]["mean"] == pytest.approx(np.mean([row["ratio"] for row in rows]))
+            assert len(played["models"]) == len(one["training_seeds"])
+            assert played["ratio"]["mean"] == pytest.approx(np.mean([row["ratio"] for row in played["models"]]))
 
 
 def test_interval_of_the_mean_over_seeds() -> None:
@@ -51,19 +51,24 @@ def test_a_study_compares_models_with_their_start(tmp_path: Path) -> None:
         assert not TrainingFiles(file).is_finished(TrainSettings(seed=seed, **SMALL))
     said: list[str] = []
     found = study.measure(files, [{"n_agents": 6}], 8, 1, said.append)
-    assert len(said) == 8  # two models and their starts, at two sizes
+    assert len(said) == 2 * (2 + len(study.STOPS))  # two models and the rule, at two sizes
     assert [played["trials"] for played in found["played"]] == [8, 2]
-    # A learning rate of almost nothing: training changes nothing.
+    # A learning rate of almost nothing: the models play as the rule does.
     for played in found["played"]:
-        assert played["models"]["trained"] == played["models"]["untrained"]
-        assert played["ratio"]["difference"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+        start = dict(played["rule"][study.STOPS.index(study.STOP_BELOW)])
+        assert start.pop("stop") == study.STOP_BELOW
+        assert played["models"] == [start, start]
+        assert played["ratio"] == played["rule_ratio"]
+        pulls = [row["pulls"] for row in played["rule"]]
+        assert pulls == sorted(pulls)  # a lower threshold stops later
+        assert pulls[0] < pulls[-1]
     assert all(seconds > 0 for seconds in found["processor_seconds"])
     page = tmp_path / "page.md"
     study.enter(page, "first", found)
     study.enter(page, "second", found)
     stored = json.loads(page.with_suffix(".json").read_text())
     assert list(stored) == ["first", "second"]
-    assert page.read_text() == study.render(stored)
+    assert page.read_text() == render(stored)
     assert "N = 6, M = 2, K = 3" in page.read_text()
     assert "--seeds 2 --steps 64 --n-envs 8" in page.read_text()
     other = tmp_path / "other.zip"
