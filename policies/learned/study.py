@@ -32,7 +32,7 @@ from clustered_bandit_gym.policies.learned.uniform_curves import pulls_at_error
 #: The yardstick of the page: uniform sampling with a GLR stop.
 YARDSTICK = "uniform with a GLR stop"
 #: Thresholds of the rule's stop, in expected wrong agents: the one that training starts from, and a range around it.
-STOPS = (0.32, 0.16, 0.08, 0.04, STOP_BELOW, 0.01, 0.005)
+STOPS = (0.08, 0.04, STOP_BELOW, 0.01, 0.005)
 #: What part of the trials is played at sizes other than that of the training: larger games take longer.
 ELSEWHERE = 4
 
