@@ -16,7 +16,7 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from torch import nn
 
-from clustered_bandit_gym.policies.learned.network import recommended
+from clustered_bandit_gym.policies.learned.network import CellRisk, recommended
 
 _LEARNING_RATE, _BATCH, _EPOCHS = 4e-3, 512, 2
 
@@ -34,11 +34,18 @@ class ExpectedPenalty(BaseCallback):
         self._mistakes: list[np.ndarray] = []  # (n_envs, N) before each step of the rollout, and now
 
     def _init_callback(self) -> None:
-        self._risk = self.model.policy.mlp_extractor.risk
+        policy: Any = self.model.policy
+        self._risk: CellRisk = policy.mlp_extractor.risk
         self._optimizer = torch.optim.Adam(self._risk.parameters(), lr=_LEARNING_RATE)
 
+    def _mistakes_now(self) -> np.ndarray:
+        """(n_envs, N) agents that a stop now would get wrong."""
+        env: Any = self.training_env
+        mistakes: np.ndarray = env.mistakes()
+        return mistakes
+
     def _on_rollout_start(self) -> None:
-        self._mistakes = [self.training_env.mistakes()]
+        self._mistakes = [self._mistakes_now()]
 
     def _on_step(self) -> bool:
         infos = self.locals["infos"]
@@ -49,11 +56,12 @@ class ExpectedPenalty(BaseCallback):
             with torch.no_grad():
                 # In place: what SB3 puts into its buffer after this call.
                 self.locals["rewards"][stops] = -self._penalty * self._risk.wrong_agents(before).numpy()
-        self._mistakes.append(self.training_env.mistakes())
+        self._mistakes.append(self._mistakes_now())
         return True
 
     def _on_rollout_end(self) -> None:
-        seen: Any = self.model.rollout_buffer.observations
+        model: Any = self.model
+        seen = model.rollout_buffer.observations  # (n_steps, n_envs, features)
         features = torch.as_tensor(seen.reshape(-1, seen.shape[-1]))
         wrong = torch.as_tensor(np.concatenate(self._mistakes[:-1]), dtype=torch.float32)  # (B, N)
         n_agents = wrong.shape[1]
