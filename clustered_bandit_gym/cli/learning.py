@@ -35,7 +35,7 @@ def train(
         list[str] | None,
         typer.Option(
             "--also",
-            help="KEY=VALUE,...: with --report, play also with these settings, e.g. n_agents=8.",
+            help="KEY=VALUE,...: with --report, play also with these settings, e.g. n_agents=8,trials=500.",
             show_default="none",
         ),
     ] = None,

@@ -168,6 +168,7 @@ def command(name: str, study: dict[str, Any]) -> str:
     if given:
         words.append("--set " + " ".join(f"{key}={value}" for key, value in given.items()))
     for played in study["played"][1:]:
-        words.append("--also " + ",".join(f"{key}={value}" for key, value in played["size"].items()))
+        also = {**played["size"], "trials": played["trials"]}
+        words.append("--also " + ",".join(f"{key}={value}" for key, value in also.items()))
     words.append(f"--trials {study['played'][0]['trials']} --test-seed {study['test_seed']}")
     return " ".join([*words, f"--out {name}.zip --report docs/results/learned.md"])

@@ -33,8 +33,6 @@ from clustered_bandit_gym.policies.learned.uniform_curves import pulls_at_error
 YARDSTICK = "uniform with a GLR stop"
 #: Thresholds of the rule's stop, in expected wrong agents: the one that training starts from, and a range around it.
 STOPS = (0.08, 0.04, STOP_BELOW, 0.01, 0.005)
-#: What part of the trials is played at sizes other than that of the training: larger games take longer.
-ELSEWHERE = 4
 
 
 def measure(
@@ -48,7 +46,8 @@ def measure(
 
     Args:
         models: files that training wrote.
-        sizes: settings of the environment to play with, besides those of the training.
+        sizes: settings of the environment to play with, besides those of the training. `trials` among them is the
+            number of trials there: larger games take longer.
         trials, seed: as in `compare_with_uniform`.
         say: told about every comparison.
     """
@@ -63,8 +62,9 @@ def measure(
         rules = [
             save_rule(TrainSettings(**about[0]["settings"]), Path(folder) / f"rule-{stop}.zip", stop) for stop in STOPS
         ]
-        for size in [{}, *sizes]:
-            number = max(1, trials // ELSEWHERE) if size else trials
+        for also in [{}, *sizes]:
+            number = int(also.get("trials", trials))
+            size = {key: value for key, value in also.items() if key != "trials"}
             files = [str(file) for file in (*models, *rules)]
             rows = compare_all(files, trials=number, seed=seed, say=lambda row: say(str(row)), **size)
             trained, rule = rows[: len(models)], rows[len(models) :]

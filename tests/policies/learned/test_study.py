@@ -50,7 +50,7 @@ def test_a_study_compares_models_with_their_start(tmp_path: Path) -> None:
         assert TrainingFiles(file).is_finished(settings)
         assert not TrainingFiles(file).is_finished(TrainSettings(seed=seed, **SMALL))
     said: list[str] = []
-    found = study.measure(files, [{"n_agents": 6}], 8, 1, said.append)
+    found = study.measure(files, [{"n_agents": 6, "trials": 2}], 8, 1, said.append)
     assert len(said) == 2 * (2 + len(study.STOPS))  # two models and the rule, at two sizes
     assert [played["trials"] for played in found["played"]] == [8, 2]
     # A learning rate of almost nothing: the models play as the rule does.
@@ -70,6 +70,7 @@ def test_a_study_compares_models_with_their_start(tmp_path: Path) -> None:
     assert list(stored) == ["first", "second"]
     assert page.read_text() == render(stored)
     assert "N = 6, M = 2, K = 3" in page.read_text()
+    assert "--also n_agents=6,trials=2 --trials 8" in page.read_text()
     assert "--seeds 2 --steps 64 --n-envs 8" in page.read_text()
     other = tmp_path / "other.zip"
     train(TrainSettings(seed=3, **{**SMALL, "steps": 128}), other, progress=False)
