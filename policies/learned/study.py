@@ -57,28 +57,6 @@ def measure(
         raise UserError("the models of a study differ in their training seed only")
     if settings[0]["algo"] == "dqn":
         raise UserError("a study compares with the rule that training starts from; dqn starts from none")
-    played = []
-    with tempfile.TemporaryDirectory() as folder:
-        rules = [
-            save_rule(TrainSettings(**about[0]["settings"]), Path(folder) / f"rule-{stop}.zip", stop) for stop in STOPS
-        ]
-        for also in [{}, *sizes]:
-            number = int(also.get("trials", trials))
-            size = {key: value for key, value in also.items() if key != "trials"}
-            files = [str(file) for file in (*models, *rules)]
-            rows = compare_all(files, trials=number, seed=seed, say=lambda row: say(str(row)), **size)
-            trained, rule = rows[: len(models)], rows[len(models) :]
-            played.append(
-                {
-                    "size": size,
-                    "trials": number,
-                    "models": [_short(one) for one in trained],
-                    "rule": [{"stop": stop, **_short(one)} for stop, one in zip(STOPS, rule, strict=True)],
-                    "ratio": mean_over_seeds(np.stack([_ratios(one) for one in trained])),
-                    "rule_ratio": mean_over_seeds(_ratios(rule[STOPS.index(STOP_BELOW)])[None]),
-                    "over_rule": mean_over_seeds(np.stack([_over_rule(one, rule) for one in trained])),
-                }
-            )
     return {
         "settings": settings[0],
         "training_seeds": [one["settings"]["seed"] for one in about],
@@ -87,7 +65,37 @@ def measure(
         "histories": [one["history"] for one in about],
         "date": datetime.now(tz=UTC).date().isoformat(),
         "version": __version__,
-        "played": played,
+        "played": [
+            play_at(
+                models,
+                {key: value for key, value in also.items() if key != "trials"},
+                int(also.get("trials", trials)),
+                seed,
+                say,
+            )
+            for also in [{}, *sizes]
+        ],
+    }
+
+
+def play_at(
+    models: list[Path], size: dict[str, Any], trials: int, seed: int, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """What is kept of one size: the models, the rule with each of `STOPS`, and the ratios. Arguments as in `measure`."""
+    settings = TrainSettings(**json.loads(models[0].with_suffix(".json").read_text())["settings"])
+    with tempfile.TemporaryDirectory() as folder:
+        rules = [save_rule(settings, Path(folder) / f"rule-{stop}.zip", stop) for stop in STOPS]
+        files = [str(file) for file in (*models, *rules)]
+        rows = compare_all(files, trials=trials, seed=seed, say=lambda row: say(str(row)), **size)
+    trained, rule = rows[: len(models)], rows[len(models) :]
+    return {
+        "size": size,
+        "trials": trials,
+        "models": [_short(one) for one in trained],
+        "rule": [{"stop": stop, **_short(one)} for stop, one in zip(STOPS, rule, strict=True)],
+        "ratio": mean_over_seeds(np.stack([_ratios(one) for one in trained])),
+        "rule_ratio": mean_over_seeds(_ratios(rule[STOPS.index(STOP_BELOW)])[None]),
+        "over_rule": mean_over_seeds(np.stack([_over_rule(one, rule) for one in trained])),
     }
 
 
