@@ -81,7 +81,7 @@ def measure(
 def play_at(
     models: list[Path], size: dict[str, Any], trials: int, seed: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """What is kept of one size: the models, the rule with each of `STOPS`, and the ratios. Arguments as in `measure`."""
+    """What is kept of one size: the models, the rule with each of `STOPS`, the ratios. Arguments as in `measure`."""
     settings = TrainSettings(**json.loads(models[0].with_suffix(".json").read_text())["settings"])
     with tempfile.TemporaryDirectory() as folder:
         rules = [save_rule(settings, Path(folder) / f"rule-{stop}.zip", stop) for stop in STOPS]
