@@ -1,9 +1,10 @@
 """The penalty of a stop in training: what is to be expected, not what happened. Needs the `rl` extra.
 
 A player errs in one episode of a hundred, and then loses as much as hundreds of pulls cost: paid by the outcome, the
-reward of a stop is a rare event with a large variance. In training the truth is known in *every* state: would a stop now be wrong? A small network (`network.CellRisk`) learns the
-answer from all states of the rollouts, tens of times as many as there are stops, and a stop is paid what it says. What
-is learned is judged by outcomes: validation and evaluation know nothing of this.
+reward of a stop is a rare event with a large variance. In training the truth is known in *every* state: would a stop
+now be wrong? A small network (`network.CellRisk`) learns the answer from all states of the rollouts, tens of times as
+many as there are stops, and a stop is paid what it says. What is learned is judged by outcomes: validation and
+evaluation know nothing of this.
 """
 
 from __future__ import annotations
