@@ -4,39 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import partial
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import binom
+from structured_tables import RARE, representatives
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.generators import PAPER_SMALL_MEANS
 from clustered_bandit_gym.policies.sequential.scales import Scales
-from clustered_bandit_gym.policies.structured import classify as structured_classify
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.budget import Budgets
-from clustered_bandit_gym.policies.structured.classify import _Block
 from clustered_bandit_gym.policies.structured.evidence import CandidateTests, one_sided, remaining
-from clustered_bandit_gym.policies.structured.plan import Plan
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 from clustered_bandit_gym.policies.structured.shares import max_min_shares
-
-#: False-alarm rate of every random test here.
-RARE = 1e-9
-
-
-def representatives(
-    instance: cbg.Instance, pulls: np.ndarray | float, seed: int = 0, delta: float = 1e-3
-) -> Representatives:
-    problem = cbg.Problem.of(instance, delta)
-    reps = Representatives(cbg.Federation(instance, problem, seed=seed), Budgets.of(problem))
-    for cluster in range(instance.n_clusters):
-        reps.add(int(np.flatnonzero(instance.clusters == cluster)[0]))
-    reps.pull_where(np.broadcast_to(np.asarray(pulls, dtype=float), reps.n.shape))
-    return reps
 
 
 def mixture(deviation: float, n: float, rho: float) -> float:
@@ -171,39 +153,6 @@ def test_pairs_become_distinct_by_disjoint_live_sets_or_by_evidence_only() -> No
     assert reps.distinct[0, 1]
 
 
-@pytest.mark.parametrize("eta", [None, 0.3])
-def test_evidence_against_a_cluster_is_the_sum_that_the_docs_state(eta: float | None) -> None:
-    """Each arm's term by numerical minimisation over the unknown mean, less the price."""
-    rng = np.random.default_rng(2)
-    reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
-    plan = Plan(reps, MEANS.argmax(axis=1), eta, beta=25.0)
-    tests = plan.prepare()
-    n = rng.integers(1, 300, (9, tests.used.size)).astype(float)
-    mean = rng.uniform(0, 1, n.shape)
-    guess = np.arange(9) % 3
-    found = tests.evidence(guess, n, mean)
-    for row, x in enumerate(guess):
-        for j in set(range(3)) - {int(x)}:
-            total = -tests.price[x, j]
-            for slot, arm in enumerate(plan.arms[x, j]):
-                if arm < 0:
-                    continue
-                at = int(np.searchsorted(tests.used, arm))
-                alternative, worth, reference = (
-                    tests.estimate[x, arm],
-                    tests.worth[x, j, slot],
-                    tests.reference[x, j, slot],
-                )
-                mu = np.linspace(-3, 4, 400_001)
-                ratio = 0.5 * n[row, at] * ((mean[row, at] - mu) ** 2 - (mean[row, at] - alternative) ** 2)
-                if plan.assumed[x, j]:
-                    ratio = np.where(mu < alternative, ratio, 0)
-                value = (0.5 * worth * (reference - mu) ** 2 + ratio).min()
-                total += 0 if plan.assumed[x, j] and reference >= alternative else value
-            assert found[row, j] == pytest.approx(total, abs=1e-3)
-        assert found[row, x] == -np.inf
-
-
 def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() -> None:
     """Arm 3 is close at both, which settles it for both, once they are distinct. Until then a gap of 0.02 is open, and
     takes 10^5 pulls; the difference of 0.6 on arms 0 and 1 takes a few hundred."""
@@ -246,78 +195,6 @@ def test_agents_of_one_cluster_are_rarely_held_for_distinct(monkeypatch: pytest.
     assert wrong <= binom.isf(RARE, runs, level)
 
 
-MEANS = np.array(PAPER_SMALL_MEANS)
-CLOSE = np.array([[1.0, 0.8, 0.6, 0.5], [0.85, 1.0, 0.6, 0.5], [0.85, 0.8, 1.0, 0.5]])
-
-
-def mislabelled(
-    means: np.ndarray, eta: float | None, runs: int, alpha: float, pulls: float, trusting: bool, bets: bool = False
-) -> int:
-    """Runs in which an agent's own cluster is ruled out at level α, with representatives that are poorly known.
-
-    Each run has representatives and one agent of its own. `trusting` takes their averages for the truth. `bets` plays
-    with coins and tests by betting.
-    """
-    rewards = cbg.Bernoulli() if bets else cbg.Gaussian()
-    count = 0
-    clusters = np.append(np.arange(3), [0, 1, 2])
-    for run in range(runs):
-        reps = representatives(cbg.Instance(means, clusters, rewards), pulls, seed=run)
-        plan = Plan(reps, means.argmax(axis=1), None if eta is None else eta / rewards.sigma, beta=-math.log(alpha))
-        plan._sharpen = lambda: None  # type: ignore[method-assign]
-        if bets:
-            plan.choose_kind = partial(plan.set_kind, bets=True)  # type: ignore[method-assign]
-        tests = plan.prepare()
-        if trusting:
-            tests.worth[:] = 1e18
-            tests.price[:] = 0
-            tests._arrange()
-        agent = 3 + run % 3
-        block = _Block(plan, tests, np.array([agent]))
-        if trusting:
-            block.n_by_arm[:] = 1e18
-        label = int(block.run()[0])
-        count += label >= 0 and label != agent - 3
-    return count
-
-
-@pytest.mark.parametrize(("means", "eta"), [(MEANS, None), (MEANS, 0.3), (CLOSE, 0.15)])
-def test_an_agents_own_cluster_is_ruled_out_as_rarely_as_stated(means: np.ndarray, eta: float | None) -> None:
-    runs, alpha = 120, 0.2
-    assert mislabelled(means, eta, runs, alpha, 60.0, trusting=False) <= binom.isf(RARE, runs, alpha)
-
-
-@pytest.mark.parametrize(("means", "eta"), [(MEANS, 0.3), (CLOSE * 0.9, 0.135)])
-def test_bets_rule_out_an_agents_own_cluster_as_rarely_as_stated(means: np.ndarray, eta: float) -> None:
-    runs, alpha = 120, 0.2
-    assert mislabelled(means, eta, runs, alpha, 200.0, trusting=False, bets=True) <= binom.isf(RARE, runs, alpha)
-
-
-def test_bets_are_at_the_level_that_the_weights_leave() -> None:
-    """Level, ln(R − 1), the kind of test, the arm and its direction: the prices that docs/structured-bai.md states."""
-    reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3, cbg.Bernoulli()), 400.0)
-    best = MEANS.argmax(axis=1)
-    plan = Plan(reps, best, 0.6, beta=25.0)
-    plan.choose_kind = partial(plan.set_kind, bets=True)  # type: ignore[method-assign]
-    tests = plan.prepare()
-    for x in range(3):
-        for j in set(range(3)) - {x}:
-            price = math.log(2) + math.log(2)  # the other alternative, the other kind of test
-            if plan.assumed[x, j]:
-                price -= math.log(0.4)
-            else:
-                arm = plan.arms[x, j, 0]
-                price += math.log(2) + (-math.log(0.1) if arm in (best[x], best[j]) else math.log(10 / 0.1))
-            assert tests.bet_price[x, j] == pytest.approx(price)
-            assert (plan.arms[x, j, 1:] < 0).all()
-
-
-def test_taking_estimates_for_the_truth_would_not_do() -> None:
-    """The same check fails for the plug-in test, so it can fail."""
-    runs, alpha = 120, 0.05
-    assert mislabelled(CLOSE, None, runs, alpha, 10.0, trusting=True) > binom.isf(RARE, runs, alpha)
-
-
 def test_the_best_arm_of_a_representative_is_lost_as_rarely_as_stated() -> None:
     """δ near one and small gaps, so that errors can be seen: at most 0.42δ, an arm beaten or close, or a false pair."""
     runs, wrong, delta = 80, 0, 0.9
@@ -329,38 +206,8 @@ def test_the_best_arm_of_a_representative_is_lost_as_rarely_as_stated() -> None:
     assert wrong <= binom.isf(RARE, runs, 0.42 * delta)
 
 
-def test_agents_that_run_out_of_patience_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(structured_classify, "PATIENCE", 0.3)
-    instance = cbg.Instance(MEANS, np.arange(30) % 3)
-    reps = representatives(instance, 500.0)
-    agents = np.arange(3, 30)
-    attempts = []
-    original = Budgets.classify
-
-    def spy(self: Budgets, *args: int) -> float:
-        if args:
-            attempts.append(args[1])
-            if args[1] == 4:
-                monkeypatch.setattr(structured_classify, "PATIENCE", 16)
-        return original(self, *args)
-
-    monkeypatch.setattr(Budgets, "classify", spy)
-    labels = structured_classify.classify(reps, instance.best_arms, 0.3, agents)
-    assert attempts == [1, 2, 3, 4]
-    assert labels.tolist() == (agents % 3).tolist()
-
-
 def test_what_remains_is_the_answer() -> None:
     out = np.array([[True, False, True], [True, False, False], [False, True, True], [True, True, True]])
     done, answer = remaining(out, np.array([1, 1, 2, 2]))
     assert done.tolist() == [True, False, True, True]
     assert answer[done].tolist() == [1, 0, 2]
-
-
-def test_classification_needs_one_representative_of_every_cluster() -> None:
-    reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
-    with pytest.raises(ValueError, match="3 representatives with different best arms"):
-        Plan(reps, np.array([0, 0, 2]), 0.3, beta=25.0).prepare()
-    reps.drop(2)
-    with pytest.raises(ValueError, match="3 representatives"):
-        Plan(reps, MEANS.argmax(axis=1)[:2], 0.3, beta=25.0).prepare()

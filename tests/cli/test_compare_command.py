@@ -1,0 +1,157 @@
+"""`clustered-bai compare`, and `show` and `report` of what it kept."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import joblib
+import pandas as pd
+import pytest
+from cli_calls import call, csv, error
+
+import clustered_bandit_gym as cbg
+
+MINE = """\
+import numpy as np
+import clustered_bandit_gym as cbg
+
+
+class Mine(cbg.Policy):
+    \"\"\"Every agent pulls each arm `n` times and sends the best.\"\"\"
+
+    def __init__(self, n=100):
+        self.n = n
+
+    def solve(self, federation):
+        k = federation.problem.n_arms
+
+        def look(block):
+            return cbg.ArmIndex(block.pull_grid(self.n).argmax(axis=1), among=k)
+
+        return federation.local(federation.agents, look)
+"""
+
+
+def test_the_scoreboard_of_the_four_schemes(tmp_path: Path) -> None:
+    """The command of the documentation, as a process of its own."""
+    command = [sys.executable, "-m", "clustered_bandit_gym.cli", "compare", "ClusteredBAI-PaperSmall-v0"]
+    options = ["--n-agents", "30", "--delta", "1e-10", "--trials", "50", "--jobs", "2"]
+    done = subprocess.run([*command, *options, "--out", tmp_path / "out"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for part in ("naive", "cl-bai", "bai-cl", "bai-cl++", "0/50", "no simulation can give a PASS"):
+        assert part in done.stdout
+    summary = cbg.Board.load(tmp_path / "out").summary.set_index("policy")
+    assert summary["errors"].sum() == 0
+    # Figure 1a of the paper, at one point: the clustered schemes pull less than naive, BAI-Cl least.
+    assert summary.loc["bai-cl", "vs_naive_high"] < summary.loc["cl-bai", "vs_naive_low"]
+    assert summary.loc["cl-bai", "vs_naive_high"] < 1
+
+
+def test_a_policy_of_the_user_s_own_file(tmp_path: Path) -> None:
+    (tmp_path / "my_file_of_policies.py").write_text(MINE)
+    assert len(MINE.splitlines()) <= 20
+    command = [
+        sys.executable,
+        "-m",
+        "clustered_bandit_gym.cli",
+        "compare",
+        "--n-agents",
+        "6",
+        "--trials",
+        "4",
+        "-j",
+        "2",
+    ]
+    chosen = ["--policies", "naive", "my_file_of_policies:Mine:n=50", "my_file_of_policies:Mine", "--format", "csv"]
+    done = subprocess.run([*command, *chosen], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = csv(done.stdout)
+    assert list(table["policy"]) == ["naive", "Mine:n=50", "Mine"]
+    assert list(table["pulls_mean"][1:]) == [6 * 10 * 50, 6 * 10 * 100]
+
+
+def test_several_values_after_one_flag() -> None:
+    table = csv(call("compare", "--policies", "naive", "bai-cl", "--n-agents", 4, 6, "-t", 2, "--format", "csv"))
+    assert list(zip(table["n_agents"], table["policy"], strict=True)) == [
+        (4, "naive"),
+        (4, "bai-cl"),
+        (6, "naive"),
+        (6, "bai-cl"),
+    ]
+    again = csv(call("compare", "-p", "naive", "-p", "bai-cl", "-n", 4, "-n", 6, "-t", 2, "--format", "csv"))
+    pd.testing.assert_frame_equal(table.drop(columns="seconds"), again.drop(columns="seconds"))
+
+
+def test_environments_in_a_row_and_other_keywords() -> None:
+    envs = ["ClusteredBAI-PaperSmall-v0", "ClusteredBAI-NearTie-v0"]
+    text = call(
+        "compare", *envs, "-p", "naive", "-t", 2, "-n", 4, "--set", "sigma=2", 'told={"eta": 0.1}', "-f", "json"
+    )
+    table = json.loads(text)
+    assert [row["env"] for row in table] == envs
+
+
+def test_resume_and_show(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    base = ("compare", "-p", "naive", "bai-cl", "-n", 4, "--out", out)
+    call(*base, "-t", 2)
+    before = cbg.Board.load(out).trials
+    call(*base, "-t", 4)
+    after = cbg.Board.load(out).trials
+    assert len(after) == 8
+    kept = after[after["trial"] < 2].reset_index(drop=True)
+    assert sorted(kept["seconds"]) == sorted(before["seconds"])  # the same plays, not new ones
+    text = call("show", out, "--export", tmp_path / "all.parquet")
+    assert "0/4" in text
+    assert not (out / "board.png").exists()  # files are written only when asked for
+    assert len(pd.read_parquet(tmp_path / "all.parquet")) == 8
+    assert call("show", out, "-f", "latex", "--plot", tmp_path / "b.svg").count(r"\begin{table}") == 2
+    assert (tmp_path / "b.svg").exists()
+    assert call("show", out, "-f", "markdown").startswith("**ClusteredBAI")
+
+
+def test_columns_for_a_paper() -> None:
+    text = call(
+        "compare", "-p", "naive", "bai-cl++", "-n", 4, "-t", 2, "-f", "latex", "--columns",
+        "policy,verdict,pulls_mean,cost_mean",
+    )  # fmt: skip
+    assert r"\begin{tabular}{llrr}" in text
+    assert "BAI-Cl++ & INCONCLUSIVE & $" in text
+    assert r"\times10^{" in text
+
+
+def test_x_chooses_the_axis_and_a_report_is_not_overwritten(tmp_path: Path) -> None:
+    out, page = tmp_path / "out", tmp_path / "r.html"
+    call("compare", "-p", "naive", "-n", 4, 6, "-d", 0.1, 0.2, "-t", 2, "--out", out)
+    call("show", out, "--plot", tmp_path / "p.png", "--x", "delta")
+    assert "cannot plot against" in error("show", out, "--plot", tmp_path / "p.png", "--x", "sigma")
+    call("report", out, "-o", page, "--x", "delta")
+    assert '"x": "δ"' in page.read_text()
+    assert "exists already" in error("report", out, "-o", page)
+    assert '"x": "δ"' in page.read_text()
+    call("report", out, "-o", page, "--force")
+    assert '"x": "agents N"' in page.read_text()
+
+
+def test_jobs_count_as_in_joblib() -> None:
+    from clustered_bandit_gym.harness.parallel import count_jobs
+
+    cores = joblib.cpu_count()
+    assert count_jobs(-1) == cores
+    assert count_jobs(-2) == max(1, cores - 1)
+    assert count_jobs(-cores - 5) == 1
+    assert "-1" in call("compare", "--help")
+    call("compare", "-p", "naive", "-n", 4, "-t", 1, "--jobs", -1 - cores)
+
+
+def test_very_many_agents_are_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    from clustered_bandit_gym.cli.boards import tell_size
+
+    tell_size([9, 10_000], 1)
+    assert capsys.readouterr().err == ""
+    tell_size([9, 10**8], 2)
+    assert "N = 100,000,000: the game is set up first" in (told := capsys.readouterr().err)
+    assert "with --jobs 2 up to 22 GB" in told

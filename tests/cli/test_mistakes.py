@@ -1,0 +1,159 @@
+"""Mistakes on the command line and in policies: one line, an exit code, and no traceback except for a bug."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_calls import call, error
+
+from clustered_bandit_gym.cli.app import BUG, FAILED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("compare", "-p", "no-such"), "unknown policy"),
+        (("compare", "-p", "no_such_module:Mine"), "no module"),
+        (("compare", "-p", "naive", "ClusteredBAI-v0"), "name it before --policies"),
+        (("compare", "-p", "bai-cl:no=1"), "no setting"),
+        (("compare", "Nowhere-v0"), "clustered-bai list"),
+        (("compare", "--n-agents", "0"), "n_agents"),
+        (("compare", "--n-agents", "many"), "--n-agents"),
+        (("compare", "-n", "99999999999999", "--trials", "1"), "does not fit in memory"),
+        (("compare", "--set", "told=5"), "told takes a dict of n_clusters, eta, eta1, support, got 5"),
+        (
+            ("compare", "ClusteredBAI-v0", "--set", f"instance={__file__}"),
+            "is not a saved Instance; `Instance.save` writes one",
+        ),
+        (("compare", "--delta", "2"), "delta"),
+        (("compare", "--trials", "0"), "trials"),
+        (("compare", "--jobs", "0"), "n_jobs"),
+        (("compare", "--set", "n_agents"), "KEY=VALUE"),
+        (("compare", "--set", "colour=red"), "colour"),
+        (("compare", "-n", "4", "--set", "n_agents=4"), "twice"),
+        (("compare", "--format", "word"), "--format is"),
+        (("compare", "--backend", "slurm"), "unknown backend"),
+        (("show", "no such folder"), "holds no trials"),
+        (("compare", "--x", "n_agents"), "add --plot"),
+        (("bounds", "Nowhere-v0"), "clustered-bai list"),
+        (("no-such-command",), "no-such-command"),
+        (("compare", "--no-such-option"), "no-such-option"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
+    assert message in error(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--plot", "a.jpgg", "cannot write a picture to 'a.jpgg'"),
+        ("--export", "a.xls", "ends in .csv or .parquet"),
+        ("--columns", "policy,colour", "unknown column 'colour'"),
+    ],
+)
+def test_outputs_that_cannot_be_written_are_refused_before_the_trials(
+    option: str, value: str, message: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert message in " ".join(error("compare", "-p", "naive", "-n", 4, "-t", 2, "--out", out, option, value).split())
+    assert not out.exists()
+
+
+def test_out_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert "is a file" in error("compare", "-t", 1, "--out", tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_a_bug_shows_its_traceback_and_asks_for_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that is not a `UserError` is ours: one line would hide it, and exit code 2 would blame the user."""
+    from clustered_bandit_gym.harness import run
+
+    def broken(*_: Any) -> Any:
+        raise ValueError("operands could not be broadcast together")
+
+    monkeypatch.setattr(run, "_run", broken)
+    output = call("compare", "--trials", 1, "--quiet", code=BUG)
+    assert "Traceback" in output
+    assert "operands could not be broadcast" in output
+    assert "this is a bug" in output
+
+
+def test_an_error_in_the_user_s_own_module_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "raising_of_cli.py").write_text(
+        "import clustered_bandit_gym as cbg\n"
+        "class Picky(cbg.Policy):\n"
+        "    def __init__(self, c=1):\n"
+        "        raise KeyError('c')\n"
+        "    def solve(self, federation): ...\n"
+    )
+    (tmp_path / "broken_of_cli.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for policy, text in (("raising_of_cli:Picky", "constructor raised KeyError"), ("broken_of_cli:P", "ZeroDivision")):
+        assert text in error("compare", "--policies", policy, "--trials", 1, "--quiet")
+
+
+ODD = """\
+import numpy as np
+import clustered_bandit_gym as cbg
+
+
+class Nothing(cbg.Policy):
+    def solve(self, federation): pass
+
+
+class Floats(cbg.Policy):
+    def solve(self, federation): return np.linspace(0, 1, federation.problem.n_agents)
+
+
+class Unsent(cbg.Policy):
+    def solve(self, federation):
+        return federation.local(federation.agents, lambda block: block.pull_grid(1))
+
+
+class Moody(cbg.Policy):
+    def solve(self, federation):
+        if federation.pull([0], [0], 1)[0] > 0.5:
+            raise RuntimeError("not today")
+        return np.zeros(federation.problem.n_agents, dtype=int)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Nothing", "solve returned None; expected one arm per agent: an int array of shape (4,)"),
+        ("Floats", "solve returned an array of float64; expected"),
+        ("Unsent", "what is sent must be a payload"),
+    ],
+)
+def test_a_policy_that_raises_in_every_trial(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 1, one line without arrays; the traceback on request, and in it the policy's own line."""
+    (tmp_path / "odd_of_cli.py").write_text(ODD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    base = ("compare", "-p", "naive", f"odd_of_cli:{name}", "-n", 4, "-t", 3)
+    text = " ".join(call(*base, code=FAILED).split())
+    assert message in text
+    assert f"{name} raised in every trial; --traceback shows where" in text
+    assert "array([" not in text
+    assert "Traceback" not in text
+    shown = call(*base, "--traceback", code=FAILED)
+    assert shown.count("Traceback (most recent call last)") == 1
+    if name == "Unsent":
+        assert "lambda block: block.pull_grid(1)" in shown
+        assert "odd_of_cli.py, line 15" in text
+
+
+def test_a_policy_that_raises_sometimes_is_no_failure_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "odd_of_cli.py").write_text(ODD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = call("compare", "-p", "odd_of_cli:Moody", "-n", 4, "-t", 12)
+    assert "not today" in text
+    assert "raised in every trial" not in text

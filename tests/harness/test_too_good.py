@@ -1,0 +1,82 @@
+"""Results that are too good to be true: marked on the board, without a PASS, and failed by the audit."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from cheats import WritesHome
+from harness_players import TINY, Telepath, truth_of
+
+import clustered_bandit_gym as cbg
+
+
+class KnowsTheAnswer(cbg.Policy):
+    """Right with one pull of each agent, and sends what a right answer takes."""
+
+    def solve(self, federation: Any) -> np.ndarray:
+        best, k = truth_of(federation).agent_best_arms, federation.problem.n_arms
+
+        def program(block: Any) -> cbg.ArmIndex:
+            block.pull(np.arange(len(block)), 0)
+            return cbg.ArmIndex(best[block.agents], among=k)
+
+        answer: np.ndarray = federation.local(federation.agents, program)
+        return answer
+
+
+@pytest.mark.parametrize("pulls", [0, 1])
+def test_too_good_to_be_true(pulls: int) -> None:
+    policy = KnowsTheAnswer() if pulls else Telepath()
+    board = cbg.evaluate([policy, "naive"], "ClusteredBAI-PaperSmall-v0", trials=100, n_agents=6, progress=False)
+    cheat, honest = board.summary.iloc[0], board.summary.iloc[1]
+    assert (cheat.errors, cheat.verdict) == (0, "INCONCLUSIVE")
+    assert ("lower bound" if pulls else "without a single pull") in cheat.doubt
+    assert "cannot PASS" in str(board)
+    assert (honest.doubt, honest.verdict) == ("", "PASS")
+    report = cbg.audit(policy, cells=["small game"], trials=60, progress=False)
+    assert report.word == "FAIL"
+    assert "breaks the rules" in report.text
+
+
+class Pools(cbg.Policy):
+    """Sends the best arm of the block's mean: agents of a block share their rewards without sending them."""
+
+    def solve(self, federation: Any) -> np.ndarray:
+        def program(block: Any) -> cbg.ArmIndex:
+            averages = block.pull_grid(300)
+            centred = averages - averages.mean(axis=0)
+            return cbg.ArmIndex(centred.argmax(axis=1), among=block.problem.n_arms)
+
+        answer: np.ndarray = federation.local(federation.agents, program)
+        return answer
+
+
+def test_agents_that_see_each_other_fail_the_audit() -> None:
+    report = cbg.audit(Pools(), cells=["small game"], trials=5, progress=False)
+    assert report.word == "FAIL"
+    assert "blocks of one agent" in report.text
+    report = cbg.audit("naive", cells=["small game"], trials=5, progress=False)
+    assert report.breaches == ()
+
+
+@pytest.mark.parametrize("where", ["closure", "class"])
+def test_answers_that_no_message_carried_cannot_pass(where: str) -> None:
+    """Without strict mode a closure writes home, and even in strict mode a class attribute does: neither can PASS."""
+
+    class ByClass(cbg.Policy):
+        best: ClassVar[Any] = None
+
+        def solve(self, federation: Any) -> np.ndarray:
+            def program(block: Any) -> None:
+                ByClass.best = block.pull_grid(1000).argmax(axis=1)
+
+            federation.local(federation.agents, program)
+            return np.array(ByClass.best)
+
+    policy = WritesHome("closure") if where == "closure" else ByClass()
+    score = cbg.evaluate(policy, TINY, trials=80, strict=where == "class", bound=False, progress=False).summary.iloc[0]
+    assert score.errors == 0
+    assert score.verdict == "INCONCLUSIVE"
+    assert "less than half of the bits" in score.doubt

@@ -1,0 +1,38 @@
+"""Small settings of the training, and the weights in model files."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clustered_bandit_gym.policies.learned.training import TrainSettings
+
+TINY = "ClusteredBAI-Tiny-v0"
+
+
+def small(algo: str = "maskable-ppo", **changes: Any) -> TrainSettings:
+    quick = {
+        "max_pulls": 40,
+        "width": 8,
+        "steps": 512,
+        "n_envs": 8,
+        "n_steps": 16,
+        "batch_size": 64,
+        "evaluations": 4,
+        "validation_trials": 10,
+    }
+    return TrainSettings(algo=algo, **{**quick, **changes})  # type: ignore[arg-type]
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    import io
+
+    with zipfile.ZipFile(path) as archive:
+        return torch.load(io.BytesIO(archive.read("policy.pth")), weights_only=True)
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
