@@ -15,6 +15,10 @@ from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policy import PULL, STOP
 
+# Tuples made once: in a step, `isinstance(x, tuple | list)` would build a new union each time.
+_SEQUENCES = (tuple, list)
+_BOOLEANS = (bool, np.bool_)
+
 
 class PullOrStop(spaces.OneOf):
     """`OneOf((MultiDiscrete([N, K]), MultiDiscrete([K] * N)))`: pull an arm of an agent, or stop with N arms.
@@ -39,7 +43,7 @@ class PullOrStop(spaces.OneOf):
 
 def read_action(action: Any, n_agents: int, n_arms: int) -> tuple[int, Any]:
     """(PULL, (agent, arm)) in plain ints, or (STOP, arms (N,)); `ValueError` with the reason if it is neither."""
-    if not isinstance(action, tuple | list) or len(action) != 2:
+    if not isinstance(action, _SEQUENCES) or len(action) != 2:
         raise UserError(f"an action is a pair; expected {_expected(n_agents)}, got {_short(action)}")
     kind, choice = action
     if type(kind) is not int:
@@ -72,7 +76,7 @@ def read_action(action: Any, n_agents: int, n_arms: int) -> tuple[int, Any]:
 
 def whole(value: Any, what: str) -> int:
     """`value` as an int; booleans and floats are refused, even 1.0."""
-    if not isinstance(value, bool | np.bool_):
+    if not isinstance(value, _BOOLEANS):
         try:
             return index(value)
         except TypeError:
@@ -105,7 +109,7 @@ def check_recommendations(recommendations: Any, num_envs: int, n_agents: int, n_
 
 def _entries(values: Any, n_agents: int) -> Any:
     """The elements of a tuple, list or integer vector."""
-    if isinstance(values, tuple | list):
+    if isinstance(values, _SEQUENCES):
         return values
     if isinstance(values, np.ndarray):
         if values.ndim == 1 and values.dtype.kind in "iu":

@@ -305,7 +305,7 @@ class Federation:
             raise BudgetExceeded(f"{pulls.total:,} pulls made; max_pulls = {pulls.limit:,}")
         sample = self._source.single(agent, arm)
         pulls.total += 1
-        pulls.per_agent[agent] += 1
+        pulls.per_agent[agent] = pulls.per_agent.item(agent) + 1
         pulls.by_phase[phase] = pulls.by_phase.get(phase, 0) + 1
         return sample
 
