@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
-from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -20,6 +19,7 @@ from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs
 from clustered_bandit_gym.envs.rendering.view import View
 from clustered_bandit_gym.envs.supply import Supply
 from clustered_bandit_gym.envs.vector_info import Ended, VectorInfo
+from clustered_bandit_gym.envs.vector_options import new_stream, read_reset_options, read_seed
 from clustered_bandit_gym.envs.vector_rewards import VectorRewards, is_known
 from clustered_bandit_gym.envs.wrappers import empirical_best
 from clustered_bandit_gym.errors import UserError
@@ -114,34 +114,16 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Obs, dict[str, Any]]:
-        options = dict(options or {})
-        mask = options.pop("reset_mask", None)
-        which = self._all if mask is None else self._masked(mask)
-        if unknown := set(options) - {"instance_seed", "play_seed"}:
-            raise UserError(f"unknown reset options {sorted(unknown)}; known: reset_mask, instance_seed, play_seed")
-        given = {key: self._each(value, key) for key, value in options.items()}
-        self._seed(seed)
+        which, instance_seed, play_seed = read_reset_options(options, self.num_envs, self._started)
+        given = read_seed(seed, self.num_envs)
+        if given is not None or not self._started:
+            self._np_random, self._np_random_seed = new_stream(given)
+            self._supply.clear()
         infos: dict[str, Any] = {}
-        self._begin(which, infos, **given)
+        self._begin(which, infos, instance_seed, play_seed)
         self._started = True
         self._waiting = int(self._done.sum())
         return self.observe(), infos
-
-    def _seed(self, seed: int | Sequence[int | None] | None) -> None:
-        if seed is not None and not isinstance(seed, int | np.integer):
-            given = self._each(list(seed), "seed")
-            if all(one is None for one in given):
-                seed = None
-            elif any(one is None for one in given):
-                raise UserError("give every sub-environment a seed, or none: they share one stream")
-            else:
-                self._np_random = np.random.default_rng([int(one) for one in given if one is not None])
-                self._np_random_seed = -1
-                self._supply.clear()
-                return
-        if seed is not None or not self._started:
-            self._np_random, self._np_random_seed = seeding.np_random(None if seed is None else int(seed))
-            self._supply.clear()
 
     def _begin(
         self,
@@ -184,21 +166,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             self._made[i] = instance
             if infos is not None:
                 self._add_info(infos, self._game.problem_of(instance).values(), i)
-
-    def _masked(self, mask: Any) -> Ints:
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
-            raise UserError(f"reset_mask must be a boolean array of shape ({self.num_envs},)")
-        if not self._started and not mask.all():
-            raise ResetNeeded("The first reset must be one of all sub-environments")
-        return np.flatnonzero(mask)
-
-    def _each(self, value: Any, name: str) -> Sequence[Any]:
-        """One value for every sub-environment."""
-        if not isinstance(value, list | tuple | np.ndarray):
-            return [value] * self.num_envs
-        if len(value) != self.num_envs:
-            raise UserError(f"{name}: {len(value)} values for {self.num_envs} sub-environments")
-        return value.tolist() if isinstance(value, np.ndarray) else value
 
     # --- step --------------------------------------------------------------------------------------------------------
 
