@@ -67,7 +67,7 @@ class BestArms:
         rival = task.copy()
         rival[rows, leader] = False
         self.trifle = TRIFLE * (self.ahead + float(worth.sum())) / max(1, int(rival.sum()))
-        beaten = 2 * (self.tests.level_beaten + slack)[:, None] / np.maximum(size, noise) ** 2
+        beaten = 2 * (self.tests.levels.beaten + slack)[:, None] / np.maximum(size, noise) ** 2
         need = np.where(rival, np.maximum(beaten, n), np.inf)
         elsewhere = None
         if self.eta is not None and reps.distinct.any():
@@ -79,7 +79,7 @@ class BestArms:
             saves = np.where(rival, beaten, 0).max(axis=0)
             doubt = np.sqrt(DOUBT * np.log1p(saves / n) * (1 / n + 1 / n_leader))
             margin = np.maximum(self.eta - gap + np.maximum(doubt, noise), TINY)
-            close = 2 * (self.tests.level_close + slack)[:, None] / margin**2
+            close = 2 * (self.tests.levels.close + slack)[:, None] / margin**2
             # What closeness at y costs is shared by all x that are distinct from y and still have the arm.
             helped = np.maximum(reps.distinct.astype(np.float64) @ task, 1)
             cost_close, via = self._cheapest(_still(close, n, n_leader, share) / helped)
@@ -146,7 +146,7 @@ class BestArms:
             return np.inf
         apart = np.abs(reps.mean[a] - reps.mean[b]) - np.sqrt(1 / worth[a] + 1 / worth[b])
         # After n pulls of one of K arms at both, a difference d is worth nd²/4.
-        level = self.tests.level_distinct(a, b) + np.log(4 * worth.shape[1]) + reps.cells.slack
+        level = self.tests.levels.distinct(a, b) + np.log(4 * worth.shape[1]) + reps.cells.slack
         pulls = 4 * level[:, None] / np.maximum(apart, TINY) ** 2
         arm = pulls.argmin(axis=1)
         pulls = pulls[np.arange(a.size), arm]
@@ -165,7 +165,7 @@ class BestArms:
         margin = np.maximum(eta + gap[y] - gap[y, k][:, None], 0)
         shown = (
             margin**2 * (own[:, None] * others)
-            >= (own[:, None] + others) * (2 * (self.tests.level_close[y] + reps.cells.slack))[:, None]
+            >= (own[:, None] + others) * (2 * (self.tests.levels.close[y] + reps.cells.slack))[:, None]
         )
         blocked = reps.live[y] & ~shown
         blocked[np.arange(y.size), k] = False

@@ -7,7 +7,7 @@ from math import ceil, lgamma, log
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.problem import Problem
 
 #: Shares of δ for events 1 to 4: best arms of representatives, representatives wrongly declared distinct,
@@ -87,6 +87,27 @@ class Budgets:
 def nats(alpha: float) -> float:
     """ln(1/α): the evidence that a test at level α needs."""
     return -log(alpha)
+
+
+class CandidateLevels:
+    """Evidence, in nats, that tests of events 1 and 2 need at R candidates.
+
+    Attributes:
+        number: (R,) 1 for the first candidate ever chosen, 2 for the next, ...
+        beaten: (R,) to show an arm worse than another at a candidate.
+        close: (R,) to show an arm less than η worse than another at a candidate.
+    """
+
+    def __init__(self, budgets: Budgets, number: Ints) -> None:
+        self.number = number
+        self.beaten: Floats = np.array([nats(budgets.beaten(t)) for t in number.tolist()])
+        self.close: Floats = np.array([nats(budgets.close(t)) for t in number.tolist()])
+        self._share = budgets.distinct_share()
+        self._weight: Floats = np.array([budgets.number_weight(t) for t in number.tolist()])
+
+    def distinct(self, a: Ints, b: Ints) -> Floats:
+        """(pairs,) to show candidates a and b distinct."""
+        return -np.log(self._share * self._weight[a] * self._weight[b])
 
 
 class ClusterWeights:

@@ -18,7 +18,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
 from clustered_bandit_gym.policies.sequential.cells import BettingCells, Cells
-from clustered_bandit_gym.policies.structured.budget import ClusterWeights, nats
+from clustered_bandit_gym.policies.structured.budget import CandidateLevels, ClusterWeights, nats
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 
 
@@ -59,33 +59,14 @@ class CandidateTests:
     def __init__(self, reps: Representatives, eta: float | None) -> None:
         self.reps, self.eta = reps, eta
         self.same_bandit = SameBandit()
-        self._numbers: Ints | None = None
-
-    def _set_levels(self) -> None:
-        if self._numbers is self.reps.number:  # replaced whenever a candidate is added or dropped
-            return
-        self._numbers = self.reps.number
-        budgets, numbers = self.reps.budgets, self.reps.number.tolist()
-        self._beaten: Floats = np.array([nats(budgets.beaten(t)) for t in numbers])
-        self._close: Floats = np.array([nats(budgets.close(t)) for t in numbers])
-        self._weight: Floats = np.array([budgets.number_weight(t) for t in numbers])
+        self._levels = CandidateLevels(reps.budgets, reps.number)
 
     @property
-    def level_beaten(self) -> Floats:
-        """(R,) evidence that shows an arm worse than another at a representative."""
-        self._set_levels()
-        return self._beaten
-
-    @property
-    def level_close(self) -> Floats:
-        """(R,) evidence that shows an arm less than η worse than another at a representative."""
-        self._set_levels()
-        return self._close
-
-    def level_distinct(self, a: Ints, b: Ints) -> Floats:
-        """(pairs,) evidence that shows representatives a and b distinct."""
-        self._set_levels()
-        return -np.log(self.reps.budgets.distinct_share() * self._weight[a] * self._weight[b])
+    def levels(self) -> CandidateLevels:
+        """Evidence that the tests need, for the candidates as they are now."""
+        if self._levels.number is not self.reps.number:  # replaced whenever a candidate is added or dropped
+            self._levels = CandidateLevels(self.reps.budgets, self.reps.number)
+        return self._levels
 
     def certify(self) -> None:
         """Mark pairs as distinct whose rewards are shown to differ, or whose live sets have no arm in common."""
@@ -97,7 +78,7 @@ class CandidateTests:
         np.fill_diagonal(reps.distinct, False)
         a, b = np.nonzero(np.triu(~reps.distinct, 1))
         if a.size:
-            shown = self.same_bandit.rejects(reps.cells, a, b, self.level_distinct(a, b))
+            shown = self.same_bandit.rejects(reps.cells, a, b, self.levels.distinct(a, b))
             reps.distinct[a[shown], b[shown]] = reps.distinct[b[shown], a[shown]] = True
 
     @property
@@ -117,14 +98,14 @@ class CandidateTests:
         task = reps.live & (reps.live.sum(axis=1) > 1)[:, None]
         x, k = np.nonzero(task)
         if self.eta is None or not reps.distinct.any():
-            beaten = reps.cells.shows(x, k, x, leader[x], 0.0, self.level_beaten[x])
+            beaten = reps.cells.shows(x, k, x, leader[x], 0.0, self.levels.beaten[x])
             reps.live[x[beaten], k[beaten]] = False
             return
         # Arm k leaves x if k is close at some y that is distinct from x: only such y, k matter. The leader of y is the
         # hardest to be close to for most arms, so the comparison with it comes first.
         y, c = np.nonzero(reps.distinct.astype(np.float64) @ task)
         shift = np.repeat((0.0, self.eta), (x.size, y.size))
-        row, level = np.concatenate([x, y]), np.concatenate([self.level_beaten[x], self.level_close[y]])
+        row, level = np.concatenate([x, y]), np.concatenate([self.levels.beaten[x], self.levels.close[y]])
         leaders = leader[row]
         low, high = leaders.copy(), leaders
         low[: x.size], high[x.size :] = k, c
@@ -146,7 +127,7 @@ class CandidateTests:
         i, other = np.nonzero(open_)
         if i.size:
             y, k = y[i], k[i]
-            shown = self.reps.cells.shows(y, other, y, k, self.eta, self.level_close[y])
+            shown = self.reps.cells.shows(y, other, y, k, self.eta, self.levels.close[y])
             open_[i[shown], other[shown]] = False
         return open_
 

@@ -81,10 +81,10 @@ def test_thresholds_of_the_code_are_those_of_the_budgets() -> None:
     best_arms = BestArms(reps, 0.3)
     best_arms.resolve()
     tests = best_arms.tests
-    assert tests.level_beaten == pytest.approx([nats(0.002 * 0.3 / 9)] * 3)
-    assert tests.level_close == pytest.approx([nats(0.002 * 0.3 / 2)] * 3)
+    assert tests.levels.beaten == pytest.approx([nats(0.002 * 0.3 / 9)] * 3)
+    assert tests.levels.close == pytest.approx([nats(0.002 * 0.3 / 2)] * 3)
     a, b = np.array([0, 0, 1]), np.array([1, 2, 2])
-    assert tests.level_distinct(a, b) == pytest.approx([nats(0.0004 * 0.09)] * 3)
+    assert tests.levels.distinct(a, b) == pytest.approx([nats(0.0004 * 0.09)] * 3)
 
 
 def test_candidates_are_numbered_in_the_order_in_which_they_were_chosen() -> None:

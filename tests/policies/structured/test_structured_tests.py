@@ -15,7 +15,7 @@ from structured_tables import RARE, representatives
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
-from clustered_bandit_gym.policies.structured.budget import Budgets
+from clustered_bandit_gym.policies.structured.budget import Budgets, CandidateLevels
 from clustered_bandit_gym.policies.structured.evidence import CandidateTests, one_sided, remaining
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 from clustered_bandit_gym.policies.structured.shares import max_min_shares
@@ -177,9 +177,7 @@ def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() ->
 def test_agents_of_one_cluster_are_rarely_held_for_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two representatives of one cluster, watched while their pulls grow: the share ever called distinct is ≤ level."""
     level, runs = 0.2, 150
-    monkeypatch.setattr(
-        CandidateTests, "level_distinct", lambda self, a, b: np.full(a.size, -math.log(level)), raising=True
-    )
+    monkeypatch.setattr(CandidateLevels, "distinct", lambda self, a, b: np.full(a.size, -math.log(level)), raising=True)
     instance = cbg.Instance([[1.0, 0.5, 0.0, 0.2]], np.zeros(2, dtype=int))
     wrong = 0
     for run in range(runs):
