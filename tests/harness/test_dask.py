@@ -16,8 +16,8 @@ from typing import Any
 import cluster_players
 import pandas as pd
 import pytest
-from cluster_players import Exits, Paced
-from harness_players import TINY, Empirical
+from cluster_players import Paced, check_own_processes, content
+from harness_players import TINY
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
@@ -59,10 +59,6 @@ class Cluster:
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     with contextlib.ExitStack() as stack:
         yield Cluster(stack, tmp_path)
-
-
-def content(trials: pd.DataFrame) -> pd.DataFrame:
-    return trials.drop(columns=["seconds", "attempts"])
 
 
 def test_a_killed_worker_a_stopped_scheduler_a_killed_scheduler(
@@ -130,12 +126,7 @@ def test_a_killed_worker_a_stopped_scheduler_a_killed_scheduler(
 
 
 def test_dask_s_own_processes_and_a_trial_that_ends_one() -> None:
-    how: dict[str, Any] = {"trials": 4, "seed": 1, "progress": False}
-    trials = cbg.evaluate([Exits(), Empirical(3)], TINY, n_jobs=1, backend="dask", **how).trials
-    assert (trials["outcome"] == "crash").tolist() == [False, False, True, False] + 4 * [False]
-    assert trials["attempts"].tolist() == [1, 1, 2, 1] + 4 * [1]
-    alone = cbg.evaluate(Empirical(3), TINY, **how).trials
-    pd.testing.assert_frame_equal(content(trials[4:].reset_index(drop=True)), content(alone))
+    check_own_processes("dask")
 
 
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,21 +11,11 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-from harness_players import TINY, Empirical
+from harness_players import TINY, USER_MODULE, Empirical
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.harness.fingerprint import Unwritable, env_key, policy_key
 
-POLICY = """
-import clustered_bandit_gym as cbg
-{imports}
-
-class Mine(cbg.Policy):
-    def solve(self, federation):
-        {inside}
-        federation.pull(0, 0, {times})
-        return [0] * federation.problem.n_agents
-"""
 Write = Callable[..., Any]
 
 
@@ -55,7 +45,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def mine(imports: str = "", inside: str = "pass", times: str = "T") -> dict[str, str]:
-    return {"mine_outside.py": POLICY.format(imports=imports, inside=inside, times=times)}
+    return {"mine_outside.py": USER_MODULE.format(imports=imports, inside=inside, times=times)}
 
 
 HELPER = {"h_outside.py": "import os\n\ndef t():\n    return int(os.environ['T'])\n"}

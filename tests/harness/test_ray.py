@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from cluster_players import Exits, Paced
+from cluster_players import Paced, check_own_processes, content
 from harness_players import TINY, Empirical
 
 import clustered_bandit_gym as cbg
@@ -84,10 +84,6 @@ def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[Head]:
     finally:
         started.end()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def content(trials: pd.DataFrame) -> pd.DataFrame:
-    return trials.drop(columns=["seconds", "attempts"])
 
 
 HOW: dict[str, Any] = {"trials": 24, "seed": 5, "progress": False}
@@ -157,12 +153,7 @@ def test_a_killed_cluster_ends_in_one_line_and_resumes(head: Head, tmp_path: Pat
 
 
 def test_ray_s_own_processes_and_a_trial_that_ends_one() -> None:
-    how: dict[str, Any] = {"trials": 4, "seed": 1, "progress": False}
-    trials = cbg.evaluate([Exits(), Empirical(3)], TINY, n_jobs=1, backend="ray", **how).trials
-    assert (trials["outcome"] == "crash").tolist() == [False, False, True, False] + 4 * [False]
-    assert trials["attempts"].tolist() == [1, 1, 2, 1] + 4 * [1]
-    alone = cbg.evaluate(Empirical(3), TINY, **how).trials
-    pd.testing.assert_frame_equal(content(trials[4:].reset_index(drop=True)), content(alone))
+    check_own_processes("ray")
 
 
 def test_a_cluster_that_is_not_there() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from harness_players import TINY, Empirical
+from harness_players import TINY, USER_MODULE, Empirical
 
 import clustered_bandit_gym as cbg
 
@@ -107,19 +107,9 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         sys.modules.pop(name, None)
 
 
-MODULE = """
-import clustered_bandit_gym as cbg
-{imports}
-
-class Mine(cbg.Policy):
-    def solve(self, federation):
-        {inside}
-        federation.pull(0, 0, {times})
-        return [0] * federation.problem.n_agents
-"""
-FROM = MODULE.format(imports="from conf_of_reuse import TIMES", inside="", times="TIMES")
-WHOLE = MODULE.format(imports="import conf_of_reuse", inside="", times="conf_of_reuse.TIMES")
-INSIDE = MODULE.format(imports="", inside="from conf_of_reuse import TIMES", times="TIMES")
+FROM = USER_MODULE.format(imports="from conf_of_reuse import TIMES", inside="", times="TIMES")
+WHOLE = USER_MODULE.format(imports="import conf_of_reuse", inside="", times="conf_of_reuse.TIMES")
+INSIDE = USER_MODULE.format(imports="", inside="from conf_of_reuse import TIMES", times="TIMES")
 
 
 @pytest.mark.parametrize("text", [FROM, WHOLE, INSIDE], ids=["from import", "import", "import inside"])
@@ -144,7 +134,7 @@ def test_a_module_global_changed_at_run_time(tmp_path: Path, user: Any) -> None:
 
 def test_a_module_edited_and_not_imported_again(tmp_path: Path, user: Any) -> None:
     """The old code plays while the new text lies on disk: these rows must not be taken for rows of the new code."""
-    text = MODULE.format(imports="", inside="", times="{}")
+    text = USER_MODULE.format(imports="", inside="", times="{}")
     old = user("mine_of_reuse", mine_of_reuse=text.format(3)).Mine
     user(None, mine_of_reuse=text.format(5))
     assert pulls(old(), tmp_path / "out") == [3, 3]

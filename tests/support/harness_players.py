@@ -11,6 +11,17 @@ import clustered_bandit_gym as cbg
 TINY = "ClusteredBAI-Tiny-v0"
 #: A game of a few thousand pulls, quick for every scheme.
 QUICK: dict[str, Any] = {"env_id": "ClusteredBAI-PaperSmall-v0", "n_agents": 6, "progress": False}
+#: A policy in a user's own module, which pulls as often as `times` says.
+USER_MODULE = """
+import clustered_bandit_gym as cbg
+{imports}
+
+class Mine(cbg.Policy):
+    def solve(self, federation):
+        {inside}
+        federation.pull(0, 0, {times})
+        return [0] * federation.problem.n_agents
+"""
 
 
 class Empirical(cbg.Policy):
