@@ -139,11 +139,6 @@ class Ledger:
         """The running sums of one sort of message; a caller that sends very many may keep it and add to it."""
         return self.totals.setdefault((phase, direction, kind), Total())
 
-    @property
-    def itemised(self) -> bool:
-        """Whether every message is kept."""
-        return self._items is not None
-
     def bill(self, phase: str, direction: Direction, payload: Payload, agents: np.ndarray) -> None:
         """`payload` goes to or comes from each of `agents`."""
         self.record(phase, direction, payload.kind, agents, payload.bits, payload.reals)

@@ -64,13 +64,9 @@ class Budgets:
         the best arm."""
         return SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_clusters - 1)
 
-    def distinct(self, number: int = 1, later: int = 2) -> float:
-        """Two candidates of one cluster are wrongly declared distinct. Over all pairs the products of weights sum to at
-        most ½."""
-        return self.distinct_share() * self.number_weight(number) * self.number_weight(later)
-
-    def distinct_share(self) -> float:
-        """What `distinct` multiplies by two weights."""
+    def distinct(self) -> float:
+        """Candidates s and t of one cluster are wrongly declared distinct: this times w_s·w_t. Over all pairs the
+        products of weights sum to at most ½."""
         return 2 * SHARES["distinct"] * self.delta
 
     def classify(self, generation: int = 1, attempt: int = 1) -> float:
@@ -102,7 +98,7 @@ class CandidateLevels:
         self.number = number
         self.beaten: Floats = np.array([nats(budgets.beaten(t)) for t in number.tolist()])
         self.close: Floats = np.array([nats(budgets.close(t)) for t in number.tolist()])
-        self._share = budgets.distinct_share()
+        self._share = budgets.distinct()
         self._weight: Floats = np.array([budgets.number_weight(t) for t in number.tolist()])
 
     def distinct(self, a: Ints, b: Ints) -> Floats:
