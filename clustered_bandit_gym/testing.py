@@ -258,5 +258,5 @@ def _refused(call: Callable[[], Any], error: type[Exception], what: str) -> None
     except error as refusal:
         if str(refusal):
             return
-        raise AssertionError(f"{what} was refused without a word") from refusal
-    raise AssertionError(f"{what} was not refused with {error.__name__}")
+        raise AssertionError(f"{what} was refused with an empty error message; say what was expected") from refusal
+    raise AssertionError(f"{what} must raise {error.__name__}, but nothing was raised")

@@ -102,7 +102,7 @@ def audit(
 
         typer.echo(traceback_of(report.raised, make(policy)), err=True)
     if not (report.cells["trials"] > report.cells["unfinished"]).any():
-        raise UserError("no trial came to an answer; the reasons are above")
+        raise UserError("no trial ended with an answer; the reasons are shown above")
     if report.word == "FAIL":
         raise typer.Exit(FAILED)
 
@@ -139,7 +139,7 @@ def seconds_of(text: str) -> float:
     try:
         seconds = float(number) * (unit or 1.0)
     except ValueError:
-        raise UserError(f"a budget is a number with s, m or h behind it, e.g. 10m; got {text!r}") from None
+        raise UserError(f"a budget is a number followed by s, m or h, e.g. 10m; got {text!r}") from None
     if not 0 < seconds < float("inf"):
         raise UserError(f"a budget must be positive, got {text!r}")
     return seconds

@@ -98,12 +98,12 @@ def train(
     given = pairs_of(set_)
     own = {name: given.pop(name) for name in [field.name for field in fields(TrainSettings)] if name in given}
     if twice := sorted(set(own) & {"env", "env_kwargs", "algo", "steps", "n_envs", "seed"}):
-        raise UserError(f"{', '.join(twice)} has an option or argument of its own")
+        raise UserError(f"--set cannot change {', '.join(twice)}: use the command's own argument or option")
     settings = TrainSettings(env=env, env_kwargs=given, algo=algo, steps=steps, n_envs=n_envs, seed=seed, **own)
     if os.environ.get("CLUSTERED_BANDIT_QUICK"):
         settings, trials = shortened(settings), few(trials, 50)
     if also and report is None:
-        raise UserError("--also goes with --report")
+        raise UserError("--also needs --report: further sizes are played for the report only")
     sizes = [parse_pairs(one.split(","), "--also") for one in also or []]
     files = [out if seeds == 1 else out.with_stem(f"{out.stem}-{seed + number}") for number in range(seeds)]
     comparisons = []

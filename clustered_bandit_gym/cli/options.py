@@ -184,7 +184,7 @@ def grid_of(
         grid["max_pulls"] = max_pulls
     extra = pairs_of(pairs)
     if twice := sorted(set(grid) & set(extra)):
-        raise UserError(f"{', '.join(twice)} is given twice")
+        raise UserError(f"{', '.join(twice)} is given twice: by its own option and by --set; give it once")
     return grid | extra
 
 

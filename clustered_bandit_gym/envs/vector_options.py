@@ -56,9 +56,9 @@ def new_stream(seed: int | list[int] | None) -> tuple[np.random.Generator, int]:
 
 def _masked(mask: Any, num_envs: int, started: bool) -> Ints:
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (num_envs,):
-        raise UserError(f"reset_mask must be a boolean array of shape ({num_envs},)")
+        raise UserError(f"reset_mask must be a boolean array of shape ({num_envs},), got {mask!r}")
     if not started and not mask.all():
-        raise ResetNeeded("The first reset must be one of all sub-environments")
+        raise ResetNeeded("The first reset must reset all sub-environments: leave out reset_mask")
     return np.flatnonzero(mask)
 
 
@@ -67,5 +67,5 @@ def _one_for_each(value: Any, num_envs: int, name: str) -> Sequence[Any]:
     if not isinstance(value, list | tuple | np.ndarray):
         return [value] * num_envs
     if len(value) != num_envs:
-        raise UserError(f"{name}: {len(value)} values for {num_envs} sub-environments")
+        raise UserError(f"{name}: expected one value for each of {num_envs} sub-environments, got {len(value)}")
     return value.tolist() if isinstance(value, np.ndarray) else value

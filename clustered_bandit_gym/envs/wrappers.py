@@ -63,13 +63,13 @@ def empirical_best(pulls: Ints, means: Floats, rng: Callable[[], np.random.Gener
 
 
 #: Features of each (agent, arm) cell in `normalised_features`.
-CELL = ("there is such a cell", "log pulls", "mean in sigmas", "standard error in sigmas")
+CELL = ("the cell exists", "log pulls", "mean in sigmas", "standard error in sigmas")
 
 
 def normalised_features(
     pulls: Ints, means: Floats, sigma: float, max_agents: int | None = None, max_arms: int | None = None
 ) -> np.ndarray:
-    """(max_agents, max_arms, 4) float32 in [−1, 1]: what a network can read whatever the scale of rewards and counts.
+    """(max_agents, max_arms, 4) float32 in [−1, 1]: inputs of a network, free of the scale of rewards and counts.
 
     Means are relative to the average of all pulls, standard errors are σ/√n (1 without a pull). Cells beyond N and K
     are zero.
@@ -86,17 +86,17 @@ def normalised_features(
 
 
 class NormalisedFeatures(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
-    """Observations of a flat environment as one normalised vector, of fixed size if `max_agents` and `max_arms` are.
+    """Observations of a flat environment as a normalised vector, whose size `max_agents` and `max_arms` can fix.
 
     Wraps `DiscreteActions` (any id with `Discrete` in its name). The observation is `normalised_features`, flattened:
-    4·max_agents·max_arms numbers in [−1, 1]. Actions are `agent * max_arms + arm`, the last one stops. With room for
-    more agents and arms than the game has, one model can be trained and played on games of many sizes; the actions of
-    absent cells are masked (`action_masks`). A library without masks may choose them all the same: agent and arm
-    are then taken modulo N and K.
+    4·max_agents·max_arms numbers in [−1, 1]. Actions are `agent * max_arms + arm`, the last one stops. Where max_agents
+    and max_arms exceed N and K, one model can be trained and played on games of many sizes; the actions of absent cells
+    are masked (`action_masks`). A library without masks may still choose them; agent and arm are then taken modulo N
+    and K.
 
     Args:
         env: a flat environment.
-        max_agents, max_arms: room for this many; None for those of the game.
+        max_agents, max_arms: largest N and K that fit; None for those of the game.
     """
 
     def __init__(self, env: gym.Env[Obs, Any], max_agents: int | None = None, max_arms: int | None = None) -> None:
@@ -109,8 +109,8 @@ class NormalisedFeatures(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstr
         self._room = max_agents or core.n_agents, max_arms or core.n_arms
         if self._room[0] < core.n_agents or self._room[1] < core.n_arms:
             raise UserError(
-                f"room for {self._room[0]} agents and {self._room[1]} arms, but the game has {core.n_agents} and "
-                f"{core.n_arms}"
+                f"the game has {core.n_agents} agents and {core.n_arms} arms, more than max_agents = {self._room[0]} "
+                f"and max_arms = {self._room[1]} allow; raise them"
             )
         self._sigma = 1.0
         self.action_space = spaces.Discrete(self._room[0] * self._room[1] + 1)

@@ -53,17 +53,17 @@ def reproduce(
         console: a `rich` console for the summary; None prints to the terminal, False prints nothing.
 
     Raises:
-        KeyboardInterrupt: interrupted; what was played is kept, the same call goes on.
+        KeyboardInterrupt: interrupted. Finished trials are kept; the same call resumes.
     """
     names = list(FIGURES) if "all" in figures else list(dict.fromkeys(figures))
     unknown = [name for name in names if name not in FIGURES]
     if unknown or not names:
         raise UserError(f"unknown figure {', '.join(unknown) or '(none given)'}; known: all, {', '.join(FIGURES)}")
     if trials < 2:
-        raise UserError(f"trials must be at least 2, so that there are intervals, got {trials}")
+        raise UserError(f"trials must be at least 2, since intervals need two, got {trials}")
     if data is not None and not Path(data).expanduser().exists():
         # A mistyped path raises an error; it does not fall back to stand-ins.
-        raise UserError(f"there are no data at {data}; leave --data out to play on stand-ins")
+        raise UserError(f"{data} does not exist; pass an existing path, or omit --data to play on stand-ins")
     if console is None:
         from rich.console import Console
 
@@ -111,7 +111,7 @@ def _play(figure: Figure, trials: int, seed: int, n_jobs: int, folder: Path, pro
         )
         if board.missing:
             raise KeyboardInterrupt(
-                f"{board.missing:,} trials of {figure.name} are left; run the same command to go on"
+                f"{board.missing:,} trials of {figure.name} are left; run the same command to resume"
             )
         boards.append(board)
     board = Board(pd.concat([board.trials for board in boards], ignore_index=True))

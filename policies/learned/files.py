@@ -24,7 +24,7 @@ _BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "
 
 @dataclass
 class Progress:
-    """How far a run is: segments done, one row of history for each, the best row's number, processor time so far."""
+    """State of a run: finished segments, one row of history for each, the number of the best row, processor time."""
 
     segments: int = 0
     steps: int = 0
@@ -38,13 +38,13 @@ class TrainingFiles:
 
     def __init__(self, out: Path) -> None:
         if out.suffix != ".zip":
-            raise UserError(f"the name of a model file ends in .zip, got {out.name}")
+            raise UserError(f"the name of a model file must end in .zip, got {out.name}")
         self.out = out
         self.about = self.out.with_suffix(".json")
         self.last = self.out.with_suffix(".checkpoint")
         self.candidate = self.out.with_suffix(".candidate")
         if not self.out.parent.is_dir():
-            raise UserError(f"there is no folder {self.out.parent} to write {self.out.name} to")
+            raise UserError(f"cannot write {self.out.name}: there is no folder {self.out.parent}; create it first")
 
     def clear(self) -> None:
         for path in (self.out, self.about, self.last, self.candidate):
@@ -57,7 +57,7 @@ class TrainingFiles:
         return bool(json.loads(self.about.read_text())["settings"] == json.loads(json.dumps(asdict(settings))))
 
     def resume(self, settings: Any) -> Progress:
-        """Where a killed run with these settings stands; a fresh start if there is none."""
+        """Progress of an interrupted run with these settings; a fresh start if there is none."""
         if self.last.exists():
             with zipfile.ZipFile(self.last) as archive:
                 found = json.loads(archive.read(SETTINGS_FILE))
@@ -65,12 +65,12 @@ class TrainingFiles:
             changed = [one.name for one in fields(settings) if found["settings"].get(one.name) != mine[one.name]]
             if changed:
                 raise UserError(
-                    f"{self.last} is of a run with other settings ({', '.join(changed)}): "
-                    "use them, write elsewhere, or overwrite"
+                    f"{self.last} belongs to a run with other settings ({', '.join(changed)}): "
+                    "use the same settings, choose another file, or overwrite it"
                 )
             return Progress(**found["progress"])
         if self.out.exists() or self.about.exists():
-            raise UserError(f"{self.out} exists: write elsewhere, or overwrite")
+            raise UserError(f"{self.out} exists: choose another file, or overwrite it")
         return Progress()
 
     def save_model(self, model: Any, settings: Any) -> None:

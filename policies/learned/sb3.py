@@ -37,7 +37,7 @@ class SB3VecEnv(VecEnv):
 
     Args:
         envs: an id (flat or not), or a `ClusteredBAIVectorEnv` made with `autoreset_mode=AutoresetMode.SAME_STEP`.
-        features: what observations are turned into, and the recommendations that go with the stop. None hands on
+        features: what observations are turned into, and the recommendations that go with the stop. None passes on
             the raw `pulls` and `means` (for `MultiInputPolicy`), and the stop recommends each agent's empirical best.
         n_envs: number of sub-environments, where an id is given.
         settings: of the environment, where an id is given; `render_mode="rgb_array"` for videos.
@@ -54,9 +54,11 @@ class SB3VecEnv(VecEnv):
         if isinstance(envs, str):
             envs = _make(envs, 64 if n_envs is None else n_envs, settings)
         elif n_envs is not None or settings:
-            raise UserError("n_envs and settings go with an id; a vector environment has its own")
+            raise UserError("n_envs and settings need an environment id; a vector environment is already made")
         if envs.metadata["autoreset_mode"] is not AutoresetMode.SAME_STEP:
-            raise UserError("SB3 expects autoreset at the step that ends an episode: autoreset_mode=SAME_STEP")
+            raise UserError(
+                "SB3 expects autoreset in the step that ends an episode: make envs with autoreset_mode=SAME_STEP"
+            )
         self.envs, self.features = envs, features
         self.metadata = envs.metadata
         space: spaces.Space[Any] = envs.single_observation_space
@@ -146,24 +148,24 @@ class SB3VecEnv(VecEnv):
         """(num_envs, N) booleans: agents that a stop now would recommend a wrong arm. The truth: for training signals,
         not for observations. Needs features, which say what would be recommended."""
         if self._seen is None:
-            raise UserError("mistakes() needs features: they say what would be recommended")
+            raise UserError("mistakes() needs features, which determine the recommendations; pass features=")
         return ~self.envs.are_best(self._seen.arms)
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         """A frame of each sub-environment; `render()` tiles them."""
         frames = self.envs.render()
         if frames is None:
-            raise UserError('rendering needs render_mode="rgb_array" when the environment is made')
+            raise UserError('cannot render: make the environment with render_mode="rgb_array"')
         return list(frames)
 
-    # --- what SB3 asks of sub-environments: there is one object, it answers for all --------------------------------
+    # --- SB3's calls to sub-environments: one object answers for all -------------------------------------------
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         return [getattr(self.envs, attr_name)] * len(self._which(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         if len(self._which(indices)) < self.num_envs:
-            raise UserError("the sub-environments are one object: an attribute can be set for all of them only")
+            raise UserError("the sub-environments are one object: set an attribute for all of them (indices=None)")
         setattr(self.envs, attr_name, value)
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:

@@ -54,9 +54,13 @@ def measure(
     about = [json.loads(model.with_suffix(".json").read_text()) for model in models]
     settings = [{**one["settings"], "seed": None} for one in about]
     if any(one != settings[0] for one in settings):
-        raise UserError("the models of a study differ in their training seed only")
+        raise UserError(
+            "the models of a study must have the same settings except for the training seed; these differ in others"
+        )
     if settings[0]["algo"] == "dqn":
-        raise UserError("a study compares with the rule that training starts from; dqn starts from none")
+        raise UserError(
+            "a study compares with the rule that training starts from, which dqn lacks; choose another algo"
+        )
     return {
         "settings": settings[0],
         "training_seeds": [one["settings"]["seed"] for one in about],
@@ -102,7 +106,7 @@ def play_at(
 def enter(page: Path, name: str, study: dict[str, Any]) -> None:
     """Keep a study under a name, in the JSON beside `page`, and make the page anew."""
     if page.suffix != ".md":
-        raise UserError(f"the name of a report ends in .md, got {page.name}")
+        raise UserError(f"the file name of a report must end in .md, got {page.name}")
     store = page.with_suffix(".json")
     studies = json.loads(store.read_text(encoding="utf-8")) if store.is_file() else {}
     studies[name] = study

@@ -175,9 +175,9 @@ class ClusterTests:
     ) -> None:
         r = len(reps)
         if np.unique(best).size < r or r != reps.budgets.n_clusters:
-            raise ValueError(f"{reps.budgets.n_clusters} representatives with different best arms expected, got {best}")
+            raise ValueError(f"expected {reps.budgets.n_clusters} representatives with different best arms, got {best}")
         if not bets and np.any(noise != 1):
-            raise ValueError("the variance can be used by bets only")
+            raise ValueError("noise must be 1 without bets: only bets adapt to the variance")
         self.reps, self.best, self.eta, self.bets = reps, best, eta, bets
         self.arms, self.assumed = arms, assumed
         used = arms >= 0

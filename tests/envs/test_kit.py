@@ -122,7 +122,7 @@ class Wobbles(gym.Wrapper):
     [
         (Leaks, "before the end"),
         (Forgets, "lacks the sample"),
-        (Lenient, "not refused"),
+        (Lenient, "must raise"),
         (Wobbles, "gave another play"),
         (lambda env: gym.wrappers.TimeLimit(env, 5), "truncated within 25 pulls"),
     ],

@@ -60,7 +60,7 @@ def test_normalised_features_have_one_size_for_all_games() -> None:
     pulls, _ = small.unwrapped.seen  # type: ignore[attr-defined]
     assert np.argwhere(pulls).tolist() == [[1, 1], [1, 2]]
     small.step(30)
-    with pytest.raises(ValueError, match="room for 2 agents"):
+    with pytest.raises(ValueError, match="more than max_agents = 2"):
         cbg.NormalisedFeatures(gym.make("ClusteredBAI-Tiny-Discrete-v0"), max_agents=2)
     with pytest.raises(ValueError, match="wraps a flat environment"):
         cbg.NormalisedFeatures(gym.make("ClusteredBAI-Tiny-v0"))

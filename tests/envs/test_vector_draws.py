@@ -153,5 +153,5 @@ def test_reset_options_choose_the_game() -> None:
         assert samples[1] == env.step(action)[4]["sample"]
     with pytest.raises(ValueError, match="known: reset_mask"):
         envs.reset(options={"instance": 3})
-    with pytest.raises(ValueError, match="3 values for 2"):
+    with pytest.raises(ValueError, match="each of 2 sub-environments, got 3"):
         envs.reset(seed=[1, 2, 3])

@@ -277,6 +277,6 @@ def test_bad_requests_say_what_is_known(tmp_path: Path) -> None:
         reproduce(["fig1a", "fig9"], out=tmp_path / "x")
     with pytest.raises(ValueError, match="at least 2"):
         reproduce(["fig1a"], trials=1, out=tmp_path / "x")
-    with pytest.raises(ValueError, match="there are no data at"):
+    with pytest.raises(ValueError, match="does not exist; pass an existing path"):
         reproduce(["fig1f"], out=tmp_path / "x", data=str(tmp_path / "nowhere"))
     assert not (tmp_path / "x").exists()

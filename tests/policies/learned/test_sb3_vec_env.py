@@ -28,7 +28,7 @@ def test_made_from_an_id() -> None:
     assert cbg.SB3VecEnv("ClusteredBAI-Tiny-Discrete-v0", n_envs=2).action_space == env.action_space
     with pytest.raises(ValueError, match="not an environment of this package"):
         cbg.SB3VecEnv("CartPole-v1")
-    with pytest.raises(ValueError, match="go with an id"):
+    with pytest.raises(ValueError, match="need an environment id"):
         cbg.SB3VecEnv(env.envs, n_envs=3)
 
 

@@ -74,7 +74,7 @@ def test_a_study_compares_models_with_their_start(tmp_path: Path) -> None:
     assert "--seeds 2 --steps 64 --n-envs 8" in page.read_text()
     other = tmp_path / "other.zip"
     train(TrainSettings(seed=3, **{**SMALL, "steps": 128}), other, progress=False)
-    with pytest.raises(UserError, match="training seed only"):
+    with pytest.raises(UserError, match="except for the training seed"):
         study.measure([files[0], other], [], 2, 1, said.append)
-    with pytest.raises(UserError, match=r"ends in \.md"):
+    with pytest.raises(UserError, match=r"must end in \.md"):
         study.enter(tmp_path / "page.txt", "first", found)
