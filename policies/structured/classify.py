@@ -114,7 +114,7 @@ class _Block:
                 g = guess[ahead]
                 n, mean = cells.n.take(ahead, axis=0) / self.noise, cells.mean.take(ahead, axis=0)
                 evidence = self.tests.evidence(g, n, mean)
-                out = ruled_out.take(ahead, axis=0) | self.tests.rejects(g, evidence, cells, ahead, plan.beta)
+                out = ruled_out.take(ahead, axis=0) | self.tests.rejects(g, evidence, cells, ahead)
                 ruled_out[ahead] = out
                 done, answer = remaining(out, g)
                 labels[rows[ahead[done]]] = answer[done]

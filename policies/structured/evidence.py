@@ -145,6 +145,7 @@ class ClusterTests:
     Args:
         reps: R = M representatives with M different best arms.
         best: (R,) k_x.
+        level: nats that rule a cluster out, `Budgets.classify` of the attempt.
         arms: (R, R, 3) the set A for each x and j, −1 where it has fewer arms. Any choice is valid.
         assumed: (R, R) test j by Assumption 1 instead, with A = {k_x}.
         scale: (R, R, 3) which ρ of the grid each arm uses. Any choice is valid.
@@ -166,6 +167,7 @@ class ClusterTests:
         reps: Representatives,
         best: Ints,
         eta: float | None,
+        level: float,
         weights: ClusterWeights,
         arms: Ints,
         assumed: np.ndarray,
@@ -178,7 +180,7 @@ class ClusterTests:
             raise ValueError(f"expected {reps.budgets.n_clusters} representatives with different best arms, got {best}")
         if not bets and np.any(noise != 1):
             raise ValueError("noise must be 1 without bets: only bets adapt to the variance")
-        self.reps, self.best, self.eta, self.bets = reps, best, eta, bets
+        self.reps, self.best, self.eta, self.level, self.bets = reps, best, eta, level, bets
         self.arms, self.assumed = arms, assumed
         used = arms >= 0
         j = np.arange(r)[None, :, None]
@@ -248,20 +250,20 @@ class ClusterTests:
         evidence[index[:, 0], x] = -np.inf
         return evidence
 
-    def rejects(self, x: Ints, evidence: Floats, cells: Cells, rows: Ints, level: float) -> np.ndarray:
+    def rejects(self, x: Ints, evidence: Floats, cells: Cells, rows: Ints) -> np.ndarray:
         """(rows, R) clusters that are ruled out at agents `rows` of `cells`, with the alternative x (rows,).
 
         `evidence` is that of `evidence` for these agents. Where rewards are bounded it is a forecast only: the test is
         then a bet on one arm, on the side on which x has it.
         """
         if not self.bets:
-            return evidence >= level
+            return evidence >= self.level
         shown = np.zeros(evidence.shape, dtype=bool)
         i, j = np.nonzero(evidence > -np.inf)
         alternative, row = x[i], rows[i]
         arm, place = self.arms[alternative, j, 0], self.places[alternative, j, 0]
         assumed = self.assumed[alternative, j]
-        needed = level + self.bet_price[alternative, j]
+        needed = self.level + self.bet_price[alternative, j]
         cell = np.where(assumed, self.best[j], arm)
         shift = np.where(assumed, self.eta or 0.0, 0.0)
         up = assumed | (self.estimate[alternative, arm] > self.estimate[j, arm])

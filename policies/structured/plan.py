@@ -258,7 +258,7 @@ class Plan:
         wanted = np.maximum(self.pulls[:, None, None] * self.allocation[rows[:, None, None], arm], 1)
         _, _, scale = self._mixing(self.worth[rows[None, :, None], cell], wanted)
         tests = ClusterTests(
-            reps, self.best, self.eta, self.weights, self.arms, self.assumed, scale, self.noise, self.bets
+            reps, self.best, self.eta, self.beta, self.weights, self.arms, self.assumed, scale, self.noise, self.bets
         )
         self._expect(tests, arm)
         return tests
