@@ -21,7 +21,9 @@ TRIFLE = 0.02
 URGENT = 10.0
 #: First pulls of every arm: averages with a standard deviation of about σ/3, enough to rank arms that differ by σ.
 START = 8
-#: Squared standard deviations per nat of what closeness could save that an average is given the benefit of.
+#: Squared standard deviations, per nat of what closeness could save, by which an average may be off. With 2 an arm gets
+#: the benefit of the doubt as long as the chance of such a deviation exceeds the pulls spent over the pulls it could
+#: save.
 DOUBT = 2.0
 #: Lower clip on margins; avoids division by zero.
 TINY = 1e-9

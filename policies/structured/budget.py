@@ -123,11 +123,16 @@ class ClusterWeights:
         best, any_arms, assumed: prices of a set of best arms, of d arms (index d), and of the test by Assumption 1.
     """
 
+    #: Arms of a set at most. Each further one pays for another choice and another ρ, and adds less than those before
+    #: it.
     MOST_ARMS = 3
     ASSUMED, BEST, ANY = 0.4, 0.1, 0.1
+    #: Difference, in units of σ, that stands for η where it is not told. It decides which ρ has weight ½; all others
+    #: have the rest, so a poor choice costs ln(L − 1) nats at most.
+    UNTOLD = 0.3
 
     def __init__(self, budgets: Budgets, n_representatives: int, eta: float | None) -> None:
-        centre = 2 * nats(budgets.classify()) / (eta if eta is not None else 0.3) ** 2
+        centre = 2 * nats(budgets.classify()) / (eta if eta is not None else self.UNTOLD) ** 2
         below = max(1, ceil(log(centre / 16, 8)))
         self.rho = centre * 8.0 ** np.arange(-below, 5)
         self.rho_price: Floats = np.full(self.rho.size, log(2 * (self.rho.size - 1)))

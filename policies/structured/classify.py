@@ -16,9 +16,11 @@ LEAD = 3.0
 #: twenty clusters about one nat of the 40 or so that a test needs, with fewer clusters more (SEARCH/√R). Afterwards the
 #: last step wastes at most CONFIRM_LEAST, and no step stakes more than half of the plan on one guess.
 SEARCH, CONFIRM_LEAST, CONFIRM_MOST = 0.093, 1 / 24, 1 / 2
-#: Batches of a long search grow with the pulls it has taken, so that steps grow with their logarithm only.
+#: Batches of a long search grow with the pulls it has taken, so that steps grow with their logarithm only. On flat
+#: means 1/8 costs 5% more pulls, 1/32 costs 2% more communication.
 LONG_SEARCH = 1 / 16
-#: Batches grow with this power of N over the number of agents left.
+#: Batches grow with this power of N over the number of agents left, which saves steps. From 0.25 to 1 it changes pulls
+#: by 1% at most.
 FEWER = 0.5
 #: An agent that has taken this many times the pulls planned starts again, with sharper representatives. An agent of the
 #: guessed cluster does not get there by chance; the plan was wrong.

@@ -13,18 +13,22 @@ from clustered_bandit_gym.policies.structured.shares import max_min_shares
 
 #: Cap on the pulls planned for an agent; keeps products with shares and batches within float64 integers.
 HOPELESS = 2.0**40
-#: Allocations are made at most this often: representatives are pulled in between.
+#: Allocations are made at most this often, with pulls of representatives in between. With 2 ratings take 8% more pulls;
+#: 6 is no better than 3 beyond noise.
 ROUNDS = 3
-#: Cap where η is told, as a multiple of what a difference of η takes.
+#: Cap where η is told, as a multiple of what a difference of η takes. It binds only where noise hides all differences;
+#: 1 and 4 give the same pulls beyond noise.
 LENIENT = 2.0
 #: A single arm with this share of the best rate that any mixture could have is used alone: the rates are noisy by more
 #: than the difference, and one arm makes for a cheaper test.
 GOOD_ENOUGH = 0.85
-#: Shares found earlier are kept while their rate is this part of a bound on all others'.
+#: Shares found earlier are kept while their rate is this part of a bound on all others': a loss of 3% is less than the
+#: noise of the rates. 0.9 and 0.99 give the same pulls beyond noise.
 STILL_GOOD = 0.97
 #: A cell that lacks less than this part of its goal is left as it is: an order for a few pulls is not worth a round.
 NEAR = 0.05
-#: Bets find less in a representative's pulls than the forecast says, so these get more.
+#: Bets find less in a representative's pulls than the forecast says, so these get more. On MovieLens-like ratings 2
+#: takes 16% ± 9 fewer pulls and 1.12 25% ± 20 more.
 BET_MORE = 1.5
 
 

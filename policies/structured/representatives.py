@@ -11,7 +11,8 @@ from clustered_bandit_gym.policies.sequential.cells import Cells, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.budget import Budgets, nats
 
-#: Difference, in units of σ, that the grid of ρ is tuned to where η is not told.
+#: Difference, in units of σ, that the grid of ρ is tuned to where η is not told. It decides which ρ has weight ½; the
+#: others cover all differences, so a poor choice costs a nat or two.
 TUNED_GAP = 0.5
 
 

@@ -9,9 +9,11 @@ from clustered_bandit_gym._types import Floats
 #: Newton steps at most, and the gap between bounds, relative to the largest rate, at which they end. A plan needs no
 #: more: rates are estimates that are off by far more.
 STEPS, GAP = 40, 1e-4
-#: Each step aims at this part of the present gap, and goes this part of the way to the nearest bound.
+#: Each step aims at this part of the present gap, and goes this part of the way to the nearest bound: usual values for
+#: interior-point methods, which keep all shares positive.
 CENTRE, REACH = 0.1, 0.95
-#: Shares below this, relative to the largest, are what the method leaves of zeros.
+#: Shares below this, relative to the largest, are what the method leaves of zeros. Half and twice of it give the same
+#: pulls.
 ZERO = 2e-3
 
 
