@@ -30,12 +30,12 @@ from clustered_bandit_gym.policies.frugal.sketch import Groups, Protocol, ask
 from clustered_bandit_gym.policies.frugal.tree import Node
 from clustered_bandit_gym.policies.frugal.trial import Trial
 
-#: A guess that failed is this much further away than any other.
+#: Added to the distance of a guess that failed: more than any distance between codes.
 FAILED = 1e9
 
 
 def by_tree(federation: Federation, protocol: Protocol, references: TreeReferences, trial: Trial, labels: Ints) -> None:
-    """Lead the agents whose label is −1 down the tree and fill `labels` (N,) in; some may be left.
+    """Lead the agents whose label is −1 down the tree and fill in `labels` (N,); some may stay −1.
 
     At a node an agent gets an arm, the highest reference of the lower clusters and the distance to the lowest one of
     the upper clusters, and answers on which side it is.
@@ -67,7 +67,7 @@ def by_guess(
     trial: Trial,
     labels: Ints,
 ) -> None:
-    """Let agents confirm what their sketches suggest; fill `labels` in, some may be left.
+    """Let agents confirm the guesses of their sketches and fill in `labels`; some may stay −1.
 
     For cluster x an agent first shows that its mean of x's best arm is above the references of all other clusters but
     a few; then, for each of these, that its mean of *their* best arm is below theirs.

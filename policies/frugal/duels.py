@@ -1,6 +1,6 @@
 """Tests of two arms at one agent, at R agents in lock-step: all of an agent's tests are one small table.
 
-All that correctness rests on are the two tests in `Work._look`; the rest chooses pulls.
+Correctness rests on the two tests in `Work._look` alone; the rest chooses pulls.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.policies.frugal.levels import Tests
 from clustered_bandit_gym.policies.sequential.cells import Cells, GaussianCells, make_cells
 
-#: First pulls of every arm.
+#: First pulls of every arm: averages with a standard deviation of σ/4. 8 and 32 give the same pulls beyond noise.
 START = 16
-#: A batch adds at most this share to the pulls of an arm and at least the second; of what is missing it makes a part.
-#: An exploration has many cheap tests, and larger batches pay; after a search all arms are likely to take about as
-#: long, and smaller ones do.
+#: Limits of a batch: the most and the least that it adds to the pulls of an arm, as a share of them, and the part of
+#: the missing pulls that it makes. An exploration has many cheap tests, where larger batches save time. After a search
+#: all arms take about as many pulls, and smaller batches overshoot less.
 BATCHES = 1.0, 0.12, 1.0
 BATCHES_EXPLORE = 1.0, 0.25, 1.0
 BATCHES_EVEN = 0.25, 0.02, 0.4
-#: What is not within a tenth of twice the level, by normal laws, is not looked at: mixing costs something.
+#: Tests are computed only where a squared difference reaches this many times level and variance. Without the price of
+#: mixing it would take 2, so nothing is missed; it saves time only.
 HOPE = 1.8
-#: An arm that seems worse than it may be is given this many standard deviations: when it is decided whether to go on,
-#: and how far.
+#: Standard deviations in favour of an arm, when it is decided whether a test is worth starting and how many pulls to
+#: plan. Half and twice of either give the same pulls beyond noise.
 OPTIMISM, LUCK = 1.0, 0.5
 
 Climb = Callable[[np.ndarray, Floats, Ints], Floats]
@@ -263,7 +264,7 @@ class Work:
     def _pull(
         self, block: Block, table: Table, tests: Open, active: np.ndarray, batches: tuple[float, float, float]
     ) -> None:
-        """The next batch: a winner stands in the middle of its losers; √Σn² pulls of it make the sum least."""
+        """Pull the next batch. A winner is compared with all its losers; √Σn² pulls of it make the sum least."""
         n, rows, leader = tests.n, table.rows, tests.leader
         count = table.winners(active.sum(axis=1), leader)
         many = np.concatenate([count, count[rows, leader][:, None]], axis=1) if table.wide else count[rows, leader]
@@ -271,7 +272,7 @@ class Work:
         goal = 0.5 * tests.need * (1 + 1 / np.sqrt(np.maximum(many, 1))).reshape(rows.size, 1, -1)
         growth, least, part = batches
         step = np.minimum(np.maximum(part * (goal - n_a), least * n_a), growth * n_a + 8)
-        # Else the middle has to catch up first.
+        # Otherwise the winner has to catch up first.
         step *= active & (n_a <= 1.5 * n_b + 8)
         square = table.winners((active * (n_a + step) ** 2).sum(axis=1), leader)
         lack = np.where(count > 0, np.sqrt(square) - n, 0)

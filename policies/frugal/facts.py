@@ -1,4 +1,4 @@
-"""What representatives show on their own: which arms are beaten, and which are close to the best.
+"""Tests at single representatives: which arms are beaten, and which are close to the best.
 
 Programs at agents. Each keeps its pulls, its live arms and what it has shown in its own memory; the centre sends sets
 of arms and gets sets of arms. The tests are in `duels`.
@@ -14,21 +14,22 @@ from clustered_bandit_gym.game.ledger import ArmIndex, ArmSubset, Payload, Reals
 from clustered_bandit_gym.policies.frugal.duels import Work
 from clustered_bandit_gym.policies.frugal.levels import Tests
 
-#: Representatives explore on their own until at most so many arms are left, or this share of them.
+#: Representatives explore on their own until at most this many arms are left, or this share of them; then they exchange
+#: what they found. Half and twice of either give the same pulls beyond noise.
 FEW, FEW_SHARE = 8, 1 / 32
 
 
 def explore(block: Block, _: np.ndarray, tests: Tests) -> tuple[Payload, ...]:
     """A representative's first program: from no pulls to few live arms. Sends these, and the effort that it reached.
 
-    One bit tells the agent that it is a representative; so it does in `find_best`.
+    One bit tells the agent that it is a representative, as in `find_best`.
     """
     work = Work.fresh(block, tests)
     few, last = max(FEW, int(FEW_SHARE * tests.problem.n_arms)), tests.last_effort
     reached: Ints = np.zeros(len(block), dtype=np.int64)
 
     def climb(idle: np.ndarray, least: Floats, live: Ints) -> Floats:
-        """An agent that has nothing to do at its effort goes on to the next one where it has, or ends."""
+        """Raise the effort of idle agents to the next one at which a test is open; 0 for those that end."""
         more = idle & (live > few) & (reached < last)
         reached[more] = np.maximum(reached[more] + 1, np.minimum(tests.code(least[more]), last))
         return np.where(idle & ~more, 0.0, tests.effort(reached))
@@ -41,7 +42,7 @@ def explore(block: Block, _: np.ndarray, tests: Tests) -> tuple[Payload, ...]:
 
 
 def find_best(block: Block, _: np.ndarray, tests: Tests, prefix: int) -> tuple[Payload, ...]:
-    """A representative works until one arm is left, and sends it with the average of its first `prefix` pulls."""
+    """A representative tests its arms until one is left, and sends it with the average of its first `prefix` pulls."""
     work = Work.fresh(block, tests, prefix)
     work.run(block, np.zeros_like(work.live), np.full(len(block), np.inf))
     best, rows = work.live.argmax(axis=1), np.arange(len(block))
@@ -66,7 +67,7 @@ def exchange(block: Block, excluded: np.ndarray, dull: np.ndarray, tests: Tests)
 
     Args:
         excluded: (n, K) arms that leave the live set by what others have shown.
-        dull: (n, K) arms whose closeness would help nobody any more.
+        dull: (n, K) arms whose closeness helps no other representative any more.
 
     Returns:
         Arms newly shown close, out of those of interest; arms newly beaten, out of those live.

@@ -12,16 +12,18 @@ from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.frugal.spending import FRUGAL, Spending
 from clustered_bandit_gym.policies.sequential.betting import BETS, RATIO, TOP
 
-#: The least and the largest distance, in units of σ; the least one is at most this many η.
+#: The least and the largest distance, in units of σ; the least one is at most this many η. 128 distances between them
+#: are 5% apart.
 GAP_LEAST, GAP_MOST, GAP_LEAST_ETA = 0.02, 9.8, 0.5
 #: Bounds are like floating-point numbers of either sign between these powers of two. Steps between two of them for the
-#: one bound that all agents of a list get.
+#: bound of a list: an agent gets one message in all then, so it may be precise.
 POWERS, LIST_STEPS = (-4, 4), 1024
-#: Distances inside a told support: the first so many steps one by one, then by factors, up to this part of it. In the
+#: Distances inside a told support: the first ones step by step, then by factors, up to this part of the support. In the
 #: middle of the least one even the smallest bet must win in the long run: by a quarter of it at the largest variance,
 #: and twice that.
 SUPPORT_GAP_MOST, SUPPORT_GAP_LEAST = 0.25, 2 * 0.25 * TOP / RATIO ** (BETS - 1)
-#: A rounded bound that leaves less than this part of a distance is sent as a real number instead.
+#: A rounded bound that leaves less than this part of a distance is sent as a real number instead. With 0.95
+#: communication grows by 5% to 26%, as reals become frequent; 0.7 changes nothing.
 ENOUGH = 0.85
 
 

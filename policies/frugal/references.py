@@ -2,7 +2,7 @@
 representatives are distinct.
 
 All numbers come from streams of pulls whose arms and lengths are fixed before they start. Where a stream does not
-suffice a longer one follows, from scratch.
+suffice, a longer one follows that starts from zero pulls.
 """
 
 from __future__ import annotations
@@ -29,29 +29,37 @@ from clustered_bandit_gym.policies.frugal.trial import Trial
 from clustered_bandit_gym.policies.sequential.cells import BettingCells, make_cells
 from clustered_bandit_gym.policies.sequential.gaussian import pair
 
-#: Numbers of pulls that can be ordered: 32·2^(c/4).
+#: Numbers of pulls that can be ordered: 32·2^(c/4). Rounding up costs at most 19%, and 128 of them take 7 bits.
 SIZES = np.ceil(32.0 * 2 ** (np.arange(128) / 4)).astype(np.int64)
-#: Rough means: one of so many steps between the least and the largest; of the support, where it is told.
+#: Rough means have this many steps between the least and the largest one, or over the support where it is told:
+#: rounding adds less than their own noise.
 ROUGH, ROUGH_SUPPORT = 64, 128
-#: Pulls of an arm before its average counts as a rough mean; inside a told support, in units of the pulls of a sketch.
+#: Pulls of an arm before its average counts as a rough mean. With 32 the ratings family takes 30% more pulls, 128
+#: changes little. Inside a told support, in units of the pulls of a sketch: with 2 coins take 20% fewer pulls, but
+#: MovieLens-like ratings 18% more and 30% more communication.
 ROUGH_PULLS, ROUGH_FACTOR = 64, 4
-#: So many standard deviations of a difference of rough means are taken off; inside a told support it is one.
+#: Standard deviations taken off a difference of rough means (one inside a told support), since the largest of many
+#: noisy differences is exaggerated. From 0.37 to 0.67 pulls change by 1%.
 MARGIN = 0.5
-#: Ratings have this part of the standard deviation that the support allows, roughly.
+#: Standard deviation of ratings over the one that the support allows, roughly. For plans; from 0.3 to 0.53 nothing
+#: changes.
 RATING = 0.4
-#: Representatives whose rough means differ by no more than this many standard deviations, and one, look alike.
+#: Representatives whose rough means differ by no more than this many standard deviations, and one, look alike: for two
+#: of one cluster a larger difference has probability 4e-8 on each arm. From 3.4 to 6 nothing changes.
 ALIKE = 4.5
-#: A lower bound on a mean is sent as one of so many numbers, evenly spread over the support; how far above it the upper
-#: bound is, as one of so many parts of the support, each a factor above the one before.
+#: A lower bound on a mean is sent as one of 2048 numbers, evenly spread over the support; its distance to the upper
+#: bound as one of 32 parts of the support, each 19% above the one before, down to 1/220 of it.
 STEPS, WIDTHS = 2048, 1.19 ** -np.arange(31.0, -1, -1)
-#: A best arm's mean elsewhere is sent as how far below the own best it is, in eighths of η. The first symbol: unknown.
+#: A best arm's mean elsewhere is sent as its distance below the own best, in eighths of η. The first symbol: unknown.
 BELOW = np.concatenate([[-1.0], np.arange(31) / 8])
-#: The second stream of a reference has this many times the pulls of the first: so many steps of SIZES. For guesses it
-#: also has this many times those of the own best arm.
+#: The second stream of a reference has this many times the pulls of the first, which is 8 steps of SIZES: a distance
+#: that was overestimated by a factor of 2 is then told. For guesses it has at least twice those of the own best arm.
 MORE, FURTHER, MORE_OWN = 4, 8, 2
-#: References have this many times the pulls that the estimated distances ask for.
+#: References have this many times the pulls that the estimated distances ask for, since estimates err. 0.94 and 1.66
+#: change pulls by 1%.
 SPARE = 1.25
-#: Bounds on means must leave this part of a distance that was planned with.
+#: Bounds on means must leave this part of a planned distance. With 0.1 nothing changes, with 0.4 second streams become
+#: more frequent (coins take 16% ± 14 more pulls).
 BOUNDS_LEFT = 0.2
 
 
@@ -103,7 +111,7 @@ def measure(
 
 
 def own_average(block: Block, own: np.ndarray, trial: Trial) -> Payload:
-    """Fresh pulls of the agent's own best arm (n,): their exact average. It is kept, too."""
+    """The exact average of fresh pulls of the agent's own best arm (n,). The agent keeps it, too."""
     top = block.pull(np.arange(len(block)), own, trial.wide.reference_size)
     block.save("top", top)
     return Reals(top)

@@ -1,4 +1,4 @@
-"""Discovery where arms other than the best ones tell nothing: agents look for their best arm, and name it."""
+"""Discovery where only best arms tell clusters apart: agents search for their best arm and name it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,29 @@ from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, Flag, Payload
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
 
-#: The first pulls of every arm and further batches, in units of what tells a gap of η with one nat. Batches grow from
-#: look to look.
+# Half and twice of FIRST, BATCH, NEAR and LEAD give the same pulls on flat means, the only family that needs a search,
+# beyond noise (15%).
+#: First pulls of every arm and later batches, in units of the pulls that tell a gap of η with one nat. Batches grow by
+#: a factor from look to look, so that late agents take few steps.
 FIRST, BATCH, FASTER = 0.1, 0.3, 1.05
-#: A leader gets this part of what it would have to lose before another arm takes over.
+#: Part of the pulls after which another arm would lead, or this one be ahead by enough, that a leader gets at once: a
+#: little less, so that it is looked at in between.
 PART = 0.9
-#: Arms that are so many nats behind the leader are pulled with it.
+#: Arms at most this many nats behind the leader are pulled with it.
 NEAR = 1.5
-#: No arm is believed before the others together have so many units of pulls: what it is compared with is then half η
+#: No arm is believed before the others together have this many units of pulls: what it is compared with is then half η
 #: off at four standard deviations (and at two where an error is harmless).
 BASE, BASE_NAMED = 32.0, 8.0
-#: An agent stops once an arm is ahead of all others by ln K and this many nats: a wrong one among representatives
-#: costs an attempt.
+#: An agent stops once an arm is ahead of all others by ln K and this many nats: e^-12 is the chance of a wrong one,
+#: which among representatives costs an attempt.
 LEAD = 12.0
 #: The same for an arm that was named before: a wrong one costs nothing but the agent's search.
 LEAD_NAMED = 3.0
-#: Searches that take this many times as long as they should end with the arm that leads.
+#: A search that takes this many times the pulls expected ends with the arm that leads. Searches do not get there by
+#: chance: 7.5 and 30 change nothing.
 PATIENCE = 15.0
-#: An attempt gives up where a search would take more pulls than this.
+#: An attempt gives up where a search would take more pulls than this, so that a tiny η does not spend them on
+#: guesswork.
 MOST = 1e8
 
 
@@ -37,7 +42,7 @@ def look(block: Block, _: np.ndarray, named: np.ndarray) -> Payload:
     """The arm that seems to be the best: η above the average of all others. It is sent and remembered as "found".
 
     Args:
-        named: (n, K) arms that others have found. They are likelier than the rest, and one of them is soon believed.
+        named: (n, K) arms that others have found. They are likelier than the rest, so less evidence is needed for them.
     """
     p = block.problem
     assert p.eta is not None
@@ -94,7 +99,7 @@ def search(federation: Federation) -> Ints:
     finder: Ints = np.full(p.n_arms, -1)
     for drawn in range(0, p.n_agents, p.n_clusters):
         part = np.sort(order[drawn : drawn + p.n_clusters])
-        # Whether names follow; an agent does not know how many searched before.
+        # The flag says whether names follow: an agent does not know how many have searched before.
         named = Flag(drawn > 0), ArmSet(finder >= 0, at_most=p.n_clusters - 1 if drawn else 0)
         found = federation.local(part, look, down=named)
         new, where = np.unique(found, return_index=True)

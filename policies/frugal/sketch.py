@@ -21,27 +21,35 @@ from clustered_bandit_gym.game.ledger import Flag, Payload, Symbol
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.sequential.cells import bounded
 
-#: Arms of a sketch, if there are so many.
+#: Arms of a sketch at most. With 6 random means take 24% more communication, with 24 ratings take 31% more pulls.
 ARMS = 12
-#: With at most so many clusters, agents are led through a tree and few of them send sketches: finer ones.
+#: With at most this many clusters, agents are led through a tree and few of them send sketches, which may be finer.
 FEW_CLUSTERS = 8
-#: Symbols for each arm, and their width in units of the spread of an agent's own averages.
+#: Symbols for each arm, and their width in units of the spread of an agent's own averages: two or three bits that cover
+#: about two standard deviations on either side.
 COARSE, COARSE_WIDTH = 4, 0.9
 FINE, FINE_WIDTH = 8, 0.5
 #: Pulls of each arm in the first sketch: few clusters, many clusters, bounded rewards; four times more in each stage.
+#: For few clusters, twice as many cost 19% more pulls on the small family, half costs 8% more communication. For many,
+#: half and twice are the same beyond noise. For bounded rewards, 256 saves 39% of the pulls on coins, but costs 33%
+#: more communication on MovieLens-like ratings, which are harder to tell apart.
 PULLS_FEW, PULLS_MANY, PULLS_BOUNDED = 48, 192, 512
+#: Stages that a message can name, in three bits.
 STAGES = 8
-#: The last stage that is asked for; an earlier one where more pulls are of no use.
+#: The last stage that is asked for (64 times the first pulls); an earlier one where more pulls are of no use.
 LAST_STAGE = 3
-#: Groups are accepted when the closest two are so many standard deviations apart.
+#: Groups are accepted when the closest two are this many standard deviations apart: half way between them about 2% of a
+#: group's agents cross. 3 changes nothing; 5.7 for few clusters costs 22% ± 12 more pulls on the small family.
 APART_FEW, APART_MANY = 4.3, 4.0
-#: With many clusters a first sketch has no more pulls than this number over η², in units of σ.
+#: With many clusters a first sketch has no more pulls than this number over η², in units of σ: averages off by a tenth
+#: of η.
 PLENTY = 96.0
-#: Sketches end where pulls of an arm reach this number over η², in units of σ.
+#: Sketches end where pulls of an arm reach this number over η², in units of σ: averages off by a quarter of η.
 ENOUGH = 16.0
-#: Agents of a pilot.
+#: Agents of a pilot: enough for a vote whether sketches show anything but noise.
 PILOT = 12
-#: Spread below this many times what noise alone gives: nothing to see.
+#: A squared spread below this many times that of noise alone shows nothing. From 1.2 to 2.1 only flat means change, by
+#: 3%.
 NOISE = 1.6
 
 
@@ -78,7 +86,7 @@ class Protocol:
 
     @property
     def last_stage(self) -> int:
-        """More pulls than tell a difference of η are of no use."""
+        """The stage whose pulls tell a difference of η; later ones would show nothing more."""
         eta = self.problem.eta or self.problem.sigma
         enough = [self.pulls(stage) * (eta / self.problem.sigma) ** 2 >= ENOUGH for stage in range(STAGES)]
         return enough.index(True) if any(enough) else STAGES - 1
@@ -111,7 +119,7 @@ def sketch(block: Block, stage: np.ndarray, protocol: Protocol) -> tuple[Payload
 
 @dataclass(frozen=True)
 class Groups:
-    """What was guessed.
+    """The groups that discovery guessed.
 
     Attributes:
         reps: (M,) an agent of each group, increasing ids.
@@ -136,7 +144,8 @@ def ask(federation: Federation, protocol: Protocol, agents: Ints, stage: int) ->
 def discover(federation: Federation, protocol: Protocol, check: Check | None = None) -> Groups | None:
     """Groups of agents that look alike, one for each of M clusters; None where sketches do not show them.
 
-    `check` says whether agents seem to be of different clusters. If not, more agents are asked, or all of them again.
+    `check` says whether the representatives seem to be of different clusters. If not, more agents send sketches, or all
+    of them send finer ones.
     """
     n, m = protocol.problem.n_agents, protocol.problem.n_clusters
     assert m is not None
@@ -145,7 +154,7 @@ def discover(federation: Federation, protocol: Protocol, check: Check | None = N
     codes: Floats = np.full((n, protocol.arms.size), np.nan)
     stage, failures, last = 0, 0, min(LAST_STAGE, protocol.last_stage)
     if drawn > 2 * PILOT:
-        # A few agents first: where they see nothing but noise, the others need not look.
+        # A few agents first: where they see only noise, the others need not send sketches.
         pilot = np.sort(order[:PILOT])
         while True:
             codes[pilot], noisy = ask(federation, protocol, pilot, stage)
