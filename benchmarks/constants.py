@@ -2,10 +2,14 @@
 
     python -m benchmarks.constants frugal-bai sides.GIVE_UP 2.5 10
     python -m benchmarks.constants structured-bai classify.FEWER 0.25 1
+    python -m benchmarks.constants frugal-bai policy.RATIO_TREE 0.35 1.4 --env ClusteredBAI-PaperSmall-v0 n_agents=1000
+    python -m benchmarks.constants structured-bai evidence.ClusterTests.BET_SLACK 2 8 --env ClusteredBAI-v0 \\
+        generator=random rewards=categorical n_agents=100
 
-Names are relative to the policy's package. Prints, for each family, the geometric mean over trials of the ratio to the
-present value, in percent, with its standard error; trials that are not solved are counted. A constant changes which
-rewards are drawn, so a play's own noise remains: on families with near ties it is 10% to 20% with the default trials.
+Names are relative to the policy's package. The families below are played, or with `--env` one environment. Prints, for
+each family, the geometric mean over trials of the ratio to the present value, in percent, with its standard error;
+trials that are not solved are counted. A constant changes which rewards are drawn, so a play's own noise remains: on
+families with near ties it is 10% to 20% with the default trials.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import importlib
 import inspect
 import math
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -24,13 +28,16 @@ from typing import Any
 import numpy as np
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.settings_text import parse_pairs
 
 PACKAGES = {
     "frugal-bai": "clustered_bandit_gym.policies.frugal",
     "structured-bai": "clustered_bandit_gym.policies.structured",
 }
-#: Name, environment, settings, and trials for `--scale 1`: every way of FrugalBAI to classify, both kinds of rewards.
-FAMILIES: tuple[tuple[str, str, dict[str, Any], int], ...] = (
+#: Name, environment, settings, and trials for `--scale 1`.
+Family = tuple[str, str, dict[str, Any], int]
+#: Every way of FrugalBAI to classify, and both kinds of rewards.
+FAMILIES: tuple[Family, ...] = (
     ("small", "ClusteredBAI-PaperSmall-v0", {"n_agents": 60}, 8),
     ("flat", "ClusteredBAI-PaperFlat-v0", {"n_agents": 80}, 6),
     ("random", "ClusteredBAI-PaperRandom-v0", {"n_agents": 60}, 6),
@@ -55,9 +62,11 @@ def users(package: str, module: str, name: str) -> list[ModuleType]:
 
 @contextmanager
 def changed(package: str, constant: str, value: float) -> Iterator[None]:
-    """`module.NAME` of a package has another value inside."""
-    module, name = constant.split(".")
-    where = users(package, module, name)
+    """`module.NAME` or `module.Class.NAME` of a package has another value inside."""
+    module, *owner, name = constant.split(".")
+    where: list[Any] = users(package, module, owner[0] if owner else name)
+    if owner:
+        where = [getattr(where[0], owner[0])]
     before = getattr(where[0], name)
     try:
         for one in where:
@@ -68,10 +77,10 @@ def changed(package: str, constant: str, value: float) -> Iterator[None]:
             setattr(one, name, before)
 
 
-def plays(policy: str, scale: float) -> Plays:
+def plays(policy: str, families: Sequence[Family], scale: float) -> Plays:
     """Pulls, communication cost, and whether it was solved, of each trial of each family."""
     found: Plays = {}
-    for family, env, settings, trials in FAMILIES:
+    for family, env, settings, trials in families:
         rows = [
             cbg.play(policy, env, trial=t, bound=False, env_kwargs=settings) for t in range(math.ceil(scale * trials))
         ]
@@ -96,11 +105,21 @@ def main() -> None:
     parser.add_argument("constant", help="module.NAME")
     parser.add_argument("values", type=float, nargs="+")
     parser.add_argument("--scale", type=float, default=1.0, help="play this many times the trials (default: 1)")
+    parser.add_argument(
+        "--env", nargs="+", metavar=("ID", "KEY=VALUE"), help="play 8 trials of this environment instead"
+    )
     options = parser.parse_args()
-    old = plays(options.policy, options.scale)
+    families: Sequence[Family] = FAMILIES
+    if options.env:
+        families = [("this one", options.env[0], parse_pairs(options.env[1:], "--env"), 8)]
+    old = plays(options.policy, families, options.scale)
     for value in options.values:
         with changed(PACKAGES[options.policy], options.constant, value):
-            print(f"{options.constant} = {value:g}", *compare(plays(options.policy, options.scale), old), sep="\n")
+            print(
+                f"{options.constant} = {value:g}",
+                *compare(plays(options.policy, families, options.scale), old),
+                sep="\n",
+            )
 
 
 if __name__ == "__main__":

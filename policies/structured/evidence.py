@@ -159,8 +159,8 @@ class ClusterTests:
         estimate: (R, K) R_x, frozen.
     """
 
-    #: What a bet at the agent costs beside Wald's ratio, in nats. For forecasts only; a cautious value: with 2, agents
-    #: with categorical rewards make 6% ± 2 fewer pulls, with 8 2% ± 2 more.
+    #: What a bet at the agent costs beside Wald's ratio, in nats. For forecasts only; a cautious value: with 2, plays
+    #: with categorical rewards take 4% ± 2 fewer pulls, with 8 2% ± 1 more.
     BET_SLACK = 4.0
 
     def __init__(
