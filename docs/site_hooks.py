@@ -33,6 +33,9 @@ COMMON = {
     "states": "states whose businesses are read; each is a cluster",
     "weights": '"branches": an average over branches; "reviews": weighted by their numbers of reviews',
 }
+#: A table with this many columns is wide. Letters of a cell that is not wrapped there, of a name or setting that is
+#: wrapped nowhere, and of a text.
+WIDE, SHORT, NAME, LONG = 5, 30, 22, 60
 TUTORIALS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
@@ -46,6 +49,23 @@ def on_files(files: Any, config: Any) -> Any:
     for name, content in pages.items():
         files.append(File.generated(config, name, content=content))
     return files
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Mark the cells of tables by the length of their text, for the style sheet."""
+    return re.sub(r"<table>.*?</table>", lambda found: _marked(found[0]), html, flags=re.S)
+
+
+def _marked(table: str) -> str:
+    wide = len(re.findall(r"<th\b", table.partition("</tr>")[0])) >= WIDE
+
+    def mark(found: re.Match[str]) -> str:
+        size = len(re.sub(r"<[^>]*>|&#?\w+;", "", found[3]).strip())
+        name = "<code" in found[3] and size <= NAME
+        kind = "long" if size > LONG else "short" if name or (wide and size <= SHORT) else ""
+        return f'<{found[1]}{found[2]} class="{kind}">{found[3]}' if kind else found[0]
+
+    return re.sub(r"<(t[dh])((?: (?!class)[\w-]+=\"[^\"]*\")*)>(.*?)(?=</\1>)", mark, table, flags=re.S)
 
 
 # --- the command line ------------------------------------------------------------------------------------------------

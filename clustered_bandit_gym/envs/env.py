@@ -105,6 +105,7 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
     gym.make("ClusteredBAI-v0", generator="paper-random", n_arms=50, eta=0.2)
     gym.make("ClusteredBAI-v0", instance=cbg.Instance(means, clusters))     # or the path of a saved instance
     ```
+
     Args:
         instance: a fixed instance, or the path of one that `Instance.save` wrote, or of a CSV file with means or with
             (cluster, arm, reward) rows (see the generator "fixed-means", whose settings it takes).
@@ -118,7 +119,7 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
             a dict with any of `n_clusters`, `eta`, `eta1`, `support` (low, high); None hides the value, "truth" tells
             it.
         sigma: told sub-Gaussian constant; default is that of the rewards.
-        check: refuse values in `told` and `sigma` that the instance does not satisfy. False allows to study them.
+        check: refuse values in `told` and `sigma` that the instance does not satisfy. False lets you study misspecified problems.
         max_pulls: truncate at this many pulls; None for no limit.
         pull_cost, error_penalty: see Rewards.
         c_b, c_r: cost of a bit and of a real number. Each step's pull is billed ⌈log2 K⌉ bits down and one real up; a

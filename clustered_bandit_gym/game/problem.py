@@ -19,9 +19,12 @@ class Problem:
     """What the learner is told. `None` for M, η, η1 or the support means "not told".
 
     Attributes:
-        n_agents, n_arms, n_clusters: N, K, M.
+        n_agents: number of agents N.
+        n_arms: number of arms K.
+        n_clusters: number of clusters M.
         delta: the learner may err on any agent with at most this probability.
-        eta, eta1: separation of Assumptions 1 and 2; a lower bound on the truth is all a scheme needs.
+        eta: separation of Assumption 1; a lower bound on the truth is enough.
+        eta1: separation of Assumption 2; a lower bound on the truth is enough.
         sigma: rewards are σ-sub-Gaussian; sample sizes scale with σ². May exceed the model's own.
         support: (low, high), an interval that holds every reward, where there is one. May be wider than needed.
     """
