@@ -153,10 +153,10 @@ def picture() -> str:
     )
     tip = '<marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="3" orient="auto"><path d="M0,0 L7,3 L0,6 z" fill="#9db7c1"/></marker>'  # noqa: E501
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-2 0 {width + 4} {y - 30}" role="img" '
-        f'aria-label="Rooms of the package and their imports"><style>{style}</style><defs>{tip}</defs>'
+        f'<div class="layers"><svg xmlns="http://www.w3.org/2000/svg" viewBox="-2 0 {width + 4} {y - 30}" role="img" '
+        f'aria-label="Folders of the package in layers, and their imports"><style>{style}</style><defs>{tip}</defs>'
         + "".join(parts)
-        + "</svg>"
+        + "</svg></div>"
     )
 
 

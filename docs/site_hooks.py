@@ -34,8 +34,8 @@ COMMON = {
     "weights": '"branches": an average over branches; "reviews": weighted by their numbers of reviews',
 }
 #: A table with this many columns is wide. Letters of a cell that is not wrapped there, of a name or setting that is
-#: wrapped nowhere, and of a text.
-WIDE, SHORT, NAME, LONG = 5, 30, 22, 60
+#: wrapped nowhere, of a text, and of one that would be a column of single words in a narrow cell.
+WIDE, SHORT, NAME, LONG, LONGEST = 5, 42, 24, 60, 120
 TUTORIALS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
@@ -52,17 +52,26 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Mark the cells of tables by the length of their text, for the style sheet."""
-    return re.sub(r"<table>.*?</table>", lambda found: _marked(found[0]), html, flags=re.S)
+    """For the style sheet: mark the cells of tables by the length of their text, and words that keep their hyphens."""
+    html = re.sub(r"<table>.*?</table>", lambda found: _marked(found[0]), html, flags=re.S)
+    html = re.sub(r"<code>[^<]*--[^<]*</code>", lambda found: _unbroken(found[0]), html)
+    return re.sub(r'<div class="language-bash.*?</div>', lambda found: _unbroken(found[0]), html, flags=re.S)
+
+
+def _unbroken(code: str) -> str:
+    """Options and names of a command are not broken at their hyphens."""
+    return re.sub(r"(?<=[\s>])([^\s<>]*-[^\s<>]*)(?=[\s<])(?![^<]*>)", r'<span class="whole">\1</span>', code)
 
 
 def _marked(table: str) -> str:
-    wide = len(re.findall(r"<th\b", table.partition("</tr>")[0])) >= WIDE
+    columns = len(re.findall(r"<th\b", table.partition("</tr>")[0]))
+    wide = columns >= WIDE
 
     def mark(found: re.Match[str]) -> str:
         size = len(re.sub(r"<[^>]*>|&#?\w+;", "", found[3]).strip())
         name = "<code" in found[3] and size <= NAME
-        kind = "long" if size > LONG else "short" if name or (wide and size <= SHORT) else ""
+        long = "longest" if size > LONGEST and columns > 3 else "long"
+        kind = long if size > LONG else "short" if name or (wide and size <= SHORT) else ""
         return f'<{found[1]}{found[2]} class="{kind}">{found[3]}' if kind else found[0]
 
     return re.sub(r"<(t[dh])((?: (?!class)[\w-]+=\"[^\"]*\")*)>(.*?)(?=</\1>)", mark, table, flags=re.S)
@@ -156,6 +165,8 @@ def environment_page(name: str, catalogue: dict[str, Any]) -> str:
         parts.append(f"![An episode of {name}](../images/environments/{picture.name})")
     parts.append(f'```python\nimport gymnasium as gym\nimport clustered_bandit_gym\n\nenv = gym.make("{name}")\n```')
     parts += ["## Description", _docstring(generator)]
+    if (ROOT / "docs" / "data" / f"{generator.name}.md").exists():
+        parts.append(f"Source, licence and what is simplified: [the datasheet](../data/{generator.name}.md).")
     if not entry.needs_data:
         env = gym.make(name, disable_env_checker=True)
         core: Any = env.unwrapped

@@ -81,3 +81,26 @@ def test_options_in_the_how_tos_exist() -> None:
             command = command.commands[words.pop(0)]
         known = {flag for parameter in command.params for flag in [*parameter.opts, *parameter.secondary_opts]}
         assert [word for word in words if word.startswith("--") and word not in known] == [], line
+
+
+def test_arguments_that_share_a_line_are_listed_one_by_one() -> None:
+    pytest.importorskip("griffe", reason="needs the extra 'docs'")
+    from griffe_names import split_names
+
+    text = "Args:\n    c_b, c_r: prices,\n        of both.\n    seed: a number."
+    assert split_names(text) == (
+        "Args:\n    c_b: prices,\n        of both.\n    c_r: prices,\n        of both.\n    seed: a number."
+    )
+
+
+def test_cells_of_tables_are_marked_by_their_length() -> None:
+    from site_hooks import on_page_content
+
+    row = "<tr><th>policy</th><th>a</th><th>b</th><th>c</th><th>d</th></tr>"
+    table = f'<table>{row}<tr><td>naive</td><td style="x">{"word " * 40}</td></tr></table>'
+    html = on_page_content(table + "<p><code>run --all</code></p>")
+    assert '<td class="short">naive</td>' in html
+    assert '<td style="x" class="longest">word' in html
+    assert '<code>run <span class="whole">--all</span></code>' in html
+    narrow = "<table><tr><th>what</th><th>where</th></tr><tr><td>a few words</td><td>here</td></tr></table>"
+    assert on_page_content(narrow) == narrow

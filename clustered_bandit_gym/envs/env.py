@@ -119,7 +119,8 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
             a dict with any of `n_clusters`, `eta`, `eta1`, `support` (low, high); None hides the value, "truth" tells
             it.
         sigma: told sub-Gaussian constant; default is that of the rewards.
-        check: refuse values in `told` and `sigma` that the instance does not satisfy. False lets you study misspecified problems.
+        check: refuse values in `told` and `sigma` that the instance does not satisfy; False allows misspecified
+            problems.
         max_pulls: truncate at this many pulls; None for no limit.
         pull_cost, error_penalty: see Rewards.
         c_b, c_r: cost of a bit and of a real number. Each step's pull is billed ⌈log2 K⌉ bits down and one real up; a
