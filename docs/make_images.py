@@ -22,7 +22,9 @@ PALETTE = [
     *("#8fb3bf", "#8ccaa5", "#e79aa3", "#cbe2c3", "#ffffff"),
 ]
 #: Frames of an environment's GIF, the last one after the stop.
-FRAMES = 16
+FRAMES = 12
+#: Its width and height: as wide as the column of text.
+SIZE = (720, 411)
 FLAGS = "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking --hide-scrollbars"
 
 
@@ -63,12 +65,12 @@ def environments() -> None:
             frames.append(Image.fromarray(env.render()))
         env.step((cbg.STOP, obs["means"].argmax(axis=1)))
         frames.append(Image.fromarray(env.render()))
-        small = [frame.resize((560, 320), Image.Resampling.LANCZOS) for frame in frames]
+        small = [frame.resize(SIZE, Image.Resampling.LANCZOS) for frame in frames]
         # One palette for all frames: the colours of the drawing, and what the first and the last frame need besides.
         # Maximum coverage keeps rare colours, which a median cut merges.
-        both = Image.new("RGB", (560, 640))
+        both = Image.new("RGB", (SIZE[0], 2 * SIZE[1]))
         both.paste(small[0], (0, 0))
-        both.paste(small[-1], (0, 320))
+        both.paste(small[-1], (0, SIZE[1]))
         others = both.quantize(256 - len(PALETTE), method=Image.Quantize.MAXCOVERAGE).getpalette()
         palette = Image.new("P", (1, 1))
         palette.putpalette([*(part for colour in PALETTE for part in ImageColor.getrgb(colour)), *(others or [])])
@@ -110,7 +112,7 @@ def report() -> None:
         shot = f"--screenshot={IMAGES / 'report.png'}"
         profile = f"--user-data-dir={folder}/profile"
         subprocess.run(
-            [chromium, *FLAGS.split(), profile, "--window-size=1180,1560", shot, page.as_uri()],
+            [chromium, *FLAGS.split(), profile, "--window-size=1400,1556", shot, page.as_uri()],
             check=True,
             capture_output=True,
         )
