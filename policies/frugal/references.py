@@ -237,9 +237,9 @@ class BestReferences:
     """What guesses are compared with.
 
     Attributes:
-        top: (M,) averages of representatives' own best arms, from `Trial.wide` pulls.
+        top: (M,) averages of representatives' own best arms, of as many pulls as `Trial.wide` says.
         high: (M, M), entry (y, x): at least the average of arm k_x at y; inf where it is unknown, −inf for y = x.
-        second: (M,) whether column x comes from the second stream: `Trial.wide` pulls at least.
+        second: (M,) whether column x comes from the second stream: at least as many pulls as `Trial.wide` says.
     """
 
     top: Floats

@@ -83,7 +83,7 @@ class Trial:
 
     @property
     def wide(self) -> Trial:
-        """The same with references that tell a difference of η with certainty: their number of pulls is fixed, too."""
+        """The same with references that have at least as many pulls, enough to show a difference of η; fixed, too."""
         p = self.problem
         assert p.eta is not None
         assert self.gap is not None

@@ -176,8 +176,9 @@ class GaussianCells(Cells):
 class BettingCells(Cells):
     """Rewards with finitely many values in a told interval; betting.
 
-    Two arms are compared by the average of two e-processes: bets, which adapt to the variance, and with weight `PLAIN`
-    the mixtures of `GaussianCells`, which need fewer nats and are better where the variance is the largest possible.
+    Two arms are compared by two tests that share the level: bets, which adapt to the variance, and with the share
+    `PLAIN` the mixtures of `GaussianCells`, which need fewer nats and are better where the variance is the largest
+    possible.
 
     Args:
         values: (S,) the values.
