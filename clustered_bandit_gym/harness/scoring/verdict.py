@@ -93,7 +93,7 @@ def confidence_sequence(
             over Beta(1/2, 1/2) alone.
 
     Returns:
-        (low, high): two floats for whole numbers, two float arrays for arrays. (0, 1) where there are no trials.
+        The ends (low, high), floats for whole numbers and float arrays for arrays; (0, 1) where there are no trials.
     """
     s, n = _counts(errors, trials)
     _check_level(alpha, delta)
