@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -334,21 +333,12 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
         from clustered_bandit_gym.envs.rendering.view import View
 
         federation = self.federation
-        view = View(
-            federation.problem,
-            self._pulls,
-            self._means,
-            federation.pulls_per_agent,
-            federation.ledger.cost,
-            last=self._last,
-        )
+        per_agent, cost = federation.pulls_per_agent, federation.ledger.cost
+        view = View(federation.problem, self._pulls, self._means, per_agent, cost, self._last)
         if not self._over:
             return view
-        judgement, best = federation.judgement, self.truth.agent_best_arms
-        if judgement is None:
-            return replace(view, over=True, best=best, clusters=self.truth.clusters)
-        arms, right = judgement.arms, judgement.agent_correct
-        return replace(view, over=True, arms=arms, right=right, best=best, clusters=self.truth.clusters)
+        judgement = federation.judgement
+        return view.ended(self.truth, None if judgement is None else judgement.arms)
 
     def close(self) -> None:
         if self._viewer is not None:

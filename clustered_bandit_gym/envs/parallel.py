@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -245,10 +244,8 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         federation = self.federation
         view = View(federation.problem, self._pulls, self._means, federation.pulls_per_agent, federation.ledger.cost)
         if self._over:
-            judgement, best = federation.judgement, self._instance.agent_best_arms
-            arms, right = (None, None) if judgement is None else (judgement.arms, judgement.agent_correct)
-            clusters = self._instance.clusters
-            view = replace(view, over=True, arms=arms, right=right, best=best, clusters=clusters)
+            judgement = federation.judgement
+            view = view.ended(self._instance, None if judgement is None else judgement.arms)
         return self._game.picture(view, self.render_mode)
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -335,12 +334,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         view = View(problem, self._pulls[i], self._means[i], per_agent, cost)
         if not self._done[i]:
             return view
-        best = instance.agent_best_arms
-        if not self._stopped[i]:
-            return replace(view, over=True, best=best, clusters=instance.clusters)
-        arms = self._arms[i]
-        right = instance.is_best[instance.clusters, arms]
-        return replace(view, over=True, arms=arms, right=right, best=best, clusters=instance.clusters)
+        return view.ended(instance, self._arms[i] if self._stopped[i] else None)
 
     def close_extras(self, **kwargs: Any) -> None:
         if hasattr(self, "_game"):  # Gymnasium also closes what a failed constructor leaves

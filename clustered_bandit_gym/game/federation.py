@@ -23,7 +23,7 @@ from clustered_bandit_gym.game.inbox import SINGLE, Inbox
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import Judgement, judge
 from clustered_bandit_gym.game.ledger import Ledger
-from clustered_bandit_gym.game.payloads import Payload, Reals, as_made, bits_for, composition_bits
+from clustered_bandit_gym.game.payloads import Payload, Reals, as_made, bits_for, counts_bits
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.pulls import Pulls
 from clustered_bandit_gym.game.seeds import AGENTS, POLICY, REWARDS, play_stream, sealed_generator
@@ -213,11 +213,7 @@ class Federation:
         ids, arm_ids, counts = self._order(agents, arms, times)
         seen = self.draw_counts(ids, arm_ids, counts)
         shape, values = seen.shape[:-1], seen.shape[-1]
-        if isinstance(counts, int):
-            self._bill_order(ids, counts, shape, "counts", composition_bits(counts, values), 0)
-        else:
-            bits = [composition_bits(n, values) for n in np.broadcast_to(counts, shape).ravel().tolist()]
-            self._bill_order(ids, counts, shape, "counts", np.array(bits, dtype=np.int64), 0)
+        self._bill_order(ids, counts, shape, "counts", counts_bits(counts, shape, values), 0)
         return seen
 
     def _order(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike) -> tuple[Ints, Ints, Ints | int]:

@@ -43,6 +43,14 @@ def composition_bits(n: int, values: int) -> int:
     return bits_for(math.comb(n + values - 1, values - 1))
 
 
+def counts_bits(times: Any, shape: tuple[int, ...], values: int) -> Any:
+    """`composition_bits` of so many pulls: an int, or for an array that broadcasts to `shape` one entry per cell."""
+    if isinstance(times, int):
+        return composition_bits(times, values)
+    cells = np.broadcast_to(times, shape).ravel().tolist()
+    return np.array([composition_bits(n, values) for n in cells], dtype=np.int64)
+
+
 class Payload:
     """Something to send: the same kind to or from every agent of a message, priced per agent.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import Problem
 
 
@@ -36,6 +37,12 @@ class View:
     right: np.ndarray | None = None
     best: Ints | None = None
     clusters: Ints | None = None
+
+    def ended(self, truth: Instance, arms: Ints | None) -> View:
+        """This view at the end of the episode: recommended `arms` (N,), None if there was no stop, and the truth."""
+        right = None if arms is None else truth.is_best[truth.clusters, arms]
+        best, clusters = truth.agent_best_arms, truth.clusters
+        return replace(self, over=True, arms=arms, right=right, best=best, clusters=clusters)
 
     @property
     def order(self) -> Ints:
