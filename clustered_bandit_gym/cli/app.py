@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable
@@ -92,7 +93,26 @@ def root(version: Annotated[bool, typer.Option("--version", help="Show the versi
 def main() -> None:
     """Entry point."""
     warnings.showwarning = lambda message, *_, **__: print(f"note: {message}", file=sys.stderr)  # type: ignore[assignment]
-    app()
+    try:
+        app()
+    finally:
+        _end_threads()
+
+
+def _end_threads() -> None:
+    """Exit without the threads that a policy has left running: Python would wait for them, perhaps for ever."""
+    processes = sys.modules.get("clustered_bandit_gym.harness.processes")
+    if processes is not None:
+        processes.dismiss()
+    left = [one for one in threading.enumerate() if one is not threading.current_thread() and not one.daemon]
+    if left:
+        names = ", ".join(sorted({one.name for one in left})[:3])
+        print(f"note: ended {len(left)} threads that a policy has left running ({names})", file=sys.stderr)
+        ending = sys.exc_info()[1]
+        code = getattr(ending, "code", BUG)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 0)
 
 
 def console() -> Any:
