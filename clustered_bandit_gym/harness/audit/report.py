@@ -97,8 +97,8 @@ class AuditReport:
                 f"{', '.join(self.left_out)}."
             )
         lines.append(
-            f"All cells are judged together: a δ-PC policy gets a FAIL with probability at most {self.alpha:g}, for any "
-            f"number of trials. A PASS is evidence on these games, not a proof."
+            f"All cells are judged together: a δ-PC policy gets a FAIL with probability at most {self.alpha:g}, for "
+            f"any number of trials. A PASS is evidence on these games, not a proof."
         )
         return "\n".join(map(plain, lines))
 
