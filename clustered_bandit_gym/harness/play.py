@@ -288,7 +288,7 @@ def _judge(federation: Federation, instance: Instance, unfinished: str, message:
         "pulls_max_agent": int(federation.pulls_per_agent.max()),
         "pulls_by_phase": {writable(phase): int(count) for phase, count in federation.pulls_by_phase.items()},
         **ledger.summary(),
-        "cost_by_phase": plain(ledger.by_phase()),
+        "cost_by_phase": {writable(phase): float(cost) for phase, cost in ledger.by_phase().items()},
         "rounds": int(federation.rounds),
         "suspicious_communication": bool(judgement and judgement.correct and _too_quiet(judgement.arms, ledger)),
         **problem.to_dict(),

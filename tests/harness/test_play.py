@@ -244,6 +244,11 @@ def test_bound_is_that_of_the_trial_s_instance_under_the_told_eta() -> None:
     assert cbg.play(Empirical(), env, seed=4, bound=False)["bound"] is None
 
 
+def test_phases_come_in_the_order_in_which_they_are_played() -> None:
+    row = cbg.play(cbg.policies.BAICl(), "ClusteredBAI-PaperSmall-v0", env_kwargs={"n_agents": 30})
+    assert list(row["pulls_by_phase"]) == list(row["cost_by_phase"]) == ["identify", "assign"]
+
+
 def test_neither_solve_nor_act() -> None:
     with pytest.raises(TypeError, match="has neither"):
         cbg.play(object(), TINY)
