@@ -14,15 +14,29 @@ from clustered_bandit_gym.cli.options import Quiet, Seed, Traceback
 @command("verify")
 def verify(
     folder: Annotated[Path, typer.Argument(help="A folder of trials (--out of compare).")],
-    replay: Annotated[int, typer.Option("--replay", help="Trials to play once more, chosen at random.", min=0)] = 0,
+    replay: Annotated[
+        int,
+        typer.Option(
+            "--replay", help="Trials to play once more, chosen at random; 0 checks hashes and plays nothing.", min=0
+        ),
+    ] = 0,
     seed: Seed = 0,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Check the hash of every kept trial, and play some once more. Exit code 1 if any row differs."""
+    """Check the hash of every kept trial and, with --replay, play some once more.
+
+    A policy of your own is looked up as `compare` does: in this folder and in what is installed.
+
+    Exit code 1 if any row is damaged or comes out differently, or if none of those asked for could be played.
+    """
     from clustered_bandit_gym.harness.verification import verify as run_verify
 
     found = run_verify(folder, replay, seed)
     typer.echo(str(found))
+    if not replay and not quiet:
+        typer.echo("No trial was played once more; --replay 10 plays ten of them.", err=True)
+    if replay and not found.replayed:
+        typer.secho("clustered-bai verify: no trial could be played once more", err=True, fg="red")
     if not found.fine:
         raise typer.Exit(FAILED)

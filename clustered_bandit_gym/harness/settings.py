@@ -6,7 +6,6 @@ Plain values are for readers and for `replay`. They may lose detail; the key of 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import inspect
 import json
 from pathlib import Path
@@ -18,12 +17,29 @@ import numpy as np
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.imports import load_module, load_object
 
 #: Arrays with more entries than this are shown by their hash.
 LARGEST_ARRAY = 1000
 
 #: Instances seen in this process, so that `replay` can find them again by their digest.
 _instances: WeakValueDictionary[str, Instance] = WeakValueDictionary()
+
+
+class CannotRebuild(UserError):
+    """A part of a row, its policy or a keyword of its environment, cannot be built from what the row says.
+
+    Attributes:
+        reason: what is wrong, without advice.
+        argument: the keyword of `replay` that takes the part.
+    """
+
+    def __init__(self, reason: str, argument: str) -> None:
+        super().__init__(f"{reason}; pass it: cbg.replay(row, {argument}=...)")
+        self.reason, self.argument = reason, argument
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reason, self.argument)
 
 
 def plain(value: Any) -> Any:
@@ -70,17 +86,16 @@ def revive(key: str, value: Any) -> Any:
     if set(value) == {"instance"}:
         instance = find_instance(value["instance"])
         if instance is None:
-            raise UserError(f"the row's {key} is an Instance that this session does not hold: replay(row, {key}=...)")
+            raise CannotRebuild(f"the row's {key} is an Instance that this session does not hold", key)
         return instance
     if set(value) == {"repr"}:
-        raise UserError(f"the row's {key}, {value['repr']}, cannot be rebuilt: replay(row, {key}=...)")
+        raise CannotRebuild(f"the row's {key}, {value['repr']}, cannot be rebuilt", key)
     if "object" in value:
         try:
-            module_name, _, name = value["object"].partition(":")
-            target = getattr(importlib.import_module(module_name), name)
+            target = load_object(value["object"], "import")
             return target(**value["settings"]) if "settings" in value else target
-        except (ImportError, AttributeError, TypeError) as error:
-            raise UserError(f"the row's {key} cannot be rebuilt ({error}): replay(row, {key}=...)") from error
+        except (ImportError, TypeError, UserError) as error:
+            raise CannotRebuild(f"the row's {key} cannot be rebuilt ({error})", key) from error
     return value
 
 
@@ -133,7 +148,7 @@ def rebuild_policy(path: str, settings: dict[str, Any]) -> Any:
     """A policy from ``module:Class`` and the settings in a row; raises unless the new policy has these settings."""
     module_name, _, class_name = path.partition(":")
     try:
-        target: Any = importlib.import_module(module_name)
+        target: Any = load_module(module_name, "import")
         for part in class_name.split("."):
             target = getattr(target, part)
         parameters = inspect.signature(target).parameters.values()
@@ -143,9 +158,7 @@ def rebuild_policy(path: str, settings: dict[str, Any]) -> Any:
         if settings_of(policy) != settings:
             raise ValueError(f"the new policy has the settings {settings_of(policy)}")
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise UserError(
-            f"cannot rebuild the policy {path} with settings {settings} ({error}); pass it: replay(row, policy=...)"
-        ) from error
+        raise CannotRebuild(f"cannot rebuild the policy {path} with settings {settings} ({error})", "policy") from error
     return policy
 
 

@@ -14,6 +14,7 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.run import replay
+from clustered_bandit_gym.harness.settings import CannotRebuild
 from clustered_bandit_gym.harness.store import Key, Store, row_hash
 
 #: Columns that differ between two plays of one trial, or say something about the run and not about the play.
@@ -27,6 +28,7 @@ class Verification:
     Attributes:
         rows, hashed: rows of the store, and those that have a hash; rows of older files have none.
         damaged: rows that do not match their hash or cannot be read.
+        asked: how many rows were to be played once more.
         replayed, different: how many rows were played once more, and those that came out differently.
         skipped: why rows could not be played once more, with their number.
     """
@@ -34,18 +36,20 @@ class Verification:
     rows: int = 0
     hashed: int = 0
     damaged: list[str] = field(default_factory=list)
+    asked: int = 0
     replayed: int = 0
     different: list[str] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
 
     @property
     def fine(self) -> bool:
-        return not self.damaged and not self.different
+        """No row is damaged or different, and if replays were asked for, at least one was possible."""
+        return not self.damaged and not self.different and (self.replayed > 0 or not self.asked)
 
     def __str__(self) -> str:
         lines = [f"{self.rows:,} rows, {self.hashed:,} with a hash: {len(self.damaged):,} damaged."]
         lines += [f"  damaged: {text}" for text in self.damaged]
-        if self.replayed or self.skipped:
+        if self.asked:
             lines.append(f"{self.replayed:,} rows played once more: {len(self.different):,} different.")
         lines += [f"  different: {text}" for text in self.different]
         lines += [f"  not played once more ({count:,}): {reason}" for reason, count in self.skipped.items()]
@@ -60,7 +64,7 @@ def verify(folder: str | Path, replays: int = 0, seed: int = 0) -> Verification:
     """
     if replays < 0:
         raise UserError(f"replays must be at least 0, got {replays}")
-    result, sound = Verification(), []
+    result, sound = Verification(asked=replays), []
     with Store(folder, create=False) as store:
         for key, text, kept_hash in store.kept():
             result.rows += 1
@@ -108,6 +112,11 @@ def _replay(row: Row, result: Verification) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             again = replay(row)
+    except CannotRebuild as error:
+        return skip(
+            f"{row['policy']}: {error.reason}; run this in the folder where the trials were played, with the same "
+            f"modules, or in Python: cbg.replay(row, {error.argument}=...)"
+        )
     except Exception as error:
         return skip(f"{row['policy']}: {type(error).__name__}: {error}")
     result.replayed += 1
