@@ -109,6 +109,8 @@ def compare(
     if misplaced := [name for name in policies or [] if name.startswith("ClusteredBAI-")]:
         raise UserError(f"{misplaced[0]} is an environment, not a policy: name it before --policies")
     grid = grid_of(n_agents, delta, eta, max_pulls, set_)
+    several = ["env"] if len(set(envs or [])) > 1 else []
+    shown.check_columns(several + [key for key, value in grid.items() if isinstance(value, list) and len(value) > 1])
     tell_size(n_agents or [], jobs)
     players = resolve_policies(policies or FOUR)
     board = sweep(
@@ -227,10 +229,7 @@ class Shown:
             raise UserError("--x chooses the axis of a picture: add --plot FILE")
         self.output, self.plot, self.x, self.export = output, plot, x, export
         self.columns = None if columns is None else [name.strip() for name in columns.split(",")]
-        if self.columns is not None:
-            from clustered_bandit_gym.harness.output.layout import check_columns
-
-            check_columns(self.columns)
+        self.varied: list[str] = []
         if plot is not None:
             from clustered_bandit_gym.harness.output.plots import check_suffix
 
@@ -240,8 +239,21 @@ class Shown:
 
             check_export(export)
 
+    def check_columns(self, varied: list[str]) -> None:
+        """Refuse columns that a board in which these settings vary does not have."""
+        if self.columns is not None:
+            from clustered_bandit_gym.harness.output.layout import check_columns
+
+            check_columns(self.columns, varied)
+            self.varied = varied
+
     def show(self, board: Board) -> None:
         """Print the board and write the files."""
+        if self.columns is not None:
+            # A run that is interrupted at the first value of a setting has no column for it.
+            columns = [name for name in self.columns if name not in self.varied or name in board.summary]
+            self.columns = columns or None
+        self.check_columns(board.varied)
         if self.output == "text":
             board.print(console(), self.columns)
         else:

@@ -134,7 +134,8 @@ Columns = Annotated[
     str | None,
     typer.Option(
         "--columns",
-        help="One table of these columns of the summary, e.g. policy,verdict,pulls_mean,cost_mean.",
+        help="One table of these columns of the summary, e.g. policy,verdict,pulls_mean,cost_mean. Swept settings are "
+        "added in front; name them to place them elsewhere.",
         show_default="two tables",
     ),
 ]

@@ -140,6 +140,22 @@ def test_columns_for_a_paper() -> None:
     assert r"\times10^{" in text
 
 
+def test_columns_name_swept_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, columns = tmp_path / "out", "policy,n_agents,pulls_mean"
+    call("compare", "-p", "naive", "-n", 4, 6, "-t", 2, "--out", out, "--columns", columns)
+    table = csv(call("show", out, "-f", "csv", "--columns", columns))
+    assert list(table.columns) == columns.split(",")
+    assert list(table["n_agents"]) == [4, 6]
+    text = " ".join(error("compare", "-p", "naive", "-n", 4, "-t", 2, "--columns", columns).split())
+    assert "unknown column 'n_agents'" in text
+    assert "settings that vary (here none)" in text
+    # Interrupted at the first value: nothing varies, and the board is shown all the same.
+    done = cbg.Board.load(out).trials
+    first = cbg.Board(done[done["n_agents"] == 4], missing=2)
+    monkeypatch.setattr("clustered_bandit_gym.harness.run.sweep", lambda *_, **__: first)
+    assert "Interrupted" in call("compare", "-p", "naive", "-n", 4, 6, "-t", 2, "--columns", columns, code=130)
+
+
 def test_x_chooses_the_axis_and_a_report_is_not_overwritten(tmp_path: Path) -> None:
     out, page = tmp_path / "out", tmp_path / "r.html"
     call("compare", "-p", "naive", "-n", 4, 6, "-d", 0.1, 0.2, "-t", 2, "--out", out)

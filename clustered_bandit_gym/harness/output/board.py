@@ -204,5 +204,5 @@ class Board:
     def _chosen(self, columns: Sequence[str] | None) -> pd.DataFrame:
         if columns is None:
             return self.summary
-        layout.check_columns(columns)
+        layout.check_columns(columns, self.varied)
         return self.summary[[*(name for name in self.varied if name not in columns), *columns]]

@@ -71,16 +71,19 @@ _CUT = {
 }
 
 
-def check_columns(columns: Sequence[str]) -> None:
-    """Refuse columns that no summary has. Call it before trials are played."""
-    unknown = [name for name in columns if name not in HEADS]
+def check_columns(columns: Sequence[str], varied: Sequence[str] = ()) -> None:
+    """Refuse columns that a summary with these varied settings does not have. Call it before trials are played."""
+    unknown = [name for name in columns if name not in HEADS and name not in varied]
     if unknown or not columns:
-        raise UserError(f"unknown column {', '.join(map(repr, unknown)) or '(none)'}; known: {', '.join(HEADS)}")
+        raise UserError(
+            f"unknown column {', '.join(map(repr, unknown)) or '(none)'}; known: {', '.join(HEADS)}, and settings that "
+            f"vary (here {', '.join(varied) or 'none'}), which come first if they are not listed"
+        )
 
 
 def chosen(summary: pd.DataFrame, varied: list[str], columns: Sequence[str], display_names: bool = False) -> Table:
-    """One table of `columns` of the summary, after the varied settings."""
-    check_columns(columns)
+    """One table of `columns` of the summary, after the varied settings that are not among them."""
+    check_columns(columns, varied)
     rows = []
     for row in summary.to_dict("records"):
         mark = _mark(row)
@@ -89,13 +92,15 @@ def chosen(summary: pd.DataFrame, varied: list[str], columns: Sequence[str], dis
             value = row[name]
             if name == "policy":
                 cells.append(style_of(str(value)).label if display_names else str(value))
+            elif name not in HEADS:
+                cells.append(setting(value))
             elif isinstance(value, str | bool):
                 cells.append({True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else value)
             else:
                 cells.append(number(value, mark if name in _CUT else ""))
         rows.append(cells)
     places = [name for name in varied if name not in columns]
-    return Table("Scores", [*places, *(HEADS[name] for name in columns)], rows, len(places))
+    return Table("Scores", [*places, *(HEADS.get(name, name) for name in columns)], rows, len(places))
 
 
 def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:

@@ -235,6 +235,17 @@ def test_chosen_columns_in_every_format(swept: cbg.Board) -> None:
     assert "median" not in swept.to_text(columns=columns).partition("•")[0]
 
 
+def test_varied_settings_are_placed_where_they_are_asked_for(swept: cbg.Board) -> None:
+    columns = ["policy", "n_agents", "pulls_mean"]
+    assert str(swept.to_csv(columns=columns)).splitlines()[0] == "env,policy,n_agents,pulls_mean"
+    assert list(json.loads(swept.to_json(columns))[0]) == ["env", *columns]
+    assert "| env | policy | n\\_agents | mean pulls |" in swept.to_markdown(columns)
+    assert r"policy & $N$ & mean pulls \\" in swept.to_latex(columns)
+    assert "n_agents" in swept.to_text(columns=["env", *columns])
+    with pytest.raises(ValueError, match=r"settings that vary \(here env, n_agents\), which come first"):
+        swept.to_csv(columns=["policy", "colour"])
+
+
 def test_heads_name_every_column_of_a_summary() -> None:
     summary = cbg.Board(rows("naive", [1.0, 2.0])).summary
     assert set(HEADS) == set(summary.columns) - {"env", "vs_naive_mark"}
