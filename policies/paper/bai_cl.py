@@ -52,7 +52,10 @@ class BAICl(Policy):
     """
 
     name = "bai-cl"
-    guarantee = "delta-PC under Assumption 1: certified, or as printed with elimination for N <= 19 delta/gamma^2"
+    guarantee = (
+        "delta-PC under Assumption 1: with confidence=certified, or by default for N <= "
+        "theory.bai_cl_most_agents(M, delta)"
+    )
     _needs: tuple[str, ...] = ("n_clusters", "eta")
 
     def __init__(self, confidence: str = "paper", engine: str = "elimination") -> None:

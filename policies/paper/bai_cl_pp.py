@@ -56,7 +56,8 @@ class BAIClPlusPlus(BAICl):
 
     name = "bai-cl++"
     guarantee = (
-        "delta-PC under Assumptions 1 and 2: certified, or as printed with elimination for N <= 19 delta/gamma^2"
+        "delta-PC under Assumptions 1 and 2: with confidence=certified, or by default for N <= "
+        "theory.bai_cl_most_agents(M, delta)"
     )
     _needs = ("n_clusters", "eta", "eta1")
 
