@@ -11,7 +11,6 @@ import typer
 
 from clustered_bandit_gym.cli.app import FAILED, INTERRUPTED, command, console, few
 from clustered_bandit_gym.cli.options import (
-    DEFAULT_ENV,
     FOUR,
     Address,
     Agents,
@@ -36,6 +35,7 @@ from clustered_bandit_gym.cli.options import (
     Traceback,
     X,
     check_format,
+    default_env,
     grid_of,
 )
 from clustered_bandit_gym.errors import UserError
@@ -115,7 +115,7 @@ def compare(
     players = resolve_policies(policies or FOUR)
     board = sweep(
         [player for _, player in players],
-        envs or [DEFAULT_ENV],
+        envs or [default_env(grid)],
         trials=few(trials),
         seed=seed,
         n_jobs=jobs,

@@ -10,12 +10,12 @@ import typer
 
 from clustered_bandit_gym.cli.app import FAILED, command, console
 from clustered_bandit_gym.cli.options import (
-    DEFAULT_ENV,
     Format,
     Jobs,
     MaxSeconds,
     OneAgents,
     OneDelta,
+    OneEnv,
     OneEta,
     OpenSeed,
     Out,
@@ -25,6 +25,7 @@ from clustered_bandit_gym.cli.options import (
     Set,
     Traceback,
     check_format,
+    default_env,
     pairs_of,
 )
 from clustered_bandit_gym.errors import UserError
@@ -147,7 +148,7 @@ def seconds_of(text: str) -> float:
 
 @command("bounds")
 def bounds(
-    env: Annotated[str, typer.Argument(metavar="ENV", help="An environment.")] = DEFAULT_ENV,
+    env: OneEnv = None,
     n_agents: OneAgents = None,
     delta: OneDelta = None,
     eta: OneEta = None,
@@ -160,7 +161,8 @@ def bounds(
     from clustered_bandit_gym.harness.output.tables import to_rich
 
     given = {"n_agents": n_agents, "delta": delta, "eta": eta}
-    head, found = bounds_tables(env, {k: v for k, v in given.items() if v is not None} | pairs_of(set_), seed)
+    settings = {k: v for k, v in given.items() if v is not None} | pairs_of(set_)
+    head, found = bounds_tables(env or default_env(settings), settings, seed)
     screen = console()
     screen.print(head, highlight=False)
     for table in found:

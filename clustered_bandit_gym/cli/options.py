@@ -13,6 +13,8 @@ from clustered_bandit_gym.game.seeds import root_seed
 from clustered_bandit_gym.settings_text import parse_pairs
 
 DEFAULT_ENV = "ClusteredBAI-PaperSmall-v0"
+#: The default where --set brings an instance or a generator.
+OPEN_ENV = "ClusteredBAI-v0"
 #: The paper's schemes, in its order.
 FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
 
@@ -56,6 +58,7 @@ def _whole(text: str) -> int:
 _ENVS_OWN, _NO_LIMIT = "the environment's", "no limit"
 
 Envs = Annotated[list[str] | None, typer.Argument(metavar="ENV...", help="Environments.", show_default=DEFAULT_ENV)]
+OneEnv = Annotated[str | None, typer.Argument(metavar="ENV", help="An environment.", show_default=DEFAULT_ENV)]
 Policies = Annotated[
     list[str] | None,
     typer.Option(
@@ -187,6 +190,11 @@ def grid_of(
     if twice := sorted(set(grid) & set(extra)):
         raise UserError(f"{', '.join(twice)} is given twice: by its own option and by --set; give it once")
     return grid | extra
+
+
+def default_env(settings: dict[str, Any]) -> str:
+    """The environment of a command that names none and has these keywords."""
+    return OPEN_ENV if {"instance", "generator"} & set(settings) else DEFAULT_ENV
 
 
 def pairs_of(pairs: list[str] | None) -> dict[str, Any]:

@@ -10,15 +10,16 @@ import typer
 
 from clustered_bandit_gym.cli.app import FAILED, command, few
 from clustered_bandit_gym.cli.options import (
-    DEFAULT_ENV,
     MaxPulls,
     OneAgents,
     OneDelta,
+    OneEnv,
     OneEta,
     Quiet,
     Seed,
     Set,
     Traceback,
+    default_env,
     pairs_of,
 )
 
@@ -26,7 +27,7 @@ from clustered_bandit_gym.cli.options import (
 @command("rare")
 def rare(
     policy: Annotated[str, typer.Argument(help="A name, or module:Class, with settings after a colon.")],
-    env: Annotated[str, typer.Argument(metavar="ENV", help="An environment.")] = DEFAULT_ENV,
+    env: OneEnv = None,
     n_agents: OneAgents = None,
     delta: OneDelta = None,
     eta: OneEta = None,
@@ -59,7 +60,7 @@ def rare(
     settings = {key: value for key, value in given.items() if value is not None} | pairs_of(set_)
     result = measure(
         policy,
-        env,
+        env or default_env(settings),
         few(trials, 20),
         seed,
         searches=searches,

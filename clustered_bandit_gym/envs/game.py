@@ -141,21 +141,29 @@ def _source(
     instance: Instance | str | PathLike[str] | None, generator: Any, settings: dict[str, Any]
 ) -> tuple[Callable[[np.random.Generator], Instance] | None, dict[str, Any], Instance | None]:
     """Where instances come from: the generator, what it declares, and the fixed instance if there is one."""
-    if instance is not None and not isinstance(instance, Instance) and str(instance).lower().endswith(".csv"):
+    if isinstance(instance, str | PathLike) and not Path(instance).exists():
+        raise UserError(
+            f"instance: there is no file {instance}; expected a CSV file of means or of (cluster, arm, reward) rows, "
+            "or a file that `Instance.save` wrote"
+        )
+    if instance is not None and generator is not None:
+        raise UserError(
+            f"give an instance or a generator, not both; here the generator is {generator!r}. ClusteredBAI-v0 brings "
+            "no generator of its own"
+        )
+    if isinstance(instance, str | PathLike) and str(instance).lower().endswith(".csv"):
         # A table of means says nothing of agents: a generator spreads any number of them.
-        if generator is not None:
-            raise UserError("give an instance or a generator, not both (ClusteredBAI-v0 takes an instance)")
         instance, generator, settings = None, "fixed-means", {"means": str(instance), **settings}
     if instance is not None:
-        if generator is not None:
-            raise UserError("give an instance or a generator, not both (ClusteredBAI-v0 takes an instance)")
         if settings:
             raise UserError(
                 f"{', '.join(sorted(settings))}: settings of a generator, but an instance is given; "
                 "use told={...} to change what the learner is told of it"
             )
-        if not isinstance(instance, Instance):
+        if isinstance(instance, str | PathLike):
             instance = _load(instance)
+        if not isinstance(instance, Instance):
+            raise UserError(f"instance must be an Instance or the path of a file, got {instance!r}")
         return None, {}, instance
     from clustered_bandit_gym.generators import generator_class, make_generator
 

@@ -40,11 +40,13 @@ class InstanceGenerator(ABC):
     n_arms: int
     sizes: str
     alpha: float
+    #: Whether clusters may share a best arm; a setting of "fixed-means".
+    allow_overlap: bool = False
 
     def __post_init__(self) -> None:
         for setting in ("n_agents", "n_clusters", "n_arms"):
             _whole(setting, getattr(self, setting))
-        if self.n_arms < self.n_clusters:
+        if self.n_arms < self.n_clusters and not self.allow_overlap:
             raise UserError(f"{self.n_clusters} clusters need as many best arms, but n_arms is {self.n_arms}")
         if self.sizes not in SIZES:
             raise UserError(f"sizes must be one of {', '.join(SIZES)}, got {self.sizes!r}")

@@ -31,6 +31,9 @@ class FixedMeans(InstanceGenerator):
         rewards: "gaussian", "bernoulli", or "data" for the law that a file of raw rewards suggests (the default
             there).
         sigma: standard deviation of Gaussian rewards.
+        allow_ties: accept bandits with several best arms; each of them counts as right.
+        allow_overlap: accept clusters that share a best arm (Assumption 1 fails). No scheme has a guarantee there, and
+            η is not told.
     """
 
     means: Any = None
@@ -39,6 +42,8 @@ class FixedMeans(InstanceGenerator):
     alpha: float = 0.0
     rewards: str = ""
     sigma: float = 1.0
+    allow_ties: bool = False
+    allow_overlap: bool = False
     name: ClassVar[str] = "fixed-means"
 
     def __post_init__(self) -> None:
@@ -64,6 +69,7 @@ class FixedMeans(InstanceGenerator):
         if not self.rewards:
             object.__setattr__(self, "rewards", "gaussian" if self._bandits().rewards is None else "data")
         self._law()
+        self._check_best_arms()
         if isinstance(self.sizes, str):
             super().__post_init__()
 
@@ -83,6 +89,8 @@ class FixedMeans(InstanceGenerator):
             law,
             arm_names=bandits.arm_names,
             cluster_names=bandits.cluster_names,
+            allow_ties=self.allow_ties,
+            allow_overlap=self.allow_overlap,
         )
 
     def draw_clusters(self, rng: np.random.Generator, n: int | None = None) -> Ints:
@@ -97,6 +105,26 @@ class FixedMeans(InstanceGenerator):
             changed = path.stat().st_mtime_ns if path.exists() else 0
             return _read(self.means, changed)
         return Bandits(np.array(self.means), None, None, None)
+
+    def _check_best_arms(self) -> None:
+        """Refuse ties and shared best arms unless they are allowed, by the names that the file gives."""
+        bandits = self._bandits()
+        found = Instance(bandits.means, np.arange(self.n_clusters), self._law(), allow_ties=True, allow_overlap=True)
+        clusters, arms = bandits.cluster_names or range(found.n_clusters), bandits.arm_names or range(found.n_arms)
+        tied = np.flatnonzero(found.is_best.sum(axis=1) > 1)
+        if tied.size and not self.allow_ties:
+            m = int(tied[0])
+            best = " and ".join(str(arms[k]) for k in np.flatnonzero(found.is_best[m]))
+            raise UserError(
+                f"cluster {clusters[m]} has several best arms, {best}; make the best arm unique, or {_allow('ties')}"
+            )
+        if found.eta <= 0 and not self.allow_overlap:
+            a, b = found.closest_pair()
+            shared = int(np.flatnonzero(found.is_best[a] & found.is_best[b])[0])
+            raise UserError(
+                f"Assumption 1 fails: clusters {clusters[a]} and {clusters[b]} share the best arm {arms[shared]}; "
+                f"merge the clusters or correct the means, or {_allow('overlap')}"
+            )
 
     def _law(self) -> RewardModel:
         if self.rewards == "data":
@@ -115,6 +143,10 @@ class FixedMeans(InstanceGenerator):
 def _read(path: str, changed: int) -> Bandits:
     """The file, parsed once as long as it does not change."""
     return read_bandits(path)
+
+
+def _allow(what: str) -> str:
+    return f"pass allow_{what}=True to play it all the same (command line: --set allow_{what}=true)"
 
 
 def _shares(values: Any, n_clusters: int) -> tuple[float, ...]:

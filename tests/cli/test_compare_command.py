@@ -111,6 +111,20 @@ def test_environments_in_a_row_and_other_keywords() -> None:
     assert [row["env"] for row in table] == envs
 
 
+def test_an_instance_needs_no_environment(tmp_path: Path) -> None:
+    """The default environment brings a generator of its own; the one that takes an instance is used instead."""
+    path = tmp_path / "means.csv"
+    path.write_text("cluster,red,green\nyoung,0.9,0.1\nold,0.2,0.8\n")
+    options = ("--set", f"instance={path}", "-n", 4)
+    assert list(csv(call("compare", *options, "-p", "naive", "-t", 2, "-f", "csv"))["env"]) == ["ClusteredBAI-v0"]
+    assert call("bounds", *options).startswith("ClusteredBAI-v0: N = 4, M = 2, K = 2")
+    path.write_text("cluster,red,green\nyoung,0.9,0.1\nold,0.8,0.2\n")
+    text = error("compare", *options, "-p", "naive", "-t", 2)
+    assert "young and old share the best arm red" in text
+    assert "--set allow_overlap=true" in text
+    call("compare", *options, "--set", "allow_overlap=true", "-p", "naive", "-t", 2)
+
+
 def test_resume_and_show(tmp_path: Path) -> None:
     out = tmp_path / "out"
     base = ("compare", "-p", "naive", "bai-cl", "-n", 4, "--out", out)

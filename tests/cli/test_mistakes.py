@@ -27,6 +27,8 @@ from clustered_bandit_gym.cli.app import BUG, FAILED
             ("compare", "ClusteredBAI-v0", "--set", f"instance={__file__}"),
             "is not a saved Instance; `Instance.save` writes one",
         ),
+        (("compare", "--set", "instance=nowhere.csv"), "there is no file nowhere.csv"),
+        (("compare", "--set", "instance=nowhere.npz"), "there is no file nowhere.npz"),
         (("compare", "--delta", "2"), "delta"),
         (("compare", "--trials", "0"), "trials"),
         (("compare", "--jobs", "0"), "n_jobs"),

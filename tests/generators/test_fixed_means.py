@@ -120,11 +120,26 @@ def test_split(n: int, shares: list[float], sizes: list[int]) -> None:
         ({"means": MEANS, "sizes": "odd"}, "sizes must be one of"),
         ({"means": MEANS, "rewards": "odd"}, "rewards must be"),
         ({"means": MEANS, "rewards": "data"}, "means alone have no law"),
+        ({"means": [[1, 0], [1, 0]]}, "clusters 0 and 1 share the best arm 0; .* allow_overlap=True"),
+        ({"means": [[1, 0], [0, 1], [0, 1]]}, "clusters 1 and 2 share the best arm 1"),
+        ({"means": [[1, 0], [0, 1], [0, 1]], "sizes": [1, 1, 1]}, "clusters 1 and 2 share the best arm 1"),
+        ({"means": [[1, 1, 0]]}, "cluster 0 has several best arms, 0 and 1; .* --set allow_ties=true"),
     ],
 )
 def test_bad_settings(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         FixedMeans(**settings)
+
+
+def test_shared_best_arms_and_ties_can_be_allowed(tmp_path: Path) -> None:
+    path = write(tmp_path, "cluster,red,green\nyoung,0.9,0.1\nold,0.8,0.2\nbaby,0.5,0.5\n")
+    with pytest.raises(ValueError, match="cluster baby has several best arms, red and green"):
+        gym.make("ClusteredBAI-v0", instance=str(path), allow_overlap=True)
+    with pytest.raises(ValueError, match="clusters young and old share the best arm red"):
+        gym.make("ClusteredBAI-v0", instance=str(path), allow_ties=True)
+    env = gym.make("ClusteredBAI-v0", instance=str(path), allow_overlap=True, allow_ties=True, n_agents=6)
+    _, info = env.reset(seed=0)
+    assert (info["n_agents"], info["eta"]) == (6, None)
 
 
 def test_environment_takes_a_csv_file_and_sweeps_agents(tmp_path: Path) -> None:
