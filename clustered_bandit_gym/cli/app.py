@@ -9,6 +9,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -81,6 +82,12 @@ def few(trials: int, at_most: int = 3) -> int:
         return trials
     typer.echo(f"CLUSTERED_BANDIT_QUICK is set: {at_most} trials instead of {trials:,}", err=True)
     return at_most
+
+
+def tell_reused(reused: int, trials: int, out: Path | None, quiet: bool) -> None:
+    """Say on stderr how many trials of the result come from an earlier run."""
+    if reused and not quiet:
+        typer.echo(f"{reused:,} of {trials:,} trials were played before and kept in {out}.", err=True)
 
 
 @app.callback(invoke_without_command=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clustered_bandit_gym.cli.app import FAILED, INTERRUPTED, command, console, few
+from clustered_bandit_gym.cli.app import FAILED, INTERRUPTED, command, console, few, tell_reused
 from clustered_bandit_gym.cli.options import (
     FOUR,
     Address,
@@ -130,7 +130,8 @@ def compare(
         **grid,
     )
     shown.show(board)
-    if out is not None:
+    tell_reused(board.reused, len(board.trials), out, quiet)
+    if out is not None and not quiet:
         typer.echo(f"Trials are in {out}: `clustered-bai show {out}`, `clustered-bai report {out}`.", err=True)
     broken = tell_broken(board, dict(players), traceback)
     if board.missing:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from clustered_bandit_gym.cli.app import FAILED, command, console
+from clustered_bandit_gym.cli.app import FAILED, command, console, tell_reused
 from clustered_bandit_gym.cli.options import (
     Format,
     Jobs,
@@ -98,6 +98,7 @@ def audit(
         typer.echo(f"Seed: {seed}.")
     else:
         typer.echo(getattr(report, f"to_{output}")().rstrip("\n"))
+    tell_reused(report.reused, int(report.cells["trials"].sum()), out, quiet)
     if traceback and report.raised is not None:
         from clustered_bandit_gym.harness.run import traceback_of
 

@@ -152,12 +152,17 @@ X = Annotated[
     ),
 ]
 Plot = Annotated[
-    Path | None, typer.Option("--plot", help="Write a picture here (.png, .pdf, .svg).", show_default="no picture")
+    Path | None,
+    typer.Option(
+        "--plot",
+        help="Write a picture here (.png, .pdf, .svg, or another format of Matplotlib).",
+        show_default="no picture",
+    ),
 ]
 Export = Annotated[
     Path | None, typer.Option("--export", help="Write all trials here (.csv or .parquet).", show_default="no file")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, fewer notes.")]
 Traceback = Annotated[
     bool, typer.Option("--traceback", help="Show tracebacks: of a mistake, and of policies that raise.")
 ]

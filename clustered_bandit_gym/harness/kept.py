@@ -27,6 +27,8 @@ class KeptRun:
         env_keys: of each environment its key, or None and the reason why it has none.
         seed: root seed.
         mode: how trials are played, if not in the usual way: " stepwise", " strict" or both.
+
+    Public: `added`, the number of rows that this run has put into the store.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class KeptRun:
         self.places: dict[tuple[int, int], tuple[str, str, str, str]] = {}
         self.reasons: dict[tuple[int, int], str] = {}
         self.attempts: dict[Task, int] = {}
+        self.added = 0
         self.labels = [label for label, _ in players]
         policy_keys = [key_or_reason(policy_key, player) for _, player in players]
         for c, (env, no_env) in enumerate(env_keys):
@@ -77,6 +80,7 @@ class KeptRun:
                 "differs on the cluster; restart this process, or install the same version everywhere"
             )
         self.store.put(Key(*self.places[task.cell, task.player], task.trial), row)
+        self.added += 1
         return row
 
     def __enter__(self) -> KeptRun:

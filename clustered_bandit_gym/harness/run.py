@@ -243,6 +243,7 @@ def _run(policies: Any, cells: list[Cell], settings: RunSettings) -> Board:
     # Neighbours share the instance and its bound: trial by trial, all policies on it.
     trials = range(int(settings.trials))
     tasks = [Task(c, p, t) for c in range(len(cells)) for t in trials for p in range(len(players))]
+    earlier: dict[Task, Row] = {}
     if settings.out is None:
         rows, interrupted = _play_all(work, tasks, {}, settings, None)
     else:
@@ -254,7 +255,8 @@ def _run(policies: Any, cells: list[Cell], settings: RunSettings) -> Board:
     if settings.replays and not interrupted:
         for task, same in reproduced(work, rows, int(settings.replays)).items():
             rows[task] = rows[task] | {"reproduced": same}
-    return Board([rows[task] for task in order], missing=len(tasks) - len(rows) if interrupted else 0)
+    missing = len(tasks) - len(rows) if interrupted else 0
+    return Board([rows[task] for task in order], missing=missing, reused=len(earlier))
 
 
 def _play_all(

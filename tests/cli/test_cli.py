@@ -83,7 +83,7 @@ def test_defaults_are_in_the_help_of_every_verb() -> None:
 
 def test_an_audit_is_kept_resumed_and_written_in_any_format(tmp_path: Path) -> None:
     out = tmp_path / "audit"
-    base = ("audit", "uniform:pulls_per_arm=50", "--quick", "--trials", 6, "--out", out, "--replays", 0)
+    base = ("audit", "uniform:pulls_per_arm=50", "--quick", "--trials", 6, "--out", out, "--replays", 0, "--quiet")
     first = json.loads(call(*base, "--format", "json", code=FAILED))
     assert first["verdict"] == "FAIL"
     with cbg.Store(out, create=False) as store:
@@ -99,3 +99,4 @@ def test_an_audit_is_kept_resumed_and_written_in_any_format(tmp_path: Path) -> N
     assert call(*base, "--format", "markdown", code=FAILED).startswith("*Audit of uniform")
     assert call(*base, "--format", "latex", code=FAILED).count(r"\begin{table}") == 2
     assert "--format is" in error(*base, "--format", "word")
+    assert f"{kept} of {kept} trials were played before and kept in" in call(*base[:-1], code=FAILED)

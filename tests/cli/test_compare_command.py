@@ -133,12 +133,16 @@ def test_resume_and_show(tmp_path: Path) -> None:
     call(*base, "-t", 4)
     after = cbg.Board.load(out).trials
     assert len(after) == 8
+    assert f"8 of 10 trials were played before and kept in {out}." in call(*base, "-t", 5).replace("\n", " ")
+    assert "were played before" not in call(*base, "-t", 5, "--quiet")
     kept = after[after["trial"] < 2].reset_index(drop=True)
     assert sorted(kept["seconds"]) == sorted(before["seconds"])  # the same plays, not new ones
     text = call("show", out, "--export", tmp_path / "all.parquet")
-    assert "0/4" in text
+    assert "0/5" in text
     assert not (out / "board.png").exists()  # files are written only when asked for
-    assert len(pd.read_parquet(tmp_path / "all.parquet")) == 8
+    assert len(pd.read_parquet(tmp_path / "all.parquet")) == 10
+    call("show", out, "--export", tmp_path / "all.CSV")
+    assert len(pd.read_csv(tmp_path / "all.CSV")) == 10
     assert call("show", out, "-f", "latex", "--plot", tmp_path / "b.svg").count(r"\begin{table}") == 2
     assert (tmp_path / "b.svg").exists()
     assert call("show", out, "-f", "markdown").startswith("**ClusteredBAI")

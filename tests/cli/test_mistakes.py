@@ -51,7 +51,11 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--plot", "a.jpgg", "cannot write a picture to 'a.jpgg'"),
+        (
+            "--plot",
+            "a.jpgg",
+            "cannot write a picture to 'a.jpgg'; use .png, .pdf or .svg, or another format of Matplotlib: .",
+        ),
         ("--export", "a.xls", "ends in .csv or .parquet"),
         ("--columns", "policy,colour", "unknown column 'colour'"),
     ],

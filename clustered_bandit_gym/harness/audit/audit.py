@@ -140,6 +140,7 @@ def audit(
     bar = progress_bar(desc=f"audit of {label}", unit="trial", disable=not progress)
     with bar, _kept_run(out, work) as kept:
         played, failed = _play(work, tallies, bar, kept, n_jobs, max_seconds, stop_at_fail)
+        reused = 0 if kept is None else len(played) - kept.added
     measured = [
         measure_rare(policy, env, seed=seed, alpha=alpha / decisive, progress=progress, n_agents=9, delta=RARE_DELTA)
         for env in (RARE if rare else ())
@@ -154,6 +155,7 @@ def audit(
         breaches=() if failed and stop_at_fail else tuple(_breaches(policy, work, tallies, played, replays)),
         rare=tuple(measured),
         raised=next((row for row in played.values() if row["outcome"] == "error"), None),
+        reused=reused,
     )
 
 

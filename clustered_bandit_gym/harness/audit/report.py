@@ -38,6 +38,7 @@ class AuditReport:
         breaches: rules of the game that the policy broke, in words. Any of them fails it.
         rare: measurements of the error probability at a tiny δ, if they were asked for.
         raised: the row of the first trial that the policy ended with an exception; None if there is none.
+        reused: trials that an earlier call had kept and that were not played again.
     """
 
     policy: str
@@ -49,6 +50,7 @@ class AuditReport:
     breaches: tuple[str, ...] = ()
     rare: tuple[Rare, ...] = field(default=(), repr=False)
     raised: Row | None = field(default=None, repr=False)
+    reused: int = field(default=0, repr=False, compare=False)
 
     @property
     def decisive(self) -> pd.DataFrame:

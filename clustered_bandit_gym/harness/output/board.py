@@ -32,6 +32,7 @@ class Board:
         trials: rows as `play` gives them, or a data frame of such rows.
         baseline: the policy that `vs_naive` compares with.
         missing: trials that were asked for and not played (the run was interrupted).
+        reused: trials that an earlier run had kept and that were not played again.
         measured: rows of `rare`, as `harness.scoring.rare.kept` reads them; the newest one of a policy on an
             environment counts.
 
@@ -66,10 +67,11 @@ class Board:
         baseline: str = "naive",
         missing: int = 0,
         measured: Sequence[Row] = (),
+        reused: int = 0,
     ) -> None:
         self.trials: pd.DataFrame = frame(trials if isinstance(trials, pd.DataFrame) else list(trials))
         self.baseline = baseline
-        self.missing = missing
+        self.missing, self.reused = missing, reused
         self.measured = measured
 
     @classmethod

@@ -16,7 +16,7 @@ SUFFIXES = (".csv", ".parquet")
 
 def check_suffix(path: str | Path) -> None:
     """Refuse a file name that trials cannot be exported to. Call it before trials are played."""
-    if Path(path).suffix not in SUFFIXES:
+    if Path(path).suffix.lower() not in SUFFIXES:
         raise UserError(f"the export needs a name that ends in .csv or .parquet, got {Path(path).name!r}")
 
 
@@ -25,7 +25,7 @@ def export(trials: pd.DataFrame, path: str | Path) -> Path:
     check_suffix(path)
     path = Path(path)
     table = trials.astype(object).where(trials.notna(), None).map(_flat)
-    if path.suffix == ".csv":
+    if path.suffix.lower() == ".csv":
         table.map(csv_cell).to_csv(path, index=False)
         return path
     try:

@@ -48,14 +48,18 @@ class Scored(Protocol):
 
 #: More panels than this do not fit a page.
 MAX_PANELS = 12
-#: File types that a picture can be written as.
-SUFFIXES = tuple(sorted(FigureCanvasAgg.get_supported_filetypes()))
+#: File types that a picture can be written as, those for everyday use first.
+COMMON = ("png", "pdf", "svg")
+SUFFIXES = (*COMMON, *sorted(set(FigureCanvasAgg.get_supported_filetypes()) - set(COMMON)))
 
 
 def check_suffix(path: str | Path) -> None:
     """Refuse a file name that no picture can be written to. Call it before trials are played."""
     if Path(path).suffix[1:].lower() not in SUFFIXES:
-        raise UserError(f"cannot write a picture to {Path(path).name!r}; use one of .{', .'.join(SUFFIXES)}")
+        raise UserError(
+            f"cannot write a picture to {Path(path).name!r}; use .png, .pdf or .svg, or another format of Matplotlib: "
+            f".{', .'.join(SUFFIXES[len(COMMON) :])}"
+        )
 
 
 def plot_board(board: Scored, path: str | Path | None = None, x: str | None = None) -> Figure:

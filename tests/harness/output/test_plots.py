@@ -232,7 +232,7 @@ def test_mistakes_in_pictures(small: cbg.Board, tmp_path: Path) -> None:
         plot_sweep(small, "n_agents")
     with pytest.raises(ValueError, match="nothing to plot against"):
         plot_sweep(small)
-    with pytest.raises(ValueError, match="use one of"):
+    with pytest.raises(ValueError, match=r"use \.png, \.pdf or \.svg, or"):
         small.plot(tmp_path / "board.xyz")
     with pytest.raises(ValueError, match="no trials"):
         cbg.Board([]).plot()
