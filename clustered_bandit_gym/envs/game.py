@@ -141,7 +141,7 @@ def _source(
     instance: Instance | str | PathLike[str] | None, generator: Any, settings: dict[str, Any]
 ) -> tuple[Callable[[np.random.Generator], Instance] | None, dict[str, Any], Instance | None]:
     """Where instances come from: the generator, what it declares, and the fixed instance if there is one."""
-    if isinstance(instance, str | PathLike) and not Path(instance).exists():
+    if isinstance(instance, str | PathLike) and not Path(instance).is_file():
         raise UserError(
             f"instance: there is no file {instance}; expected a CSV file of means or of (cluster, arm, reward) rows, "
             "or a file that `Instance.save` wrote"

@@ -69,6 +69,9 @@ class FixedMeans(InstanceGenerator):
         if not self.rewards:
             object.__setattr__(self, "rewards", "gaussian" if self._bandits().rewards is None else "data")
         self._law()
+        for setting in ("allow_ties", "allow_overlap"):
+            if not isinstance(getattr(self, setting), bool):
+                raise UserError(f"{setting} must be True or False, got {getattr(self, setting)!r}")
         self._check_best_arms()
         if isinstance(self.sizes, str):
             super().__post_init__()
