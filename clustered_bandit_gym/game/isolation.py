@@ -199,6 +199,9 @@ class _Twin:
         self._copy = FunctionType(program.__code__, program.__globals__, program.__name__, None, self._cells)
         #: Copies of objects with texts for attributes, by the id of the original. Functions stand for themselves.
         self._objects: dict[int, Any] = {}
+        self.program = program
+        #: Pairs of cells: of the copy, and of the program.
+        self._variables: tuple[tuple[CellType, CellType], ...] = ()
 
     @staticmethod
     def of(program: Any) -> _Twin | None:
@@ -216,7 +219,7 @@ class _Twin:
                 return None
             twin = _twins.by_code[program.__code__] = _Twin(program, len(variables))
         twin.program = program
-        twin._variables = tuple(zip(twin._cells, variables, strict=True))
+        twin._variables = tuple(zip(twin._cells, variables or (), strict=True))
         if len(twin._objects) > _MANY:
             twin._objects.clear()
         return twin
