@@ -72,13 +72,14 @@ class Isolation:
         self._centre, self._problem, self._fail = centre, problem, fail
         self._program: Callable[..., Answer] | None = None
         self._twin: _Twin | None = None
+        self._cells: tuple[tuple[CellType, CellType], ...] = ()
 
     def run(self, program: Callable[..., Answer], block: Block, *values: np.ndarray) -> Answer:
         """What a copy of `program` answers; `values` are what was sent to the agents of the block."""
-        twin = self._twin
-        if program is not self._program or (twin is not None and twin.program is not program):
-            self._program, self._twin = program, (twin := _Twin.of(program))
-        copy = None if twin is None else twin.renewed()
+        if program is not self._program:
+            self._program, self._twin = program, _Twin.of(program)
+            self._cells = () if self._twin is None else self._twin.beside(program)
+        copy = None if self._twin is None else self._twin.renewed(self._cells)
         if copy is None:
             copy = _Copier(self._centre, self._problem).copy(program)
         try:
@@ -192,43 +193,41 @@ class _Twin:
     without variables, and objects of this package with plain attributes. `_Copier` copies all others.
     """
 
-    __slots__ = ("_cells", "_copy", "_objects", "_variables", "program")
+    __slots__ = ("_cells", "_copy", "_objects")
 
     def __init__(self, program: FunctionType, n_variables: int) -> None:
         self._cells = tuple(map(CellType, range(n_variables)))
-        self._copy = FunctionType(program.__code__, program.__globals__, program.__name__, None, self._cells)
+        self._copy = FunctionType(program.__code__, program.__globals__, program.__name__, None, self._cells or None)
         #: Copies of objects with texts for attributes, by the id of the original. Functions stand for themselves.
         self._objects: dict[int, Any] = {}
-        self.program = program
-        #: Pairs of cells: of the copy, and of the program.
-        self._variables: tuple[tuple[CellType, CellType], ...] = ()
 
     @staticmethod
     def of(program: Any) -> _Twin | None:
         """A twin of `program`, or None where it takes a `_Copier`.
 
-        There is one for each piece of code. The program of another play that shares the code, with variables of its
-        own, takes it over.
+        There is one for each piece of code: the programs of all plays that share the code have the same twin.
         """
         if type(program) is not FunctionType or program.__defaults__ or program.__kwdefaults__:
             return None
         twin = _twins.by_code.get(program.__code__)
-        variables = program.__closure__
         if twin is None or twin._copy.__globals__ is not program.__globals__:
-            if variables is None or not _is_ours(program):
+            if not _is_ours(program):
                 return None
-            twin = _twins.by_code[program.__code__] = _Twin(program, len(variables))
-        twin.program = program
-        twin._variables = tuple(zip(twin._cells, variables or (), strict=True))
+            twin = _twins.by_code[program.__code__] = _Twin(program, len(program.__closure__ or ()))
         if len(twin._objects) > _MANY:
             twin._objects.clear()
         return twin
 
-    def renewed(self) -> Any:
-        """The copy, with fresh copies of what the original refers to now; None where it takes a `_Copier`."""
+    def beside(self, program: Any) -> tuple[tuple[CellType, CellType], ...]:
+        """Each variable of the copy, with the program's."""
+        return tuple(zip(self._cells, program.__closure__ or (), strict=True))
+
+    def renewed(self, cells: tuple[tuple[CellType, CellType], ...]) -> Any:
+        """The copy, with fresh copies of what the program refers to now (`cells`: see `beside`); None where it takes a
+        `_Copier`."""
         made: dict[int, Any] = {}
         try:
-            for cell, variable in self._variables:
+            for cell, variable in cells:
                 value = variable.cell_contents
                 kind = type(value)
                 if kind not in _SHARED:

@@ -87,7 +87,7 @@ class BAICl(Policy):
         """
         p = federation.problem
         n_clusters, eta = require(self.name, p, "n_clusters", "eta")
-        engine = get_engine(self.engine)
+        engine, describe = get_engine(self.engine), self._describe
         best = np.full(p.n_agents, -1)
         means = np.full(p.n_arms, np.nan)
         known = np.zeros(p.n_arms, dtype=np.bool_)
@@ -96,14 +96,15 @@ class BAICl(Policy):
         gamma = 0.0
 
         def find(block: Block, known_there: np.ndarray) -> Sequence[Payload]:
-            active, estimates = engine(block, np.arange(p.n_arms), gamma, precision=eta)  # line 7
+            n_arms = block.problem.n_arms
+            active, estimates = engine(block, np.arange(n_arms), gamma, precision=eta)  # line 7
             shared = np.flatnonzero(active[0] & known_there[0])
             if shared.size:  # lines 8 and 9
-                return (ArmIndex([shared[estimates[0, shared].argmax()]], among=p.n_arms),)
+                return (ArmIndex([shared[estimates[0, shared].argmax()]], among=n_arms),)
             own = np.flatnonzero(active[0])
             last, _ = engine(block, own, gamma)  # line 12
             arm = own[last[0].argmax()]
-            return (ArmIndex([arm], among=p.n_arms), *self._describe(block, arm))  # line 13
+            return (ArmIndex([arm], among=n_arms), *describe(block, arm))  # line 13
 
         while n_known < n_clusters and drawn < p.n_agents:  # line 4
             agent = order[drawn]  # line 5
@@ -120,7 +121,8 @@ class BAICl(Policy):
         arms = np.flatnonzero(known)
         return best, np.flatnonzero(best < 0), arms, means[arms]
 
-    def _describe(self, block: Block, arm: int) -> tuple[Payload, ...]:
+    @staticmethod
+    def _describe(block: Block, arm: int) -> tuple[Payload, ...]:
         """What an agent adds to the report of a new best arm; nothing here."""
         return ()
 

@@ -65,10 +65,11 @@ class BAIClPlusPlus(BAICl):
         super().__init__(confidence, engine)
         self.verify = check_choice("verify", verify, ("centre", "agent"))
 
-    def _describe(self, block: Block, arm: int) -> tuple[Payload, ...]:
+    @staticmethod
+    def _describe(block: Block, arm: int) -> tuple[Payload, ...]:
         """After Algorithm 3, line 12: fresh pulls of the new best arm."""
         p = block.problem
-        n_clusters, eta1 = require(self.name, p, "n_clusters", "eta1")
+        n_clusters, eta1 = require(BAIClPlusPlus.name, p, "n_clusters", "eta1")
         times = check_size(math.log(12 * n_clusters / p.delta), eta1, p.sigma)
         return (Reals(block.pull(np.array([0]), np.array([arm]), times)),)
 
