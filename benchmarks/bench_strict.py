@@ -25,7 +25,7 @@ def figures() -> Iterator[Figure]:
         for policy in (NaiveSE(), ClBAI(), BAICl(), BAIClPlusPlus()):
             # The best time of every single play: a play takes milliseconds, so that most of them run undisturbed.
             jobs = [partial(_play, policy, instance, seed, strict) for strict in (True, False) for seed in SEEDS]
-            times = seconds(*jobs, repeats=40, clock=process_time)
+            times = seconds(*jobs, repeats=100, clock=process_time)
             strict, plain = sum(times[: len(SEEDS)]), sum(times[len(SEEDS) :])
             name = f"{policy.name}: strict mode over plain, data set {number}, N = {N_AGENTS}, processor time"
             yield Figure(name, strict / plain, 1.05)

@@ -209,11 +209,12 @@ class _Twin:
         """
         if type(program) is not FunctionType or program.__defaults__ or program.__kwdefaults__:
             return None
-        twin = _twins.by_code.get(program.__code__)
+        code = program.__code__
+        twin = _twins.by_code.get(id(code))
         if twin is None or twin._copy.__globals__ is not program.__globals__:
             if not _is_ours(program):
                 return None
-            twin = _twins.by_code[program.__code__] = _Twin(program, len(program.__closure__ or ()))
+            twin = _twins.by_code[id(code)] = _Twin(program, len(program.__closure__ or ()))
         if len(twin._objects) > _MANY:
             twin._objects.clear()
         return twin
@@ -270,10 +271,10 @@ class _Twin:
 
 
 class _Twins(threading.local):
-    """The twins of this thread, by their code."""
+    """The twins of this thread, by the id of their code, which they keep alive; a hash of code takes microseconds."""
 
     def __init__(self) -> None:
-        self.by_code: dict[CodeType, _Twin] = {}
+        self.by_code: dict[int, _Twin] = {}
 
 
 _twins = _Twins()
