@@ -38,7 +38,9 @@ class Figure:
         return self.value <= self.target if self.sense == "at most" else self.value >= self.target
 
 
-def seconds(*jobs: Callable[[], Any], repeats: int = 25, clock: Callable[[], float] = perf_counter) -> list[float]:
+def seconds(
+    *jobs: Callable[[], Any], repeats: int = 25, clock: Callable[[], float] = perf_counter
+) -> list[float]:
     """The best time of each job, the jobs taking turns so that a busy machine disturbs all of them alike.
 
     `clock=time.process_time` counts the process's own time only: for jobs that run in one process.

@@ -15,10 +15,18 @@ from benchmarks.page import keep
 
 
 def main(arguments: list[str] | None = None) -> int:
-    known = sorted(path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py"))
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed and memory against yardsticks.")
-    parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"default: all of {', '.join(known)}")
-    parser.add_argument("--out", type=Path, metavar="FILE.json", help="keep the figures here, and a page beside it")
+    known = sorted(
+        path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py")
+    )
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Speed and memory against yardsticks."
+    )
+    parser.add_argument(
+        "modules", nargs="*", metavar="MODULE", help=f"default: all of {', '.join(known)}"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE.json", help="keep the figures here, and a page beside it"
+    )
     options = parser.parse_args(arguments)
     chosen = options.modules or known
     unknown = sorted(set(chosen) - set(known))

@@ -9,7 +9,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks import Figure, ratio, seconds
-from clustered_bandit_gym import Bernoulli, Block, Categorical, Federation, Gaussian, Problem, Reals, theory
+from clustered_bandit_gym import (
+    Bernoulli,
+    Block,
+    Categorical,
+    Federation,
+    Gaussian,
+    Problem,
+    Reals,
+    theory,
+)
 from clustered_bandit_gym.generators import PaperRandom
 
 ROWS = 10**6
@@ -58,7 +67,9 @@ def figures() -> Iterator[Figure]:
         60.0,
         unit="s",
     )
-    yield Figure("Instance and Federation with 10^6 agents and 100 arms", _megabytes(), 200.0, unit="MB")
+    yield Figure(
+        "Instance and Federation with 10^6 agents and 100 arms", _megabytes(), 200.0, unit="MB"
+    )
 
 
 def _reward_models(rng: np.random.Generator) -> Iterator[Figure]:
@@ -92,5 +103,7 @@ federation.pull(federation.agents, 3)
 federation.stop(np.zeros(10**6, dtype=int))
 print(tracemalloc.get_traced_memory()[1] / 2**20)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     return float(done.stdout)

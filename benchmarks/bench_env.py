@@ -18,22 +18,45 @@ ENVS = 256
 
 def figures() -> Iterator[Figure]:
     rng = np.random.default_rng(0)
-    pulls = list(zip(rng.integers(9, size=STEPS).tolist(), rng.integers(10, size=STEPS).tolist(), strict=True))
+    pulls = list(
+        zip(
+            rng.integers(9, size=STEPS).tolist(), rng.integers(10, size=STEPS).tolist(), strict=True
+        )
+    )
     ours = _single(gym.make("ClusteredBAI-v0"), [(cbg.PULL, pull) for pull in pulls])
-    numpy_ours = _single(gym.make("ClusteredBAI-v0"), [(np.int64(cbg.PULL), np.array(pull)) for pull in pulls])
+    numpy_ours = _single(
+        gym.make("ClusteredBAI-v0"), [(np.int64(cbg.PULL), np.array(pull)) for pull in pulls]
+    )
     flat = _single(gym.make("ClusteredBAI-Discrete-v0"), [agent * 10 + arm for agent, arm in pulls])
     cartpole = _single(gym.make("CartPole-v1"), rng.integers(2, size=STEPS).tolist())
-    mine, arrays, discrete, theirs = seconds(ours, numpy_ours, flat, cartpole, repeats=9, clock=process_time)
-    yield Figure("steps/s of ClusteredBAI-v0 over CartPole-v1, gym.make's wrappers on", theirs / mine, 1.0, "at least")
+    mine, arrays, discrete, theirs = seconds(
+        ours, numpy_ours, flat, cartpole, repeats=9, clock=process_time
+    )
+    yield Figure(
+        "steps/s of ClusteredBAI-v0 over CartPole-v1, gym.make's wrappers on",
+        theirs / mine,
+        1.0,
+        "at least",
+    )
     yield Figure("the same with NumPy integers for actions", theirs / arrays, 1.0, "at least")
-    yield Figure("steps/s of ClusteredBAI-Discrete-v0 over CartPole-v1", theirs / discrete, 1.0, "at least")
+    yield Figure(
+        "steps/s of ClusteredBAI-Discrete-v0 over CartPole-v1", theirs / discrete, 1.0, "at least"
+    )
 
     speed_up = _vector_speed_up(rng.integers(90, size=(125, ENVS)), fresh=16)
     yield Figure(
-        f"steps/s of the vector env over SyncVectorEnv at {ENVS}, episodes of 2,000 pulls", speed_up, 15.0, "at least"
+        f"steps/s of the vector env over SyncVectorEnv at {ENVS}, episodes of 2,000 pulls",
+        speed_up,
+        15.0,
+        "at least",
     )
     speed_up = _vector_speed_up(rng.integers(91, size=(125, ENVS)), fresh=0)
-    yield Figure("the same with one action in 91 a stop: episodes of about 90 steps", speed_up, 25.0, "at least")
+    yield Figure(
+        "the same with one action in 91 a stop: episodes of about 90 steps",
+        speed_up,
+        25.0,
+        "at least",
+    )
 
     for name, size in (("ClusteredBAI-v0", "9 x 10"), ("ClusteredBAI-PaperRandom-v0", "200 x 100")):
         env = gym.make(name, render_mode="rgb_array")
@@ -42,7 +65,9 @@ def figures() -> Iterator[Figure]:
             env.step((cbg.PULL, (agent, agent)))
         env.render()
         yield Figure(
-            f"frames/s, {size} agents and arms", 1 / seconds(env.render, repeats=9, clock=process_time)[0], unit="/s"
+            f"frames/s, {size} agents and arms",
+            1 / seconds(env.render, repeats=9, clock=process_time)[0],
+            unit="/s",
         )
 
 

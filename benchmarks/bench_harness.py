@@ -14,7 +14,12 @@ from clustered_bandit_gym import ArmIndex, Federation, Policy, evaluate
 #: A run of this many seconds in one process is long enough for the start of processes to fade.
 LONG = 20.0
 SCHEMES = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
-GAME = {"env_id": "ClusteredBAI-PaperRandom-v0", "n_agents": 200, "instance_seed": 1, "delta": 1e-10}
+GAME = {
+    "env_id": "ClusteredBAI-PaperRandom-v0",
+    "n_agents": 200,
+    "instance_seed": 1,
+    "delta": 1e-10,
+}
 
 
 class Constant(Policy):
@@ -22,7 +27,8 @@ class Constant(Policy):
 
     def solve(self, federation: Federation) -> np.ndarray:
         arms: np.ndarray = federation.local(
-            federation.agents, lambda block: ArmIndex(np.zeros(len(block), int), among=block.problem.n_arms)
+            federation.agents,
+            lambda block: ArmIndex(np.zeros(len(block), int), among=block.problem.n_arms),
         )
         return arms
 
@@ -38,7 +44,9 @@ def figures() -> Iterator[Figure]:
     per_trial = _time(10, 1) / 10
     trials = int(1.1 * LONG / per_trial) + 1
     runs = []
-    for _ in range(2):  # the better of two: somebody else's work on the machine only ever makes it worse
+    for _ in range(
+        2
+    ):  # the better of two: somebody else's work on the machine only ever makes it worse
         runs.append((_time(trials, 1), _time(trials, 2)))
         if runs[-1][0] < LONG:
             trials = int(trials * 1.3 * LONG / runs[-1][0])
@@ -46,7 +54,13 @@ def figures() -> Iterator[Figure]:
     yield Figure("one process: a run of four schemes on data set 2", one, LONG, "at least", "s")
     yield Figure("one process against two on that run", one / two, 1.6, "at least")
 
-    game = {"env_id": "ClusteredBAI-PaperSmall-v0", "n_agents": 30, "trials": 300, "bound": False, "progress": False}
+    game = {
+        "env_id": "ClusteredBAI-PaperSmall-v0",
+        "n_agents": 30,
+        "trials": 300,
+        "bound": False,
+        "progress": False,
+    }
     with tempfile.TemporaryDirectory() as folder:
         number = iter(range(10**6))
         yield Figure(

@@ -23,7 +23,11 @@ def figures() -> Iterator[Figure]:
     from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
     from clustered_bandit_gym.policies.learned.features import Features
     from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
-    from clustered_bandit_gym.policies.learned.training import TrainSettings, make_model, make_vec_env
+    from clustered_bandit_gym.policies.learned.training import (
+        TrainSettings,
+        make_model,
+        make_vec_env,
+    )
 
     class Featured(gym.ObservationWrapper[np.ndarray, int, dict[str, np.ndarray]]):
         """What a user without the adapter would write: features in a wrapper of the single environment."""
@@ -56,12 +60,21 @@ def figures() -> Iterator[Figure]:
         return steps
 
     for featured, plan, target in ((False, pulls, 5.0), (False, stops, 10.0), (True, stops, 5.0)):
-        envs = ClusteredBAIVectorEnv(N_ENVS, autoreset_mode=AutoresetMode.SAME_STEP, generator="tiny")
+        envs = ClusteredBAIVectorEnv(
+            N_ENVS, autoreset_mode=AutoresetMode.SAME_STEP, generator="tiny"
+        )
         mine = SB3VecEnv(envs, Features(4, 3, 2, 0.5, 0.4) if featured else None)
         theirs = DummyVecEnv([lambda featured=featured: single(featured)] * N_ENVS)
         fast, slow = seconds(run(mine, plan), run(theirs, plan), repeats=7, clock=process_time)
-        what = ("features" if featured else "raw") + (", pulls only" if plan is pulls else ", with ends of episodes")
-        yield Figure(f"SB3 VecEnv.step, {N_ENVS} envs, {what}: DummyVecEnv / adapter", slow / fast, target, "at least")
+        what = ("features" if featured else "raw") + (
+            ", pulls only" if plan is pulls else ", with ends of episodes"
+        )
+        yield Figure(
+            f"SB3 VecEnv.step, {N_ENVS} envs, {what}: DummyVecEnv / adapter",
+            slow / fast,
+            target,
+            "at least",
+        )
         yield Figure(f"the adapter's steps, {what}", STEPS * N_ENVS / fast / 1000, unit="k/s")
 
     torch.set_num_threads(1)
@@ -81,5 +94,10 @@ def figures() -> Iterator[Figure]:
         model.learn(1, reset_num_timesteps=False)
 
     playing, learning = seconds(play, learn, repeats=3, clock=process_time)
-    yield Figure("training with the defaults: share of time spent in the environment", playing / learning, 0.5, unit="")
+    yield Figure(
+        "training with the defaults: share of time spent in the environment",
+        playing / learning,
+        0.5,
+        unit="",
+    )
     yield Figure("training with the defaults: steps", rollout / learning / 1000, unit="k/s")

@@ -30,13 +30,16 @@ def figures() -> Iterator[Figure]:
     instance = PaperRandom(10_000)(np.random.default_rng(0))
     for policy in (NaiveSE(), ClBAI(), BAICl(), BAIClPlusPlus()):
         yield Figure(
-            f"{policy.name}: the same on the second data set (many small rounds)", _against_normals(policy, instance)
+            f"{policy.name}: the same on the second data set (many small rounds)",
+            _against_normals(policy, instance),
         )
     yield from _graph(instance)
     for name in ("NaiveSE", "BAIClPlusPlus"):
         (few, _), (many, peak) = _alone(name, 10**4), _alone(name, 10**6)
         yield Figure(f"{name}: time per agent, N = 10^6 / N = 10^4", many / few, 1.5)
-        yield Figure(f"{name}: peak memory of the process at N = 10^6, K = 100", peak, 4096, unit="MB")
+        yield Figure(
+            f"{name}: peak memory of the process at N = 10^6, K = 100", peak, 4096, unit="MB"
+        )
 
 
 def _play(instance: Instance, seed: int = 0) -> Federation:
@@ -74,7 +77,9 @@ def _graph(instance: Instance) -> Iterator[Figure]:
     left = np.flatnonzero(active.sum(axis=1) > 1)
     found = components(estimates[left], active[left], play.problem.eta / 2)
     yield Figure(
-        f"Cl-BAI's graph, second data set, N = 10^4: agents left ({found.max() + 1} components)", left.size, unit=""
+        f"Cl-BAI's graph, second data set, N = 10^4: agents left ({found.max() + 1} components)",
+        left.size,
+        unit="",
     )
     value = ratio(
         lambda: components(estimates[left], active[left], play.problem.eta / 2),
@@ -83,7 +88,9 @@ def _graph(instance: Instance) -> Iterator[Figure]:
         clock=process_time,
     )
     yield Figure("Cl-BAI's graph / the pulls before it", value, 1.0)
-    noisy = estimates[left] + np.random.default_rng(3).normal(0, play.problem.eta / 4, (left.size, k))
+    noisy = estimates[left] + np.random.default_rng(3).normal(
+        0, play.problem.eta / 4, (left.size, k)
+    )
     value = seconds(lambda: components(noisy, active[left], play.problem.eta / 2), repeats=1)[0]
     yield Figure("the same with noise that breaks clusters into many components", value, unit="s")
 
@@ -107,6 +114,8 @@ for _ in range({9 if n_agents <= 10**4 else 1}):
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(best / {n_agents}, int(peak.split()[1]) / 2**10)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     time_per_agent, peak = done.stdout.split()
     return float(time_per_agent), float(peak)

@@ -25,7 +25,13 @@ def figures() -> Iterator[Figure]:
         times = []
         for seed in range(INSTANCES):
             instance = generator(np.random.default_rng(seed))
-            times.append(seconds(*(_play(p, instance, seed) for p in policies), repeats=REPEATS, clock=process_time))
+            times.append(
+                seconds(
+                    *(_play(p, instance, seed) for p in policies),
+                    repeats=REPEATS,
+                    clock=process_time,
+                )
+            )
         plain, *others = (median(column) for column in zip(*times, strict=True))
         for policy, time in zip(policies[1:], others, strict=True):
             name = f"{policy.name}: processor time of a play of {type(generator).__name__}, N = {AGENTS} / bai-cl++'s"

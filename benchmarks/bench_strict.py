@@ -20,11 +20,17 @@ SEEDS = range(4)
 
 
 def figures() -> Iterator[Figure]:
-    for number, generator in enumerate((PaperSmall(N_AGENTS), PaperRandom(N_AGENTS), PaperFlat(N_AGENTS)), start=1):
+    for number, generator in enumerate(
+        (PaperSmall(N_AGENTS), PaperRandom(N_AGENTS), PaperFlat(N_AGENTS)), start=1
+    ):
         instance = generator(np.random.default_rng(0))
         for policy in (NaiveSE(), ClBAI(), BAICl(), BAIClPlusPlus()):
             # The best time of every single play: a play takes milliseconds, so that most of them run undisturbed.
-            jobs = [partial(_play, policy, instance, seed, strict) for strict in (True, False) for seed in SEEDS]
+            jobs = [
+                partial(_play, policy, instance, seed, strict)
+                for strict in (True, False)
+                for seed in SEEDS
+            ]
             times = seconds(*jobs, repeats=100, clock=process_time)
             strict, plain = sum(times[: len(SEEDS)]), sum(times[len(SEEDS) :])
             name = f"{policy.name}: strict mode over plain, data set {number}, N = {N_AGENTS}, processor time"

@@ -42,7 +42,12 @@ FAMILIES: tuple[Family, ...] = (
     ("flat", "ClusteredBAI-PaperFlat-v0", {"n_agents": 80}, 6),
     ("random", "ClusteredBAI-PaperRandom-v0", {"n_agents": 60}, 6),
     ("near tie", "ClusteredBAI-NearTie-v0", {"n_agents": 60}, 12),
-    ("coins", "ClusteredBAI-v0", {"generator": "random", "rewards": "bernoulli", "n_agents": 60}, 10),
+    (
+        "coins",
+        "ClusteredBAI-v0",
+        {"generator": "random", "rewards": "bernoulli", "n_agents": 60},
+        10,
+    ),
     ("ratings", "ClusteredBAI-YelpLike-v0", {"n_agents": 60}, 10),
 )
 Plays = dict[str, list[tuple[int, float, bool]]]
@@ -54,8 +59,15 @@ def users(package: str, module: str, name: str) -> list[ModuleType]:
     found = [importlib.import_module(f"{package}.{module}")]
     for info in pkgutil.iter_modules(folder.__path__):
         other = importlib.import_module(f"{package}.{info.name}")
-        nodes = [node for node in ast.walk(ast.parse(inspect.getsource(other))) if isinstance(node, ast.ImportFrom)]
-        if any(node.module == found[0].__name__ and name in [one.name for one in node.names] for node in nodes):
+        nodes = [
+            node
+            for node in ast.walk(ast.parse(inspect.getsource(other)))
+            if isinstance(node, ast.ImportFrom)
+        ]
+        if any(
+            node.module == found[0].__name__ and name in [one.name for one in node.names]
+            for node in nodes
+        ):
             found.append(other)
     return found
 
@@ -82,7 +94,8 @@ def plays(policy: str, families: Sequence[Family], scale: float) -> Plays:
     found: Plays = {}
     for family, env, settings, trials in families:
         rows = [
-            cbg.play(policy, env, trial=t, bound=False, env_kwargs=settings) for t in range(math.ceil(scale * trials))
+            cbg.play(policy, env, trial=t, bound=False, env_kwargs=settings)
+            for t in range(math.ceil(scale * trials))
         ]
         found[family] = [(row["pulls"], row["cost"], row["outcome"] == "solved") for row in rows]
     return found
@@ -92,10 +105,16 @@ def compare(new: Plays, old: Plays) -> Iterator[str]:
     """A line for each family."""
     for family, rows in new.items():
         ratios = np.log(
-            [[a / b for a, b in zip(x[:2], y[:2], strict=True)] for x, y in zip(rows, old[family], strict=True)]
+            [
+                [a / b for a, b in zip(x[:2], y[:2], strict=True)]
+                for x, y in zip(rows, old[family], strict=True)
+            ]
         )
         mean, error = ratios.mean(axis=0), ratios.std(axis=0) / math.sqrt(len(ratios))
-        text = (f"{100 * math.expm1(m):+6.1f}% ± {100 * e:4.1f}" for m, e in zip(mean, error, strict=True))
+        text = (
+            f"{100 * math.expm1(m):+6.1f}% ± {100 * e:4.1f}"
+            for m, e in zip(mean, error, strict=True)
+        )
         yield f"  {family:<9} pulls {next(text)}   cost {next(text)}   not solved {sum(not row[2] for row in rows)}"
 
 
@@ -104,9 +123,14 @@ def main() -> None:
     parser.add_argument("policy", choices=PACKAGES)
     parser.add_argument("constant", help="module.NAME")
     parser.add_argument("values", type=float, nargs="+")
-    parser.add_argument("--scale", type=float, default=1.0, help="play this many times the trials (default: 1)")
     parser.add_argument(
-        "--env", nargs="+", metavar=("ID", "KEY=VALUE"), help="play 8 trials of this environment instead"
+        "--scale", type=float, default=1.0, help="play this many times the trials (default: 1)"
+    )
+    parser.add_argument(
+        "--env",
+        nargs="+",
+        metavar=("ID", "KEY=VALUE"),
+        help="play 8 trials of this environment instead",
     )
     options = parser.parse_args()
     families: Sequence[Family] = FAMILIES

@@ -40,12 +40,20 @@ def render(stored: dict[str, Any]) -> str:
     parts = [_PAGE]
     for module, run in sorted(stored.items()):
         where = f"{run['machine']}, load average {run['load']}"
-        parts.append(f"## {module}\n\nMeasured on {run['date']} with version {run['version']} ({where}).\n")
+        parts.append(
+            f"## {module}\n\nMeasured on {run['date']} with version {run['version']} ({where}).\n"
+        )
         lines = ["| figure | measured | target | met |", "|---|---|---|---|"]
         for one in run["figures"]:
             figure = Figure(**one)
-            target = "" if figure.target is None else f"{figure.sense} {figure.target:.4g} {figure.unit}".strip()
+            target = (
+                ""
+                if figure.target is None
+                else f"{figure.sense} {figure.target:.4g} {figure.unit}".strip()
+            )
             met = "" if figure.target is None else "yes" if figure.ok else "**no**"
-            lines.append(f"| {figure.name} | {f'{figure.value:.4g} {figure.unit}'.strip()} | {target} | {met} |")
+            lines.append(
+                f"| {figure.name} | {f'{figure.value:.4g} {figure.unit}'.strip()} | {target} | {met} |"
+            )
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)

@@ -28,7 +28,9 @@ def wrong_plays(engine: str, delta: float, plays: int, seed: int, batch: int = 1
     for start in range(0, plays, batch):
         agents = min(batch, plays - start)
         instance = cbg.Instance([MEANS], np.zeros(agents, dtype=np.int64))
-        federation = cbg.Federation(instance, cbg.Problem.of(instance, delta), np.random.SeedSequence((seed, start)))
+        federation = cbg.Federation(
+            instance, cbg.Problem.of(instance, delta), np.random.SeedSequence((seed, start))
+        )
 
         def find_best(block: cbg.Block) -> cbg.ArmIndex:
             active, _ = run(block, arms, delta)

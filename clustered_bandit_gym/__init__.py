@@ -17,7 +17,16 @@ from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import Judgement
 from clustered_bandit_gym.game.ledger import Ledger
-from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, ArmSubset, Flag, Payload, Quantised, Reals, Symbol
+from clustered_bandit_gym.game.payloads import (
+    ArmIndex,
+    ArmSet,
+    ArmSubset,
+    Flag,
+    Payload,
+    Quantised,
+    Reals,
+    Symbol,
+)
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy

@@ -21,7 +21,9 @@ def load_module(name: str, what: str) -> ModuleType:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
-            raise UserError(f"{what}: {name} imports {error.name!r}, which is not installed") from None
+            raise UserError(
+                f"{what}: {name} imports {error.name!r}, which is not installed"
+            ) from None
         raise UserError(
             f"{what}: there is no module {name!r}; looked for {name}.py in this folder and in what is installed"
         ) from None

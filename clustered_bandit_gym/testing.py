@@ -50,11 +50,21 @@ _TRUTH = OUTCOME_KEYS - {"pulls", "pulls_per_agent", "communication"}
 def same_data(one: Any, other: Any) -> bool:
     """Whether nested dictionaries, lists and arrays are equal, types of arrays included."""
     if isinstance(one, dict):
-        return isinstance(other, dict) and one.keys() == other.keys() and all(same_data(one[k], other[k]) for k in one)
+        return (
+            isinstance(other, dict)
+            and one.keys() == other.keys()
+            and all(same_data(one[k], other[k]) for k in one)
+        )
     if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(same_data(a, b) for a, b in zip(one, other, strict=True))
+        return len(one) == len(other) and all(
+            same_data(a, b) for a, b in zip(one, other, strict=True)
+        )
     if isinstance(one, np.ndarray):
-        return isinstance(other, np.ndarray) and one.dtype == other.dtype and np.array_equal(one, other)
+        return (
+            isinstance(other, np.ndarray)
+            and one.dtype == other.dtype
+            and np.array_equal(one, other)
+        )
     return bool(one == other)
 
 
@@ -81,31 +91,49 @@ def check_clustered_env(env: gym.Env[Any, Any], seed: int = 0) -> None:
     fresh = pickle.loads(pickle.dumps(env))  # our own object, made here
     first = scripted_play(env, seed)
     obs, problem = first[0]
-    assert problem.keys() >= PROBLEM_KEYS, f"info after reset lacks {sorted(PROBLEM_KEYS - problem.keys())}"
+    assert problem.keys() >= PROBLEM_KEYS, (
+        f"info after reset lacks {sorted(PROBLEM_KEYS - problem.keys())}"
+    )
     n, k = problem["n_agents"], problem["n_arms"]
     for name in ("pulls", "means"):
         assert obs[name].shape == (n, k), f"obs[{name!r}] has shape {obs[name].shape}, not {(n, k)}"
         assert not obs[name].any(), f"obs[{name!r}] is not empty after reset"
     for number, (obs, reward, terminated, truncated, info) in enumerate(first[1:], start=1):
-        assert obs in env.observation_space, f"step {number}: the observation is outside the observation space"
+        assert obs in env.observation_space, (
+            f"step {number}: the observation is outside the observation space"
+        )
         assert np.isfinite(reward), f"step {number}: the reward is {reward}"
         over = bool(terminated or truncated)
         leaked = _TRUTH & info.keys()
         assert over or not leaked, f"step {number}: info shows {sorted(leaked)} before the end"
-        assert over or isinstance(info.get("sample"), float), f"step {number}: info lacks the sample of the pull"
+        assert over or isinstance(info.get("sample"), float), (
+            f"step {number}: info lacks the sample of the pull"
+        )
         if not over:
-            assert obs["pulls"].sum() == number, f"after {number} pulls the observation counts {obs['pulls'].sum()}"
+            assert obs["pulls"].sum() == number, (
+                f"after {number} pulls the observation counts {obs['pulls'].sum()}"
+            )
     obs, _, terminated, truncated, outcome = first[-1]
     assert terminated, "the episode was truncated within 25 pulls: allow more"
-    assert outcome.keys() >= OUTCOME_KEYS, f"info at the end lacks {sorted(OUTCOME_KEYS - outcome.keys())}"
-    assert outcome["pulls"] == obs["pulls"].sum() == outcome["pulls_per_agent"].sum(), "pulls do not add up"
-    assert outcome["wrong_agents"] == n - outcome["agent_correct"].sum(), "wrong agents do not add up"
-    assert outcome["correct"] == (outcome["wrong_agents"] == 0), "`correct` contradicts the number of wrong agents"
+    assert outcome.keys() >= OUTCOME_KEYS, (
+        f"info at the end lacks {sorted(OUTCOME_KEYS - outcome.keys())}"
+    )
+    assert outcome["pulls"] == obs["pulls"].sum() == outcome["pulls_per_agent"].sum(), (
+        "pulls do not add up"
+    )
+    assert outcome["wrong_agents"] == n - outcome["agent_correct"].sum(), (
+        "wrong agents do not add up"
+    )
+    assert outcome["correct"] == (outcome["wrong_agents"] == 0), (
+        "`correct` contradicts the number of wrong agents"
+    )
     assert outcome["communication"]["cost"] > 0, "ordered pulls were not billed"
     _refused(lambda: env.step(_some_action(env, n, k)), ResetNeeded, "a step after the end")
 
     assert same_data(first, scripted_play(env, seed)), "the same seed and actions gave another play"
-    assert same_data(first, scripted_play(fresh, seed)), "a copy gave another play with the same seed and actions"
+    assert same_data(first, scripted_play(fresh, seed)), (
+        "a copy gave another play with the same seed and actions"
+    )
     assert not same_data(first, scripted_play(env, seed + 1)), "another seed gave the same play"
 
     env.reset(seed=seed)
@@ -117,7 +145,9 @@ def check_clustered_env(env: gym.Env[Any, Any], seed: int = 0) -> None:
     twin = pickle.loads(pickle.dumps(env))
     for _ in range(5):
         action = _some_action(env, n, k)
-        assert same_data(env.step(action), twin.step(action)), "a copy made within an episode plays on differently"
+        assert same_data(env.step(action), twin.step(action)), (
+            "a copy made within an episode plays on differently"
+        )
 
 
 def check_policy(policy: Policy | StepPolicy, seed: int = 0, max_pulls: int = 2_000_000) -> None:
@@ -127,7 +157,9 @@ def check_policy(policy: Policy | StepPolicy, seed: int = 0, max_pulls: int = 2_
     values; a budget is respected. A `Policy` plays the same game pull by pull, and its agents do not see each other.
     `max_pulls` is the budget of each of the small plays: raise it for a policy that needs more.
     """
-    assert isinstance(policy, Policy | StepPolicy), f"a policy inherits cbg.Policy or cbg.StepPolicy, got {policy!r}"
+    assert isinstance(policy, Policy | StepPolicy), (
+        f"a policy inherits cbg.Policy or cbg.StepPolicy, got {policy!r}"
+    )
     json.dumps(policy.settings)
     assert policy.label
     copy = pickle.loads(pickle.dumps(policy))  # our own object, made here
@@ -135,7 +167,9 @@ def check_policy(policy: Policy | StepPolicy, seed: int = 0, max_pulls: int = 2_
         env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
         rows = [_play(player, env, seed) for player in (policy, policy, copy)]
         assert rows[0] is not None, f"{name}: more than {max_pulls:,} pulls"
-        assert same_data(rows[0], rows[1]), f"{name}: the second play with the same seeds differs: state was kept"
+        assert same_data(rows[0], rows[1]), (
+            f"{name}: the second play with the same seeds differs: state was kept"
+        )
         assert same_data(rows[0], rows[2]), f"{name}: a copy plays differently with the same seeds"
         budget = ClusteredBAIEnv(instance, delta=0.2, max_pulls=instance.n_agents)
         row = _play(policy, budget, seed)
@@ -166,7 +200,9 @@ def check_stepwise(policy: Policy, seed: int = 0) -> None:
     direct = env.new_federation(seed, seed)
     direct.stop(_solve(policy, direct))
     info = play_stepwise(policy, env, seed, instance_seed=seed, play_seed=seed)
-    assert same_data(_row(direct), _row(env.federation)), "pull by pull the policy plays differently"
+    assert same_data(_row(direct), _row(env.federation)), (
+        "pull by pull the policy plays differently"
+    )
     assert info["pulls"] == direct.pulls
 
 
@@ -177,7 +213,9 @@ def odd_instances() -> dict[str, Instance]:
     return {
         "gaussian rewards": Instance(two, [0, 1, 1, 0, 1]),
         "bernoulli rewards": Instance(two, [1, 0, 1], Bernoulli()),
-        "categorical rewards": Instance(None, [0, 1, 1, 0], Categorical(np.array([0.0, 0.5, 1.0]), laws)),
+        "categorical rewards": Instance(
+            None, [0, 1, 1, 0], Categorical(np.array([0.0, 0.5, 1.0]), laws)
+        ),
         "a cluster without agents": Instance(two, [1, 1, 1]),
         "a single agent": Instance(two, [1]),
         "a single cluster": Instance([[0.0, 1.0]], [0, 0, 0]),
@@ -258,5 +296,7 @@ def _refused(call: Callable[[], Any], error: type[Exception], what: str) -> None
     except error as refusal:
         if str(refusal):
             return
-        raise AssertionError(f"{what} was refused with an empty error message; say what was expected") from refusal
+        raise AssertionError(
+            f"{what} was refused with an empty error message; say what was expected"
+        ) from refusal
     raise AssertionError(f"{what} must raise {error.__name__}, but nothing was raised")

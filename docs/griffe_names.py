@@ -25,4 +25,6 @@ class SplitNames(griffe.Extension):
 
 def split_names(docstring: str) -> str:
     """The docstring with one line per argument."""
-    return SEVERAL.sub(lambda m: "\n".join(f"{m[1]}{name}: {m[3]}" for name in m[2].split(", ")), docstring)
+    return SEVERAL.sub(
+        lambda m: "\n".join(f"{m[1]}{name}: {m[3]}" for name in m[2].split(", ")), docstring
+    )

@@ -13,7 +13,11 @@ from xml.sax.saxutils import escape
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "clustered_bandit_gym"
 #: Where the package's folders stand in the repository.
-FOLDERS = {PACKAGE: PACKAGE, f"{PACKAGE}.policies": "policies", f"{PACKAGE}.envs_registry": "envs_registry"}
+FOLDERS = {
+    PACKAGE: PACKAGE,
+    f"{PACKAGE}.policies": "policies",
+    f"{PACKAGE}.envs_registry": "envs_registry",
+}
 #: The floors, top first. A module imports from its own room or from lower floors. One exception: `policies.learned`
 #: trains on environments, so it may import `envs`.
 FLOORS = (
@@ -120,9 +124,13 @@ def picture() -> str:
     """The floors as inline SVG, from the graph: a box per room, an arrow per import that no chain of arrows implies."""
     edges = graph()
     present = {room(name) for name in edges} - {""}
-    arrows = {(room(a), room(b)) for a, targets in edges.items() for b in targets if room(a) and room(b)}
     arrows = {
-        (a, b) for a, b in arrows if a != b and not any((a, x) in arrows and (x, b) in arrows for x in present - {a, b})
+        (room(a), room(b)) for a, targets in edges.items() for b in targets if room(a) and room(b)
+    }
+    arrows = {
+        (a, b)
+        for a, b in arrows
+        if a != b and not any((a, x) in arrows and (x, b) in arrows for x in present - {a, b})
     }
     width, y, boxes, parts = 1000, 10, {}, []
     for names in FLOORS:
@@ -141,12 +149,18 @@ def picture() -> str:
         x1, y1, x2, y2 = ax + aw / 2, ay + ah, bx + bw / 2, by
         if y2 <= y1:  # the same floor
             x1, y1, x2, y2 = ax + aw, ay + ah / 2, bx, ay + ah / 2
-        parts.append(f'<path d="M{x1:.0f},{y1:.0f} L{x2:.0f},{y2:.0f}" class="arrow" marker-end="url(#tip)"/>')
+        parts.append(
+            f'<path d="M{x1:.0f},{y1:.0f} L{x2:.0f},{y2:.0f}" class="arrow" marker-end="url(#tip)"/>'
+        )
     for name, (x, top, w, h, lines) in boxes.items():
-        parts.append(f'<rect x="{x:.0f}" y="{top}" width="{w:.0f}" height="{h}" rx="6" class="room"/>')
+        parts.append(
+            f'<rect x="{x:.0f}" y="{top}" width="{w:.0f}" height="{h}" rx="6" class="room"/>'
+        )
         parts.append(f'<text x="{x + 10:.0f}" y="{top + 20}" class="name">{escape(name)}</text>')
         for row, line in enumerate(lines):
-            parts.append(f'<text x="{x + 10:.0f}" y="{top + 38 + 15 * row}" class="file">{escape(line)}</text>')
+            parts.append(
+                f'<text x="{x + 10:.0f}" y="{top + 38 + 15 * row}" class="file">{escape(line)}</text>'
+            )
     style = (
         ".room{fill:#eef4f6;stroke:#2b6c86}.name{font:bold 14px sans-serif;fill:#12303c}"
         ".file{font:11px sans-serif;fill:#33505c}.arrow{stroke:#9db7c1;stroke-width:1.2;fill:none}"
@@ -170,7 +184,12 @@ def _wrap(items: list[str], columns: int) -> list[str]:
                 line = "    " + word
             else:
                 line = f"{line} {word}" if line else word
-        if lines and "/" not in item and "/" not in lines[-1] and len(lines[-1]) + 3 + len(line) <= columns:
+        if (
+            lines
+            and "/" not in item
+            and "/" not in lines[-1]
+            and len(lines[-1]) + 3 + len(line) <= columns
+        ):
             lines[-1] += f", {line}"
         else:
             lines.append(line)
@@ -179,4 +198,6 @@ def _wrap(items: list[str], columns: int) -> list[str]:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """MkDocs hook: put the picture where a page asks for it."""
-    return markdown.replace("<!-- house -->", picture()) if "<!-- house -->" in markdown else markdown
+    return (
+        markdown.replace("<!-- house -->", picture()) if "<!-- house -->" in markdown else markdown
+    )

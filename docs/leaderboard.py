@@ -13,7 +13,10 @@ SUBMISSIONS = ROOT / "submissions"
 
 def reference_folders() -> list[Path]:
     """The committed submissions that the README and the site show."""
-    full, quick = (sorted(path.parent for path in SUBMISSIONS.glob(f"{kind}/*/metadata.json")) for kind in KINDS)
+    full, quick = (
+        sorted(path.parent for path in SUBMISSIONS.glob(f"{kind}/*/metadata.json"))
+        for kind in KINDS
+    )
     return full if len(full) >= len(quick) else quick
 
 
@@ -22,5 +25,7 @@ def on_files(files: Any, config: Any) -> Any:
 
     from clustered_bandit_gym.suite.leaderboard import leaderboard_page
 
-    files.append(File.generated(config, "leaderboard.html", content=leaderboard_page(reference_folders())))
+    files.append(
+        File.generated(config, "leaderboard.html", content=leaderboard_page(reference_folders()))
+    )
     return files

@@ -44,14 +44,22 @@ def load(archive: str) -> pd.DataFrame:
 
 def counts(flights: pd.DataFrame, destinations: pd.Index) -> tuple[np.ndarray, np.ndarray]:
     """(D, 3) numbers of flights and of flights on time."""
-    groups = flights.groupby(["destination", "airport"])["on_time"].agg(["count", "sum"]).unstack(fill_value=0)
+    groups = (
+        flights.groupby(["destination", "airport"])["on_time"]
+        .agg(["count", "sum"])
+        .unstack(fill_value=0)
+    )
     table = groups.loc[destinations]
     return table["count"][AIRPORTS].to_numpy(), table["sum"][AIRPORTS].to_numpy()
 
 
-def pooled(number: np.ndarray, on_time: np.ndarray, best: np.ndarray, clusters: list[int]) -> np.ndarray:
+def pooled(
+    number: np.ndarray, on_time: np.ndarray, best: np.ndarray, clusters: list[int]
+) -> np.ndarray:
     """(M, 3) share of flights on time of all destinations of a cluster together."""
-    return np.array([on_time[best == m].sum(axis=0) / number[best == m].sum(axis=0) for m in clusters])
+    return np.array(
+        [on_time[best == m].sum(axis=0) / number[best == m].sum(axis=0) for m in clusters]
+    )
 
 
 def main() -> None:
@@ -73,7 +81,9 @@ def main() -> None:
         best = (a[1] / a[0]).argmax(axis=1)
         clusters = sorted(set(best.tolist()))
         kept += pooled(*b, best, clusters).argmax(axis=1).tolist() == clusters
-    print(f"clusters of one half of the days keep their best airports on the other half in {kept} of {SPLITS} splits")
+    print(
+        f"clusters of one half of the days keep their best airports on the other half in {kept} of {SPLITS} splits"
+    )
 
 
 if __name__ == "__main__":

@@ -73,10 +73,16 @@ def environments() -> None:
         both.paste(small[-1], (0, SIZE[1]))
         others = both.quantize(256 - len(PALETTE), method=Image.Quantize.MAXCOVERAGE).getpalette()
         palette = Image.new("P", (1, 1))
-        palette.putpalette([*(part for colour in PALETTE for part in ImageColor.getrgb(colour)), *(others or [])])
-        first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small]
+        palette.putpalette(
+            [*(part for colour in PALETTE for part in ImageColor.getrgb(colour)), *(others or [])]
+        )
+        first, *rest = [
+            frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small
+        ]
         path = folder / f"{name.removesuffix('-v0').lower()}.gif"
-        first.save(path, save_all=True, append_images=rest, duration=[250] * (FRAMES - 1) + [2500], loop=0)
+        first.save(
+            path, save_all=True, append_images=rest, duration=[250] * (FRAMES - 1) + [2500], loop=0
+        )
 
 
 def board() -> None:

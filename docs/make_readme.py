@@ -83,7 +83,9 @@ def claims() -> str:
     names, rows = _cells(head), dict[str, list[str]]()
     for line in lines:
         cell = dict(zip(names, _cells(line), strict=True))
-        rows.setdefault(cell["figure"], []).append(f"| {cell['figure']} | {cell['claim']} | **{cell['verdict']}** |")
+        rows.setdefault(cell["figure"], []).append(
+            f"| {cell['figure']} | {cell['claim']} | **{cell['verdict']}** |"
+        )
     summary = re.search(r"Of \d+ claims [^.]*\.", page)
     assert summary is not None
     shown = [rows[figure][number] for figure, number in SHOWN]
@@ -116,7 +118,9 @@ def speed() -> str:
     stored = json.loads((RESULTS / "bench.json").read_text(encoding="utf-8"))
     parts = []
     for module, start, mine, other in SPEED:
-        value = next(one["value"] for one in stored[module]["figures"] if one["name"].startswith(start))
+        value = next(
+            one["value"] for one in stored[module]["figures"] if one["name"].startswith(start)
+        )
         parts.append(f"{mine} {value:.0f}× {other}")
     return f"[Steps per second](docs/results/bench.md): {', '.join(parts)}."
 
@@ -149,10 +153,15 @@ def beyond() -> str:
         rows.setdefault(f"{cell['environment']}, N = {cell['N']}", {})[cell["policy"]] = text
     heads = "".join(f" `{name}` |" for name in PAST)
     table = [f"| pulls / communication |{heads}", "|---|" + "---:|" * len(PAST)]
-    table += [f"| {setting} |" + "".join(f" {row[name]} |" for name in PAST) for setting, row in rows.items()]
+    table += [
+        f"| {setting} |" + "".join(f" {row[name]} |" for name in PAST)
+        for setting, row in rows.items()
+    ]
     made = re.search(r"Made on .*", page)
     assert made is not None
-    return "\n".join([*table, "", f"δ = 1e-10. [All policies](docs/results/beyond.md). {made.group()}"])
+    return "\n".join(
+        [*table, "", f"δ = 1e-10. [All policies](docs/results/beyond.md). {made.group()}"]
+    )
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

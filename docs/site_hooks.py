@@ -55,12 +55,16 @@ def on_page_content(html: str, **_: Any) -> str:
     """For the style sheet: mark the cells of tables by the length of their text, and words that keep their hyphens."""
     html = re.sub(r"<table>.*?</table>", lambda found: _marked(found[0]), html, flags=re.S)
     html = re.sub(r"<code>[^<]*--[^<]*</code>", lambda found: _unbroken(found[0]), html)
-    return re.sub(r'<div class="language-bash.*?</div>', lambda found: _unbroken(found[0]), html, flags=re.S)
+    return re.sub(
+        r'<div class="language-bash.*?</div>', lambda found: _unbroken(found[0]), html, flags=re.S
+    )
 
 
 def _unbroken(code: str) -> str:
     """Options and names of a command are not broken at their hyphens."""
-    return re.sub(r"(?<=[\s>])([^\s<>]*-[^\s<>]*)(?=[\s<])(?![^<]*>)", r'<span class="whole">\1</span>', code)
+    return re.sub(
+        r"(?<=[\s>])([^\s<>]*-[^\s<>]*)(?=[\s<])(?![^<]*>)", r'<span class="whole">\1</span>', code
+    )
 
 
 def _marked(table: str) -> str:
@@ -74,7 +78,9 @@ def _marked(table: str) -> str:
         kind = long if size > LONG else "short" if name or (wide and size <= SHORT) else ""
         return f'<{found[1]}{found[2]} class="{kind}">{found[3]}' if kind else found[0]
 
-    return re.sub(r"<(t[dh])((?: (?!class)[\w-]+=\"[^\"]*\")*)>(.*?)(?=</\1>)", mark, table, flags=re.S)
+    return re.sub(
+        r"<(t[dh])((?: (?!class)[\w-]+=\"[^\"]*\")*)>(.*?)(?=</\1>)", mark, table, flags=re.S
+    )
 
 
 # --- the command line ------------------------------------------------------------------------------------------------
@@ -120,14 +126,20 @@ def _default(parameter: Any) -> str:
         return "required"
     if getattr(parameter, "is_flag", False):
         return "yes" if parameter.default else "no"
-    return "" if parameter.default in (None, "") or callable(parameter.default) else f"`{parameter.default}`"
+    return (
+        ""
+        if parameter.default in (None, "") or callable(parameter.default)
+        else f"`{parameter.default}`"
+    )
 
 
 def _plain(text: str) -> str:
     """A docstring or help text as Markdown: options and examples as code."""
     text = inspect.cleandoc(text).replace("<", "&lt;")
     text, _, example = text.partition("Example: ")
-    text = re.sub(r"(`[^`]*`)|(?<![\w-])(--[a-z][a-z-]*)", lambda found: found[1] or f"`{found[2]}`", text)
+    text = re.sub(
+        r"(`[^`]*`)|(?<![\w-])(--[a-z][a-z-]*)", lambda found: found[1] or f"`{found[2]}`", text
+    )
     return f"{text}\n```bash\n{example.strip()}\n```" if example else text
 
 
@@ -142,7 +154,16 @@ def environment_pages() -> dict[str, str]:
     pages = {f"environments/{_slug(name)}.md": environment_page(name, CATALOGUE) for name in names}
     rows = [f"| [{name}]({_slug(name)}.md) | {CATALOGUE[name].about} |" for name in names]
     pages["environments/index.md"] = "\n".join(
-        ["# Environments", "", "One page per environment.", "", "| id | what it is |", "|---|---|", *rows, ""]
+        [
+            "# Environments",
+            "",
+            "One page per environment.",
+            "",
+            "| id | what it is |",
+            "|---|---|",
+            *rows,
+            "",
+        ]
     )
     return pages
 
@@ -163,10 +184,14 @@ def environment_page(name: str, catalogue: dict[str, Any]) -> str:
     picture = ROOT / "docs" / "images" / "environments" / f"{_slug(name)}.gif"
     if picture.exists():
         parts.append(f"![An episode of {name}](../images/environments/{picture.name})")
-    parts.append(f'```python\nimport gymnasium as gym\nimport clustered_bandit_gym\n\nenv = gym.make("{name}")\n```')
+    parts.append(
+        f'```python\nimport gymnasium as gym\nimport clustered_bandit_gym\n\nenv = gym.make("{name}")\n```'
+    )
     parts += ["## Description", _docstring(generator)]
     if (ROOT / "docs" / "data" / f"{generator.name}.md").exists():
-        parts.append(f"Source, licence and what is simplified: [the datasheet](../data/{generator.name}.md).")
+        parts.append(
+            f"Source, licence and what is simplified: [the datasheet](../data/{generator.name}.md)."
+        )
     if not entry.needs_data:
         env = gym.make(name, disable_env_checker=True)
         core: Any = env.unwrapped
@@ -181,15 +206,21 @@ def environment_page(name: str, catalogue: dict[str, Any]) -> str:
         ]
         told = core.problem_of(core.draw_instance(0)).to_dict()
         values = ", ".join(
-            f"`{key}` = {_short(value)}" for key, value in told.items() if key not in ("n_agents", "n_arms")
+            f"`{key}` = {_short(value)}"
+            for key, value in told.items()
+            if key not in ("n_agents", "n_arms")
         )
         parts += ["## What the learner is told", f"On the instance of seed 0: {values}."]
     else:
-        parts.append("Needs your own copy of the data: set `data=` or the variable `CLUSTERED_BANDIT_DATA`.")
+        parts.append(
+            "Needs your own copy of the data: set `data=` or the variable `CLUSTERED_BANDIT_DATA`."
+        )
     rows, meanings = [], {**COMMON, **_arguments(generator)}
     for field in fields(generator):  # type: ignore[arg-type]
         if field.init:
-            default = entry.kwargs.get(field.name, None if field.default is MISSING else field.default)
+            default = entry.kwargs.get(
+                field.name, None if field.default is MISSING else field.default
+            )
             rows.append(f"| `{field.name}` | `{default!r}` | {meanings.get(field.name, '')} |")
     parts += [
         "## Settings",
@@ -203,7 +234,10 @@ def environment_page(name: str, catalogue: dict[str, Any]) -> str:
     ]
     twin = name.replace("-v0", "-Discrete-v0")
     if twin in gym.registry:
-        parts += ["## Flat twin", f"`{twin}` is the same game with the action space `Discrete(N * K + 1)`."]
+        parts += [
+            "## Flat twin",
+            f"`{twin}` is the same game with the action space `Discrete(N * K + 1)`.",
+        ]
     parts += ["## Version history", "* v0: first version"]
     return "\n\n".join(parts) + "\n"
 
@@ -217,11 +251,15 @@ def _arguments(generator: type) -> dict[str, str]:
     """What the Args section of the generator's docstring says of each setting."""
     section = inspect.cleandoc(generator.__doc__ or "").partition("Args:\n")[2]
     found = re.findall(r"^    (\w[\w, ]*): (.*?)(?=^    \w|\Z)", section, re.S | re.M)
-    return {name.strip(): " ".join(text.split()) for names, text in found for name in names.split(",")}
+    return {
+        name.strip(): " ".join(text.split()) for names, text in found for name in names.split(",")
+    }
 
 
 def _short(value: Any) -> str:
-    return "not told" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return (
+        "not told" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    )
 
 
 # --- notebooks -------------------------------------------------------------------------------------------------------

@@ -28,34 +28,49 @@ class Entry(NamedTuple):
 
 
 CATALOGUE: dict[str, Entry] = {
-    "ClusteredBAI-v0": Entry("Any instance or generator; by default the paper's first data set with N = 9"),
+    "ClusteredBAI-v0": Entry(
+        "Any instance or generator; by default the paper's first data set with N = 9"
+    ),
     "ClusteredBAI-Discrete-v0": Entry(
         "The same with a flat action space, for learning libraries", {}, _DISCRETE, _VECTOR
     ),
-    "ClusteredBAI-PaperSmall-v0": Entry("Paper, data set 1: M = 3, K = 10, fixed means", {"generator": "paper-small"}),
+    "ClusteredBAI-PaperSmall-v0": Entry(
+        "Paper, data set 1: M = 3, K = 10, fixed means", {"generator": "paper-small"}
+    ),
     "ClusteredBAI-PaperRandom-v0": Entry(
         "Paper, data set 2: M = 20, K = 100, random means", {"generator": "paper-random"}
     ),
     "ClusteredBAI-PaperFlat-v0": Entry(
-        "Paper, data set 3: M = 20, K = 100, best arm 1, all others 1 − η", {"generator": "paper-flat"}
+        "Paper, data set 3: M = 20, K = 100, best arm 1, all others 1 − η",
+        {"generator": "paper-flat"},
     ),
     "ClusteredBAI-PaperSkewed-v0": Entry(
         "Data set 3 with N = 500 and cluster sizes ∝ i^α, α = 1",
         {"generator": "paper-flat", "n_agents": 500, "sizes": "power", "alpha": 1.0},
     ),
-    "ClusteredBAI-NearTie-v0": Entry("In every cluster a runner-up 0.01 from the best arm", {"generator": "near-tie"}),
-    "ClusteredBAI-Tiny-v0": Entry("For training: N = 4, M = 2, K = 3, random means", {"generator": "tiny"}),
+    "ClusteredBAI-NearTie-v0": Entry(
+        "In every cluster a runner-up 0.01 from the best arm", {"generator": "near-tie"}
+    ),
+    "ClusteredBAI-Tiny-v0": Entry(
+        "For training: N = 4, M = 2, K = 3, random means", {"generator": "tiny"}
+    ),
     "ClusteredBAI-Flights-v0": Entry(
-        "Real data that ship: flights on time, 32 destinations as agents, 3 airports as arms", {"generator": "flights"}
+        "Real data that ship: flights on time, 32 destinations as agents, 3 airports as arms",
+        {"generator": "flights"},
     ),
     "ClusteredBAI-MovieLens-v0": Entry(
-        "MovieLens-1M: age groups as clusters, movies as arms", {"generator": "movielens"}, needs_data=True
+        "MovieLens-1M: age groups as clusters, movies as arms",
+        {"generator": "movielens"},
+        needs_data=True,
     ),
     "ClusteredBAI-Yelp-v0": Entry(
-        "Yelp: states as clusters, names of businesses as arms", {"generator": "yelp"}, needs_data=True
+        "Yelp: states as clusters, names of businesses as arms",
+        {"generator": "yelp"},
+        needs_data=True,
     ),
     "ClusteredBAI-MovieLensLike-v0": Entry(
-        "A synthetic stand-in for MovieLens-1M, drawn from its published statistics", {"generator": "movielens-like"}
+        "A synthetic stand-in for MovieLens-1M, drawn from its published statistics",
+        {"generator": "movielens-like"},
     ),
     "ClusteredBAI-YelpLike-v0": Entry("A synthetic stand-in for Yelp", {"generator": "yelp-like"}),
 }
@@ -74,4 +89,9 @@ def register() -> None:
             (flat_id(name), _DISCRETE, _VECTOR),
         ):
             if own not in gym.registry:
-                gym.register(id=own, entry_point=entry_point, vector_entry_point=vector, kwargs=dict(entry.kwargs))
+                gym.register(
+                    id=own,
+                    entry_point=entry_point,
+                    vector_entry_point=vector,
+                    kwargs=dict(entry.kwargs),
+                )

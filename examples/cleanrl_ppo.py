@@ -41,13 +41,17 @@ class Agent(nn.Module):
         self.actor = nn.Sequential(
             nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, actions)
         )
-        self.critic = nn.Sequential(nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
+        self.critic = nn.Sequential(
+            nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1)
+        )
 
 
 def flat(obs: dict[str, np.ndarray]) -> torch.Tensor:
     """(envs, 2NK): log counts and means."""
     parts = [np.log1p(obs["pulls"]) / 3, obs["means"]]
-    return torch.as_tensor(np.concatenate([one.reshape(len(one), -1) for one in parts], axis=1), dtype=torch.float32)
+    return torch.as_tensor(
+        np.concatenate([one.reshape(len(one), -1) for one in parts], axis=1), dtype=torch.float32
+    )
 
 
 args = Args()
@@ -67,7 +71,9 @@ agent = Agent(obs.shape[1], int(envs.single_action_space.n))  # type: ignore[att
 optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
 batch = args.num_envs * args.num_steps
 for update in range(1, args.total_steps // batch + 1):
-    optimizer.param_groups[0]["lr"] = args.learning_rate * (1 - (update - 1) * batch / args.total_steps)
+    optimizer.param_groups[0]["lr"] = args.learning_rate * (
+        1 - (update - 1) * batch / args.total_steps
+    )
     seen, taken, logs, rewards, dones, values = ([] for _ in range(6))
     pulls, wrong = [], []
     for _ in range(args.num_steps):
@@ -100,8 +106,12 @@ for update in range(1, args.total_steps // batch + 1):
         for index in torch.randperm(batch).chunk(args.minibatches):
             policy = Categorical(logits=agent.actor(b_obs[index]))
             ratio = (policy.log_prob(b_action[index]) - b_log[index]).exp()
-            gain = (b_advantage[index] - b_advantage[index].mean()) / (b_advantage[index].std() + 1e-8)
-            actor_loss = -torch.min(gain * ratio, gain * ratio.clamp(1 - args.clip, 1 + args.clip)).mean()
+            gain = (b_advantage[index] - b_advantage[index].mean()) / (
+                b_advantage[index].std() + 1e-8
+            )
+            actor_loss = -torch.min(
+                gain * ratio, gain * ratio.clamp(1 - args.clip, 1 + args.clip)
+            ).mean()
             critic_loss = (agent.critic(b_obs[index])[:, 0] - b_return[index]).pow(2).mean()
             loss = actor_loss + 0.5 * critic_loss - args.entropy * policy.entropy().mean()
             optimizer.zero_grad()
@@ -109,5 +119,7 @@ for update in range(1, args.total_steps // batch + 1):
             nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
             optimizer.step()
     if pulls and (update % 10 == 0 or QUICK):
-        print(f"{update * batch:>9,} steps: {np.mean(pulls):.1f} pulls, {np.mean(wrong):.3f} wrong agents per episode")
+        print(
+            f"{update * batch:>9,} steps: {np.mean(pulls):.1f} pulls, {np.mean(wrong):.3f} wrong agents per episode"
+        )
 torch.save(agent.state_dict(), "cleanrl.pt")

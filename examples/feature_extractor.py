@@ -33,7 +33,9 @@ class AgentAverage(BaseFeaturesExtractor):
         return torch.cat([codes.flatten(1), codes.mean(dim=1)], dim=1)
 
 
-env = cbg.SB3VecEnv("ClusteredBAI-Tiny-v0", n_envs=64, pull_cost=0.01, error_penalty=4.0, max_pulls=300)
+env = cbg.SB3VecEnv(
+    "ClusteredBAI-Tiny-v0", n_envs=64, pull_cost=0.01, error_penalty=4.0, max_pulls=300
+)
 kwargs: dict[str, Any] = {"features_extractor_class": AgentAverage, "net_arch": [64]}
 model = PPO(
     "MultiInputPolicy",

@@ -11,9 +11,17 @@ from clustered_bandit_gym.policies.learned.sb3 import LogOutcomes
 
 QUICK = bool(os.environ.get("CLUSTERED_BANDIT_QUICK"))
 
-env = cbg.SB3VecEnv("ClusteredBAI-Tiny-v0", n_envs=64, pull_cost=0.01, error_penalty=4.0, max_pulls=300)
+env = cbg.SB3VecEnv(
+    "ClusteredBAI-Tiny-v0", n_envs=64, pull_cost=0.01, error_penalty=4.0, max_pulls=300
+)
 model = MaskablePPO(
-    "MultiInputPolicy", env, n_steps=32 if QUICK else 128, batch_size=1024, gamma=1.0, seed=0, device="cpu"
+    "MultiInputPolicy",
+    env,
+    n_steps=32 if QUICK else 128,
+    batch_size=1024,
+    gamma=1.0,
+    seed=0,
+    device="cpu",
 )
 model.learn(2_000 if QUICK else 1_000_000, callback=LogOutcomes())
 model.save("maskable.zip")

@@ -22,7 +22,9 @@ CLIP, LEARNING_RATE, ENTROPY = 0.2, 1e-3, 0.01
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
-env = cbg.parallel_env(communication="broadcast", generator="tiny", pull_cost=0.01, error_penalty=4.0, max_cycles=60)
+env = cbg.parallel_env(
+    communication="broadcast", generator="tiny", pull_cost=0.01, error_penalty=4.0, max_cycles=60
+)
 n_agents, n_arms = len(env.possible_agents), env.n_arms
 
 
@@ -34,8 +36,16 @@ def look(obs: dict[str, np.ndarray]) -> np.ndarray:
     return np.concatenate(parts).astype(np.float32)
 
 
-actor = nn.Sequential(nn.Linear(4 * n_arms, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 2 * n_arms + 1))
-critic = nn.Sequential(nn.Linear(4 * n_arms, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
+actor = nn.Sequential(
+    nn.Linear(4 * n_arms, 64),
+    nn.Tanh(),
+    nn.Linear(64, 64),
+    nn.Tanh(),
+    nn.Linear(64, 2 * n_arms + 1),
+)
+critic = nn.Sequential(
+    nn.Linear(4 * n_arms, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1)
+)
 optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=LEARNING_RATE)
 
 
@@ -91,8 +101,17 @@ for update in range(1, UPDATES + 1):
             optimizer.step()
     if update % 10 == 0 or QUICK:
         pulls, wrong, cost = (
-            float(np.mean([one[key] if key != "cost" else one["communication"]["cost"] for one in outcomes]))
+            float(
+                np.mean(
+                    [
+                        one[key] if key != "cost" else one["communication"]["cost"]
+                        for one in outcomes
+                    ]
+                )
+            )
             for key in ("pulls", "wrong_agents", "cost")
         )
-        print(f"update {update}: {pulls:.1f} pulls, {wrong:.3f} wrong agents, communication cost {cost:.0f}")
+        print(
+            f"update {update}: {pulls:.1f} pulls, {wrong:.3f} wrong agents, communication cost {cost:.0f}"
+        )
 torch.save(actor.state_dict(), "pettingzoo.pt")

@@ -15,7 +15,9 @@ from clustered_bandit_gym.policies.learned.sb3 import LogOutcomes
 QUICK = bool(os.environ.get("CLUSTERED_BANDIT_QUICK"))
 
 # A wrong agent costs as much as 400 pulls. The stop recommends each agent's empirical best arm.
-env = cbg.SB3VecEnv("ClusteredBAI-Tiny-v0", n_envs=64, pull_cost=0.01, error_penalty=4.0, max_pulls=300)
+env = cbg.SB3VecEnv(
+    "ClusteredBAI-Tiny-v0", n_envs=64, pull_cost=0.01, error_penalty=4.0, max_pulls=300
+)
 # A CSV file with a row for each episode: return, length, pulls, wrong agents, cost of communication.
 # SB3VecEnv keeps statistics of its own; SB3 warns that VecMonitor replaces them, which is intended here.
 warnings.filterwarnings("ignore", message="The environment is already wrapped with a `Monitor`")

@@ -26,7 +26,10 @@ class UniformPolicy(Policy):
         def best_average(block: Block) -> ArmIndex:
             averages = block.pull_grid(self.pulls_per_arm)
             tied = averages == averages.max(axis=1, keepdims=True)
-            return ArmIndex(np.where(tied, block.random(tied.shape[1]), -1.0).argmax(axis=1), among=tied.shape[1])
+            return ArmIndex(
+                np.where(tied, block.random(tied.shape[1]), -1.0).argmax(axis=1),
+                among=tied.shape[1],
+            )
 
         with federation.phase("identify"):
             return federation.local(federation.agents, best_average)

@@ -68,24 +68,36 @@ def _load(spec: str, target: str) -> Any:
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is None or not (module_name == error.name or module_name.startswith(error.name + ".")):
-            raise UserError(f"policy {spec!r}: {module_name} imports {error.name!r}, which is not installed") from None
+        if error.name is None or not (
+            module_name == error.name or module_name.startswith(error.name + ".")
+        ):
+            raise UserError(
+                f"policy {spec!r}: {module_name} imports {error.name!r}, which is not installed"
+            ) from None
         raise UserError(
             f"policy {spec!r}: no module {module_name!r} in this folder or among the installed packages"
             f"{_suggestion(name)}; known names: {', '.join(POLICIES)}"
         ) from None
     except SyntaxError as error:
-        raise UserError(f"policy {spec!r}: {error.filename}, line {error.lineno}: {error.msg}") from None
+        raise UserError(
+            f"policy {spec!r}: {error.filename}, line {error.lineno}: {error.msg}"
+        ) from None
     except Exception as error:
-        raise UserError(f"policy {spec!r}: importing {module_name} raised {type(error).__name__}: {error}") from error
+        raise UserError(
+            f"policy {spec!r}: importing {module_name} raised {type(error).__name__}: {error}"
+        ) from error
     cls = getattr(module, attribute, None)
     if not (isinstance(cls, type) and issubclass(cls, Policy | StepPolicy)):
         if cls is not None:
-            raise UserError(f"policy {spec!r}: {attribute!r} of {module_name!r} is not a Policy or StepPolicy")
+            raise UserError(
+                f"policy {spec!r}: {attribute!r} of {module_name!r} is not a Policy or StepPolicy"
+            )
         found = [
             name
             for name, value in vars(module).items()
-            if isinstance(value, type) and issubclass(value, Policy | StepPolicy) and value.__module__ == module_name
+            if isinstance(value, type)
+            and issubclass(value, Policy | StepPolicy)
+            and value.__module__ == module_name
         ]
         raise UserError(
             f"policy {spec!r}: module {module_name!r} has no {attribute!r}; its policies: {', '.join(found) or 'none'}"
@@ -120,4 +132,6 @@ def _build(spec: str, cls: Any, text: str) -> Policy | StepPolicy:
     except (UserError, ImportError, OSError):
         raise
     except Exception as error:
-        raise UserError(f"policy {spec!r}: its constructor raised {type(error).__name__}: {error}") from error
+        raise UserError(
+            f"policy {spec!r}: its constructor raised {type(error).__name__}: {error}"
+        ) from error

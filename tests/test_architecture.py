@@ -30,7 +30,18 @@ ClusteredBAI-v0 ClusteredBAI-Discrete-v0 ClusteredBAI-PaperSmall-v0 ClusteredBAI
 ClusteredBAI-PaperFlat-v0 ClusteredBAI-PaperSkewed-v0 ClusteredBAI-NearTie-v0 ClusteredBAI-Tiny-v0
 ClusteredBAI-MovieLens-v0 ClusteredBAI-Yelp-v0 ClusteredBAI-MovieLensLike-v0 ClusteredBAI-YelpLike-v0
 """.split()  # noqa: SIM905
-VERBS = ["list", "compare", "show", "audit", "bounds", "reproduce", "beyond", "train", "report", "demo"]
+VERBS = [
+    "list",
+    "compare",
+    "show",
+    "audit",
+    "bounds",
+    "reproduce",
+    "beyond",
+    "train",
+    "report",
+    "demo",
+]
 
 
 def test_no_import_leads_up() -> None:
@@ -58,9 +69,17 @@ def private_reaches(name: str, file: Path) -> list[str]:
     found = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Attribute) and re.fullmatch("_[a-z].*", node.attr):
-            if node.attr in ("_asdict", "_replace", "_fields", "_make"):  # public methods of a NamedTuple
+            if node.attr in (
+                "_asdict",
+                "_replace",
+                "_fields",
+                "_make",
+            ):  # public methods of a NamedTuple
                 continue
-            own = ast.unparse(node.value) in ("self", "cls", "os", "np") or f"self.{node.attr}" in text
+            own = (
+                ast.unparse(node.value) in ("self", "cls", "os", "np")
+                or f"self.{node.attr}" in text
+            )
             if not own and f"def {node.attr}(" not in text and f"    {node.attr}:" not in text:
                 found.append(f"{name}: {ast.unparse(node)}")
     return found
@@ -68,9 +87,13 @@ def private_reaches(name: str, file: Path) -> list[str]:
 
 def test_no_module_reaches_into_another_modules_private_attributes() -> None:
     """`x._y` is allowed for `self`, `cls`, and for an object of the module's own class (the name is defined there)."""
-    found = [place for name, file in house.modules().items() for place in private_reaches(name, file)]
+    found = [
+        place for name, file in house.modules().items() for place in private_reaches(name, file)
+    ]
     # Stable-Baselines3 has no public way to restart a model's schedule and counters from a checkpoint.
-    found = [place for place in found if "policies.learned" not in place or ": model._" not in place]
+    found = [
+        place for place in found if "policies.learned" not in place or ": model._" not in place
+    ]
     assert found == []
 
 

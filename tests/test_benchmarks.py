@@ -16,7 +16,9 @@ FILES = sorted((ROOT / "benchmarks").glob("bench_*.py"))
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_file_yields_figures(path: Path) -> None:
-    names = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+    names = [
+        node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)
+    ]
     assert "figures" in names
 
 
@@ -56,7 +58,9 @@ def test_figures_are_kept_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "| frames | 3 /s |  |  |" in page
     assert "| memory | 5 x | at most 4 x | **no** |" in page
     kept = ROOT / "docs" / "results" / "bench.json"
-    assert kept.with_suffix(".md").read_text(encoding="utf-8") == render(json.loads(kept.read_text(encoding="utf-8")))
+    assert kept.with_suffix(".md").read_text(encoding="utf-8") == render(
+        json.loads(kept.read_text(encoding="utf-8"))
+    )
 
 
 def test_a_constant_is_changed_wherever_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +69,9 @@ def test_a_constant_is_changed_wherever_it_is_used(monkeypatch: pytest.MonkeyPat
     from clustered_bandit_gym.policies.frugal import assign, classify, sides
 
     before = assign.TRIES, classify.TRIES, sides.PATIENCE, assign.PATIENCE
-    with changed(PACKAGES["frugal-bai"], "assign.TRIES", 3), changed(PACKAGES["frugal-bai"], "sides.PATIENCE", 7):
+    with (
+        changed(PACKAGES["frugal-bai"], "assign.TRIES", 3),
+        changed(PACKAGES["frugal-bai"], "sides.PATIENCE", 7),
+    ):
         assert (assign.TRIES, classify.TRIES, sides.PATIENCE, assign.PATIENCE) == (3, 3, 7.0, 7.0)
     assert before == (assign.TRIES, classify.TRIES, sides.PATIENCE, assign.PATIENCE)

@@ -23,7 +23,9 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     # The API pages read an installed copy, in which the two mapped folders stand inside the package.
     package = built / "clustered_bandit_gym"
     package.parent.mkdir()
-    shutil.copytree(ROOT / "clustered_bandit_gym", package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "clustered_bandit_gym", package, ignore=shutil.ignore_patterns("__pycache__")
+    )
     for name in ("policies", "envs_registry"):
         shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
     done = subprocess.run(
@@ -41,15 +43,23 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert "BAIClPlusPlus" in page
     assert "StructuredBAI" in page
     site = tmp_path / "site"
-    assert "clustered-bai compare" in (site / "reference" / "cli" / "index.html").read_text(encoding="utf-8")
-    flights = (site / "environments" / "clusteredbai-flights" / "index.html").read_text(encoding="utf-8")
+    assert "clustered-bai compare" in (site / "reference" / "cli" / "index.html").read_text(
+        encoding="utf-8"
+    )
+    flights = (site / "environments" / "clusteredbai-flights" / "index.html").read_text(
+        encoding="utf-8"
+    )
     assert "MultiDiscrete([32, 3])" in flights
-    assert "clustered_bandit_gym" in (site / "tutorials" / "01_quickstart" / "index.html").read_text(encoding="utf-8")
+    assert "clustered_bandit_gym" in (
+        site / "tutorials" / "01_quickstart" / "index.html"
+    ).read_text(encoding="utf-8")
     assert "<svg" in (site / "house" / "index.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["policy", "instance", "reward-model", "pettingzoo"])
-def test_snippets_of_the_how_tos_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snippets_of_the_how_tos_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In one namespace, top to bottom, as a reader would paste them."""
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "howto" / f"{name}.md").read_text(encoding="utf-8")
@@ -79,7 +89,11 @@ def test_options_in_the_how_tos_exist() -> None:
         command: Any = get_command(app)
         while hasattr(command, "commands"):
             command = command.commands[words.pop(0)]
-        known = {flag for parameter in command.params for flag in [*parameter.opts, *parameter.secondary_opts]}
+        known = {
+            flag
+            for parameter in command.params
+            for flag in [*parameter.opts, *parameter.secondary_opts]
+        }
         assert [word for word in words if word.startswith("--") and word not in known] == [], line
 
 

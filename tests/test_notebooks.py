@@ -18,12 +18,17 @@ def test_there_are_notebooks() -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_runs_from_top_to_bottom(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_from_top_to_bottom(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLUSTERED_BANDIT_QUICK", "1")
     notebook = nbformat.read(path, as_version=4)
     # Any failing cell raises CellExecutionError with its traceback.
     NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook,
+        timeout=300,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(tmp_path)}},
     ).execute()
     assert all(cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
 
@@ -33,11 +38,21 @@ def test_committed_with_clean_outputs(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert any(cell.outputs for cell in code), "commit the notebook with its outputs"
-    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "run it from top to bottom"
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), (
+        "run it from top to bottom"
+    )
     outputs = [output for cell in code for output in cell.outputs]
-    assert not [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"]
-    assert "pip install" in code[0].source, "the first cell installs the package where it is missing"
-    assert ").style" not in "".join(cell.source for cell in code), "pandas' styles need jinja2, which may be missing"
+    assert not [
+        output
+        for output in outputs
+        if output.output_type == "error" or output.get("name") == "stderr"
+    ]
+    assert "pip install" in code[0].source, (
+        "the first cell installs the package where it is missing"
+    )
+    assert ").style" not in "".join(cell.source for cell in code), (
+        "pandas' styles need jinja2, which may be missing"
+    )
     text = path.read_text(encoding="utf-8")
     assert os.path.expanduser("~") + "/" not in text, "no path of the machine that ran it"
     assert path.stat().st_size < 2_000_000

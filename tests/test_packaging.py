@@ -62,14 +62,30 @@ def test_wheel_in_a_clean_environment(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
-    run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), str(source)], tmp_path)
+    run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "-w",
+            str(tmp_path),
+            str(source),
+        ],
+        tmp_path,
+    )
     (wheel,) = tmp_path.glob("*.whl")
     shutil.rmtree(source)
 
     home = tmp_path / "venv"
     venv.create(home, with_pip=True)
     scripts = home / ("Scripts" if os.name == "nt" else "bin")
-    run([str(scripts / "python"), "-m", "pip", "install", "--quiet", "--no-compile", str(wheel)], tmp_path)
+    run(
+        [str(scripts / "python"), "-m", "pip", "install", "--quiet", "--no-compile", str(wheel)],
+        tmp_path,
+    )
 
     broken = run([str(scripts / "python"), "-c", INSIDE], tmp_path)
     # Whatever fails to import must lack an optional extra, nothing else.
@@ -79,7 +95,19 @@ def test_wheel_in_a_clean_environment(tmp_path: Path) -> None:
     command = str(scripts / "clustered-bai")
     assert "compare" in run([command, "--help"], tmp_path)
     assert "ClusteredBAI-v0" in run([command, "list"], tmp_path)
-    arguments = ["--policies", "naive", "bai-cl", "--n-agents", "6", "--delta", "0.1", "--trials", "2", "--jobs", "1"]
+    arguments = [
+        "--policies",
+        "naive",
+        "bai-cl",
+        "--n-agents",
+        "6",
+        "--delta",
+        "0.1",
+        "--trials",
+        "2",
+        "--jobs",
+        "1",
+    ]
     board = run([command, "compare", "ClusteredBAI-PaperSmall-v0", *arguments], tmp_path)
     assert "naive" in board
     assert "bai-cl" in board
@@ -87,16 +115,22 @@ def test_wheel_in_a_clean_environment(tmp_path: Path) -> None:
 
 def run(command: list[str], where: Path) -> str:
     """Output of a command run outside the repository, which must not be importable there."""
-    clean = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    clean = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
     clean |= {"COLUMNS": "250", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    done = subprocess.run(command, cwd=where, env=clean, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        command, cwd=where, env=clean, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
 def test_importing_stays_light() -> None:
     script = f"import sys, clustered_bandit_gym; print([name for name in {HEAVY} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -107,7 +141,9 @@ def test_every_folder_of_code_is_listed() -> None:
         for folder in (ROOT / name, *(path for path in (ROOT / name).rglob("*") if path.is_dir())):
             if folder.name != "__pycache__" and any(folder.glob("*.py")):
                 inside = ".".join(folder.relative_to(ROOT).parts)
-                found.add(inside if name == "clustered_bandit_gym" else f"clustered_bandit_gym.{inside}")
+                found.add(
+                    inside if name == "clustered_bandit_gym" else f"clustered_bandit_gym.{inside}"
+                )
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == found
 
 
@@ -123,7 +159,15 @@ def test_everything_public_resolves() -> None:
 
 
 #: Tools of the developers and of the documentation, and extras that the job with the lowest versions does not install.
-NOT_TESTED_LOW = {"ruff", "mypy", "jupyterlab", "mkdocs-material", "mkdocstrings", "ray", "tensorboard"}
+NOT_TESTED_LOW = {
+    "ruff",
+    "mypy",
+    "jupyterlab",
+    "mkdocs-material",
+    "mkdocstrings",
+    "ray",
+    "tensorboard",
+}
 
 
 def test_lower_bounds_are_the_versions_that_are_tested() -> None:
@@ -131,7 +175,10 @@ def test_lower_bounds_are_the_versions_that_are_tested() -> None:
     tested = dict(line.split("==") for line in lines if not line.startswith("#"))
     extras = PROJECT["project"]["optional-dependencies"].values()
     bounds = {}
-    for requirement in [*PROJECT["project"]["dependencies"], *(one for extra in extras for one in extra)]:
+    for requirement in [
+        *PROJECT["project"]["dependencies"],
+        *(one for extra in extras for one in extra),
+    ]:
         name, found, bound = requirement.partition(">=")
         if found:
             bounds.setdefault(name.partition("[")[0], set()).add(bound.partition(",")[0])
@@ -139,4 +186,6 @@ def test_lower_bounds_are_the_versions_that_are_tested() -> None:
     low = {name: found.pop() for name, found in bounds.items() if name not in NOT_TESTED_LOW}
     assert set(tested) == {*low, "distributed"}  # an extra of dask
     for name, bound in low.items():
-        assert f"{tested[name]}.".startswith(f"{bound}."), f"{name}: {bound} in pyproject.toml, {tested[name]} tested"
+        assert f"{tested[name]}.".startswith(f"{bound}."), (
+            f"{name}: {bound} in pyproject.toml, {tested[name]} tested"
+        )

@@ -27,7 +27,9 @@ def test_the_address_of_the_repository_stands_in_one_place() -> None:
     assert address.endswith(placeholder)
     for name in ("README.md", "CITATION.cff", "CONTRIBUTING.md", "paper/paper.md"):
         assert placeholder not in read(name)
-        assert "pip install clustered-bandit-gym" not in read(name), f"{name}: there is no release on the index yet"
+        assert "pip install clustered-bandit-gym" not in read(name), (
+            f"{name}: there is no release on the index yet"
+        )
 
 
 def test_the_paper_has_the_right_length_and_cites_what_it_lists() -> None:
@@ -38,5 +40,10 @@ def test_the_paper_has_the_right_length_and_cites_what_it_lists() -> None:
 
 
 def test_community_files() -> None:
-    for name in ("CODE_OF_CONDUCT.md", "SECURITY.md", "LICENSE", ".github/pull_request_template.md"):
+    for name in (
+        "CODE_OF_CONDUCT.md",
+        "SECURITY.md",
+        "LICENSE",
+        ".github/pull_request_template.md",
+    ):
         assert len(read(name)) > 300

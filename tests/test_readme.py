@@ -48,7 +48,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_python_snippets_run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_snippets_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(folder)
     namespace: dict[str, object] = {}
     snippets = [body for kind, body in FENCES if kind == "python"]
@@ -92,7 +94,9 @@ def without_seconds(text: str) -> str:
 def test_generated_parts_are_up_to_date(name: str) -> None:
     found = re.search(rf"<!-- begin {name} -->\n(.*?)\n<!-- end {name} -->", README, re.S)
     assert found, f"README.md has no block {name}"
-    assert without_seconds(found.group(1)) == without_seconds(MAKE_README.BLOCKS[name]()), "run `make readme`"
+    assert without_seconds(found.group(1)) == without_seconds(MAKE_README.BLOCKS[name]()), (
+        "run `make readme`"
+    )
 
 
 def test_links_and_pictures_exist() -> None:
@@ -104,4 +108,10 @@ def test_links_and_pictures_exist() -> None:
 def test_it_is_short() -> None:
     words = [word for word in README.split() if re.search(r"\w", word)]
     assert len(words) < 1500
-    assert max(len(line) for line in re.sub(r"<!-- begin.*?<!-- end", "", README, flags=re.S).splitlines()) <= 180
+    assert (
+        max(
+            len(line)
+            for line in re.sub(r"<!-- begin.*?<!-- end", "", README, flags=re.S).splitlines()
+        )
+        <= 180
+    )

@@ -21,7 +21,14 @@ from clustered_bandit_gym.errors import UserError
 #: Exit codes: an audit that fails; a mistake of the user's (as for any wrong option); a bug (EX_SOFTWARE); Ctrl-C.
 FAILED, MISTAKE, BUG, INTERRUPTED = 1, 2, 70, 130
 #: What counts as a mistake of the user's. An `ImportError` is a missing extra; its message says what to install.
-MISTAKES = (UserError, ImportError, FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
+MISTAKES = (
+    UserError,
+    ImportError,
+    FileNotFoundError,
+    PermissionError,
+    NotADirectoryError,
+    IsADirectoryError,
+)
 
 
 app = typer.Typer(
@@ -33,7 +40,9 @@ app = typer.Typer(
 )
 
 
-def command(name: str, group: typer.Typer = app) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(
+    name: str, group: typer.Typer = app
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A command of the app, or of a group of it.
 
     A mistake of the user's ends in one line and exit code 2, a bug in a traceback.
@@ -49,14 +58,20 @@ def command(name: str, group: typer.Typer = app) -> Callable[[Callable[..., None
             except MISTAKES as error:
                 if "--traceback" in sys.argv:
                     raise
-                text = f"{type(error).__name__}: {error}" if isinstance(error, ImportError) else str(error)
+                text = (
+                    f"{type(error).__name__}: {error}"
+                    if isinstance(error, ImportError)
+                    else str(error)
+                )
                 typer.secho(f"clustered-bai {name}: {text}", err=True, fg="red")
                 raise typer.Exit(MISTAKE) from None
             except MemoryError as error:
                 if "--traceback" in sys.argv:
                     raise
                 detail = f" ({error})" if str(error) else ""
-                typer.secho(f"clustered-bai {name}: this does not fit in memory{detail}", err=True, fg="red")
+                typer.secho(
+                    f"clustered-bai {name}: this does not fit in memory{detail}", err=True, fg="red"
+                )
                 raise typer.Exit(MISTAKE) from None
             except KeyboardInterrupt:
                 typer.secho("interrupted", err=True)
@@ -87,11 +102,15 @@ def few(trials: int, at_most: int = 3) -> int:
 def tell_reused(reused: int, trials: int, out: Path | None, quiet: bool) -> None:
     """Say on stderr how many trials of the result come from an earlier run."""
     if reused and not quiet:
-        typer.echo(f"{reused:,} of {trials:,} trials were played before and kept in {out}.", err=True)
+        typer.echo(
+            f"{reused:,} of {trials:,} trials were played before and kept in {out}.", err=True
+        )
 
 
 @app.callback(invoke_without_command=True)
-def root(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
     if version:
         typer.echo(f"clustered-bandit-gym {__version__}")
         raise typer.Exit()
@@ -111,10 +130,17 @@ def _end_threads() -> None:
     processes = sys.modules.get("clustered_bandit_gym.harness.processes")
     if processes is not None:
         processes.dismiss()
-    left = [one for one in threading.enumerate() if one is not threading.current_thread() and not one.daemon]
+    left = [
+        one
+        for one in threading.enumerate()
+        if one is not threading.current_thread() and not one.daemon
+    ]
     if left:
         names = ", ".join(sorted({one.name for one in left})[:3])
-        print(f"note: ended {len(left)} threads that a policy has left running ({names})", file=sys.stderr)
+        print(
+            f"note: ended {len(left)} threads that a policy has left running ({names})",
+            file=sys.stderr,
+        )
         ending = sys.exc_info()[1]
         code = getattr(ending, "code", BUG)
         sys.stdout.flush()

@@ -56,7 +56,9 @@ def list_all() -> None:
     screen = console()
     table = Table("environment", "what it is", title="Environments", title_justify="left", box=None)
     for name, entry in CATALOGUE.items():
-        table.add_row(name, entry.about + (" (needs your copy of the data)" if entry.needs_data else ""))
+        table.add_row(
+            name, entry.about + (" (needs your copy of the data)" if entry.needs_data else "")
+        )
     screen.print(table)
     screen.print()
     table = Table("policy", "class", "promise", title="Policies", title_justify="left", box=None)
@@ -64,7 +66,9 @@ def list_all() -> None:
         module, _, cls = target.partition(":")
         table.add_row(name, cls, getattr(import_module(module), cls).guarantee)
     screen.print(table)
-    screen.print("\nYour own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py of this folder.")
+    screen.print(
+        "\nYour own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py of this folder."
+    )
 
 
 @command("compare")
@@ -76,7 +80,9 @@ def compare(
     eta: Eta = None,
     max_pulls: MaxPulls = None,
     set_: Set = None,
-    trials: Annotated[int, typer.Option("--trials", "-t", help="Trials of each policy.", min=1)] = 50,
+    trials: Annotated[
+        int, typer.Option("--trials", "-t", help="Trials of each policy.", min=1)
+    ] = 50,
     seed: OpenSeed = 0,
     jobs: Jobs = 1,
     out: Out = None,
@@ -107,10 +113,14 @@ def compare(
 
     shown = Shown(output, columns, plot, x, export)
     if misplaced := [name for name in policies or [] if name.startswith("ClusteredBAI-")]:
-        raise UserError(f"{misplaced[0]} is an environment, not a policy: name it before --policies")
+        raise UserError(
+            f"{misplaced[0]} is an environment, not a policy: name it before --policies"
+        )
     grid = grid_of(n_agents, delta, eta, max_pulls, set_)
     several = ["env"] if len(set(envs or [])) > 1 else []
-    shown.check_columns(several + [key for key, value in grid.items() if isinstance(value, list) and len(value) > 1])
+    shown.check_columns(
+        several + [key for key, value in grid.items() if isinstance(value, list) and len(value) > 1]
+    )
     tell_size(n_agents or [], jobs)
     players = resolve_policies(policies or FOUR)
     board = sweep(
@@ -132,7 +142,10 @@ def compare(
     shown.show(board)
     tell_reused(board.reused, len(board.trials), out, quiet)
     if out is not None and not quiet:
-        typer.echo(f"Trials are in {out}: `clustered-bai show {out}`, `clustered-bai report {out}`.", err=True)
+        typer.echo(
+            f"Trials are in {out}: `clustered-bai show {out}`, `clustered-bai report {out}`.",
+            err=True,
+        )
     broken = tell_broken(board, dict(players), traceback)
     if board.missing:
         raise typer.Exit(INTERRUPTED)
@@ -142,7 +155,9 @@ def compare(
 
 @command("show")
 def show(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` has filled.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` has filled.")
+    ],
     output: Format = "text",
     columns: Columns = None,
     plot: Plot = None,
@@ -165,13 +180,20 @@ def show(
     with Store(folder, create=False) as store:
         outdated = store.outdated()
     if outdated and not everything:
-        typer.echo(f"{outdated:,} trials of code that has changed since are left out (--all shows them).", err=True)
+        typer.echo(
+            f"{outdated:,} trials of code that has changed since are left out (--all shows them).",
+            err=True,
+        )
 
 
 @command("report")
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` has filled.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` has filled.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
+        "report.html"
+    ),
     x: X = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing page.")] = False,
     traceback: Traceback = False,
@@ -208,23 +230,38 @@ def tell_broken(board: Board, players: dict[str, Any], traceback: bool) -> list[
     rows = board.trials.to_dict("records")
     raised = [row for row in rows if row["outcome"] in ("error", "crash")]
     answered = {row["policy"] for row in rows if row["outcome"] not in ("error", "crash")}
-    broken = [name for name in players if name not in answered and any(row["policy"] == name for row in raised)]
+    broken = [
+        name
+        for name in players
+        if name not in answered and any(row["policy"] == name for row in raised)
+    ]
     if traceback:
         from clustered_bandit_gym.harness.run import traceback_of
 
         first = {row["policy"]: row for row in reversed(raised) if row["outcome"] == "error"}
         for name, row in first.items():
-            typer.echo(f"{name}, trial {row['trial']}:\n{traceback_of(row, players[name])}", err=True)
+            typer.echo(
+                f"{name}, trial {row['trial']}:\n{traceback_of(row, players[name])}", err=True
+            )
     for name in broken:
         hint = "" if traceback else "; --traceback shows where"
-        typer.secho(f"clustered-bai compare: {name} raised in every trial{hint}", err=True, fg="red")
+        typer.secho(
+            f"clustered-bai compare: {name} raised in every trial{hint}", err=True, fg="red"
+        )
     return broken
 
 
 class Shown:
     """How a board is printed and which files are written. Mistakes raise here, before any trial is played."""
 
-    def __init__(self, output: str, columns: str | None, plot: Path | None, x: str | None, export: Path | None) -> None:
+    def __init__(
+        self,
+        output: str,
+        columns: str | None,
+        plot: Path | None,
+        x: str | None,
+        export: Path | None,
+    ) -> None:
         check_format(output)
         if x is not None and plot is None:
             raise UserError("--x chooses the axis of a picture: add --plot FILE")
@@ -252,7 +289,9 @@ class Shown:
         """Print the board and write the files."""
         if self.columns is not None:
             # A run that is interrupted at the first value of a setting has no column for it.
-            columns = [name for name in self.columns if name not in self.varied or name in board.summary]
+            columns = [
+                name for name in self.columns if name not in self.varied or name in board.summary
+            ]
             self.columns = columns or None
         self.check_columns(board.varied)
         if self.output == "text":

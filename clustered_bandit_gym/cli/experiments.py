@@ -17,12 +17,15 @@ def reproduce(
     figures: Annotated[
         list[str] | None, typer.Argument(metavar="FIGURE...", help="fig1a, ...", show_default="all")
     ] = None,
-    trials: Annotated[int, typer.Option("--trials", "-t", help="Runs of each setting.", min=2)] = 50,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for trials, tables, figures.")] = Path(
-        "out/reproduce"
-    ),
+    trials: Annotated[
+        int, typer.Option("--trials", "-t", help="Runs of each setting.", min=2)
+    ] = 50,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for trials, tables, figures.")
+    ] = Path("out/reproduce"),
     data: Annotated[
-        str | None, typer.Option("--data", help="Your copy of MovieLens-1M or Yelp.", show_default="stand-ins")
+        str | None,
+        typer.Option("--data", help="Your copy of MovieLens-1M or Yelp.", show_default="stand-ins"),
     ] = None,
     seed: Seed = 0,
     jobs: Jobs = -1,
@@ -34,13 +37,22 @@ def reproduce(
 
     progress = not quiet and sys.stderr.isatty()
     run_reproduce(
-        figures or ["all"], few(trials), out, seed=seed, n_jobs=jobs, data=data, progress=progress, console=console()
+        figures or ["all"],
+        few(trials),
+        out,
+        seed=seed,
+        n_jobs=jobs,
+        data=data,
+        progress=progress,
+        console=console(),
     )
 
 
 @command("beyond")
 def beyond(
-    trials: Annotated[int, typer.Option("--trials", "-t", help="Trials of each setting.", min=1)] = 20,
+    trials: Annotated[
+        int, typer.Option("--trials", "-t", help="Trials of each setting.", min=1)
+    ] = 20,
     seed: Seed = 0,
     jobs: Jobs = -1,
     out: Out = None,
@@ -59,8 +71,12 @@ def beyond(
 
 @command("counterexample")
 def counterexample(
-    trials: Annotated[int, typer.Option("--trials", "-t", help="Trials of each policy.", min=1)] = 16,
-    n_agents: Annotated[int, typer.Option("--n-agents", "-n", help="N; one agent has a cluster of its own.")] = 1600,
+    trials: Annotated[
+        int, typer.Option("--trials", "-t", help="Trials of each policy.", min=1)
+    ] = 16,
+    n_agents: Annotated[
+        int, typer.Option("--n-agents", "-n", help="N; one agent has a cluster of its own.")
+    ] = 1600,
     seed: Seed = 0,
     jobs: Jobs = -1,
     quiet: Quiet = False,
@@ -82,7 +98,9 @@ def counterexample(
 
 @command("demo")
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for trials, picture and report.")] = Path("out/demo"),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for trials, picture and report.")
+    ] = Path("out/demo"),
     jobs: Jobs = -1,
     quiet: Quiet = False,
     traceback: Traceback = False,

@@ -34,21 +34,38 @@ from clustered_bandit_gym.policies.registry import make
 
 @command("audit")
 def audit(
-    policy: Annotated[str, typer.Argument(help="A name, or module:Class, with settings after a colon.")],
+    policy: Annotated[
+        str, typer.Argument(help="A name, or module:Class, with settings after a colon.")
+    ],
     delta: Annotated[
         float | None,
-        typer.Option("--delta", "-d", help="δ at which the policy is tested.", show_default="0.1, or that of --game"),
+        typer.Option(
+            "--delta",
+            "-d",
+            help="δ at which the policy is tested.",
+            show_default="0.1, or that of --game",
+        ),
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option("--trials", "-t", help="Most trials per cell.", min=1, show_default="60/δ; 30/δ with --quick"),
+        typer.Option(
+            "--trials",
+            "-t",
+            help="Most trials per cell.",
+            min=1,
+            show_default="60/δ; 30/δ with --quick",
+        ),
     ] = None,
     seed: OpenSeed = 0,
     jobs: Jobs = 1,
     quick: Annotated[bool, typer.Option("--quick", help="A shorter suite.")] = False,
     game: Annotated[
         Path | None,
-        typer.Option("--game", help="Play only a game that `attack` saved, at its δ.", show_default="the suite"),
+        typer.Option(
+            "--game",
+            help="Play only a game that `attack` saved, at its δ.",
+            show_default="the suite",
+        ),
     ] = None,
     max_pulls: Annotated[
         int | None,
@@ -62,7 +79,9 @@ def audit(
     out: Out = None,
     output: Format = "text",
     replays: Replays = 1,
-    rare: Annotated[bool, typer.Option("--rare", help="Also measure the error at δ = 1e-10 by tilted plays.")] = False,
+    rare: Annotated[
+        bool, typer.Option("--rare", help="Also measure the error at δ = 1e-10 by tilted plays.")
+    ] = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
@@ -111,10 +130,16 @@ def audit(
 
 @command("attack")
 def attack(
-    policy: Annotated[str, typer.Argument(help="A name, or module:Class, with settings after a colon.")],
-    budget: Annotated[str, typer.Option("--budget", "-b", help="Processor time: 90s, 10m, 1h.")] = "10m",
+    policy: Annotated[
+        str, typer.Argument(help="A name, or module:Class, with settings after a colon.")
+    ],
+    budget: Annotated[
+        str, typer.Option("--budget", "-b", help="Processor time: 90s, 10m, 1h.")
+    ] = "10m",
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the worst game is saved.")] = Path("attack.json"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the worst game is saved.")] = Path(
+        "attack.json"
+    ),
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
@@ -128,7 +153,9 @@ def attack(
     found = run_attack(policy, seconds_of(budget), seed, progress=tell)
     typer.echo(str(found))
     found.save(out)
-    typer.echo(f"Saved {out}: `clustered-bai audit {policy} --game {out}` plays it again.", err=True)
+    typer.echo(
+        f"Saved {out}: `clustered-bai audit {policy} --game {out}` plays it again.", err=True
+    )
     if found.verdict.word == "FAIL":
         raise typer.Exit(FAILED)
 
@@ -141,7 +168,9 @@ def seconds_of(text: str) -> float:
     try:
         seconds = float(number) * (unit or 1.0)
     except ValueError:
-        raise UserError(f"a budget is a number followed by s, m or h, e.g. 10m; got {text!r}") from None
+        raise UserError(
+            f"a budget is a number followed by s, m or h, e.g. 10m; got {text!r}"
+        ) from None
     if not 0 < seconds < float("inf"):
         raise UserError(f"a budget must be positive, got {text!r}")
     return seconds

@@ -16,20 +16,37 @@ from clustered_bandit_gym.settings_text import parse_pairs
 
 @command("train")
 def train(
-    env: Annotated[str, typer.Argument(metavar="ENV", help="The environment to train on.")] = "ClusteredBAI-Tiny-v0",
-    algo: Annotated[str, typer.Option("--algo", help="maskable-ppo, ppo, a2c or dqn.")] = "maskable-ppo",
-    steps: Annotated[int, typer.Option("--steps", help="Environment steps in all.", min=1)] = 800_000,
-    n_envs: Annotated[int, typer.Option("--n-envs", help="Sub-environments stepped at once.", min=1)] = 128,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path("model.zip"),
+    env: Annotated[
+        str, typer.Argument(metavar="ENV", help="The environment to train on.")
+    ] = "ClusteredBAI-Tiny-v0",
+    algo: Annotated[
+        str, typer.Option("--algo", help="maskable-ppo, ppo, a2c or dqn.")
+    ] = "maskable-ppo",
+    steps: Annotated[
+        int, typer.Option("--steps", help="Environment steps in all.", min=1)
+    ] = 800_000,
+    n_envs: Annotated[
+        int, typer.Option("--n-envs", help="Sub-environments stepped at once.", min=1)
+    ] = 128,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path(
+        "model.zip"
+    ),
     seed: Seed = 0,
     seeds: Annotated[
-        int, typer.Option("--seeds", help="Train this many models, with seeds SEED, SEED + 1, ...", min=1)
+        int,
+        typer.Option(
+            "--seeds", help="Train this many models, with seeds SEED, SEED + 1, ...", min=1
+        ),
     ] = 1,
     trials: Annotated[
-        int, typer.Option("--trials", help="Held-out instances of the final comparison; 0 for none.", min=0)
+        int,
+        typer.Option(
+            "--trials", help="Held-out instances of the final comparison; 0 for none.", min=0
+        ),
     ] = 2000,
     test_seed: Annotated[
-        int, typer.Option("--test-seed", help="Seed of the instances of the final comparison.", min=0)
+        int,
+        typer.Option("--test-seed", help="Seed of the instances of the final comparison.", min=0),
     ] = 2_000_003,
     also: Annotated[
         list[str] | None,
@@ -51,7 +68,10 @@ def train(
     evaluate_only: Annotated[
         Path | None,
         typer.Option(
-            "--evaluate-only", metavar="MODEL", help="Compare this model; train nothing.", show_default="train one"
+            "--evaluate-only",
+            metavar="MODEL",
+            help="Compare this model; train nothing.",
+            show_default="train one",
         ),
     ] = None,
     set_: Annotated[
@@ -71,7 +91,9 @@ def train(
             show_default="no log",
         ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew where OUT holds another run.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Start anew where OUT holds another run.")
+    ] = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
@@ -96,16 +118,27 @@ def train(
         typer.echo(run_evaluate(evaluate_only, trials or 2000, test_seed))
         return
     given = pairs_of(set_)
-    own = {name: given.pop(name) for name in [field.name for field in fields(TrainSettings)] if name in given}
+    own = {
+        name: given.pop(name)
+        for name in [field.name for field in fields(TrainSettings)]
+        if name in given
+    }
     if twice := sorted(set(own) & {"env", "env_kwargs", "algo", "steps", "n_envs", "seed"}):
-        raise UserError(f"--set cannot change {', '.join(twice)}: use the command's own argument or option")
-    settings = TrainSettings(env=env, env_kwargs=given, algo=algo, steps=steps, n_envs=n_envs, seed=seed, **own)
+        raise UserError(
+            f"--set cannot change {', '.join(twice)}: use the command's own argument or option"
+        )
+    settings = TrainSettings(
+        env=env, env_kwargs=given, algo=algo, steps=steps, n_envs=n_envs, seed=seed, **own
+    )
     if os.environ.get("CLUSTERED_BANDIT_QUICK"):
         settings, trials = shortened(settings), few(trials, 50)
     if also and report is None:
         raise UserError("--also needs --report: further sizes are played for the report only")
     sizes = [parse_pairs(one.split(","), "--also") for one in also or []]
-    files = [out if seeds == 1 else out.with_stem(f"{out.stem}-{seed + number}") for number in range(seeds)]
+    files = [
+        out if seeds == 1 else out.with_stem(f"{out.stem}-{seed + number}")
+        for number in range(seeds)
+    ]
     comparisons = []
     for number, file in enumerate(files):
         mine = replace(settings, seed=seed + number)
@@ -114,7 +147,9 @@ def train(
         if trials and report is None:
             comparisons.append(run_evaluate(file, trials, test_seed))
             typer.echo(comparisons[-1])
-        typer.echo(f"Wrote {file}: `clustered-bai compare {env} --policies learned:{file} uniform-glr`")
+        typer.echo(
+            f"Wrote {file}: `clustered-bai compare {env} --policies learned:{file} uniform-glr`"
+        )
     if len(comparisons) > 1:
         typer.echo(over_seeds(comparisons))
     if report is not None:

@@ -23,7 +23,12 @@ class SpreadCommand(TyperCommand):
     """Lets an option that may be repeated take several values at once: ``--policies naive cl-bai --n-agents 10 30``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        spread = {name for option in self.params if getattr(option, "multiple", False) for name in option.opts}
+        spread = {
+            name
+            for option in self.params
+            if getattr(option, "multiple", False)
+            for name in option.opts
+        }
         result: list[str] = []
         flag = None
         for position, word in enumerate(args):
@@ -57,8 +62,13 @@ def _whole(text: str) -> int:
 #: What `--help` shows as the default of an option that is None unless given.
 _ENVS_OWN, _NO_LIMIT = "the environment's", "no limit"
 
-Envs = Annotated[list[str] | None, typer.Argument(metavar="ENV...", help="Environments.", show_default=DEFAULT_ENV)]
-OneEnv = Annotated[str | None, typer.Argument(metavar="ENV", help="An environment.", show_default=DEFAULT_ENV)]
+Envs = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ENV...", help="Environments.", show_default=DEFAULT_ENV),
+]
+OneEnv = Annotated[
+    str | None, typer.Argument(metavar="ENV", help="An environment.", show_default=DEFAULT_ENV)
+]
 Policies = Annotated[
     list[str] | None,
     typer.Option(
@@ -73,25 +83,36 @@ Agents = Annotated[
     typer.Option("--n-agents", "-n", help="N; several values are swept.", show_default=_ENVS_OWN),
 ]
 Delta = Annotated[
-    list[float] | None, typer.Option("--delta", "-d", help="δ; several values are swept.", show_default=_ENVS_OWN)
+    list[float] | None,
+    typer.Option("--delta", "-d", help="δ; several values are swept.", show_default=_ENVS_OWN),
 ]
 Eta = Annotated[
     list[float] | None,
-    typer.Option("--eta", help="η of the generator; several values are swept.", show_default=_ENVS_OWN),
+    typer.Option(
+        "--eta", help="η of the generator; several values are swept.", show_default=_ENVS_OWN
+    ),
 ]
-OneAgents = Annotated[int | None, typer.Option("--n-agents", "-n", help="N.", show_default=_ENVS_OWN)]
+OneAgents = Annotated[
+    int | None, typer.Option("--n-agents", "-n", help="N.", show_default=_ENVS_OWN)
+]
 OneDelta = Annotated[float | None, typer.Option("--delta", "-d", help="δ.", show_default=_ENVS_OWN)]
-OneEta = Annotated[float | None, typer.Option("--eta", help="η of the generator.", show_default=_ENVS_OWN)]
+OneEta = Annotated[
+    float | None, typer.Option("--eta", help="η of the generator.", show_default=_ENVS_OWN)
+]
 MaxPulls = Annotated[
     int | None,
     typer.Option(
-        "--max-pulls", help="Budget of a trial; a trial that needs more is unfinished.", show_default=_ENVS_OWN
+        "--max-pulls",
+        help="Budget of a trial; a trial that needs more is unfinished.",
+        show_default=_ENVS_OWN,
     ),
 ]
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="Any other keyword of the environment, KEY=VALUE; JSON for lists and dicts.", show_default="none"
+        "--set",
+        help="Any other keyword of the environment, KEY=VALUE; JSON for lists and dicts.",
+        show_default="none",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", "-s", help="Root seed.", min=0)]
@@ -106,18 +127,31 @@ OpenSeed = Annotated[
     ),
 ]
 Replays = Annotated[
-    int, typer.Option("--replays", help="Trials of each policy to play once more in a fresh process.", min=0)
+    int,
+    typer.Option(
+        "--replays", help="Trials of each policy to play once more in a fresh process.", min=0
+    ),
 ]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Enforce that a policy learns nothing from agents but what they send.")
+    bool,
+    typer.Option(
+        "--strict", help="Enforce that a policy learns nothing from agents but what they send."
+    ),
 ]
 MaxSeconds = Annotated[
     float | None,
     typer.Option(
-        "--max-seconds", help="Time limit of a trial; a trial that takes longer is unfinished.", show_default=_NO_LIMIT
+        "--max-seconds",
+        help="Time limit of a trial; a trial that takes longer is unfinished.",
+        show_default=_NO_LIMIT,
     ),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for one per core, -2 for one fewer, and so on.")]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", "-j", help="Processes; -1 for one per core, -2 for one fewer, and so on."
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -127,10 +161,14 @@ Out = Annotated[
         show_default="nothing is kept",
     ),
 ]
-Backend = Annotated[str | None, typer.Option("--backend", help="loky, dask or ray.", show_default="loky")]
+Backend = Annotated[
+    str | None, typer.Option("--backend", help="loky, dask or ray.", show_default="loky")
+]
 Address = Annotated[
     str | None,
-    typer.Option("--address", help="Of a running dask scheduler or ray cluster.", show_default="a local one"),
+    typer.Option(
+        "--address", help="Of a running dask scheduler or ray cluster.", show_default="a local one"
+    ),
 ]
 Format = Annotated[str, typer.Option("--format", "-f", help="text, markdown, latex, csv or json.")]
 Columns = Annotated[
@@ -160,11 +198,15 @@ Plot = Annotated[
     ),
 ]
 Export = Annotated[
-    Path | None, typer.Option("--export", help="Write all trials here (.csv or .parquet).", show_default="no file")
+    Path | None,
+    typer.Option(
+        "--export", help="Write all trials here (.csv or .parquet).", show_default="no file"
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, fewer notes.")]
 Traceback = Annotated[
-    bool, typer.Option("--traceback", help="Show tracebacks: of a mistake, and of policies that raise.")
+    bool,
+    typer.Option("--traceback", help="Show tracebacks: of a mistake, and of policies that raise."),
 ]
 
 #: Formats of --format.
@@ -193,7 +235,9 @@ def grid_of(
         grid["max_pulls"] = max_pulls
     extra = pairs_of(pairs)
     if twice := sorted(set(grid) & set(extra)):
-        raise UserError(f"{', '.join(twice)} is given twice: by its own option and by --set; give it once")
+        raise UserError(
+            f"{', '.join(twice)} is given twice: by its own option and by --set; give it once"
+        )
     return grid | extra
 
 

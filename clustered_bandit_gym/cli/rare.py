@@ -26,14 +26,22 @@ from clustered_bandit_gym.cli.options import (
 
 @command("rare")
 def rare(
-    policy: Annotated[str, typer.Argument(help="A name, or module:Class, with settings after a colon.")],
+    policy: Annotated[
+        str, typer.Argument(help="A name, or module:Class, with settings after a colon.")
+    ],
     env: OneEnv = None,
     n_agents: OneAgents = None,
     delta: OneDelta = None,
     eta: OneEta = None,
-    trials: Annotated[int, typer.Option("--trials", "-t", help="Plays of the estimate.", min=1)] = 2000,
-    searches: Annotated[int, typer.Option("--searches", help="Independent searches for ways to err.", min=1)] = 3,
-    search_plays: Annotated[int, typer.Option("--search-plays", help="Plays in a round of a search.", min=1)] = 200,
+    trials: Annotated[
+        int, typer.Option("--trials", "-t", help="Plays of the estimate.", min=1)
+    ] = 2000,
+    searches: Annotated[
+        int, typer.Option("--searches", help="Independent searches for ways to err.", min=1)
+    ] = 3,
+    search_plays: Annotated[
+        int, typer.Option("--search-plays", help="Plays in a round of a search.", min=1)
+    ] = 200,
     max_pulls: MaxPulls = None,
     set_: Set = None,
     seed: Seed = 0,
@@ -79,13 +87,19 @@ def rare(
 def rare_table(
     policies: Annotated[
         list[str] | None,
-        typer.Option("--policies", "-p", help="Names of policies.", show_default="all of the table"),
+        typer.Option(
+            "--policies", "-p", help="Names of policies.", show_default="all of the table"
+        ),
     ] = None,
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for results, table, figure.")] = Path("out/rare"),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for results, table, figure.")
+    ] = Path("out/rare"),
     keep_old: Annotated[
         bool,
-        typer.Option("--keep-old", help="Keep results of other versions of the code; the table names them."),
+        typer.Option(
+            "--keep-old", help="Keep results of other versions of the code; the table names them."
+        ),
     ] = False,
     quiet: Quiet = False,
     traceback: Traceback = False,

@@ -12,27 +12,37 @@ from clustered_bandit_gym.cli.app import FAILED, app, command, console
 from clustered_bandit_gym.cli.options import Jobs, Quiet, Traceback
 
 group = typer.Typer(
-    no_args_is_help=True, help="The frozen benchmark: run it, verify a submission, build the leaderboard."
+    no_args_is_help=True,
+    help="The frozen benchmark: run it, verify a submission, build the leaderboard.",
 )
 app.add_typer(group, name="suite")
 
-Quick = Annotated[bool, typer.Option("--quick", help="The short run: a stated subset of cells and trials.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="The short run: a stated subset of cells and trials.")
+]
 
 
 @command("run", group)
 def run(
-    policy: Annotated[str, typer.Argument(help="A name, or module:Class, with settings after a colon.")],
+    policy: Annotated[
+        str, typer.Argument(help="A name, or module:Class, with settings after a colon.")
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the submission.")],
     quick: Quick = False,
     jobs: Jobs = 1,
     name: Annotated[
-        str | None, typer.Option("--name", help="Name on the leaderboard.", show_default="the policy's")
+        str | None,
+        typer.Option("--name", help="Name on the leaderboard.", show_default="the policy's"),
     ] = None,
     authors: Annotated[str, typer.Option("--authors", help="Who made the policy.")] = "",
     link: Annotated[str, typer.Option("--link", help="Paper, proof or repository.")] = "",
     guarantee: Annotated[
         str | None,
-        typer.Option("--guarantee", help="proved (needs --link), claimed or none.", show_default="the policy's"),
+        typer.Option(
+            "--guarantee",
+            help="proved (needs --link), claimed or none.",
+            show_default="the policy's",
+        ),
     ] = None,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -57,16 +67,20 @@ def run(
     )
     typer.echo(readme(submission))
     typer.echo(
-        f"Wrote {out}. Next: `clustered-bai suite verify {out}`, `clustered-bai suite board {out} ...`", err=True
+        f"Wrote {out}. Next: `clustered-bai suite verify {out}`, `clustered-bai suite board {out} ...`",
+        err=True,
     )
 
 
 @command("verify", group)
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A submission.")],
-    replay: Annotated[int, typer.Option("--replay", help="Trials to play again; 0 runs no code of it.", min=0)] = 20,
+    replay: Annotated[
+        int, typer.Option("--replay", help="Trials to play again; 0 runs no code of it.", min=0)
+    ] = 20,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Of the choice of these trials.", show_default="random")
+        int | None,
+        typer.Option("--seed", help="Of the choice of these trials.", show_default="random"),
     ] = None,
     traceback: Traceback = False,
 ) -> None:
@@ -91,13 +105,19 @@ def verify(
         if found.exact
         else f"for another platform: {count - found.different} agree, {found.different} do not"
     )
-    typer.echo(f"VERIFIED: {folder}: format, digest, completeness and scores hold; {count} trials replayed {how}")
+    typer.echo(
+        f"VERIFIED: {folder}: format, digest, completeness and scores hold; {count} trials replayed {how}"
+    )
 
 
 @command("reference", group)
 def reference(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the submissions.")] = Path("submissions"),
-    names: Annotated[list[str] | None, typer.Option("--only", help="Only these folders.", show_default="all")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the submissions.")] = Path(
+        "submissions"
+    ),
+    names: Annotated[
+        list[str] | None, typer.Option("--only", help="Only these folders.", show_default="all")
+    ] = None,
     quick: Quick = False,
     jobs: Jobs = 1,
     quiet: Quiet = False,
@@ -133,15 +153,24 @@ def cells(traceback: Traceback = False) -> None:
     table = Table("cell", "δ", "trials", "quick", "tags", "probes", box=None)
     for cell in SUITE_V1:
         table.add_row(
-            cell.name, f"{cell.delta:g}", str(cell.trials), str(cell.quick or ""), ", ".join(cell.tags), cell.probes
+            cell.name,
+            f"{cell.delta:g}",
+            str(cell.trials),
+            str(cell.quick or ""),
+            ", ".join(cell.tags),
+            cell.probes,
         )
     console().print(table)
 
 
 @command("board", group)
 def board(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Submissions, all full or all quick.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("leaderboard.html"),
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Submissions, all full or all quick.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
+        "leaderboard.html"
+    ),
     traceback: Traceback = False,
 ) -> None:
     """The leaderboard: one self-contained HTML page. Submissions are checked, but no trial is replayed."""

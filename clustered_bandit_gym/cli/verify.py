@@ -14,15 +14,22 @@ from clustered_bandit_gym.cli.options import Quiet, Traceback
 @command("verify")
 def verify(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` or `audit --out` has filled.")
+        Path,
+        typer.Argument(
+            metavar="DIR", help="A folder that `compare --out` or `audit --out` has filled."
+        ),
     ],
     replay: Annotated[
         int,
         typer.Option(
-            "--replay", help="Trials to play once more, chosen at random; 0 checks hashes and plays nothing.", min=0
+            "--replay",
+            help="Trials to play once more, chosen at random; 0 checks hashes and plays nothing.",
+            min=0,
         ),
     ] = 0,
-    seed: Annotated[int, typer.Option("--seed", "-s", help="Seed of the random choice.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", "-s", help="Seed of the random choice.", min=0)
+    ] = 0,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:

@@ -46,7 +46,9 @@ class FlightCounts:
 @cache
 def load() -> FlightCounts:
     """The counts that ship with the package."""
-    text = files("clustered_bandit_gym.datasets").joinpath("flights.csv").read_text(encoding="utf-8")
+    text = (
+        files("clustered_bandit_gym.datasets").joinpath("flights.csv").read_text(encoding="utf-8")
+    )
     rows = list(csv.DictReader(text.splitlines()))
     flights, on_time = (
         np.array([[int(row[f"{kind}_{airport}"]) for airport in AIRPORTS] for row in rows])

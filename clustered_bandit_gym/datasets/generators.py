@@ -34,7 +34,13 @@ class MovieLens(InstanceGenerator):
     def __call__(self, rng: np.random.Generator) -> Instance:
         bandits = movielens_1m.load(self.data, self.min_ratings)
         groups = tuple(movielens_1m.AGE_GROUPS.values())
-        return Instance(None, self.draw_clusters(rng), bandits.rewards, arm_names=bandits.names, cluster_names=groups)
+        return Instance(
+            None,
+            self.draw_clusters(rng),
+            bandits.rewards,
+            arm_names=bandits.names,
+            cluster_names=groups,
+        )
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,12 @@ class Yelp(InstanceGenerator):
 
     def __call__(self, rng: np.random.Generator) -> Instance:
         bandits = yelp_open.load(self.data, self.states, self.weights)
-        return Instance(bandits.means, self.draw_clusters(rng), arm_names=bandits.names, cluster_names=bandits.states)
+        return Instance(
+            bandits.means,
+            self.draw_clusters(rng),
+            arm_names=bandits.names,
+            cluster_names=bandits.states,
+        )
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,13 @@ class MovieLensLike(InstanceGenerator):
     def __call__(self, rng: np.random.Generator) -> Instance:
         bandits = stand_ins.movielens_like()
         groups = tuple(movielens_1m.AGE_GROUPS.values())
-        return Instance(None, self.draw_clusters(rng), bandits.rewards, arm_names=bandits.names, cluster_names=groups)
+        return Instance(
+            None,
+            self.draw_clusters(rng),
+            bandits.rewards,
+            arm_names=bandits.names,
+            cluster_names=groups,
+        )
 
 
 @dataclass(frozen=True)
@@ -98,7 +115,12 @@ class YelpLike(InstanceGenerator):
 
     def __call__(self, rng: np.random.Generator) -> Instance:
         bandits = stand_ins.yelp_like()
-        return Instance(bandits.means, self.draw_clusters(rng), arm_names=bandits.names, cluster_names=yelp_open.STATES)
+        return Instance(
+            bandits.means,
+            self.draw_clusters(rng),
+            arm_names=bandits.names,
+            cluster_names=yelp_open.STATES,
+        )
 
 
 @dataclass(frozen=True)
@@ -140,7 +162,14 @@ class Flights(InstanceGenerator):
             names, means = data.destinations, data.rates
             clusters, overlap = rng.permutation(len(names)), True
         law = Bernoulli()
-        return Instance(means, clusters, law, arm_names=flights.AIRPORTS, cluster_names=names, allow_overlap=overlap)
+        return Instance(
+            means,
+            clusters,
+            law,
+            arm_names=flights.AIRPORTS,
+            cluster_names=names,
+            allow_overlap=overlap,
+        )
 
 
 def movielens(
@@ -164,7 +193,9 @@ def movielens(
         sizes, alpha: how agents spread over the groups, as for the generators ("equal", "uniform", "power").
         seed: of that spread.
     """
-    generator = MovieLens(n_agents, min_ratings, None if path is None else os.fspath(path), sizes, alpha)
+    generator = MovieLens(
+        n_agents, min_ratings, None if path is None else os.fspath(path), sizes, alpha
+    )
     return generator(np.random.default_rng(seed))
 
 
@@ -192,5 +223,7 @@ def yelp(
         sizes, alpha: how agents spread over the states, as for the generators ("equal", "uniform", "power").
         seed: of that spread.
     """
-    generator = Yelp(n_agents, states, weights, None if path is None else os.fspath(path), sizes, alpha)
+    generator = Yelp(
+        n_agents, states, weights, None if path is None else os.fspath(path), sizes, alpha
+    )
     return generator(np.random.default_rng(seed))

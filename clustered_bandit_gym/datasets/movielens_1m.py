@@ -51,7 +51,10 @@ def load(path: str | os.PathLike[str] | None, min_ratings: int) -> Bandits:
     """Read (once per process and file) and select the movies; checks that each group has one best movie of its own."""
     if min_ratings < 1:
         raise UserError(f"min_ratings must be at least 1, got {min_ratings}")
-    return _select(*(find(path, name, ORIGIN) for name in ("ratings.dat", "users.dat", "movies.dat")), min_ratings)
+    return _select(
+        *(find(path, name, ORIGIN) for name in ("ratings.dat", "users.dat", "movies.dat")),
+        min_ratings,
+    )
 
 
 @lru_cache(maxsize=8)
@@ -111,7 +114,9 @@ def _read(ratings: Source, users: Source, movies: Source) -> Ratings:
             cells.append((movie_id * 6 + group) * 5 + points - 1)
     flat = np.frombuffer(cells, dtype=np.int64) if cells else np.empty(0, dtype=np.int64)
     rated, position = np.unique(flat // 30, return_inverse=True)
-    counts = np.bincount(position * 30 + flat % 30, minlength=rated.size * 30).reshape(rated.size, 6, 5)
+    counts = np.bincount(position * 30 + flat % 30, minlength=rated.size * 30).reshape(
+        rated.size, 6, 5
+    )
     return Ratings(np.ascontiguousarray(counts.transpose(1, 0, 2)), rated, titles)
 
 
@@ -126,7 +131,9 @@ def _read_users(users: Source) -> dict[int, int]:
         except (ValueError, KeyError):
             codes = ", ".join(map(str, row))
             raise users.bad_line(
-                number, line, f"UserID::Gender::Age::Occupation::Zip-code with an age code of {codes}"
+                number,
+                line,
+                f"UserID::Gender::Age::Occupation::Zip-code with an age code of {codes}",
             ) from None
     return group_of
 

@@ -109,7 +109,9 @@ def _guarded(label: str, read: Callable[[], _T]) -> _T:
 
 
 def _too_large(label: str) -> UserError:
-    return UserError(f"{label} expands to more than {MAX_BYTES:,} bytes, which no known version of it does")
+    return UserError(
+        f"{label} expands to more than {MAX_BYTES:,} bytes, which no known version of it does"
+    )
 
 
 def find(data: str | os.PathLike[str] | None, name: str, origin: Origin) -> Source:
@@ -182,7 +184,11 @@ def _open_tar(file: Any, path: Path, name: str, stack: ExitStack) -> IO[bytes]:
     for member in archive:
         if member.offset_data + member.size > MAX_BYTES:  # before it is read through
             raise _too_large(str(path))
-        if member.isfile() and not _of_macos(member.name) and PurePosixPath(member.name).name == name:
+        if (
+            member.isfile()
+            and not _of_macos(member.name)
+            and PurePosixPath(member.name).name == name
+        ):
             found = archive.extractfile(member)
             assert found is not None
             return found

@@ -74,7 +74,9 @@ def movielens_like() -> MovieLensLike:
         means[group, n_groups + np.argsort(-latent[group])] = BEST_MEANS[group, group] - free
     laws = rating_laws(means, _spread(rng, means))
     order = rng.permutation(n_arms)
-    names = [f"movie {movie}" for movie in BEST_MOVIES] + [f"stand-in {i}" for i in range(1, n_arms - n_groups + 1)]
+    names = [f"movie {movie}" for movie in BEST_MOVIES] + [
+        f"stand-in {i}" for i in range(1, n_arms - n_groups + 1)
+    ]
     return MovieLensLike(
         Categorical(np.arange(1, 6) / 2, laws[:, order]),
         tuple(names[k] for k in order.tolist()),
@@ -101,7 +103,11 @@ def gap_curve(group: int) -> tuple[Floats, Ints]:
     for movie in np.argsort(own).tolist():
         if movie == group:
             continue
-        known = [rank for rank in GAP_RANKS if abs(GAPS[group, GAP_RANKS.index(rank)] - own[movie]) <= ROUNDING]
+        known = [
+            rank
+            for rank in GAP_RANKS
+            if abs(GAPS[group, GAP_RANKS.index(rank)] - own[movie]) <= ROUNDING
+        ]
         if known and known[0] not in place.values():
             rank = known[0]
         else:
@@ -115,7 +121,9 @@ def gap_curve(group: int) -> tuple[Floats, Ints]:
     known_ranks: Ints = np.array(sorted(ranks))
     smooth = PchipInterpolator(score(known_ranks), [ranks[rank] for rank in known_ranks.tolist()])
     curve = smooth(score(np.arange(1, GAP_RANKS[-1] + 1)))
-    curve[known_ranks - 1] = [ranks[rank] for rank in known_ranks.tolist()]  # not off by a rounding error
+    curve[known_ranks - 1] = [
+        ranks[rank] for rank in known_ranks.tolist()
+    ]  # not off by a rounding error
     return curve, np.array([place[movie] - 1 for movie in range(len(BEST_MOVIES))])
 
 
@@ -154,11 +162,15 @@ def rating_laws(means: Floats, deviations: Floats) -> Floats:
     plain = coefficients * rate[..., None] ** hits * (1 - rate[..., None]) ** (4 - hits)
     over = np.maximum((variance / binomial - 1) / 3, 1e-6)
     a, b = rate * (1 / over - 1), (1 - rate) * (1 / over - 1)
-    wide = coefficients * np.exp(betaln(hits + a[..., None], 4 - hits + b[..., None]) - betaln(a, b)[..., None])
+    wide = coefficients * np.exp(
+        betaln(hits + a[..., None], 4 - hits + b[..., None]) - betaln(a, b)[..., None]
+    )
     wide /= wide.sum(axis=-1, keepdims=True)
     two = np.maximum(0, 1 - np.abs(hits + 1 - means[..., None]))
     weight = np.clip((variance - least) / (binomial - least), 0, 1)[..., None]
-    return np.where((variance > binomial * (1 + 3e-6))[..., None], wide, weight * plain + (1 - weight) * two)
+    return np.where(
+        (variance > binomial * (1 + 3e-6))[..., None], wide, weight * plain + (1 - weight) * two
+    )
 
 
 #: Mean stars of each state's best business (columns) in the four states (rows): averages of half stars over a few
@@ -205,5 +217,9 @@ def yelp_like(n_arms: int = 211) -> YelpLike:
                 average = float(np.clip(np.round(2 * stars) / 2, 1, 5).mean())
             means[state, n_states + business] = average
     order = rng.permutation(n_arms)
-    names = [f"best of {state}" for state in ("LA", "TN", "MO", "IN")] + [f"stand-in {i + 1}" for i in range(n_others)]
-    return YelpLike(means[:, order], tuple(names[k] for k in order.tolist()), np.argsort(order)[:n_states])
+    names = [f"best of {state}" for state in ("LA", "TN", "MO", "IN")] + [
+        f"stand-in {i + 1}" for i in range(n_others)
+    ]
+    return YelpLike(
+        means[:, order], tuple(names[k] for k in order.tolist()), np.argsort(order)[:n_states]
+    )

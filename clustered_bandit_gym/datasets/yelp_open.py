@@ -18,7 +18,14 @@ FILE = "yelp_academic_dataset_business.json"
 ORIGIN = Origin(
     "Yelp Open Dataset",
     "https://www.yelp.com/dataset",
-    (FILE, "yelp_dataset", "yelp_dataset.tar", "yelp_dataset.tgz", "Yelp-JSON.zip", "yelp_dataset.zip"),
+    (
+        FILE,
+        "yelp_dataset",
+        "yelp_dataset.tar",
+        "yelp_dataset.tgz",
+        "Yelp-JSON.zip",
+        "yelp_dataset.zip",
+    ),
     "ClusteredBAI-YelpLike-v0",
     any_name=".json",
 )
@@ -34,7 +41,9 @@ class Bandits:
     states: tuple[str, ...]
 
 
-def load(path: str | os.PathLike[str] | None, states: Sequence[str] = STATES, weights: str = "branches") -> Bandits:
+def load(
+    path: str | os.PathLike[str] | None, states: Sequence[str] = STATES, weights: str = "branches"
+) -> Bandits:
     """Read (once per process and file) and select the arms."""
     check_states(states)
     if weights not in ("branches", "reviews"):
@@ -45,7 +54,9 @@ def load(path: str | os.PathLike[str] | None, states: Sequence[str] = STATES, we
 def check_states(states: Sequence[str]) -> None:
     """`ValueError` unless these are one or more different state codes."""
     if isinstance(states, str) or len(states) < 1 or len(set(states)) < len(states):
-        raise UserError(f"states must be different state codes such as ('LA', 'TN'), got {states!r}")
+        raise UserError(
+            f"states must be different state codes such as ('LA', 'TN'), got {states!r}"
+        )
 
 
 @lru_cache(maxsize=8)
@@ -54,7 +65,9 @@ def _select(source: Source, states: tuple[str, ...], weights: str) -> Bandits:
     for state, names in zip(states, totals, strict=True):
         if not names:
             common = ", ".join(sorted(others, key=lambda code: -others[code])[:12])
-            raise UserError(f"{source.label} has no business in state {state!r}; most are in {common}")
+            raise UserError(
+                f"{source.label} has no business in state {state!r}; most are in {common}"
+            )
     shared = sorted(set(totals[0]).intersection(*totals[1:]))
     if not shared:
         raise UserError(f"no business name is present in all of {', '.join(states)}: no arm left")

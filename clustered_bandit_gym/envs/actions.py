@@ -31,7 +31,12 @@ class PullOrStop(spaces.OneOf):
     """
 
     def __init__(self, n_agents: int, n_arms: int, twin: str) -> None:
-        super().__init__((spaces.MultiDiscrete([n_agents, n_arms]), spaces.MultiDiscrete(np.full(n_agents, n_arms))))
+        super().__init__(
+            (
+                spaces.MultiDiscrete([n_agents, n_arms]),
+                spaces.MultiDiscrete(np.full(n_agents, n_arms)),
+            )
+        )
         self.twin = twin
 
     def __repr__(self) -> str:
@@ -44,7 +49,9 @@ class PullOrStop(spaces.OneOf):
 def read_action(action: Any, n_agents: int, n_arms: int) -> tuple[int, Any]:
     """(PULL, (agent, arm)) in plain ints, or (STOP, arms (N,)); `ValueError` with the reason if it is neither."""
     if not isinstance(action, _SEQUENCES) or len(action) != 2:
-        raise UserError(f"an action is a pair; expected {_expected(n_agents)}, got {_short(action)}")
+        raise UserError(
+            f"an action is a pair; expected {_expected(n_agents)}, got {_short(action)}"
+        )
     kind, choice = action
     if type(kind) is not int:
         kind = whole(kind, "the first element of an action")
@@ -52,7 +59,9 @@ def read_action(action: Any, n_agents: int, n_arms: int) -> tuple[int, Any]:
         if type(choice) is not tuple:
             choice = _entries(choice, n_agents)
         if len(choice) != 2:
-            raise UserError(f"a pull names one agent and one arm; expected {_expected(n_agents)}, got {_short(action)}")
+            raise UserError(
+                f"a pull names one agent and one arm; expected {_expected(n_agents)}, got {_short(action)}"
+            )
         agent, arm = choice
         if type(agent) is not int:
             agent = whole(agent, "the agent")
@@ -66,12 +75,16 @@ def read_action(action: Any, n_agents: int, n_arms: int) -> tuple[int, Any]:
     if kind == STOP:
         arms = [whole(arm, "an arm") for arm in _entries(choice, n_agents)]
         if len(arms) != n_agents:
-            raise UserError(f"a stop names an arm for each of the {n_agents} agents, got {len(arms)}")
+            raise UserError(
+                f"a stop names an arm for each of the {n_agents} agents, got {len(arms)}"
+            )
         for arm in (min(arms), max(arms)):
             if not 0 <= arm < n_arms:
                 raise UserError(f"arm {arm} is out of range: arms run from 0 to {n_arms - 1}")
         return STOP, np.array(arms, dtype=np.int64)
-    raise UserError(f"an action starts with PULL or STOP, got {kind}; expected {_expected(n_agents)}")
+    raise UserError(
+        f"an action starts with PULL or STOP, got {kind}; expected {_expected(n_agents)}"
+    )
 
 
 def whole(value: Any, what: str) -> int:
@@ -89,7 +102,9 @@ def read_flat_actions(actions: Any, num_envs: int, n_agents: int, n_arms: int) -
     array = np.asarray(actions)
     stop = n_agents * n_arms
     if array.shape != (num_envs,) or array.dtype.kind not in "iu":
-        raise UserError(f"expected {num_envs} integers, got an array of {array.dtype} with shape {array.shape}")
+        raise UserError(
+            f"expected {num_envs} integers, got an array of {array.dtype} with shape {array.shape}"
+        )
     if array.min() < 0 or array.max() > stop:
         bad = array[(array < 0) | (array > stop)][0]
         raise UserError(f"action {bad} is out of range: agent * {n_arms} + arm pulls, {stop} stops")
@@ -104,7 +119,9 @@ def check_recommendations(recommendations: Any, num_envs: int, n_agents: int, n_
             f"recommendations are integers of shape {(num_envs, n_agents)}, got {arms.dtype} of shape {arms.shape}"
         )
     if arms.min() < 0 or arms.max() >= n_arms:
-        raise UserError(f"recommended arms run from 0 to {n_arms - 1}, got {arms.min()} to {arms.max()}")
+        raise UserError(
+            f"recommended arms run from 0 to {n_arms - 1}, got {arms.min()} to {arms.max()}"
+        )
 
 
 def _entries(values: Any, n_agents: int) -> Any:
@@ -114,8 +131,12 @@ def _entries(values: Any, n_agents: int) -> Any:
     if isinstance(values, np.ndarray):
         if values.ndim == 1 and values.dtype.kind in "iu":
             return values.tolist()
-        raise UserError(f"expected a vector of integers, got an array of {values.dtype} with shape {values.shape}")
-    raise UserError(f"expected {_expected(n_agents)}, got {_short(values)} after the kind of action")
+        raise UserError(
+            f"expected a vector of integers, got an array of {values.dtype} with shape {values.shape}"
+        )
+    raise UserError(
+        f"expected {_expected(n_agents)}, got {_short(values)} after the kind of action"
+    )
 
 
 def _expected(n_agents: int) -> str:

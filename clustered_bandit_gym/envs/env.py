@@ -162,7 +162,9 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
         **settings: Any,
     ) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise UserError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
+            raise UserError(
+                f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}"
+            )
         for name, value in (("pull_cost", pull_cost), ("error_penalty", error_penalty)):
             if not (np.isfinite(value) and value >= 0):
                 raise UserError(f"{name} must be a finite number >= 0, got {value}")
@@ -204,7 +206,8 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
     def observation_space(self) -> spaces.Dict:  # type: ignore[override]
         shape = (self.n_agents, self.n_arms)
         return spaces.Dict(
-            pulls=spaces.Box(0, MAX_PULLS, shape, np.int64), means=spaces.Box(-np.inf, np.inf, shape, np.float64)
+            pulls=spaces.Box(0, MAX_PULLS, shape, np.int64),
+            means=spaces.Box(-np.inf, np.inf, shape, np.float64),
         )
 
     # --- the episode -------------------------------------------------------------------------------------------------
@@ -228,15 +231,21 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
         """(N, K) pulls and averages that the centre has seen: the observation without a copy; do not write to it."""
         return self._pulls, self._means
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Obs, dict[str, Any]]:
         super().reset(seed=seed)
         options = options or {}
         if unknown := set(options) - set(_OPTIONS):
-            raise UserError(f"unknown reset options {sorted(unknown)}; known: {', '.join(_OPTIONS)}")
+            raise UserError(
+                f"unknown reset options {sorted(unknown)}; known: {', '.join(_OPTIONS)}"
+            )
         instance_seed, play_seed = episode_seeds(self.np_random)
         instance = self.draw_instance(options.get("instance_seed", instance_seed))
         self.check_size(instance)
-        federation = self.federation_on(instance, options.get("play_seed", play_seed), options.get("source"))
+        federation = self.federation_on(
+            instance, options.get("play_seed", play_seed), options.get("source")
+        )
         self._federation, self._instance = federation, instance
         self._over, self._local = False, bool(options.get("local_pulls", False))
         self._pulls = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
@@ -247,13 +256,18 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
         self._limit = MAX_PULLS + 1 if self._local else federation.max_pulls
         if self.render_mode == "human":
             self.render()
-        return {"pulls": self._pulls.copy(), "means": self._means.copy()}, federation.problem.values()
+        return {
+            "pulls": self._pulls.copy(),
+            "means": self._means.copy(),
+        }, federation.problem.values()
 
     def step(self, action: Action) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
         federation = self._federation
         if federation is None or self._over or federation.judgement is not None:
             when = (
-                "before calling env.reset()" if federation is None else "after the end of an episode: call env.reset()"
+                "before calling env.reset()"
+                if federation is None
+                else "after the end of an episode: call env.reset()"
             )
             raise ResetNeeded(f"Cannot call env.step() {when}")
         terminated = truncated = False
@@ -274,10 +288,19 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
             reward = -self.error_penalty * judgement.wrong_agents
             info = self._outcome(judgement.arms)
             if judgement.clustering_errors is not None:
-                info |= {"clustering_errors": judgement.clustering_errors, "arm_errors": judgement.arm_errors}
+                info |= {
+                    "clustering_errors": judgement.clustering_errors,
+                    "arm_errors": judgement.arm_errors,
+                }
         if self.render_mode == "human":
             self.render()
-        return {"pulls": self._pulls.copy(), "means": self._means.copy()}, reward, terminated, truncated, info
+        return (
+            {"pulls": self._pulls.copy(), "means": self._means.copy()},
+            reward,
+            terminated,
+            truncated,
+            info,
+        )
 
     def _show(self, federation: Federation, agent: int, arm: int, sample: float) -> None:
         """Enter one pull ordered by the centre into the observation and the ledger."""
@@ -313,7 +336,9 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
     def render(self) -> Any:
         """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"; mode "human" shows a window: None."""
         if self.render_mode is None:
-            gym.logger.warn("env.render() needs a render_mode, e.g. gym.make(..., render_mode='rgb_array')")
+            gym.logger.warn(
+                "env.render() needs a render_mode, e.g. gym.make(..., render_mode='rgb_array')"
+            )
             return None
         return self.picture(self._view(), self.render_mode)
 

@@ -113,7 +113,9 @@ class Game:
             if isinstance(value, str):
                 told[name] = truth
                 if not (truth > 0).all():
-                    told[name] = np.array([one if one > 0 else None for one in truth.tolist()], dtype=object)
+                    told[name] = np.array(
+                        [one if one > 0 else None for one in truth.tolist()], dtype=object
+                    )
             elif value is not None and self._check and (value > truth).any():
                 # Beyond rounding it is an error, and the message names the clusters.
                 self.problem_of(batch[int((value - truth).argmax())])
@@ -123,7 +125,9 @@ class Game:
         """A separate play, independent of this environment's episode. How a `Policy` is played, for any N."""
         return self.federation_on(self.draw_instance(instance_seed), play_seed)
 
-    def federation_on(self, instance: Instance, play_seed: Seed, source: Source | None = None) -> Federation:
+    def federation_on(
+        self, instance: Instance, play_seed: Seed, source: Source | None = None
+    ) -> Federation:
         """A play on `instance` under this environment's settings; `source` draws the rewards, if given."""
         return Federation(
             instance,

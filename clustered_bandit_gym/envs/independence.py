@@ -28,7 +28,9 @@ def crosstalk(policy: Policy, env: ClusteredBAIEnv, instance_seed: Seed, play_se
     that runs out of budget shows nothing, since pulls are then made in another order.
     """
     # Twice in ordinary blocks: a policy that differs there is not reproducible, which says nothing about its blocks.
-    first, second, alone = (_play(policy, env, instance_seed, play_seed, size) for size in (None, None, 1))
+    first, second, alone = (
+        _play(policy, env, instance_seed, play_seed, size) for size in (None, None, 1)
+    )
     if first is None or second is None or alone is None or _differences(first, second):
         return ""
     return ", ".join(_differences(first, alone))
@@ -38,7 +40,9 @@ def _play(
     policy: Policy, env: ClusteredBAIEnv, instance_seed: Seed, play_seed: Seed, size: int | None
 ) -> dict[str, Any] | None:
     instance = env.draw_instance(instance_seed)
-    federation = env.federation_on(instance, play_seed, OwnStreams(instance, play_stream(play_seed, _OWN)))
+    federation = env.federation_on(
+        instance, play_seed, OwnStreams(instance, play_stream(play_seed, _OWN))
+    )
     federation.block_size = size
     error = ""
     try:

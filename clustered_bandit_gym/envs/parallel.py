@@ -22,7 +22,9 @@ from clustered_bandit_gym.game.seeds import episode_seeds
 try:
     from pettingzoo import ParallelEnv
 except ImportError as error:
-    raise ImportError("parallel_env needs PettingZoo: pip install 'clustered-bandit-gym[pettingzoo]'") from error
+    raise ImportError(
+        "parallel_env needs PettingZoo: pip install 'clustered-bandit-gym[pettingzoo]'"
+    ) from error
 
 COMMUNICATION = ("none", "broadcast")
 REWARDS = ("agent", "shared")
@@ -85,13 +87,17 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         **settings: Any,
     ) -> None:
         if communication not in COMMUNICATION:
-            raise UserError(f"communication must be one of {', '.join(COMMUNICATION)}, got {communication!r}")
+            raise UserError(
+                f"communication must be one of {', '.join(COMMUNICATION)}, got {communication!r}"
+            )
         if rewards not in REWARDS:
             raise UserError(f"rewards must be one of {', '.join(REWARDS)}, got {rewards!r}")
         if max_cycles is not None and max_cycles < 1:
             raise UserError(f"max_cycles must be at least 1 (or None: no limit), got {max_cycles}")
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise UserError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
+            raise UserError(
+                f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}"
+            )
         self._game = ClusteredBAIEnv(**settings)
         if self._game.max_pulls is not None and self._game.max_pulls < self._game.n_agents:
             raise UserError(
@@ -106,7 +112,9 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         self._index = {name: i for i, name in enumerate(self.possible_agents)}
         self._broadcast = communication == "broadcast"
         # PettingZoo wants one space object for each agent: a space carries its own generator for sampling.
-        self._observation_spaces = {name: _observation_space(n, k, self._broadcast) for name in self.possible_agents}
+        self._observation_spaces = {
+            name: _observation_space(n, k, self._broadcast) for name in self.possible_agents
+        }
         self._action_spaces = {name: spaces.Discrete(2 * k + 1) for name in self.possible_agents}
         self.state_space = spaces.Box(-np.inf, np.inf, (2 * n * k,), np.float64)
         # (N, N − 1): the others of each agent, in cyclic order after it.
@@ -135,11 +143,15 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         options = options or {}
         if unknown := set(options) - {"instance_seed", "play_seed"}:
             # Not an error: PettingZoo's own tests pass an option that no environment knows.
-            gym.logger.warn(f"unknown reset options {sorted(unknown)} are ignored; known: instance_seed, play_seed")
+            gym.logger.warn(
+                f"unknown reset options {sorted(unknown)} are ignored; known: instance_seed, play_seed"
+            )
         instance_seed, play_seed = episode_seeds(self._rng)
         self._instance = self._game.draw_instance(options.get("instance_seed", instance_seed))
         self._game.check_size(self._instance)
-        self._federation = self._game.federation_on(self._instance, options.get("play_seed", play_seed))
+        self._federation = self._game.federation_on(
+            self._instance, options.get("play_seed", play_seed)
+        )
         n, k = self._instance.n_agents, self._instance.n_arms
         self.agents = self.possible_agents[:]
         self._pulls: Ints = np.zeros((n, k), dtype=np.int64)
@@ -153,11 +165,15 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
 
     def step(
         self, actions: dict[str, int]
-    ) -> tuple[Observations, dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
+    ) -> tuple[
+        Observations, dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
+    ]:
         federation, k = self.federation, self.n_arms
         acting = self.agents
         if set(actions) != set(acting):
-            raise UserError(f"expected one action for each of {acting}, got actions for {sorted(actions)}")
+            raise UserError(
+                f"expected one action for each of {acting}, got actions for {sorted(actions)}"
+            )
         who = np.array([self._index[agent] for agent in acting], dtype=np.int64)
         choice = np.array([actions[agent] for agent in acting])
         if who.size and (choice.dtype.kind not in "iu" or choice.min() < 0 or choice.max() > 2 * k):
@@ -206,13 +222,24 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         self._pulls[who, arms] += 1
         self._means[who, arms] += (samples - self._means[who, arms]) / self._pulls[who, arms]
         if self._broadcast:
-            ledger, phase, arm_bits = federation.ledger, federation.current_phase, bits_for(self.n_arms)
+            ledger, phase, arm_bits = (
+                federation.ledger,
+                federation.current_phase,
+                bits_for(self.n_arms),
+            )
             ledger.record(phase, "up", "report", who, arm_bits, 1)
             # Each report reaches everybody present but its sender.
             hearers = np.flatnonzero(self._present)
             receivers = np.tile(hearers, who.size)
             receivers = receivers[receivers != np.repeat(who, hearers.size)]
-            ledger.record(phase, "down", "report", receivers, bits_for(len(self.possible_agents)) + arm_bits, 1)
+            ledger.record(
+                phase,
+                "down",
+                "report",
+                receivers,
+                bits_for(len(self.possible_agents)) + arm_bits,
+                1,
+            )
         return samples
 
     def _outcome(self) -> dict[str, Any]:
@@ -220,7 +247,9 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         arms = None if (self._committed < 0).any() else self._committed
         if arms is not None:
             federation.stop(arms)
-        return outcome(self._instance, arms, federation.pulls_per_agent.copy(), federation.ledger.summary())
+        return outcome(
+            self._instance, arms, federation.pulls_per_agent.copy(), federation.ledger.summary()
+        )
 
     def _observe(self, agents: list[str]) -> Observations:
         seen: Observations = {}
@@ -229,7 +258,10 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
             seen[agent] = {"pulls": self._pulls[i].copy(), "means": self._means[i].copy()}
             if self._broadcast:
                 others = self._others[i]
-                seen[agent] |= {"heard_pulls": self._pulls[others], "heard_means": self._means[others]}
+                seen[agent] |= {
+                    "heard_pulls": self._pulls[others],
+                    "heard_means": self._means[others],
+                }
         return seen
 
     def state(self) -> np.ndarray:
@@ -239,10 +271,18 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
     def render(self) -> Any:
         """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"."""
         if self.render_mode is None:
-            gym.logger.warn("env.render() needs a render_mode, e.g. parallel_env(render_mode='rgb_array')")
+            gym.logger.warn(
+                "env.render() needs a render_mode, e.g. parallel_env(render_mode='rgb_array')"
+            )
             return None
         federation = self.federation
-        view = View(federation.problem, self._pulls, self._means, federation.pulls_per_agent, federation.ledger.cost)
+        view = View(
+            federation.problem,
+            self._pulls,
+            self._means,
+            federation.pulls_per_agent,
+            federation.ledger.cost,
+        )
         if self._over:
             judgement = federation.judgement
             view = view.ended(self._instance, None if judgement is None else judgement.arms)

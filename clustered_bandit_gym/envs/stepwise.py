@@ -47,7 +47,9 @@ def play_stepwise(
     def step(agent: int, arm: int) -> float:
         nonlocal over
         if over:
-            raise BudgetExceeded(f"the environment ended the episode after {federation.pulls:,} pulls")
+            raise BudgetExceeded(
+                f"the environment ended the episode after {federation.pulls:,} pulls"
+            )
         _, _, terminated, truncated, info = env.step((PULL, (agent, arm)))
         over = bool(terminated or truncated)
         return float(info["sample"])
@@ -57,5 +59,7 @@ def play_stepwise(
     if over:
         raise BudgetExceeded(f"the environment ended the episode after {federation.pulls:,} pulls")
     if federation.judgement is not None:
-        raise PlayOver("the policy stopped the play itself; a policy that is played stepwise returns its arms")
+        raise PlayOver(
+            "the policy stopped the play itself; a policy that is played stepwise returns its arms"
+        )
     return env.step((STOP, arms))[4]

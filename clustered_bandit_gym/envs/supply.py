@@ -44,7 +44,9 @@ class Supply:
                 return None
             self._drawn, self._next = Drawn(batch, slice(None), self._game.problems_of(batch)), 0
             self._size = max(n, min(2 * self._size, MOST, MOST_NUMBERS // batch.means[0].size))
-            self._varied = [key for key, value in self._drawn.told.items() if isinstance(value, np.ndarray)]
+            self._varied = [
+                key for key, value in self._drawn.told.items() if isinstance(value, np.ndarray)
+            ]
         rows = slice(self._next, self._next + n)
         self._next += n
         batch, _, told = self._drawn

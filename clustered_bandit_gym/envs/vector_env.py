@@ -70,14 +70,24 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         if num_envs < 1:
             raise UserError(f"num_envs must be at least 1, got {num_envs}")
         if max_episode_steps is not None and max_episode_steps < 1:
-            raise UserError(f"max_episode_steps must be at least 1 (or None), got {max_episode_steps}")
+            raise UserError(
+                f"max_episode_steps must be at least 1 (or None), got {max_episode_steps}"
+            )
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise UserError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
+            raise UserError(
+                f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}"
+            )
         if settings.get("itemise"):
-            raise UserError("the vector environment keeps totals only: itemise=True needs the single environment")
+            raise UserError(
+                "the vector environment keeps totals only: itemise=True needs the single environment"
+            )
         game = ClusteredBAIEnv(**settings)
         self._game = game
-        self.num_envs, self.max_episode_steps, self.render_mode = num_envs, max_episode_steps, render_mode
+        self.num_envs, self.max_episode_steps, self.render_mode = (
+            num_envs,
+            max_episode_steps,
+            render_mode,
+        )
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         n, k = game.n_agents, game.n_arms
@@ -97,7 +107,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         self._done: Bools = np.zeros(num_envs, dtype=np.bool_)
         self._waiting = 0  # how many are done
         self._started = False
-        self._arms: Ints = np.zeros((num_envs, n), dtype=np.int64)  # recommendations of the last stops
+        self._arms: Ints = np.zeros(
+            (num_envs, n), dtype=np.int64
+        )  # recommendations of the last stops
         self._stopped: Bools = np.zeros(num_envs, dtype=np.bool_)
         self._rewards = VectorRewards(num_envs, n, k)
         self._supply = Supply(game, num_envs)
@@ -153,7 +165,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         self._count[which] = 0
         self._done[which] = False
 
-    def _begin_one_by_one(self, which: Ints, infos: dict[str, Any] | None, seeds: Sequence[Seed] | None) -> None:
+    def _begin_one_by_one(
+        self, which: Ints, infos: dict[str, Any] | None, seeds: Sequence[Seed] | None
+    ) -> None:
         """With given seeds of instances, or from a generator that has no batch form."""
         for i in which.tolist():
             own_seed, stream_seed = episode_seeds(self.np_random)
@@ -161,14 +175,18 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             self._game.check_size(instance)
             self._rewards.assign(self._all[i : i + 1], Batch.repeat(instance, 1))
             if not is_known(instance.rewards):
-                self._rewards.own_stream(i, np.random.default_rng(play_stream(stream_seed, REWARDS)))
+                self._rewards.own_stream(
+                    i, np.random.default_rng(play_stream(stream_seed, REWARDS))
+                )
             self._made[i] = instance
             if infos is not None:
                 self._add_info(infos, self._game.problem_of(instance).values(), i)
 
     # --- step --------------------------------------------------------------------------------------------------------
 
-    def step(self, actions: np.ndarray) -> tuple[Obs, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[Obs, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         infos: dict[str, Any] = {}
         rewards, terminated, truncated, _ = self.advance(actions, infos)
         return self.observe(), rewards, terminated, truncated, infos
@@ -185,10 +203,14 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             raise ResetNeeded("Cannot call envs.step() before calling envs.reset()")
         actions = read_flat_actions(actions, self.num_envs, self._game.n_agents, self._game.n_arms)
         if self.recommendations is not None:
-            check_recommendations(self.recommendations, self.num_envs, self._game.n_agents, self._game.n_arms)
+            check_recommendations(
+                self.recommendations, self.num_envs, self._game.n_agents, self._game.n_arms
+            )
         reset = self._all[self._done] if self._waiting else self._all[:0]
         if reset.size and self.autoreset_mode is AutoresetMode.DISABLED:
-            raise ResetNeeded(f"Sub-environments {reset.tolist()} have ended: reset them first (options reset_mask)")
+            raise ResetNeeded(
+                f"Sub-environments {reset.tolist()} have ended: reset them first (options reset_mask)"
+            )
         stopping = actions == self._stop
         rewards = np.full(self.num_envs, -self._game.pull_cost)
         terminated = np.zeros(self.num_envs, dtype=np.bool_)
@@ -203,7 +225,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             samples[which] = self._pull(which, actions[which])
         if infos is not None and (pulling is None or pulling.any()):
             infos["sample"] = samples
-            infos["_sample"] = np.ones(self.num_envs, dtype=np.bool_) if pulling is None else pulling
+            infos["_sample"] = (
+                np.ones(self.num_envs, dtype=np.bool_) if pulling is None else pulling
+            )
         truncated = self._truncated(terminated)
         truncated[reset] = False
         if reset.size:
@@ -284,7 +308,13 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         """What the ledger of a single environment would say: ⌈log2 K⌉ bits down and one real up for every pull."""
         none = np.zeros_like(pulls)
         bits = pulls * self._bits
-        return {"cost": self.cost(pulls), "bits_up": none, "bits_down": bits, "reals_up": pulls, "reals_down": none}
+        return {
+            "cost": self.cost(pulls),
+            "bits_up": none,
+            "bits_down": bits,
+            "reals_up": pulls,
+            "reals_down": none,
+        }
 
     def cost(self, pulls: Ints) -> Floats:
         """Communication cost of episodes with so many pulls."""
@@ -324,7 +354,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             raise ResetNeeded("Cannot call envs.render() before calling envs.reset()")
         if self.render_mode is None:
             return None
-        return tuple(self._game.picture(self._view(i), self.render_mode) for i in range(self.num_envs))
+        return tuple(
+            self._game.picture(self._view(i), self.render_mode) for i in range(self.num_envs)
+        )
 
     def _view(self, i: int) -> View:
         instance = self.instance(i)

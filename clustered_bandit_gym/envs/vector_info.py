@@ -60,8 +60,14 @@ class VectorInfo:
         """Enter what the learner is told. Numbers that are the same for all instances need no array of their own."""
         if told is not self._told:
             self._told = told
-            plain = {key: value for key, value in told.items() if value is None or isinstance(value, int | float)}
-            self._constants = {key: _read_only(np.full(self._num_envs, value)) for key, value in plain.items()}
+            plain = {
+                key: value
+                for key, value in told.items()
+                if value is None or isinstance(value, int | float)
+            }
+            self._constants = {
+                key: _read_only(np.full(self._num_envs, value)) for key, value in plain.items()
+            }
             self._constant_masks = ["_" + key for key in plain]
             self._others = {key: value for key, value in told.items() if key not in plain}
         mask = np.zeros(self._num_envs, dtype=np.bool_)
@@ -93,7 +99,9 @@ class VectorInfo:
             name = "_" + key
             infos[name] = infos[name] | mask if name in infos else mask
 
-    def end(self, infos: dict[str, Any], ended: Ended, outcome: dict[str, Any], final: bool) -> None:
+    def end(
+        self, infos: dict[str, Any], ended: Ended, outcome: dict[str, Any], final: bool
+    ) -> None:
         """Enter how episodes ended; `final` as `final_info` and `final_obs`, as autoreset in the same step asks for."""
         if not final:
             self.enter(infos, ended.which, outcome)
@@ -106,7 +114,9 @@ class VectorInfo:
             infos["sample"][cut], infos["_sample"][cut] = 0.0, False
             infos["final_info"] = last
         obs = np.full(self._num_envs, None, dtype=object)
-        obs[ended.which] = [{"pulls": p, "means": m} for p, m in zip(ended.pulls, ended.means, strict=True)]
+        obs[ended.which] = [
+            {"pulls": p, "means": m} for p, m in zip(ended.pulls, ended.means, strict=True)
+        ]
         self.enter(infos, ended.which, {"final_info": outcome})
         infos["final_obs"], infos["_final_obs"] = obs, infos["_final_info"]
 

@@ -27,13 +27,17 @@ class ResetOptions(NamedTuple):
     play_seed: Sequence[Seed] | None
 
 
-def read_reset_options(options: dict[str, Any] | None, num_envs: int, started: bool) -> ResetOptions:
+def read_reset_options(
+    options: dict[str, Any] | None, num_envs: int, started: bool
+) -> ResetOptions:
     """The `options` of `reset`. Unless `started`, `reset_mask` must name all sub-environments."""
     options = dict(options or {})
     mask = options.pop("reset_mask", None)
     which = np.arange(num_envs) if mask is None else _masked(mask, num_envs, started)
     if unknown := set(options) - {"instance_seed", "play_seed"}:
-        raise UserError(f"unknown reset options {sorted(unknown)}; known: reset_mask, instance_seed, play_seed")
+        raise UserError(
+            f"unknown reset options {sorted(unknown)}; known: reset_mask, instance_seed, play_seed"
+        )
     given = {key: _one_for_each(value, num_envs, key) for key, value in options.items()}
     return ResetOptions(which, given.get("instance_seed"), given.get("play_seed"))
 
@@ -67,5 +71,7 @@ def _one_for_each(value: Any, num_envs: int, name: str) -> Sequence[Any]:
     if not isinstance(value, list | tuple | np.ndarray):
         return [value] * num_envs
     if len(value) != num_envs:
-        raise UserError(f"{name}: expected one value for each of {num_envs} sub-environments, got {len(value)}")
+        raise UserError(
+            f"{name}: expected one value for each of {num_envs} sub-environments, got {len(value)}"
+        )
     return value.tolist() if isinstance(value, np.ndarray) else value

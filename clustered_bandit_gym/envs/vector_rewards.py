@@ -56,7 +56,9 @@ class VectorRewards:
         elif isinstance(model, Categorical):
             size = model.support.size
             # Room beyond a support is never reached: its cumulative probability stays 1, and a variate is below 1.
-            self._cumulative = _with_room(self._cumulative, (n_clusters, self._n_arms, size), fill=1.0)
+            self._cumulative = _with_room(
+                self._cumulative, (n_clusters, self._n_arms, size), fill=1.0
+            )
             self._support = _with_room(self._support, (size,))
             self._cumulative[plays] = 1.0
             self._cumulative[plays, :n_clusters, :, :size] = model.cumulative
@@ -88,7 +90,9 @@ class VectorRewards:
                 self._own_noise(plays, noise)
             return self._single(kind, plays, clusters, arms, noise)
         kinds = self._kind[plays]
-        noise = np.where(kinds == _GAUSSIAN, rng.standard_normal(plays.size), rng.random(plays.size))
+        noise = np.where(
+            kinds == _GAUSSIAN, rng.standard_normal(plays.size), rng.random(plays.size)
+        )
         self._own_noise(plays, noise)
         samples = np.empty(plays.size)
         for kind in np.unique(kinds).tolist():
@@ -114,8 +118,12 @@ class VectorRewards:
             index = np.sum(noise[:, None] >= self._cumulative[plays, clusters, arms], axis=1)
             return self._support[plays, index]
         if kind < 0:
-            rows = zip(plays.tolist(), clusters.tolist(), arms.tolist(), noise.tolist(), strict=True)
-            return np.array([self._models[play].single(self._means[play], m, k, z) for play, m, k, z in rows])
+            rows = zip(
+                plays.tolist(), clusters.tolist(), arms.tolist(), noise.tolist(), strict=True
+            )
+            return np.array(
+                [self._models[play].single(self._means[play], m, k, z) for play, m, k, z in rows]
+            )
         rows_of = plays * self._means.shape[1] + clusters
         means = self._means.reshape(-1).take(rows_of * self._n_arms + arms)
         if kind == _BERNOULLI:
@@ -128,7 +136,9 @@ class VectorRewards:
 
     def instance(self, play: int) -> Instance:
         """The instance of `play`, if it was assigned in a batch and all batches had one reward model."""
-        return Instance(self._means[play, : self._n_clusters[play]], self.clusters[play], self._model)
+        return Instance(
+            self._means[play, : self._n_clusters[play]], self.clusters[play], self._model
+        )
 
 
 def _with_room(array: Floats, needed: tuple[int, ...], fill: float = 0.0) -> Floats:

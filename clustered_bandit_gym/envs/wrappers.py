@@ -39,7 +39,9 @@ class DiscreteActions(gym.Wrapper[Obs, Any, Obs, Any], gym.utils.RecordConstruct
         if 0 <= number < self._stop:
             return self.env.step((PULL, divmod(number, self._n_arms)))
         if number != self._stop:
-            raise UserError(f"action {number} is out of range: agent * {self._n_arms} + arm pulls, {self._stop} stops")
+            raise UserError(
+                f"action {number} is out of range: agent * {self._n_arms} + arm pulls, {self._stop} stops"
+            )
         core = self._core
         return self.env.step((STOP, empirical_best(*core.seen, lambda: core.federation.rng)))
 
@@ -67,7 +69,11 @@ CELL = ("the cell exists", "log pulls", "mean in sigmas", "standard error in sig
 
 
 def normalised_features(
-    pulls: Ints, means: Floats, sigma: float, max_agents: int | None = None, max_arms: int | None = None
+    pulls: Ints,
+    means: Floats,
+    sigma: float,
+    max_agents: int | None = None,
+    max_arms: int | None = None,
 ) -> np.ndarray:
     """(max_agents, max_arms, 4) float32 in [−1, 1]: inputs of a network, free of the scale of rewards and counts.
 
@@ -99,12 +105,18 @@ class NormalisedFeatures(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstr
         max_agents, max_arms: largest N and K that fit; None for those of the game.
     """
 
-    def __init__(self, env: gym.Env[Obs, Any], max_agents: int | None = None, max_arms: int | None = None) -> None:
+    def __init__(
+        self, env: gym.Env[Obs, Any], max_agents: int | None = None, max_arms: int | None = None
+    ) -> None:
         gym.utils.RecordConstructorArgs.__init__(self, max_agents=max_agents, max_arms=max_arms)
         super().__init__(env)
         core = env.unwrapped
-        if not isinstance(core, ClusteredBAIEnv) or not isinstance(env.action_space, spaces.Discrete):
-            raise UserError("NormalisedFeatures wraps a flat environment, e.g. gym.make('ClusteredBAI-Discrete-v0')")
+        if not isinstance(core, ClusteredBAIEnv) or not isinstance(
+            env.action_space, spaces.Discrete
+        ):
+            raise UserError(
+                "NormalisedFeatures wraps a flat environment, e.g. gym.make('ClusteredBAI-Discrete-v0')"
+            )
         self._core = core
         self._room = max_agents or core.n_agents, max_arms or core.n_arms
         if self._room[0] < core.n_agents or self._room[1] < core.n_arms:
@@ -114,9 +126,13 @@ class NormalisedFeatures(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstr
             )
         self._sigma = 1.0
         self.action_space = spaces.Discrete(self._room[0] * self._room[1] + 1)
-        self.observation_space = spaces.Box(-1, 1, (self._room[0] * self._room[1] * len(CELL),), np.float32)
+        self.observation_space = spaces.Box(
+            -1, 1, (self._room[0] * self._room[1] * len(CELL),), np.float32
+        )
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)
         self._sigma = float(info["sigma"])
         return self._look(obs), info

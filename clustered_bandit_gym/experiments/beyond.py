@@ -74,7 +74,13 @@ class BeyondTable:
         lines = []
         for row in self.rows.to_dict("records"):
             pulls = number(row["pulls"]) + (" (median)" if row["statistic"] == "median" else "")
-            texts = [_short(row["env"]), str(row["n_agents"]), row["policy"], pulls, f"{number(row['vs_bound'])}×"]
+            texts = [
+                _short(row["env"]),
+                str(row["n_agents"]),
+                row["policy"],
+                pulls,
+                f"{number(row['vs_bound'])}×",
+            ]
             lines.append([*texts, f"{row['communication']:,.0f}", str(row["errors"])])
         note = (
             f"δ = {DELTA:g}, {self.n_trials} trials, the same for all policies. Pulls: means, or medians where it says "
@@ -97,7 +103,9 @@ class BeyondTable:
             for row in part.to_dict("records"):
                 look = style_of(row["policy"])
                 at = row["communication"], row["pulls"]
-                ax.scatter(*at, color=look.colour, marker=look.marker, s=55, label=look.label, zorder=3)
+                ax.scatter(
+                    *at, color=look.colour, marker=look.marker, s=55, label=look.label, zorder=3
+                )
             which = "median" if (part["statistic"] == "median").any() else "mean"
             ax.set(xscale="log", yscale="log", xlabel="communication", ylabel=f"pulls ({which})")
             ax.set_title(f"{_short(env)}, N = {n_agents}", fontsize=11)
@@ -150,7 +158,9 @@ def beyond_table(
             out=folder,
             progress=progress,
         )
-        if board.missing:  # Ctrl-C: the trials are kept, but a table of some of them would be another table
+        if (
+            board.missing
+        ):  # Ctrl-C: the trials are kept, but a table of some of them would be another table
             raise KeyboardInterrupt
         frame = board.trials[board.trials["trial"] < trials]
         frames.append(frame)

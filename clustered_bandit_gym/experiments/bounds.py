@@ -17,7 +17,9 @@ from clustered_bandit_gym.harness.scoring.numbers import number
 PROGRAMS = 30
 
 
-def bounds_tables(env_id: str, env_kwargs: dict[str, Any], seed: int = 0) -> tuple[str, list[Table]]:
+def bounds_tables(
+    env_id: str, env_kwargs: dict[str, Any], seed: int = 0
+) -> tuple[str, list[Table]]:
     """A headline and tables of bounds for the instance that trial 0 of `seed` draws."""
     unwrapped: Any = make_env(env_id, env_kwargs).unwrapped
     instance = unwrapped.draw_instance(trial_seeds(seed, 0).instance)
@@ -42,7 +44,11 @@ def bounds_tables(env_id: str, env_kwargs: dict[str, Any], seed: int = 0) -> tup
     )
     shape = (instance.n_agents, instance.n_clusters, instance.n_arms, smallest, problem.delta)
     bounds = [
-        ["this instance", number(lower.value), f"the alternatives give at most {100 * lower.gap:.2g}% more"],
+        [
+            "this instance",
+            number(lower.value),
+            f"the alternatives give at most {100 * lower.gap:.2g}% more",
+        ],
         [
             "this instance, the paper's as printed",
             number(theory.paper_instance_bound(instance, problem.delta, eta)),
@@ -53,7 +59,11 @@ def bounds_tables(env_id: str, env_kwargs: dict[str, Any], seed: int = 0) -> tup
             number(theory.minimax_lower_bound(*shape, problem.sigma)),
             "Gaussian rewards; both terms added; every agent right",
         ],
-        ["minimax, the paper's as printed", number(theory.paper_minimax_bound(*shape)), "for σ = 1"],
+        [
+            "minimax, the paper's as printed",
+            number(theory.paper_minimax_bound(*shape)),
+            "for σ = 1",
+        ],
     ]
     facts = [
         ["smallest gap", number(smallest)],
@@ -71,11 +81,19 @@ def bounds_tables(env_id: str, env_kwargs: dict[str, Any], seed: int = 0) -> tup
         "bai-cl++": theory.bai_cl_pp_terms(instance, problem.delta, eta, problem.eta1, **args),
     }
     orders = [
-        [name, number(each.first), number(each.second), number(each.total), number(each.total / terms["naive"].total)]
+        [
+            name,
+            number(each.first),
+            number(each.second),
+            number(each.total),
+            number(each.total / terms["naive"].total),
+        ]
         for name, each in terms.items()
     ]
     return head, [
-        Table("Lower bounds on the expected pulls of a δ-PC policy", ["over", "pulls", "note"], bounds),
+        Table(
+            "Lower bounds on the expected pulls of a δ-PC policy", ["over", "pulls", "note"], bounds
+        ),
         Table("The instance (trial 0)", ["what", "value"], facts),
         Table(
             "Order of the schemes' pulls: the theorems' terms with hidden constants set to 1; compare ratios only",

@@ -126,7 +126,9 @@ def _fig1e(data: str | None) -> Figure:
         "Data set 3, N = 500, cluster i with probability ∝ i^α: pulls against α",
         "ClusteredBAI-PaperFlat-v0",
         tuple(
-            {"n_agents": 500, "n_clusters": m, "sizes": "power", "alpha": alpha} for m in (20, 100) for alpha in _ALPHAS
+            {"n_agents": 500, "n_clusters": m, "sizes": "power", "alpha": alpha}
+            for m in (20, 100)
+            for alpha in _ALPHAS
         ),
         x="alpha",
         panel="n_clusters",
@@ -147,7 +149,9 @@ def _fig1f(data: str | None) -> Figure:
         readings=tuple({"n_agents": n, "told": raw, "check": False, **extra} for n in sizes),
         source=source,
         real=real,
-        notes=("N = 102 is ours: the nearest to the “100 users” of the introduction with clusters of equal size.",),
+        notes=(
+            "N = 102 is ours: the nearest to the “100 users” of the introduction with clusters of equal size.",
+        ),
     )
 
 
@@ -208,6 +212,16 @@ def _with_data(generator: str, env: str, data: str | None) -> tuple[str, dict[st
         make_generator(generator, data=data)
     except FileNotFoundError:
         stand_in = f"{env}Like-v0"
-        return stand_in, {}, f"stand-in ({stand_in}): the real data were not found (--data, or {VARIABLE})", False
+        return (
+            stand_in,
+            {},
+            f"stand-in ({stand_in}): the real data were not found (--data, or {VARIABLE})",
+            False,
+        )
     place = os.environ.get(VARIABLE, "") if data is None else data
-    return f"{env}-v0", {} if data is None else {"data": data}, f"real data ({os.path.basename(place)})", True
+    return (
+        f"{env}-v0",
+        {} if data is None else {"data": data},
+        f"real data ({os.path.basename(place)})",
+        True,
+    )

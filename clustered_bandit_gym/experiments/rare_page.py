@@ -39,7 +39,11 @@ where δ = {delta:g} was asked for. [How, and what is proved](../rare.md). `rare
 
 
 def page_of(
-    rows: list[dict[str, Any]], seed: int, delta: float, n_agents: int, missing: dict[str, list[str]] | None = None
+    rows: list[dict[str, Any]],
+    seed: int,
+    delta: float,
+    n_agents: int,
+    missing: dict[str, list[str]] | None = None,
 ) -> str:
     """Markdown: one table for each environment of `rows`; `missing`: where -> policies not measured yet."""
     level = 1 - max((row.get("alpha", 0.05) for row in rows), default=0.05)
@@ -60,7 +64,9 @@ def page_of(
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    found = [number(error, digits=2) if error > 0 else "none found" for error, _, _ in row["searches"]]
+    found = [
+        number(error, digits=2) if error > 0 else "none found" for error, _, _ in row["searches"]
+    ]
     if not row["error"] > 0:
         estimate, spread = "no error found", "–"
     elif row["ess"] < FEW:
@@ -98,12 +104,28 @@ def figure_of(rows: list[dict[str, Any]], path: Path, n_agents: int) -> None:
         deltas, errors = [row["delta"] for row in mine], [row["error"] for row in mine]
         # The bound may lie above an estimate of few plays; a bar never points up.
         below = [max(row["error"] - row["low"], 0.0) for row in mine]
-        ax.errorbar(deltas, errors, yerr=[below, [0.0] * len(mine)], fmt="none", ecolor=look.colour, elinewidth=1)
+        ax.errorbar(
+            deltas,
+            errors,
+            yerr=[below, [0.0] * len(mine)],
+            fmt="none",
+            ecolor=look.colour,
+            elinewidth=1,
+        )
         ax.plot(deltas, errors, color=look.colour, linestyle=look.dashes, linewidth=1.2)
         for row in mine:
             face = "white" if row["ess"] < FEW else look.colour
-            ax.plot(row["delta"], row["error"], look.marker, color=look.colour, markerfacecolor=face, markersize=6)
-        ax.plot([], [], color=look.colour, marker=look.marker, linestyle=look.dashes, label=look.label)
+            ax.plot(
+                row["delta"],
+                row["error"],
+                look.marker,
+                color=look.colour,
+                markerfacecolor=face,
+                markersize=6,
+            )
+        ax.plot(
+            [], [], color=look.colour, marker=look.marker, linestyle=look.dashes, label=look.label
+        )
     ends = sorted(row["delta"] for row in rows)
     if ends:
         ax.plot([ends[0], ends[-1]], [ends[0], ends[-1]], color="grey", ls=":", label="error = δ")

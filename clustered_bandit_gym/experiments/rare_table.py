@@ -92,7 +92,9 @@ def rare_table(
     folder = Path(out)
     wanted = tasks(policies)
     version = None if keep_old else versions()
-    with progress_bar(total=len(wanted), desc="rare errors", unit="setting", disable=not progress) as bar:
+    with progress_bar(
+        total=len(wanted), desc="rare errors", unit="setting", disable=not progress
+    ) as bar:
         for task in wanted:
             rows = kept(folder)
             if find(rows, task, seed, version) is None:
@@ -102,7 +104,9 @@ def rare_table(
     return write_results(folder, wanted, seed, version)
 
 
-def write_results(folder: Path, wanted: Sequence[Task], seed: int, version: str | None) -> tuple[Path, Path]:
+def write_results(
+    folder: Path, wanted: Sequence[Task], seed: int, version: str | None
+) -> tuple[Path, Path]:
     """Write `rare.md`, `rare.png` and `rare.json` from the rows in `folder`; the paths of the first two."""
     rows = kept(folder)
     measured: list[tuple[Task, dict[str, Any]]] = []
@@ -110,14 +114,23 @@ def write_results(folder: Path, wanted: Sequence[Task], seed: int, version: str 
     for task in wanted:
         row = find(rows, task, seed, version)
         if row is None:
-            missing.setdefault(f"on {task.env} at δ = {task.delta:g}", []).append(f"`{task.policy}`")
+            missing.setdefault(f"on {task.env} at δ = {task.delta:g}", []).append(
+                f"`{task.policy}`"
+            )
         else:
             measured.append((task, row))
     table, figure, data = (folder / f"rare.{ending}" for ending in ("md", "png", "json"))
     at_end = [row for task, row in measured if task.delta == DELTA]
     table.write_text(page_of(at_end, seed, DELTA, N_AGENTS, missing), encoding="utf-8")
-    data.write_text(json.dumps([row for _, row in measured], indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    figure_of([row for task, row in measured if task.env == SMALL and task.policy not in BASELINES], figure, N_AGENTS)
+    data.write_text(
+        json.dumps([row for _, row in measured], indent=1, ensure_ascii=False) + "\n",
+        encoding="utf-8",
+    )
+    figure_of(
+        [row for task, row in measured if task.env == SMALL and task.policy not in BASELINES],
+        figure,
+        N_AGENTS,
+    )
     return table, figure
 
 
@@ -126,10 +139,15 @@ def measure(task: Task, seed: int, rows: list[dict[str, Any]], version: str | No
     trials, search_plays, searches, rounds = task.effort
     start: list[list[dict[str, Any]]] = []
     if task.delta not in (DELTAS[0], DELTAS[-1]):
-        ends = [find(rows, task._replace(delta=delta), seed, version) for delta in (DELTAS[0], DELTAS[-1])]
+        ends = [
+            find(rows, task._replace(delta=delta), seed, version)
+            for delta in (DELTAS[0], DELTAS[-1])
+        ]
         lists = [row.get("families", []) for row in ends if row is not None]
         # Search s starts from what search s found at both ends: the searches stay independent of each other.
-        start = [[way for found in lists if s < len(found) for way in found[s]] for s in range(searches)]
+        start = [
+            [way for found in lists if s < len(found) for way in found[s]] for s in range(searches)
+        ]
         rounds = REFITS if all(start) else rounds
     return rare(
         task.policy,
@@ -145,10 +163,15 @@ def measure(task: Task, seed: int, rows: list[dict[str, Any]], version: str | No
     )
 
 
-def find(rows: list[dict[str, Any]], task: Task, seed: int, version: str | None = None) -> dict[str, Any] | None:
+def find(
+    rows: list[dict[str, Any]], task: Task, seed: int, version: str | None = None
+) -> dict[str, Any] | None:
     """The newest row of a task; with `version`, of that version of the code."""
     for row in reversed(rows):
         same = (row["policy"], row["env"], row["n_agents"], row["delta"], row["seed"])
-        if same == (task.policy, task.env, N_AGENTS, task.delta, seed) and version in (None, row["version"]):
+        if same == (task.policy, task.env, N_AGENTS, task.delta, seed) and version in (
+            None,
+            row["version"],
+        ):
             return row
     return None

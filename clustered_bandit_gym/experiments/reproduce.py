@@ -58,12 +58,16 @@ def reproduce(
     names = list(FIGURES) if "all" in figures else list(dict.fromkeys(figures))
     unknown = [name for name in names if name not in FIGURES]
     if unknown or not names:
-        raise UserError(f"unknown figure {', '.join(unknown) or '(none given)'}; known: all, {', '.join(FIGURES)}")
+        raise UserError(
+            f"unknown figure {', '.join(unknown) or '(none given)'}; known: all, {', '.join(FIGURES)}"
+        )
     if trials < 2:
         raise UserError(f"trials must be at least 2, since intervals need two, got {trials}")
     if data is not None and not Path(data).expanduser().exists():
         # A mistyped path raises an error; it does not fall back to stand-ins.
-        raise UserError(f"{data} does not exist; pass an existing path, or omit --data to play on stand-ins")
+        raise UserError(
+            f"{data} does not exist; pass an existing path, or omit --data to play on stand-ins"
+        )
     if console is None:
         from rich.console import Console
 
@@ -87,7 +91,9 @@ def reproduce(
     return Reproduction(played, claims, path)
 
 
-def _play(figure: Figure, trials: int, seed: int, n_jobs: int, folder: Path, progress: bool) -> Played:
+def _play(
+    figure: Figure, trials: int, seed: int, n_jobs: int, folder: Path, progress: bool
+) -> Played:
     count = figure.trials(trials)
     runs = [
         (figure.policies, [*figure.cells, *figure.readings], count),

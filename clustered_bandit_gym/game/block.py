@@ -65,7 +65,9 @@ class Block:
     @property
     def _federation(self) -> Play:
         if self._whole._over:
-            raise PlayOver("this block's program has returned; start another one with federation.local(...)")
+            raise PlayOver(
+                "this block's program has returned; start another one with federation.local(...)"
+            )
         return self._play
 
     def close(self) -> None:
@@ -74,7 +76,9 @@ class Block:
 
     def part(self, rows: ArrayLike) -> Block:
         """The agents of `rows` as a block of their own."""
-        return Block(self._federation, self._agents[indices(rows, len(self), "row")], whole=self._whole)
+        return Block(
+            self._federation, self._agents[indices(rows, len(self), "row")], whole=self._whole
+        )
 
     def pull(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """Average of `times` fresh pulls of `arms` at the agents of `rows` (integer arrays that broadcast).
@@ -107,7 +111,9 @@ class Block:
         """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not sent."""
         memory, values = self._federation.memory, np.asarray(values)
         if values.ndim == 0 or values.shape[0] != len(self):
-            raise UserError(f"save {name!r}: one row for each of {len(self)} agents, got shape {values.shape}")
+            raise UserError(
+                f"save {name!r}: one row for each of {len(self)} agents, got shape {values.shape}"
+            )
         if name not in memory:
             memory[name] = np.zeros((self.problem.n_agents, *values.shape[1:]), dtype=values.dtype)
         kept = memory[name]

@@ -47,7 +47,9 @@ def whole_times(times: ArrayLike) -> Ints | int:
     if low < 1:
         raise UserError(f"an arm is pulled at least once: times must be >= 1, got {low}")
     if high > MAX_TIMES:
-        raise BudgetExceeded(f"{high:,} pulls of one arm in one request; at most {MAX_TIMES:,} can be counted exactly")
+        raise BudgetExceeded(
+            f"{high:,} pulls of one arm in one request; at most {MAX_TIMES:,} can be counted exactly"
+        )
     return counts
 
 

@@ -69,11 +69,15 @@ class Federation:
                 f"the instance has {instance.n_agents} and {instance.n_arms}"
             )
         if max_pulls is not None and not (max_pulls >= 1 and max_pulls % 1 == 0):
-            raise UserError(f"max_pulls must be a whole number >= 1 (or None: no limit), got {max_pulls}")
+            raise UserError(
+                f"max_pulls must be a whole number >= 1 (or None: no limit), got {max_pulls}"
+            )
         # One root for both: without a seed it is drawn from the system.
         root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._instance = instance
-        self._source: Source = source or Simulator(instance, np.random.default_rng(play_stream(root, REWARDS)))
+        self._source: Source = source or Simulator(
+            instance, np.random.default_rng(play_stream(root, REWARDS))
+        )
         self.rng = sealed_generator(play_stream(root, POLICY))
         self.problem = problem
         #: A copy for policies and local programs, so that nothing done to it reaches the judge.
@@ -166,8 +170,14 @@ class Federation:
         """
         self._check_open()
         agents = self._agent_ids(agents)
-        if agents.size > 1 and np.any(agents[1:] <= agents[:-1]) and np.unique(agents).size < agents.size:
-            raise UserError("an agent is listed twice; a local program runs once at each of its agents")
+        if (
+            agents.size > 1
+            and np.any(agents[1:] <= agents[:-1])
+            and np.unique(agents).size < agents.size
+        ):
+            raise UserError(
+                "an agent is listed twice; a local program runs once at each of its agents"
+            )
         sent = (as_made(down),) if isinstance(down, Payload) else tuple(map(as_made, down))
         tables = [self._arrived(payload, agents.size) for payload in sent]
         tables = [table.astype(np.float64) if table.dtype is SINGLE else table for table in tables]
@@ -183,7 +193,9 @@ class Federation:
             finally:
                 block.close()
             single = isinstance(answer, Payload)
-            answers = answer if isinstance(answer, tuple | list) else () if answer is None else (answer,)
+            answers = (
+                answer if isinstance(answer, tuple | list) else () if answer is None else (answer,)
+            )
             payloads = [as_made(payload) for payload in answers]
             inbox.put(start, payloads, [self._arrived(payload, len(block)) for payload in payloads])
             for payload in payloads:
@@ -216,13 +228,21 @@ class Federation:
         self._bill_order(ids, counts, shape, "counts", counts_bits(counts, shape, values), 0)
         return seen
 
-    def _order(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike) -> tuple[Ints, Ints, Ints | int]:
+    def _order(
+        self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike
+    ) -> tuple[Ints, Ints, Ints | int]:
         """The arguments of `pull`, checked."""
         self._check_open()
         return self._agent_ids(agents, vector=False), self._arm_ids(arms), whole_times(times)
 
     def _bill_order(
-        self, ids: Ints, times: Ints | int, shape: tuple[int, ...], kind: str, bits_up: int | Ints, reals_up: int
+        self,
+        ids: Ints,
+        times: Ints | int,
+        shape: tuple[int, ...],
+        kind: str,
+        bits_up: int | Ints,
+        reals_up: int,
     ) -> None:
         """Bill orders for `times` pulls at agents `ids`, which broadcast to `shape`, and their answers."""
         if 0 in shape:
@@ -242,7 +262,9 @@ class Federation:
         """
         vector = np.asarray(labels)
         if vector.shape != self.agents.shape or vector.dtype.kind not in "iu":
-            raise UserError(f"cluster labels are {self.agents.size} integers, got {vector.dtype} {vector.shape}")
+            raise UserError(
+                f"cluster labels are {self.agents.size} integers, got {vector.dtype} {vector.shape}"
+            )
         self._labels = vector.astype(np.int64)
 
     def stop(self, arms: ArrayLike) -> Judgement:
@@ -250,7 +272,9 @@ class Federation:
         self._check_open()
         arm_ids = self._arm_ids(arms)
         if arm_ids.shape != self.agents.shape:
-            raise UserError(f"stop needs one arm for each of the {self.agents.size} agents, got shape {arm_ids.shape}")
+            raise UserError(
+                f"stop needs one arm for each of the {self.agents.size} agents, got shape {arm_ids.shape}"
+            )
         self.judgement = judge(self._instance, arm_ids, self._labels)
         return self.judgement
 
@@ -283,7 +307,9 @@ class Federation:
         """As `draw`, but returns how often each of `reward_values` occurred instead of an average: (..., S)."""
         values = self.reward_values
         if values is None:
-            raise UserError("these rewards take infinitely many values and cannot be counted; draw averages")
+            raise UserError(
+                "these rewards take infinitely many values and cannot be counted; draw averages"
+            )
         self._check_open()
         shape, total = self._pulls.admit(agents, arms, times)
         if total == 0:
@@ -336,9 +362,13 @@ class Federation:
 
     def _check_open(self) -> None:
         if self.judgement is not None:
-            raise PlayOver("this play has stopped; make a new Federation (or reset the environment)")
+            raise PlayOver(
+                "this play has stopped; make a new Federation (or reset the environment)"
+            )
         if self.failure is not None:
-            raise PlayOver("this play has failed: in strict mode an exception in a local program ends it")
+            raise PlayOver(
+                "this play has failed: in strict mode an exception in a local program ends it"
+            )
 
     def _agent_ids(self, agents: ArrayLike, vector: bool = True) -> Ints:
         ids = indices(agents, self.problem.n_agents, "agent")

@@ -28,17 +28,25 @@ class Inbox:
 
     def put(self, start: int, payloads: Sequence[Payload], arrived: Sequence[np.ndarray]) -> None:
         """Store what arrived from one block of agents, (n, ...) for each payload; the block begins at `start`."""
-        form = [(payload.kind, part.shape[1:]) for payload, part in zip(payloads, arrived, strict=True)]
+        form = [
+            (payload.kind, part.shape[1:]) for payload, part in zip(payloads, arrived, strict=True)
+        ]
         if self._form is None:
             self._form, self._first = form, payloads
             types = [np.float64 if part.dtype is SINGLE else part.dtype for part in arrived]
             if arrived and len(arrived[0]) == self._n_agents:
-                self.messages = [part.astype(dtype) for part, dtype in zip(arrived, types, strict=True)]
+                self.messages = [
+                    part.astype(dtype) for part, dtype in zip(arrived, types, strict=True)
+                ]
                 return
             shapes = [(self._n_agents, *part.shape[1:]) for part in arrived]
-            self.messages = [np.empty(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)]
+            self.messages = [
+                np.empty(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)
+            ]
         elif form != self._form:
-            raise UserError(f"a program sends every agent's message in the same form, got {self._form}, then {form}")
+            raise UserError(
+                f"a program sends every agent's message in the same form, got {self._form}, then {form}"
+            )
         else:
             for one, other in zip(self._first, payloads, strict=True):
                 _check_known(one, other)

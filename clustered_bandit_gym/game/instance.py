@@ -125,7 +125,12 @@ class Instance:
     def _separation1(self) -> Floats:
         """(M, M) entry (i, j): |μ_i,k − μ_j,k| for i's best arm k (any of them). Diagonal inf."""
         best = self.means.max(axis=1)
-        table = np.array([np.abs(best[i] - self.means[:, arms]).min(axis=1) for i, arms in enumerate(self.is_best)])
+        table = np.array(
+            [
+                np.abs(best[i] - self.means[:, arms]).min(axis=1)
+                for i, arms in enumerate(self.is_best)
+            ]
+        )
         np.fill_diagonal(table, np.inf)
         return table
 
@@ -167,7 +172,9 @@ class Instance:
 
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write to a NumPy archive (.npz) without pickled objects; `Instance.load` reads it back."""
-        model: dict[str, Any] = {f"rewards.{key}": np.asarray(value) for key, value in self.rewards.to_dict().items()}
+        model: dict[str, Any] = {
+            f"rewards.{key}": np.asarray(value) for key, value in self.rewards.to_dict().items()
+        }
         notes = {
             "arm_names": self.arm_names,
             "cluster_names": self.cluster_names,
@@ -176,7 +183,11 @@ class Instance:
         }
         buffer = io.BytesIO()
         np.savez_compressed(
-            buffer, means=self.means, clusters=self.clusters, notes=np.array(json.dumps(notes)), **model
+            buffer,
+            means=self.means,
+            clusters=self.clusters,
+            notes=np.array(json.dumps(notes)),
+            **model,
         )
         if isinstance(path, str | os.PathLike):
             Path(path).write_bytes(buffer.getvalue())
@@ -185,7 +196,10 @@ class Instance:
 
     @classmethod
     def from_csv(
-        cls, path: str | os.PathLike[str], clusters: ArrayLike | None = None, rewards: RewardModel | None = None
+        cls,
+        path: str | os.PathLike[str],
+        clusters: ArrayLike | None = None,
+        rewards: RewardModel | None = None,
     ) -> Instance:
         """The instance of a CSV file: a table of means, or raw rows with the columns cluster, arm, reward.
 
@@ -209,7 +223,9 @@ class Instance:
         try:
             with np.load(path, allow_pickle=False) as archive:
                 notes = json.loads(str(archive["notes"]))
-                model = {key[8:]: archive[key] for key in archive.files if key.startswith("rewards.")}
+                model = {
+                    key[8:]: archive[key] for key in archive.files if key.startswith("rewards.")
+                }
                 model["kind"] = str(model["kind"])
                 means, clusters = archive["means"], archive["clusters"]
         except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -240,12 +256,16 @@ def _matrix(means: ArrayLike) -> Floats:
 def _cluster_vector(clusters: ArrayLike, n_clusters: int) -> Ints:
     vector = np.asarray(clusters)
     if vector.ndim != 1 or vector.size == 0:
-        raise UserError(f"clusters must be a vector with one entry per agent, got shape {vector.shape}")
+        raise UserError(
+            f"clusters must be a vector with one entry per agent, got shape {vector.shape}"
+        )
     if vector.dtype.kind not in "iu":
         raise UserError(f"clusters must be integers, got {vector.dtype}")
     if vector.min() < 0 or vector.max() >= n_clusters:
         agent = int(np.flatnonzero((vector < 0) | (vector >= n_clusters))[0])
-        raise UserError(f"agent {agent} is in cluster {vector[agent]}; clusters run from 0 to {n_clusters - 1}")
+        raise UserError(
+            f"agent {agent} is in cluster {vector[agent]}; clusters run from 0 to {n_clusters - 1}"
+        )
     return vector.astype(np.int64)
 
 

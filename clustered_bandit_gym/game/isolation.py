@@ -13,7 +13,15 @@ import pickle
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType, NoneType
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+    NoneType,
+)
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import cloudpickle
@@ -32,7 +40,20 @@ Answer = Payload | Sequence[Payload] | None
 #: Functions of this package keep no state in global variables, so they need no copies of them.
 _PACKAGE = __name__.partition(".")[0] + "."
 #: Types of what cannot be changed, or is everybody's anyway (classes, modules).
-_SHARED = {bool, int, float, complex, str, bytes, NoneType, type, ModuleType, BuiltinFunctionType, np.ufunc, CodeType}
+_SHARED = {
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    NoneType,
+    type,
+    ModuleType,
+    BuiltinFunctionType,
+    np.ufunc,
+    CodeType,
+}
 _SHARED |= {Problem, np.bool_, np.int64, np.float64}
 _SHARED_KINDS = (type, np.generic)
 _TEXTS = {str, NoneType}
@@ -56,7 +77,9 @@ class AgentSide:
 
     def __getattr__(self, name: str) -> NoReturn:
         hint = "; block.random(...) draws random numbers at the agents" if name == "rng" else ""
-        raise AttributeError(f"strict mode: a local program cannot use the centre's federation.{name}{hint}")
+        raise AttributeError(
+            f"strict mode: a local program cannot use the centre's federation.{name}{hint}"
+        )
 
 
 class Isolation:
@@ -68,7 +91,9 @@ class Isolation:
         fail: called with the exception that a program raised. The policy gets another one, which carries nothing.
     """
 
-    def __init__(self, centre: tuple[type, ...], problem: Problem, fail: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, centre: tuple[type, ...], problem: Problem, fail: Callable[[BaseException], None]
+    ) -> None:
         self._centre, self._problem, self._fail = centre, problem, fail
         self._program: Callable[..., Answer] | None = None
         self._twin: _Twin | None = None
@@ -125,7 +150,9 @@ class _Copier:
         elif kind is MethodType:
             made = MethodType(self.copy(one.__func__), self.copy(one.__self__))
         elif kind is partial:
-            made = partial(self.copy(one.func), *map(self.copy, one.args), **self.copy(one.keywords))
+            made = partial(
+                self.copy(one.func), *map(self.copy, one.args), **self.copy(one.keywords)
+            )
         elif kind in (tuple, set, frozenset):
             made = kind(self.copy(x) for x in one)
         elif kind is list:
@@ -155,7 +182,9 @@ class _Copier:
     def _function(self, one: FunctionType) -> Any:
         code, variables = one.__code__, one.__closure__
         ours = _is_ours(one)
-        names: dict[str, Any] = one.__globals__ if ours else {"__builtins__": builtins, "__name__": one.__module__}
+        names: dict[str, Any] = (
+            one.__globals__ if ours else {"__builtins__": builtins, "__name__": one.__module__}
+        )
         cells = None if variables is None else tuple([CellType() for _ in variables])
         made = self._made[id(one)] = FunctionType(code, names, one.__name__, None, cells)
         if one.__defaults__:
@@ -163,7 +192,11 @@ class _Copier:
         if one.__kwdefaults__:
             made.__kwdefaults__ = self.copy(one.__kwdefaults__)
         if not ours:
-            names |= {name: self.copy(one.__globals__[name]) for name in _global_names(code) if name in one.__globals__}
+            names |= {
+                name: self.copy(one.__globals__[name])
+                for name in _global_names(code)
+                if name in one.__globals__
+            }
         for cell, variable in zip(cells or (), variables or (), strict=True):
             try:
                 value = variable.cell_contents
@@ -197,7 +230,9 @@ class _Twin:
 
     def __init__(self, program: FunctionType, n_variables: int) -> None:
         self._cells = tuple(map(CellType, range(n_variables)))
-        self._copy = FunctionType(program.__code__, program.__globals__, program.__name__, None, self._cells or None)
+        self._copy = FunctionType(
+            program.__code__, program.__globals__, program.__name__, None, self._cells or None
+        )
         #: Copies of objects with texts for attributes, by the id of the original. Functions stand for themselves.
         self._objects: dict[int, Any] = {}
 
@@ -234,7 +269,9 @@ class _Twin:
                 if kind not in _SHARED:
                     copy = self._objects.get(id(value))
                     # What no program has changed since it was made need not be made again.
-                    if copy is not value and (type(copy) is not kind or copy.__dict__ != value.__dict__):
+                    if copy is not value and (
+                        type(copy) is not kind or copy.__dict__ != value.__dict__
+                    ):
                         copy = self._made(value, kind, made)
                         if copy is None:
                             return None
@@ -261,11 +298,15 @@ class _Twin:
         if not (kind.__module__.startswith(_PACKAGE) and _is_plain(kind)):
             return None
         state = one.__dict__
-        if not (_SHARED.issuperset(map(type, state.values())) and _SHARED.issuperset(map(type, state))):
+        if not (
+            _SHARED.issuperset(map(type, state.values())) and _SHARED.issuperset(map(type, state))
+        ):
             return None
         copy = made[id(one)] = kind.__new__(kind)
         copy.__dict__.update(state)
-        if _TEXTS.issuperset(map(type, state.values())):  # other values can be equal and yet differ: 1, 1.0 and True
+        if _TEXTS.issuperset(
+            map(type, state.values())
+        ):  # other values can be equal and yet differ: 1, 1.0 and True
             self._objects[id(one)] = copy
         return copy
 
@@ -289,7 +330,8 @@ def _is_ours(function: FunctionType) -> bool:
 def _is_plain(kind: type) -> bool:
     """Whether objects of the class are their `__dict__` and nothing else, and are copied as such."""
     usual = all(
-        getattr(kind, name) is getattr(object, name) for name in ("__reduce_ex__", "__reduce__", "__getstate__")
+        getattr(kind, name) is getattr(object, name)
+        for name in ("__reduce_ex__", "__reduce__", "__getstate__")
     )
     slots = any(getattr(base, "__slots__", ()) for base in kind.__mro__)
     return usual and not slots and kind.__new__ is object.__new__ and kind.__dictoffset__ != 0

@@ -95,10 +95,18 @@ class Ledger:
                 raise UserError(f"{name} must be a finite price >= 0, got {price}")
         self.c_b, self.c_r = float(c_b), float(c_r)
         self.totals: dict[tuple[str, Direction, str], Total] = {}
-        self._items: list[tuple[str, Direction, str, np.ndarray, Any, int]] | None = [] if itemise else None
+        self._items: list[tuple[str, Direction, str, np.ndarray, Any, int]] | None = (
+            [] if itemise else None
+        )
 
     def record(
-        self, phase: str, direction: Direction, kind: str, agents: np.ndarray, bits: int | np.ndarray, reals: int
+        self,
+        phase: str,
+        direction: Direction,
+        kind: str,
+        agents: np.ndarray,
+        bits: int | np.ndarray,
+        reals: int,
     ) -> None:
         """One message of `kind` to or from each of `agents` (n,); `bits` and `reals` are per message."""
         n = agents.size
@@ -121,11 +129,15 @@ class Ledger:
         if largest < _LARGEST:
             return reals.astype(np.float32) if narrow else reals
         if np.isnan(reals).any():
-            raise UserError("a real number to be sent is NaN; send a Flag beside it for a number that is missing")
+            raise UserError(
+                "a real number to be sent is NaN; send a Flag beside it for a number that is missing"
+            )
         with np.errstate(over="ignore"):
             arrived = reals.astype(np.float32) if narrow else reals
         if np.any(np.isinf(arrived) & np.isfinite(reals)):
-            raise UserError("a real number to be sent exceeds single precision; c_r = 64·c_b pays for a double")
+            raise UserError(
+                "a real number to be sent exceeds single precision; c_r = 64·c_b pays for a double"
+            )
         return arrived
 
     def copy(self) -> Ledger:
@@ -176,7 +188,9 @@ class Ledger:
     def messages(self) -> Iterator[Message]:
         """Every message, one by one; only with `itemise=True`."""
         if self._items is None:
-            raise UserError("the ledger keeps totals only; make it with itemise=True to list every message")
+            raise UserError(
+                "the ledger keeps totals only; make it with itemise=True to list every message"
+            )
         for phase, direction, kind, agents, bits, reals in self._items:
             each = np.broadcast_to(bits, agents.shape)
             for agent, price in zip(agents.tolist(), each.tolist(), strict=True):

@@ -96,7 +96,10 @@ class ArmIndex(Payload):
         self.values, self.among = read_only(_integers(values, "an arm index")), among
         if isinstance(among, int | np.integer):
             # Seen as unsigned, a negative number is a huge one: one pass finds both kinds of mistake.
-            size, known = int(among), self.values.size == 0 or int(self.values.view(np.uint64).max()) < among
+            size, known = (
+                int(among),
+                self.values.size == 0 or int(self.values.view(np.uint64).max()) < among,
+            )
         else:
             choices = np.unique(_integers(among, "the set of arms"))
             size, known = choices.size, bool(np.isin(self.values, choices).all())
@@ -120,14 +123,18 @@ class ArmSet(Payload):
     def __init__(self, values: ArrayLike, at_most: int | None = None) -> None:
         self.values, self.at_most = _booleans(values), at_most
         if self.values.dtype != np.bool_ or self.values.ndim not in (1, 2):
-            raise UserError("an arm set is a boolean array (agents, arms), or (arms,) for all agents alike")
+            raise UserError(
+                "an arm set is a boolean array (agents, arms), or (arms,) for all agents alike"
+            )
         n_arms = self.values.shape[-1]
         if at_most is None or at_most >= n_arms:
             self.bits = n_arms
         else:
             self.values = read_only(self.values)
             single = self.values.ndim == 1
-            largest = int(np.count_nonzero(self.values) if single else self.values.sum(axis=1).max(initial=0))
+            largest = int(
+                np.count_nonzero(self.values) if single else self.values.sum(axis=1).max(initial=0)
+            )
             if largest > at_most:
                 raise UserError(f"an arm set has {largest} arms, more than the {at_most} announced")
             self.bits = _subset_bits(n_arms, at_most)
@@ -186,12 +193,16 @@ class ArmSubset(Payload):
             raise UserError("an arm subset is a boolean array (agents, arms)")
         known = np.ones_like(self.values) if within is None else np.asarray(within)
         if known.dtype != np.bool_ or known.shape != self.values.shape:
-            raise UserError(f"within must be booleans of shape {self.values.shape}, got {known.dtype} {known.shape}")
+            raise UserError(
+                f"within must be booleans of shape {self.values.shape}, got {known.dtype} {known.shape}"
+            )
         if np.any(self.values & ~known):
             raise UserError("an arm subset has an arm outside the set given by `within`")
         sizes, counts = known.sum(axis=1).tolist(), self.values.sum(axis=1).tolist()
         self.bits = read_only(
-            np.array([_sparse_bits(n, c) for n, c in zip(sizes, counts, strict=True)], dtype=np.int64)
+            np.array(
+                [_sparse_bits(n, c) for n, c in zip(sizes, counts, strict=True)], dtype=np.int64
+            )
         )
         self._seal()
 
@@ -209,9 +220,13 @@ class Symbol(Payload):
     def __init__(self, values: ArrayLike, among: int) -> None:
         array = read_only(np.asarray(values))
         if isinstance(among, bool) or not isinstance(among, int | np.integer) or among < 1:
-            raise UserError(f"among, the size of the alphabet, must be a whole number >= 1, got {among!r}")
+            raise UserError(
+                f"among, the size of the alphabet, must be a whole number >= 1, got {among!r}"
+            )
         if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
-            raise UserError(f"symbols are integers (agents,) or (agents, d), got {array.dtype} of shape {array.shape}")
+            raise UserError(
+                f"symbols are integers (agents,) or (agents, d), got {array.dtype} of shape {array.shape}"
+            )
         if array.size and (array.min() < 0 or array.max() >= among):
             raise UserError(f"a symbol lies outside its alphabet 0..{among - 1}")
         self.values, self.among = array.astype(np.int64, copy=False), among
@@ -236,15 +251,24 @@ class Quantised(Payload):
 
     kind = "quantised"
 
-    def __init__(self, values: ArrayLike, grid: ArrayLike, rounding: Rounding, clip: bool = False) -> None:
+    def __init__(
+        self, values: ArrayLike, grid: ArrayLike, rounding: Rounding, clip: bool = False
+    ) -> None:
         points = np.asarray(grid, dtype=np.float64)
-        if points.ndim != 1 or points.size < 1 or not np.all(np.isfinite(points)) or np.any(np.diff(points) <= 0):
+        if (
+            points.ndim != 1
+            or points.size < 1
+            or not np.all(np.isfinite(points))
+            or np.any(np.diff(points) <= 0)
+        ):
             raise UserError("grid must be a vector of finite numbers, strictly increasing")
         if rounding not in ("up", "down", "nearest"):
             raise UserError(f"rounding must be 'up', 'down' or 'nearest', got {rounding!r}")
         exact = np.asarray(values, dtype=np.float64)
         if exact.ndim not in (1, 2):
-            raise UserError(f"quantised numbers have shape (agents,) or (agents, d), got {exact.shape}")
+            raise UserError(
+                f"quantised numbers have shape (agents,) or (agents, d), got {exact.shape}"
+            )
         if np.any(np.isnan(exact)):
             raise UserError("nan cannot be quantised")
         if not clip and exact.size and (exact.min() < points[0] or exact.max() > points[-1]):
@@ -259,7 +283,12 @@ class Quantised(Payload):
             place = np.where(points[above] - exact < exact - points[below], above, below)
         else:
             place = above if rounding == "up" else below
-        self.values, self.grid, self.rounding, self.clip = read_only(points[place]), points, rounding, clip
+        self.values, self.grid, self.rounding, self.clip = (
+            read_only(points[place]),
+            points,
+            rounding,
+            clip,
+        )
         self._item_ndim = exact.ndim - 1
         self.bits = bits_for(points.size ** math.prod(exact.shape[1:]))
         self._seal()
@@ -286,7 +315,9 @@ def as_made(payload: Any) -> Payload:
     kind = type(payload)
     if kind not in CONTENT:
         names = ", ".join(one.__name__ for one in CONTENT)
-        raise TypeError(f"what is sent must be a payload ({names}; no subclass of them), got {type(payload).__name__}")
+        raise TypeError(
+            f"what is sent must be a payload ({names}; no subclass of them), got {type(payload).__name__}"
+        )
     state, sealed = payload.__dict__, payload._sealed
     if len(state) == len(sealed) + 1 and all(map(is_, state.values(), sealed)):
         return payload  # type: ignore[no-any-return]

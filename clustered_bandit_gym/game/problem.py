@@ -55,8 +55,13 @@ class Problem:
         if not (np.isfinite(self.sigma) and self.sigma > 0):
             raise UserError(f"sigma must be a finite number > 0, got {self.sigma}")
         if self.support is not None:
-            if np.shape(self.support) != (2,) or not -np.inf < self.support[0] < self.support[1] < np.inf:
-                raise UserError(f"support must be two finite numbers low < high (or None), got {self.support!r}")
+            if (
+                np.shape(self.support) != (2,)
+                or not -np.inf < self.support[0] < self.support[1] < np.inf
+            ):
+                raise UserError(
+                    f"support must be two finite numbers low < high (or None), got {self.support!r}"
+                )
             object.__setattr__(self, "support", (float(self.support[0]), float(self.support[1])))
 
     @classmethod
@@ -93,16 +98,22 @@ class Problem:
             if support != TRUTH:
                 raise UserError(f"support must be two numbers, None or {TRUTH!r}, got {support!r}")
             support = instance.rewards.bounds
-        problem = cls(instance.n_agents, instance.n_arms, delta=delta, sigma=sigma, support=support, **told)
+        problem = cls(
+            instance.n_agents, instance.n_arms, delta=delta, sigma=sigma, support=support, **told
+        )
         if check:
             problem._check_against(instance)
         return problem
 
     def _check_against(self, instance: Instance) -> None:
         if self.n_clusters is not None and self.n_clusters != instance.n_clusters:
-            raise UserError(f"told M = {self.n_clusters}, but the instance has {instance.n_clusters} clusters")
+            raise UserError(
+                f"told M = {self.n_clusters}, but the instance has {instance.n_clusters} clusters"
+            )
         if self.sigma < instance.rewards.sigma * (1 - 1e-12):
-            raise UserError(f"told sigma = {self.sigma}, but the rewards need {instance.rewards.sigma}")
+            raise UserError(
+                f"told sigma = {self.sigma}, but the rewards need {instance.rewards.sigma}"
+            )
         if self.support is not None:
             own = instance.rewards.bounds
             if own is None and instance.rewards.values is not None:

@@ -59,10 +59,14 @@ class Pulls:
             rough = float(times.sum(dtype=np.float64)) * (rows / times.size)
             total = int(times.sum()) * (rows // times.size) if rough < MAX_PULLS else int(rough)
         if self.total + total > self.limit:
-            raise BudgetExceeded(f"{self.total:,} pulls made; {total:,} more would exceed max_pulls = {self.limit:,}")
+            raise BudgetExceeded(
+                f"{self.total:,} pulls made; {total:,} more would exceed max_pulls = {self.limit:,}"
+            )
         return shape, total
 
-    def count(self, phase: str, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int) -> None:
+    def count(
+        self, phase: str, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int
+    ) -> None:
         """Add pulls that `admit` has let through, with the shape and the total that it gave."""
         self.total += total
         self.by_phase[phase] = self.by_phase.get(phase, 0) + total
@@ -72,7 +76,9 @@ class Pulls:
         elif isinstance(times, int) and len(shape) == 2 and agents.shape == (shape[0], 1):
             np.add.at(per_agent, agents[:, 0], times * shape[1])
         elif isinstance(times, int):
-            flat = agents.ravel() if agents.shape == shape else np.broadcast_to(agents, shape).ravel()
+            flat = (
+                agents.ravel() if agents.shape == shape else np.broadcast_to(agents, shape).ravel()
+            )
             if flat.size * 4 < per_agent.size:
                 np.add.at(per_agent, flat, times)
             else:
@@ -80,4 +86,8 @@ class Pulls:
         elif agents.shape == times.shape == shape:
             np.add.at(per_agent, agents.ravel(), times.ravel())
         else:
-            np.add.at(per_agent, np.broadcast_to(agents, shape).ravel(), np.broadcast_to(times, shape).ravel())
+            np.add.at(
+                per_agent,
+                np.broadcast_to(agents, shape).ravel(),
+                np.broadcast_to(times, shape).ravel(),
+            )

@@ -38,9 +38,15 @@ class RewardModel(ABC):
         values = self.values
         return None if values is None or values.size < 2 else (float(values[0]), float(values[-1]))
 
-    def counts(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Ints:
+    def counts(
+        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
+    ) -> Ints:
         """How often each of `values` occurs in `times` pulls: (..., S). Arguments as for `average`."""
-        why = "takes infinitely many values" if self.values is None else "names its values but has no method `counts`"
+        why = (
+            "takes infinitely many values"
+            if self.values is None
+            else "names its values but has no method `counts`"
+        )
         raise UserError(f"rewards cannot be counted: {type(self).__name__} {why}")
 
     @abstractmethod
@@ -48,7 +54,9 @@ class RewardModel(ABC):
         """The means (M, K) of the model, from what the user gave; `ValueError` where the two disagree."""
 
     @abstractmethod
-    def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
+    def average(
+        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
+    ) -> Floats:
         """Average of `times` pulls of `arms` in `clusters` (integer arrays that broadcast): a float array.
 
         `means` is the (M, K) matrix of the instance.
@@ -108,7 +116,9 @@ class Gaussian(RewardModel):
     def check_means(self, means: Floats | None) -> Floats:
         return _need_means(means, "Gaussian")
 
-    def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
+    def average(
+        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
+    ) -> Floats:
         # In place from here on: on a grid of agents and arms the draw itself is most of the time.
         out = rng.standard_normal(broadcast_shape(clusters, arms, times))
         out /= np.sqrt(times)
@@ -147,7 +157,9 @@ class Bernoulli(RewardModel):
     def values(self) -> Floats:
         return np.array([0.0, 1.0])
 
-    def counts(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Ints:
+    def counts(
+        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
+    ) -> Ints:
         ones = _binomial(rng, times, _gather(means, clusters, arms))
         return np.stack([times - ones, ones], axis=-1)
 
@@ -157,7 +169,9 @@ class Bernoulli(RewardModel):
             raise UserError("Bernoulli means are probabilities: every one must lie in [0, 1]")
         return means
 
-    def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
+    def average(
+        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
+    ) -> Floats:
         return _binomial(rng, times, _gather(means, clusters, arms)) / times
 
     def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
@@ -205,13 +219,17 @@ class Categorical(RewardModel):
         if np.any(np.diff(support) <= 0):
             raise UserError("support must be strictly increasing")
         if p.ndim != 3 or p.shape[2] != support.size:
-            raise UserError(f"probabilities must have shape (clusters, arms, {support.size}), got {p.shape}")
+            raise UserError(
+                f"probabilities must have shape (clusters, arms, {support.size}), got {p.shape}"
+            )
         if not np.all(np.isfinite(p)) or np.any(p < 0):
             raise UserError("probabilities must be finite and not negative")
         off = np.abs(p.sum(axis=2) - 1)
         if np.any(off > 1e-9):
             m, k = np.unravel_index(int(off.argmax()), off.shape)
-            raise UserError(f"probabilities of cluster {m}, arm {k} sum to {p[m, k].sum():.6g}, not to 1")
+            raise UserError(
+                f"probabilities of cluster {m}, arm {k} sum to {p[m, k].sum():.6g}, not to 1"
+            )
         # Sums that are 1 up to rounding stay as they are, so that a saved model reads back bit by bit.
         p[off > 1e-12] /= p[off > 1e-12].sum(axis=1, keepdims=True)
         # P(X ≥ x_s), summed from the top: the probability of x_s given at least x_s is exact even in the tail.
@@ -239,11 +257,15 @@ class Categorical(RewardModel):
 
     def check_means(self, means: Floats | None) -> Floats:
         own = self.probabilities @ self.support
-        if means is not None and (means.shape != own.shape or not np.allclose(means, own, rtol=0, atol=1e-9)):
+        if means is not None and (
+            means.shape != own.shape or not np.allclose(means, own, rtol=0, atol=1e-9)
+        ):
             raise UserError("the means given are not those of the categorical laws; leave them out")
         return own
 
-    def counts(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Ints:
+    def counts(
+        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
+    ) -> Ints:
         shape = np.broadcast_shapes(clusters.shape, arms.shape, np.shape(times))
         # Multinomial counts value by value: each is binomial among the pulls that are left, given what came before.
         conditional = self._conditional[clusters, arms]
@@ -255,7 +277,9 @@ class Categorical(RewardModel):
         counts[..., -1] = left
         return counts
 
-    def average(self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int) -> Floats:
+    def average(
+        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
+    ) -> Floats:
         return self.counts(rng, means, clusters, arms, times) @ self.support / times
 
     def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:

@@ -55,7 +55,9 @@ def root_seed(seed: int | str) -> int:
     return seed
 
 
-def episode_seeds(rng: np.random.Generator) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
+def episode_seeds(
+    rng: np.random.Generator,
+) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
     """Seeds of the next episode's instance and rewards, from the environment's own generator: 128 fresh bits each."""
     words = rng.integers(2**32, size=8, dtype=np.uint32).tolist()
     return np.random.SeedSequence(words[:4]), np.random.SeedSequence(words[4:])
@@ -89,5 +91,7 @@ class _SealedSeed(ISpawnableSeedSequence):
 
 def sealed_generator(seed: np.random.SeedSequence) -> np.random.Generator:
     """`default_rng(seed)` that does not show its seed: the same numbers, and `spawn` works."""
-    sealed: Any = _SealedSeed(seed)  # NumPy takes any ISeedSequence; its annotations name SeedSequence alone
+    sealed: Any = _SealedSeed(
+        seed
+    )  # NumPy takes any ISeedSequence; its annotations name SeedSequence alone
     return np.random.Generator(np.random.PCG64(sealed))

@@ -46,7 +46,9 @@ class Simulator:
     def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
         instance = self._instance
         clusters = np.asarray(instance.clusters.take(agents))
-        return np.asarray(instance.rewards.average(self._rng, instance.means, clusters, arms, times))
+        return np.asarray(
+            instance.rewards.average(self._rng, instance.means, clusters, arms, times)
+        )
 
     def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
         instance = self._instance
@@ -57,7 +59,11 @@ class Simulator:
         instance = self._instance
         rewards = instance.rewards
         # `item`: plain ints are the fastest index.
-        return float(rewards.single(instance.means, instance.clusters.item(agent), arm, rewards.noise(self._rng)))
+        return float(
+            rewards.single(
+                instance.means, instance.clusters.item(agent), arm, rewards.noise(self._rng)
+            )
+        )
 
 
 class Steps:
@@ -80,15 +86,21 @@ class Steps:
         assert values is not None
         shape, samples = self._samples(agents, arms, times)
         places = (np.searchsorted(values, pulled) for pulled in samples)
-        return np.array([np.bincount(place, minlength=values.size) for place in places]).reshape(*shape, -1)
+        return np.array([np.bincount(place, minlength=values.size) for place in places]).reshape(
+            *shape, -1
+        )
 
     def single(self, agent: int, arm: int) -> float:
         return self._step(agent, arm)
 
-    def _samples(self, agents: Ints, arms: Ints, times: Ints | int) -> tuple[tuple[int, ...], Iterator[list[float]]]:
+    def _samples(
+        self, agents: Ints, arms: Ints, times: Ints | int
+    ) -> tuple[tuple[int, ...], Iterator[list[float]]]:
         """The shape of a request, and the rewards of each of its cells, one pull after the other."""
         agents, arms, counts = np.broadcast_arrays(agents, arms, times)
-        cells = zip(agents.ravel().tolist(), arms.ravel().tolist(), counts.ravel().tolist(), strict=True)
+        cells = zip(
+            agents.ravel().tolist(), arms.ravel().tolist(), counts.ravel().tolist(), strict=True
+        )
         return agents.shape, ([self._step(i, k) for _ in range(n)] for i, k, n in cells)
 
 
@@ -110,13 +122,18 @@ class OwnStreams:
     def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
         agents, arms, counts = np.broadcast_arrays(agents, arms, times)
         cells = zip(agents.ravel().tolist(), arms.ravel().tolist(), counts.ravel(), strict=True)
-        drawn = [self._of(i, k).averages(np.array([i]), np.array([k]), int(n)).item() for i, k, n in cells]
+        drawn = [
+            self._of(i, k).averages(np.array([i]), np.array([k]), int(n)).item()
+            for i, k, n in cells
+        ]
         return np.array(drawn, dtype=np.float64).reshape(agents.shape)
 
     def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
         agents, arms, counts = np.broadcast_arrays(agents, arms, times)
         cells = zip(agents.ravel().tolist(), arms.ravel().tolist(), counts.ravel(), strict=True)
-        drawn = [self._of(i, k).counts(np.array([i]), np.array([k]), int(n))[0] for i, k, n in cells]
+        drawn = [
+            self._of(i, k).counts(np.array([i]), np.array([k]), int(n))[0] for i, k, n in cells
+        ]
         return np.array(drawn).reshape(*agents.shape, -1)
 
     def single(self, agent: int, arm: int) -> float:
@@ -124,6 +141,8 @@ class OwnStreams:
 
     def _of(self, agent: int, arm: int) -> Simulator:
         if (agent, arm) not in self._simulators:
-            seed = np.random.SeedSequence(self._seed.entropy, spawn_key=(*self._seed.spawn_key, agent, arm))
+            seed = np.random.SeedSequence(
+                self._seed.entropy, spawn_key=(*self._seed.spawn_key, agent, arm)
+            )
             self._simulators[agent, arm] = Simulator(self._instance, np.random.default_rng(seed))
         return self._simulators[agent, arm]

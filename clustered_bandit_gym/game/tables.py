@@ -56,12 +56,17 @@ def read_bandits(path: str | os.PathLike[str]) -> Bandits:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read as a CSV file: {error}") from None
     try:
-        lines = [(i, [cell.strip() for cell in row]) for i, row in enumerate(csv.reader(text.splitlines()), start=1)]
+        lines = [
+            (i, [cell.strip() for cell in row])
+            for i, row in enumerate(csv.reader(text.splitlines()), start=1)
+        ]
     except csv.Error as error:
         raise UserError(f"{path} cannot be read as a CSV file: {error}") from None
     lines = [(i, row) for i, row in lines if any(row)]
     if not lines:
-        raise UserError(f"{path} is empty; expected a table of means or (cluster, arm, reward) rows")
+        raise UserError(
+            f"{path} is empty; expected a table of means or (cluster, arm, reward) rows"
+        )
     header = [cell.lower() for cell in lines[0][1]]
     if set(RAW) <= set(header):
         return _raw(path, lines[1:], [header.index(name) for name in RAW])
@@ -82,7 +87,9 @@ def _table(path: Path, lines: list[tuple[int, list[str]]]) -> Bandits:
     means = []
     for number, row in body:
         if len(row) != width:
-            raise UserError(f"{path}, line {number}: {len(row)} columns, but line {body[0][0]} has {width}")
+            raise UserError(
+                f"{path}, line {number}: {len(row)} columns, but line {body[0][0]} has {width}"
+            )
         values = [_number(cell) for cell in row[start:]]
         for cell, value in zip(row[start:], values, strict=True):
             if value is None or not math.isfinite(value):
@@ -105,7 +112,9 @@ def _raw(path: Path, lines: list[tuple[int, list[str]]], places: list[int]) -> B
     rewards: list[float] = []
     for number, row in lines:
         if len(row) <= max(places):
-            raise UserError(f"{path}, line {number}: expected a cluster, an arm and a reward, got {len(row)} columns")
+            raise UserError(
+                f"{path}, line {number}: expected a cluster, an arm and a reward, got {len(row)} columns"
+            )
         cluster, arm, text = (row[place] for place in places)
         value = _number(text)
         if value is None or not math.isfinite(value):
@@ -115,13 +124,17 @@ def _raw(path: Path, lines: list[tuple[int, list[str]]], places: list[int]) -> B
         rewards.append(value)
     rows, columns = _names(clusters), _names(arms)
     row_of, column_of = ({name: i for i, name in enumerate(names)} for names in (rows, columns))
-    pair = np.array([row_of[c] * len(columns) + column_of[a] for c, a in zip(clusters, arms, strict=True)])
+    pair = np.array(
+        [row_of[c] * len(columns) + column_of[a] for c, a in zip(clusters, arms, strict=True)]
+    )
     values = np.array(rewards)
     shape = (len(rows), len(columns))
     counts = np.bincount(pair, minlength=len(rows) * len(columns)).reshape(shape)
     if not counts.all():
         m, k = np.argwhere(counts == 0)[0]
-        raise UserError(f"{path}: no reward of arm {columns[k]!r} in cluster {rows[m]!r}; every pair needs one")
+        raise UserError(
+            f"{path}: no reward of arm {columns[k]!r} in cluster {rows[m]!r}; every pair needs one"
+        )
     means = np.bincount(pair, values, minlength=counts.size).reshape(shape) / counts
     support, place = np.unique(values, return_inverse=True)
     if set(support) <= {0.0, 1.0}:
@@ -129,7 +142,9 @@ def _raw(path: Path, lines: list[tuple[int, list[str]]], places: list[int]) -> B
     if support.size <= MOST_VALUES:
         table = np.zeros((counts.size, support.size))
         np.add.at(table, (pair, place), 1)
-        law = Categorical(support, (table / table.sum(axis=1, keepdims=True)).reshape(*shape, support.size))
+        law = Categorical(
+            support, (table / table.sum(axis=1, keepdims=True)).reshape(*shape, support.size)
+        )
         return Bandits(law.check_means(None), law, columns, rows)
     squares = np.bincount(pair, (values - means.ravel()[pair]) ** 2, minlength=counts.size)
     deviation = np.sqrt(squares.reshape(shape) / np.maximum(counts - 1, 1)).max()

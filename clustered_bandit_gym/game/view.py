@@ -145,7 +145,9 @@ class FederationView:
         """See `Federation.pull_counts`."""
         return self.__order(self.__books.pull_counts, agents, arms, times)
 
-    def __order(self, pull: Callable[..., Any], agents: ArrayLike, arms: ArrayLike, times: ArrayLike) -> Any:
+    def __order(
+        self, pull: Callable[..., Any], agents: ArrayLike, arms: ArrayLike, times: ArrayLike
+    ) -> Any:
         if not self.__strict:
             return pull(agents, arms, times)
         try:
@@ -175,7 +177,9 @@ class FederationView:
     # --- what is refused ---------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"cannot set {name!r}: a policy reads the federation's attributes, the harness keeps them")
+        raise AttributeError(
+            f"cannot set {name!r}: a policy reads the federation's attributes, the harness keeps them"
+        )
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(

@@ -3,8 +3,18 @@
 from clustered_bandit_gym.generators.base import SIZES, InstanceGenerator, RandomMeans
 from clustered_bandit_gym.generators.batch import Batch
 from clustered_bandit_gym.generators.fixed_means import FixedMeans
-from clustered_bandit_gym.generators.paper import PAPER_SMALL_MEANS, PaperFlat, PaperRandom, PaperSmall
-from clustered_bandit_gym.generators.registry import GENERATORS, LAZY_GENERATORS, generator_class, make_generator
+from clustered_bandit_gym.generators.paper import (
+    PAPER_SMALL_MEANS,
+    PaperFlat,
+    PaperRandom,
+    PaperSmall,
+)
+from clustered_bandit_gym.generators.registry import (
+    GENERATORS,
+    LAZY_GENERATORS,
+    generator_class,
+    make_generator,
+)
 from clustered_bandit_gym.generators.synthetic import REWARDS, NearTie, RandomFamily, Tiny
 
 __all__ = [

@@ -47,13 +47,17 @@ class InstanceGenerator(ABC):
         for setting in ("n_agents", "n_clusters", "n_arms"):
             _whole(setting, getattr(self, setting))
         if self.n_arms < self.n_clusters and not self.allow_overlap:
-            raise UserError(f"{self.n_clusters} clusters need as many best arms, but n_arms is {self.n_arms}")
+            raise UserError(
+                f"{self.n_clusters} clusters need as many best arms, but n_arms is {self.n_arms}"
+            )
         if self.sizes not in SIZES:
             raise UserError(f"sizes must be one of {', '.join(SIZES)}, got {self.sizes!r}")
         if not np.isfinite(self.alpha):
             raise UserError(f"alpha must be a finite number, got {self.alpha}")
         if self.alpha != 0 and self.sizes != "power":
-            raise UserError(f"alpha = {self.alpha} has an effect with sizes='power' only, not with {self.sizes!r}")
+            raise UserError(
+                f"alpha = {self.alpha} has an effect with sizes='power' only, not with {self.sizes!r}"
+            )
 
     @property
     def declared(self) -> dict[str, float]:

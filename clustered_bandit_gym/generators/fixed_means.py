@@ -48,12 +48,16 @@ class FixedMeans(InstanceGenerator):
 
     def __post_init__(self) -> None:
         if self.means is None:
-            raise UserError("generator 'fixed-means' needs means: a table (clusters, arms) or the path of a CSV file")
+            raise UserError(
+                "generator 'fixed-means' needs means: a table (clusters, arms) or the path of a CSV file"
+            )
         if not isinstance(self.means, str | os.PathLike):
             try:
                 table = np.array(self.means, dtype=np.float64)
             except (TypeError, ValueError) as error:
-                raise UserError(f"means must be a table of numbers (clusters, arms): {error}") from None
+                raise UserError(
+                    f"means must be a table of numbers (clusters, arms): {error}"
+                ) from None
             if table.ndim != 2 or not table.size:
                 raise UserError(f"means must be a table (clusters, arms), got shape {table.shape}")
             # Plain tuples: the settings of a generator can be compared, printed and written to JSON.
@@ -63,11 +67,15 @@ class FixedMeans(InstanceGenerator):
         if not isinstance(self.sizes, str):
             object.__setattr__(self, "sizes", _shares(self.sizes, self.n_clusters))
         elif self.sizes not in SIZES:
-            raise UserError(f"sizes must be one of {', '.join(SIZES)}, or one number per cluster; got {self.sizes!r}")
+            raise UserError(
+                f"sizes must be one of {', '.join(SIZES)}, or one number per cluster; got {self.sizes!r}"
+            )
         if self.n_agents == 0:
             object.__setattr__(self, "n_agents", self.n_clusters)
         if not self.rewards:
-            object.__setattr__(self, "rewards", "gaussian" if self._bandits().rewards is None else "data")
+            object.__setattr__(
+                self, "rewards", "gaussian" if self._bandits().rewards is None else "data"
+            )
         self._law()
         for setting in ("allow_ties", "allow_overlap"):
             if not isinstance(getattr(self, setting), bool):
@@ -100,7 +108,9 @@ class FixedMeans(InstanceGenerator):
         """(N,) the cluster of each agent."""
         if isinstance(self.sizes, str):
             return super().draw_clusters(rng, n)
-        return shuffled(rng, np.repeat(np.arange(self.n_clusters), split(self.n_agents, self.sizes)), n)
+        return shuffled(
+            rng, np.repeat(np.arange(self.n_clusters), split(self.n_agents, self.sizes)), n
+        )
 
     def _bandits(self) -> Bandits:
         if isinstance(self.means, str):
@@ -112,8 +122,17 @@ class FixedMeans(InstanceGenerator):
     def _check_best_arms(self) -> None:
         """Refuse ties and shared best arms unless they are allowed, by the names that the file gives."""
         bandits = self._bandits()
-        found = Instance(bandits.means, np.arange(self.n_clusters), self._law(), allow_ties=True, allow_overlap=True)
-        clusters, arms = bandits.cluster_names or range(found.n_clusters), bandits.arm_names or range(found.n_arms)
+        found = Instance(
+            bandits.means,
+            np.arange(self.n_clusters),
+            self._law(),
+            allow_ties=True,
+            allow_overlap=True,
+        )
+        clusters, arms = (
+            bandits.cluster_names or range(found.n_clusters),
+            bandits.arm_names or range(found.n_arms),
+        )
         tied = np.flatnonzero(found.is_best.sum(axis=1) > 1)
         if tied.size and not self.allow_ties:
             m = int(tied[0])
@@ -133,7 +152,9 @@ class FixedMeans(InstanceGenerator):
         if self.rewards == "data":
             law = self._bandits().rewards
             if law is None:
-                raise UserError("rewards='data' needs a file of (cluster, arm, reward) rows; means alone have no law")
+                raise UserError(
+                    "rewards='data' needs a file of (cluster, arm, reward) rows; means alone have no law"
+                )
             return law
         if self.rewards == "bernoulli":
             return Bernoulli()

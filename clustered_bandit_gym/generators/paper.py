@@ -60,7 +60,9 @@ class PaperRandom(RandomMeans):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.eta <= 0.5:
-            raise UserError(f"eta must be positive and at most 0.5 (means are U(0, 1 - 2 eta)), got {self.eta}")
+            raise UserError(
+                f"eta must be positive and at most 0.5 (means are U(0, 1 - 2 eta)), got {self.eta}"
+            )
 
     @property
     def declared(self) -> dict[str, float]:
@@ -70,7 +72,9 @@ class PaperRandom(RandomMeans):
         best, rest = self.split_arms(rng, n)
         own = rng.uniform(1 - self.eta, 1, best.shape)
         rivals = rng.uniform(0, max(0.0, 1 - 2 * self.eta - HAIR), (*own.shape, self.n_clusters))
-        return assemble(own, rivals, own[..., None] * rng.random((*own.shape, rest.shape[-1])), best, rest)
+        return assemble(
+            own, rivals, own[..., None] * rng.random((*own.shape, rest.shape[-1])), best, rest
+        )
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from clustered_bandit_gym.generators.synthetic import NearTie, RandomFamily, Tin
 from clustered_bandit_gym.imports import load_object
 
 GENERATORS: dict[str, type[InstanceGenerator]] = {
-    kind.name: kind for kind in (PaperSmall, PaperRandom, PaperFlat, NearTie, RandomFamily, Tiny, FixedMeans)
+    kind.name: kind
+    for kind in (PaperSmall, PaperRandom, PaperFlat, NearTie, RandomFamily, Tiny, FixedMeans)
 }
 #: Generators that bring data with them, "module:class": imported when first asked for.
 LAZY_GENERATORS = {
@@ -45,9 +46,13 @@ def make_generator(
     """
     if not isinstance(name_or_callable, str):
         if not callable(name_or_callable):
-            raise UserError(f"a generator is a name or a callable rng -> Instance, got {name_or_callable!r}")
+            raise UserError(
+                f"a generator is a name or a callable rng -> Instance, got {name_or_callable!r}"
+            )
         if settings:
-            raise UserError(f"settings {sorted(settings)} were given for a generator that is already made")
+            raise UserError(
+                f"settings {sorted(settings)} were given for a generator that is already made"
+            )
         return name_or_callable
     if ":" in name_or_callable:
         return _own(name_or_callable, settings)
@@ -64,12 +69,16 @@ def make_generator(
 def _own(spec: str, settings: dict[str, Any]) -> Callable[[np.random.Generator], Instance]:
     target = load_object(spec, f"generator {spec!r}")
     if not callable(target):
-        raise UserError(f"generator {spec!r} is not callable; expected a class or a function rng -> Instance")
+        raise UserError(
+            f"generator {spec!r} is not callable; expected a class or a function rng -> Instance"
+        )
     try:
         if isinstance(target, type):
             made = target(**settings)
             if not callable(made):
-                raise UserError(f"generator {spec!r}: its objects are not callable; define __call__(self, rng)")
+                raise UserError(
+                    f"generator {spec!r}: its objects are not callable; define __call__(self, rng)"
+                )
             return made
         signature(target).bind(None, **settings)
     except TypeError as error:

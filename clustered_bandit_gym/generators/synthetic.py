@@ -76,11 +76,15 @@ class _Separated(RandomMeans):
         super().__post_init__()
         for setting, low in (("eta", 1e-9), ("eta1", 0.0), ("gap", 1e-9)):
             if not low <= getattr(self, setting) < 1 - 1e-9:
-                raise UserError(f"{setting} must be at least {low} and below 1, got {getattr(self, setting)}")
+                raise UserError(
+                    f"{setting} must be at least {low} and below 1, got {getattr(self, setting)}"
+                )
         if self.rewards not in REWARDS:
             raise UserError(f"rewards must be one of {', '.join(REWARDS)}, got {self.rewards!r}")
         if self.rewards != "gaussian" and self.sigma != type(self).sigma:
-            raise UserError(f"sigma is a setting of Gaussian rewards; {self.rewards} rewards bring their own")
+            raise UserError(
+                f"sigma is a setting of Gaussian rewards; {self.rewards} rewards bring their own"
+            )
         Gaussian(self.sigma)
 
     @property
@@ -90,7 +94,9 @@ class _Separated(RandomMeans):
     def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
         best, rest = self.split_arms(rng, n)
         own = rng.uniform(max(self.eta, self.eta1, self.gap) + HAIR, 1, best.shape)
-        others = np.maximum(own - self.gap - HAIR, 0)[..., None] * rng.random((*own.shape, rest.shape[-1]))
+        others = np.maximum(own - self.gap - HAIR, 0)[..., None] * rng.random(
+            (*own.shape, rest.shape[-1])
+        )
         return assemble(own, self._rival_means(rng, own), others, best, rest)
 
     def __call__(self, rng: np.random.Generator) -> Instance:

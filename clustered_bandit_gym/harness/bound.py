@@ -36,14 +36,18 @@ class _Shape:
     def __init__(self, instance: Instance) -> None:
         sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
         means, model = instance.means, instance.rewards.to_dict()
-        if isinstance(instance.rewards, Gaussian | Bernoulli):  # other laws have tables of their own, by name
+        if isinstance(
+            instance.rewards, Gaussian | Bernoulli
+        ):  # other laws have tables of their own, by name
             # Any order is correct: the bound is computed on the instance in that very order.
             order = sorted(range(len(sizes)), key=lambda m: (np.sort(means[m]).tobytes(), sizes[m]))
             means, sizes = means[order], sizes[order]
             means = means[:, np.lexsort(means[::-1])]
         self.means, self.sizes, self.rewards = means, sizes, instance.rewards
         parts = [means.tobytes(), sizes.tobytes()]
-        self.content = b"|".join([*parts, *(key.encode() + np.asarray(model[key]).tobytes() for key in sorted(model))])
+        self.content = b"|".join(
+            [*parts, *(key.encode() + np.asarray(model[key]).tobytes() for key in sorted(model))]
+        )
 
     def instance(self) -> Instance:
         clusters = np.repeat(np.arange(self.sizes.size), self.sizes)
@@ -61,4 +65,6 @@ def _cached_bound(shape: _Shape, delta: float, eta: float, clusters_told: bool) 
     from clustered_bandit_gym.theory import instance_lower_bound
 
     programs = min(max(_EFFORT // shape.means.size, 1), _MOST)
-    return instance_lower_bound(shape.instance(), delta, eta, clusters_told=clusters_told, max_programs=programs)
+    return instance_lower_bound(
+        shape.instance(), delta, eta, clusters_told=clusters_told, max_programs=programs
+    )

@@ -70,7 +70,9 @@ def play_on(cluster: Cluster, work: Any, tasks: Sequence[Any]) -> Generator[tupl
             for name, row, deaths in cluster.wait():
                 task = busy.pop(name)
                 if row is None:
-                    row = work.lost(task, "crash", f"{deaths} workers of the cluster ended in this trial")
+                    row = work.lost(
+                        task, "crash", f"{deaths} workers of the cluster ended in this trial"
+                    )
                     deaths -= 1
                 yield task, row | {"attempts": 1 + deaths}
 

@@ -62,8 +62,12 @@ class DaskCluster:
             place: Any = self.address
             if place is None:
                 # This process is the only user of the scheduler, so it may say when a trial is given up.
-                stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": MOST_DEATHS - 1}))
-                cluster = LocalCluster(n_workers=self.n_jobs, threads_per_worker=1, dashboard_address=None)
+                stack.enter_context(
+                    dask.config.set({"distributed.scheduler.allowed-failures": MOST_DEATHS - 1})
+                )
+                cluster = LocalCluster(
+                    n_workers=self.n_jobs, threads_per_worker=1, dashboard_address=None
+                )
                 place = stack.enter_context(cluster)
             try:
                 self.client: Any = Client(place, timeout=CONNECT_SECONDS, set_as_default=False)
@@ -73,7 +77,9 @@ class DaskCluster:
             # A task, not scattered data: the scheduler makes it again if the workers that hold it die.
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="Sending large graph")
-                self.shared = self.client.submit(bytes, self.packed, key=f"clustered-bai-work-{self.run}")
+                self.shared = self.client.submit(
+                    bytes, self.packed, key=f"clustered-bai-work-{self.run}"
+                )
             self._ask()
             self.stack = stack.pop_all()
         return self
@@ -87,21 +93,27 @@ class DaskCluster:
     def submit(self, task: Any) -> str:
         name = f"clustered-bai-{next(self.numbers)}-{self.run}"
         try:
-            played = self.client.submit(play_packed, self.token, self.shared, self.paths, task, key=name, pure=False)
+            played = self.client.submit(
+                play_packed, self.token, self.shared, self.paths, task, key=name, pure=False
+            )
         except Exception as error:
             raise self._lost(error) from error
 
         async def result() -> Any:
             return await played
 
-        self.running[asyncio.run_coroutine_threadsafe(result(), self.client.loop.asyncio_loop)] = played
+        self.running[asyncio.run_coroutine_threadsafe(result(), self.client.loop.asyncio_loop)] = (
+            played
+        )
         return name
 
     def wait(self) -> list[Ended]:
         from distributed import KilledWorker
 
         done, _ = wait(self.running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
-        if any(future.cancelled() for future in done):  # by the client, which has lost its connection
+        if any(
+            future.cancelled() for future in done
+        ):  # by the client, which has lost its connection
             raise self._lost(ConnectionError())
         # Only while their futures are held does the scheduler know these tasks.
         deaths = self._ask([self.running[future].key for future in done])
@@ -131,7 +143,9 @@ class DaskCluster:
         async def ask() -> Any:
             answer = asyncio.ensure_future(self.client.run_on_scheduler(self.look, keys or []))
             try:
-                while not answer.done():  # without a connection it would try to get one for a long time
+                while (
+                    not answer.done()
+                ):  # without a connection it would try to get one for a long time
                     if self.client.status != "running":
                         raise ConnectionError
                     await asyncio.wait([answer], timeout=0.1)
@@ -155,7 +169,11 @@ class DaskCluster:
 
     def _lost(self, error: BaseException) -> ClusterLost:
         where = self.address or "of this machine"
-        reason = f"no answer for {PATIENCE:g} s" if isinstance(error, TimeoutError) else "the connection is closed"
+        reason = (
+            f"no answer for {PATIENCE:g} s"
+            if isinstance(error, TimeoutError)
+            else "the connection is closed"
+        )
         return ClusterLost(f"the Dask scheduler {where} is lost: {reason}")
 
     def _close(self) -> None:
@@ -168,7 +186,9 @@ def _make_look() -> Callable[..., Any]:
 
     def look(keys: list[str], dask_scheduler: Any) -> tuple[int, dict[str, int]]:
         known = dask_scheduler.tasks
-        return len(dask_scheduler.workers), {key: known[key].suspicious for key in keys if key in known}
+        return len(dask_scheduler.workers), {
+            key: known[key].suspicious for key in keys if key in known
+        }
 
     return look
 
@@ -176,7 +196,9 @@ def _make_look() -> Callable[..., Any]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Dask logs tracebacks when it loses a connection; here one line says it."""
-    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
+    names = [
+        name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"
+    ]
     before = {name: logging.getLogger(name).level for name in names}
     for name in names:
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -31,7 +31,14 @@ from functools import cache, cached_property, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from types import CodeType, FunctionType, GetSetDescriptorType, MappingProxyType, MemberDescriptorType, ModuleType
+from types import (
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    ModuleType,
+)
 from typing import Any
 
 import gymnasium as gym
@@ -40,7 +47,13 @@ import numpy as np
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.datasets.sources import VARIABLE
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.harness.imports import PACKAGE, exists, is_user_module, package_files, reached
+from clustered_bandit_gym.harness.imports import (
+    PACKAGE,
+    exists,
+    is_user_module,
+    package_files,
+    reached,
+)
 from clustered_bandit_gym.harness.outside import door, door_of_module, door_of_names, references
 from clustered_bandit_gym.harness.settings import instance_digest, path_of
 from clustered_bandit_gym.imports import load_module, load_object
@@ -86,7 +99,12 @@ def env_key(env_id: str, kwargs: dict[str, Any]) -> str:
         roots.add(home)
     spec = gym.registry.get(name)
     if spec is not None:
-        parts += [spec.entry_point, spec.kwargs, spec.max_episode_steps, list(spec.additional_wrappers)]
+        parts += [
+            spec.entry_point,
+            spec.kwargs,
+            spec.max_episode_steps,
+            list(spec.additional_wrappers),
+        ]
         named += [spec.entry_point, spec.kwargs.get("generator")]
     for text in named:
         if isinstance(text, str) and ":" in text:
@@ -107,14 +125,20 @@ class _Writer:
 
     def __init__(self, modules: set[str] | None = None) -> None:
         self.modules: set[str] = set() if modules is None else modules
-        self._places: dict[int, int] = {}  # id -> position, so that shared and cyclic references are told apart
-        self._used: set[tuple[str, frozenset[str]]] = set()  # modules with the attributes written of them
+        self._places: dict[
+            int, int
+        ] = {}  # id -> position, so that shared and cyclic references are told apart
+        self._used: set[tuple[str, frozenset[str]]] = (
+            set()
+        )  # modules with the attributes written of them
         self._alive: list[Any] = []  # an id is unique only as long as its object lives
 
     def digest(self, value: Any, where: str, roots: set[str]) -> str:
         """A hash of `value` and of the modules behind it and behind `roots`."""
         try:
-            text = json.dumps([self.value(value, where), reached(self.modules, roots)], sort_keys=True)
+            text = json.dumps(
+                [self.value(value, where), reached(self.modules, roots)], sort_keys=True
+            )
         except RecursionError as error:
             raise Unwritable(f"{where} is nested too deeply") from error
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
@@ -139,14 +163,20 @@ class _Writer:
             return {"again": self._places[id(value)]}
         if kind is frozenset or kind is set:
             # Members do not get positions: the order of a set differs from process to process.
-            members = [json.dumps(_Writer(self.modules).value(item, where), sort_keys=True) for item in value]
+            members = [
+                json.dumps(_Writer(self.modules).value(item, where), sort_keys=True)
+                for item in value
+            ]
             return {kind.__name__: sorted(members)}
         self._places[id(value)] = len(self._places)
         self._alive.append(value)
         if kind is list:
             return [self.value(item, where) for item in value]
         if kind is dict or kind is MappingProxyType:
-            pairs = [[self.value(key, where), self.value(item, f"{where}[{key!r}]")] for key, item in value.items()]
+            pairs = [
+                [self.value(key, where), self.value(item, f"{where}[{key!r}]")]
+                for key, item in value.items()
+            ]
             return {"dict": pairs}
         if isinstance(value, np.ndarray) and kind is np.ndarray and not value.dtype.hasobject:
             content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
@@ -162,7 +192,11 @@ class _Writer:
         if isinstance(value, staticmethod | classmethod):
             return {kind.__name__: self.value(value.__func__, where)}
         if isinstance(value, property):
-            return {"property": [self.value(part, where) for part in (value.fget, value.fset, value.fdel)]}
+            return {
+                "property": [
+                    self.value(part, where) for part in (value.fget, value.fset, value.fdel)
+                ]
+            }
         if isinstance(value, cached_property):
             return {"cached_property": self.value(value.func, where)}
         return self._object(value, where)
@@ -176,7 +210,9 @@ class _Writer:
                 warnings.simplefilter("ignore")
                 reduced: Any = reducer(value) if reducer is not None else value.__reduce_ex__(4)
         except Exception as error:
-            raise Unwritable(f"{where} is a {path_of(kind)}, which has no stable form ({error})") from error
+            raise Unwritable(
+                f"{where} is a {path_of(kind)}, which has no stable form ({error})"
+            ) from error
         written: dict[str, Any] = {}
         if isinstance(reduced, str):  # found by name in its module, e.g. a built-in function
             written["global"] = f"{getattr(value, '__module__', None)}:{reduced}"
@@ -185,12 +221,16 @@ class _Writer:
             written["make"] = [self.value(make, where), self.value(arguments, where)]
             written["state"] = self._state(state, where)
             written["items"] = items and [self.value(item, where) for item in items]
-            written["pairs"] = pairs and [[self.value(k, where), self.value(v, where)] for k, v in pairs]
+            written["pairs"] = pairs and [
+                [self.value(k, where), self.value(v, where)] for k, v in pairs
+            ]
         if is_user_module(kind.__module__) and any(
             name in vars(base) for base in kind.__mro__[:-1] for name in _OWN_COPY
         ):
             written["attributes"] = self._state(getattr(value, "__dict__", None), where)
-        if kind.__module__.partition(".")[0] == PACKAGE and isinstance(getattr(value, "settings", None), dict):
+        if kind.__module__.partition(".")[0] == PACKAGE and isinstance(
+            getattr(value, "settings", None), dict
+        ):
             written["settings"] = self._state(value.settings, where)
         if (wrapped := getattr(value, "__wrapped__", None)) is not None:
             written["wrapped"] = self.value(wrapped, where)
@@ -200,7 +240,11 @@ class _Writer:
         if isinstance(state, tuple):  # attributes and slots
             return [self._state(part, where) for part in state]
         if isinstance(state, dict) and all(isinstance(key, str) for key in state):
-            return {"attributes": [[key, self.value(state[key], f"{where}.{key}")] for key in sorted(state)]}
+            return {
+                "attributes": [
+                    [key, self.value(state[key], f"{where}.{key}")] for key in sorted(state)
+                ]
+            }
         return self.value(state, where)
 
     def _text(self, text: str, where: str) -> Any:
@@ -211,12 +255,19 @@ class _Writer:
             path = Path(text).expanduser()
             if path.is_file():
                 with open(path, "rb") as file:
-                    return {"file": text, "content": hashlib.file_digest(file, "sha256").hexdigest()}
+                    return {
+                        "file": text,
+                        "content": hashlib.file_digest(file, "sha256").hexdigest(),
+                    }
             if path.is_dir():
                 return {"folder": text, "files": _listing(path)}
         except (OSError, RuntimeError) as error:
             raise Unwritable(f"{where} names {text}, which cannot be read ({error})") from error
-        if (match := _NAMED.fullmatch(text)) and match[1] in sys.modules and is_user_module(match[1]):
+        if (
+            (match := _NAMED.fullmatch(text))
+            and match[1] in sys.modules
+            and is_user_module(match[1])
+        ):
             return {"name": text, "in": self._module(sys.modules[match[1]], frozenset({match[2]}))}
         return text
 
@@ -229,7 +280,10 @@ class _Writer:
             return {"module": name}
         self._used.add((name, attributes))
         used = sorted(attributes & vars(module).keys())
-        return {"module": name, "uses": [[k, self._used_by(name, vars(module)[k], k, attributes)] for k in used]}
+        return {
+            "module": name,
+            "uses": [[k, self._used_by(name, vars(module)[k], k, attributes)] for k in used],
+        }
 
     def _used_by(self, user: str, value: Any, name: str, attributes: frozenset[str]) -> Any:
         """A value that the code of `user` refers to by `name`; of a module what is among `attributes`."""
@@ -276,7 +330,9 @@ class _Writer:
         _refuse(name, door_of_names(names, function.__globals__))
         written["code"] = self._code(function.__code__, name)
         found = {key: function.__globals__[key] for key in names & function.__globals__.keys()}
-        written["uses"] = [[key, self._used_by(name, found[key], key, attributes)] for key in sorted(found)]
+        written["uses"] = [
+            [key, self._used_by(name, found[key], key, attributes)] for key in sorted(found)
+        ]
         for other in sorted(imported):
             _refuse(name, door_of_module(other, attributes))
             if (module := _loaded(other)) is not None:
@@ -298,7 +354,13 @@ class _Writer:
             for item in code.co_consts
         ]
         shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
-        names = (code.co_qualname, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+        names = (
+            code.co_qualname,
+            code.co_names,
+            code.co_varnames,
+            code.co_freevars,
+            code.co_cellvars,
+        )
         text = repr((code.co_code, code.co_exceptiontable, shape, names))
         return [hashlib.sha256(text.encode()).hexdigest(), constants]
 

@@ -33,7 +33,9 @@ def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task,
             tasks = sorted(task for task in whole if (task.cell, task.player) == (cell, player))
             count = min(replays, len(tasks))
             picked = (
-                {tasks[i * (len(tasks) - 1) // max(1, count - 1)] for i in range(count)} if count > 1 else tasks[-1:]
+                {tasks[i * (len(tasks) - 1) // max(1, count - 1)] for i in range(count)}
+                if count > 1
+                else tasks[-1:]
             )
             chosen.setdefault(player, []).extend(sorted(picked, reverse=True))
     same: dict[Task, bool] = {}
@@ -44,20 +46,29 @@ def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task,
 
 
 def _content(row: Row) -> str:
-    return json.dumps({key: value for key, value in row.items() if key not in _OTHER}, sort_keys=True)
+    return json.dumps(
+        {key: value for key, value in row.items() if key not in _OTHER}, sort_keys=True
+    )
 
 
 def played_fresh(work: Work, tasks: list[Task]) -> list[Row | None]:
     """The rows of `tasks`, played in one new process; None for all that it did not get to, if it dies."""
     paths = [path or os.getcwd() for path in sys.path]
-    code = f"import sys; sys.path[:] = {paths!r}; from {__name__} import _child; _child(sys.argv[1])"
+    code = (
+        f"import sys; sys.path[:] = {paths!r}; from {__name__} import _child; _child(sys.argv[1])"
+    )
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.jsonl"
         given = cloudpickle.dumps(([tuple(task) for task in tasks], pack(work)))
         subprocess.run(
-            [sys.executable, "-c", code, str(file)], input=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [sys.executable, "-c", code, str(file)],
+            input=given,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
-        rows: list[Row | None] = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        rows: list[Row | None] = (
+            [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        )
     return rows + [None] * (len(tasks) - len(rows))
 
 

@@ -42,7 +42,9 @@ def package_files() -> dict[str, Path]:
         if "__pycache__" not in file.parts and file.is_file()
     }
     return {
-        name: file for name, file in sorted(files.items()) if not name.startswith(tuple(f"{n}/" for n in NO_EFFECT))
+        name: file
+        for name, file in sorted(files.items())
+        if not name.startswith(tuple(f"{n}/" for n in NO_EFFECT))
     }
 
 
@@ -119,7 +121,9 @@ def _imports(content: bytes, package: str) -> Iterator[str]:
             relative = "." * node.level + (node.module or "")
             try:
                 base = resolve_name(relative, package) if node.level else relative
-            except ImportError:  # beyond the top-level package: the module cannot be imported that way
+            except (
+                ImportError
+            ):  # beyond the top-level package: the module cannot be imported that way
                 continue
             yield base
             spec = _find(base)

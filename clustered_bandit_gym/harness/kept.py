@@ -51,10 +51,17 @@ class KeptRun:
                     self.reasons[c, p] = no_policy or no_env
                     policy = f"no key {uuid.uuid4().hex}"
                 # The next run of the same call replaces this one on the board, hence not a random name here.
-                place = (env or f"no key, environment {c}", policy + mode, versions(), str(int(seed)))
+                place = (
+                    env or f"no key, environment {c}",
+                    policy + mode,
+                    versions(),
+                    str(int(seed)),
+                )
                 self.places[c, p] = place
         for p, reason in {p: reason for (_, p), reason in self.reasons.items()}.items():
-            warnings.warn(f"{self.labels[p]}: kept trials are not reused, because {reason}", stacklevel=5)
+            warnings.warn(
+                f"{self.labels[p]}: kept trials are not reused, because {reason}", stacklevel=5
+            )
         self.store = Store(out)
         for (_, p), place in self.places.items():
             self.store.announce(self.labels[p], *place)
@@ -66,7 +73,9 @@ class KeptRun:
             for (c, p), place in self.places.items()
             for trial, row in self.store.get(*place).items()
         }
-        self.attempts = {task: row["attempts"] for task, row in kept.items() if row["outcome"] in FAILED}
+        self.attempts = {
+            task: row["attempts"] for task, row in kept.items() if row["outcome"] in FAILED
+        }
         return {task: row for task, row in kept.items() if task not in self.attempts}
 
     def put(self, task: Task, row: Row) -> Row:

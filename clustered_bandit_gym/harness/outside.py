@@ -21,7 +21,9 @@ _DOORS: dict[str, frozenset[str]] = {
     "os": frozenset({"environ", "environb", "getenv", "getenvb"}),
     "sys": frozenset({"argv", "orig_argv"}),
     "importlib": frozenset({"import_module", "__import__", "reload", "resources"}),
-    "importlib.resources": frozenset({"files", "open_text", "open_binary", "read_text", "read_binary", "path"}),
+    "importlib.resources": frozenset(
+        {"files", "open_text", "open_binary", "read_text", "read_binary", "path"}
+    ),
     "pkgutil": frozenset({"get_data"}),
     "runpy": frozenset({"run_module", "run_path"}),
     "builtins": frozenset({"__import__", "globals", "exec", "eval"}),
@@ -34,7 +36,9 @@ def door(value: Any) -> str | None:
         for name in _DOORS[module.__name__]:
             if value is getattr(module, name, _MISSING):
                 return f"{module.__name__}.{name}" if module is not builtins else name
-    if isinstance(value, FunctionType) and value.__name__ in _DOORS.get(_public(value.__module__ or ""), ()):
+    if isinstance(value, FunctionType) and value.__name__ in _DOORS.get(
+        _public(value.__module__ or ""), ()
+    ):
         return f"{_public(value.__module__)}.{value.__name__}"
     return None
 
@@ -49,7 +53,9 @@ def door_of_names(names: set[str], variables: Mapping[str, Any]) -> str | None:
     """A door among the global names of a function: ``__file__``, or a built-in function such as `globals`."""
     if "__file__" in names:
         return "__file__"
-    return next((name for name in sorted(names & _DOORS["builtins"]) if name not in variables), None)
+    return next(
+        (name for name in sorted(names & _DOORS["builtins"]) if name not in variables), None
+    )
 
 
 def _public(module: str) -> str:

@@ -127,24 +127,32 @@ def run(
     return play_on_ray(pack(work), tasks, n_jobs, address)
 
 
-def check_backend(backend: str | None, address: str | None, max_seconds: float | None = None) -> None:
+def check_backend(
+    backend: str | None, address: str | None, max_seconds: float | None = None
+) -> None:
     """Raises `UserError` unless the backend is known and installed, and takes an address or a limit if one is given."""
     if max_seconds is not None and not max_seconds > 0:
         raise UserError(f"max_seconds must be positive, got {max_seconds}")
     if max_seconds is not None and backend in ("dask", "ray"):
-        raise UserError(f"max_seconds needs processes of this machine; leave out backend={backend!r}")
+        raise UserError(
+            f"max_seconds needs processes of this machine; leave out backend={backend!r}"
+        )
     if backend is not None and backend not in BACKENDS:
         raise UserError(f"unknown backend {backend!r}; choose one of {', '.join(BACKENDS)}")
     if address is not None and backend not in ("dask", "ray"):
         raise UserError("an address needs backend='dask' or 'ray'")
     if backend is not None and find_spec(_NEEDS[backend]) is None:
-        raise UserError(f"backend {backend!r} is not installed: pip install 'clustered-bandit-gym[{backend}]'")
+        raise UserError(
+            f"backend {backend!r} is not installed: pip install 'clustered-bandit-gym[{backend}]'"
+        )
 
 
 def count_jobs(n_jobs: int) -> int:
     """`n_jobs` as a number of processes."""
     if n_jobs == 0 or int(n_jobs) != n_jobs:
-        raise UserError(f"n_jobs must be a whole number >= 1, or -1 for all cores, -2 for all but one; got {n_jobs}")
+        raise UserError(
+            f"n_jobs must be a whole number >= 1, or -1 for all cores, -2 for all but one; got {n_jobs}"
+        )
     return int(n_jobs) if n_jobs > 0 else max(1, joblib.cpu_count() + 1 + int(n_jobs))
 
 

@@ -26,7 +26,11 @@ from clustered_bandit_gym.game.seeds import TrialSeeds, trial_seeds
 from clustered_bandit_gym.harness.bound import bound_of
 from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.settings import label_of, path_of, plain, settings_of, writable
-from clustered_bandit_gym.harness.surroundings import drew_from_unseeded_torch, keyboard, seeded_globals
+from clustered_bandit_gym.harness.surroundings import (
+    drew_from_unseeded_torch,
+    keyboard,
+    seeded_globals,
+)
 
 Row = dict[str, Any]
 
@@ -88,9 +92,13 @@ def play(
     player = copy.deepcopy(policy)
     door = _Stepwise if stepwise else _Direct if hasattr(player, "solve") else _Loop
     if door is not _Loop and not hasattr(player, "solve"):
-        raise TypeError(f"stepwise=True plays solve(federation), which {type(player).__name__} lacks")
+        raise TypeError(
+            f"stepwise=True plays solve(federation), which {type(player).__name__} lacks"
+        )
     if door is _Loop and not hasattr(player, "act"):
-        raise TypeError(f"a player needs solve(federation) or act(obs, info); {type(player).__name__} has neither")
+        raise TypeError(
+            f"a player needs solve(federation) or act(obs, info); {type(player).__name__} has neither"
+        )
     # Outside of the try: if the environment cannot be set up, that is not the policy's failure.
     game = door(env, seeds, strict)
     raised: BaseException | None = None
@@ -105,7 +113,9 @@ def play(
             raised = error  # the policy's own: one more way to fail
         except BaseException as error:
             raised = error
-    if drew_from_unseeded_torch(knows_torch):  # once per process: now that it is there, it is seeded
+    if drew_from_unseeded_torch(
+        knows_torch
+    ):  # once per process: now that it is there, it is seeded
         return play(
             policy,
             env,
@@ -169,7 +179,11 @@ def _check_answer(arms: Any, n_agents: int) -> None:
     """Refuse what `solve` must not return, in one line."""
     try:
         found = np.asarray(arms)
-        shown = f"an array of {found.dtype}" if isinstance(arms, np.ndarray | list | tuple) else type(arms).__name__
+        shown = (
+            f"an array of {found.dtype}"
+            if isinstance(arms, np.ndarray | list | tuple)
+            else type(arms).__name__
+        )
     except ValueError:
         found, shown = np.empty(0), f"a {type(arms).__name__} of unequal parts"
     if found.dtype.kind in "iu" and found.shape == (n_agents,):
@@ -235,7 +249,9 @@ class _Loop:
             if terminated:
                 return
             if truncated:
-                raise BudgetExceeded(f"the environment ended the play after {self.federation.pulls:,} pulls")
+                raise BudgetExceeded(
+                    f"the environment ended the play after {self.federation.pulls:,} pulls"
+                )
 
 
 def _identity(
@@ -266,7 +282,9 @@ def _identity(
     }
 
 
-def _judge(federation: Federation, instance: Instance, unfinished: str, message: str, bound: bool) -> Row:
+def _judge(
+    federation: Federation, instance: Instance, unfinished: str, message: str, bound: bool
+) -> Row:
     """The row's figures, from the play as it stands. A play that has stopped is judged by its stop alone."""
     judgement, problem, ledger = federation.judgement, federation.problem, federation.ledger
     if judgement is None:
@@ -275,7 +293,11 @@ def _judge(federation: Federation, instance: Instance, unfinished: str, message:
     else:
         outcome = "solved" if judgement.correct else "wrong"
         later = f"after its stop the player raised {message}" if unfinished else ""
-        wrong = f"{judgement.wrong_agents} of {problem.n_agents} agents got a wrong arm" if outcome == "wrong" else ""
+        wrong = (
+            f"{judgement.wrong_agents} of {problem.n_agents} agents got a wrong arm"
+            if outcome == "wrong"
+            else ""
+        )
         message = "; ".join(text for text in (wrong, later) if text)
     return {
         "outcome": outcome,
@@ -286,11 +308,17 @@ def _judge(federation: Federation, instance: Instance, unfinished: str, message:
         "arm_errors": None if judgement is None else judgement.arm_errors,
         "pulls": int(federation.pulls),
         "pulls_max_agent": int(federation.pulls_per_agent.max()),
-        "pulls_by_phase": {writable(phase): int(count) for phase, count in federation.pulls_by_phase.items()},
+        "pulls_by_phase": {
+            writable(phase): int(count) for phase, count in federation.pulls_by_phase.items()
+        },
         **ledger.summary(),
-        "cost_by_phase": {writable(phase): float(cost) for phase, cost in ledger.by_phase().items()},
+        "cost_by_phase": {
+            writable(phase): float(cost) for phase, cost in ledger.by_phase().items()
+        },
         "rounds": int(federation.rounds),
-        "suspicious_communication": bool(judgement and judgement.correct and _too_quiet(judgement.arms, ledger)),
+        "suspicious_communication": bool(
+            judgement and judgement.correct and _too_quiet(judgement.arms, ledger)
+        ),
         **problem.to_dict(),
         "bound": bound_of(instance, problem) if bound else None,
     }
@@ -306,12 +334,18 @@ def _too_quiet(arms: np.ndarray, ledger: Any) -> bool:
 
 def _kind_and_text(error: BaseException) -> tuple[str, str]:
     """The outcome of a play that `error` ended, and the row's message."""
-    return ("budget", _text(error)) if isinstance(error, BudgetExceeded) else ("error", _describe(error))
+    return (
+        ("budget", _text(error))
+        if isinstance(error, BudgetExceeded)
+        else ("error", _describe(error))
+    )
 
 
 def _describe(error: BaseException) -> str:
     """Kind, text and place of an error, on one line: the last line of the player's own code, the file by its name."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_players(frame.filename)]
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if _is_players(frame.filename)
+    ]
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {_text(error)}{place}".replace("\n", " ")
 

@@ -39,7 +39,10 @@ MOST_IN_A_BATCH = 32
 _FROM_OUTSIDE = ("SIGKILL", "SIGTERM")
 #: Processes that may die in a row before they have played anything; then the run ends.
 _FALSE_STARTS = 4
-_ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "VECLIB_MAXIMUM")}
+_ONE_THREAD = {
+    f"{name}_NUM_THREADS": "1"
+    for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "VECLIB_MAXIMUM")
+}
 
 
 @dataclass
@@ -63,7 +66,9 @@ class _Slot:
 
     def submit(self, function: Any, *arguments: Any) -> Future[Any]:
         if self.executor is None:
-            self.executor = ProcessPoolExecutor(1, initializer=_obey, initargs=(os.getpid(),), env=_ONE_THREAD)
+            self.executor = ProcessPoolExecutor(
+                1, initializer=_obey, initargs=(os.getpid(),), env=_ONE_THREAD
+            )
         future: Future[Any] = self.executor.submit(function, *arguments)
         return future
 
@@ -94,7 +99,12 @@ def supervise(
 
 class _Run:
     def __init__(
-        self, packed: bytes, tasks: Sequence[Any], n_jobs: int, max_seconds: float | None, folder: Path
+        self,
+        packed: bytes,
+        tasks: Sequence[Any],
+        n_jobs: int,
+        max_seconds: float | None,
+        folder: Path,
     ) -> None:
         self.path, self.token = folder / "work", hashlib.sha256(packed).hexdigest()
         self.path.write_bytes(packed)
@@ -129,7 +139,9 @@ class _Run:
         try:
             if (self.token, cell) not in slot.prepared:
                 slot.orders, slot.deadline = [], math.inf
-                self.busy[slot.submit(_prepare, self.token, str(self.path), self.pending[0].task, limited)] = slot
+                self.busy[
+                    slot.submit(_prepare, self.token, str(self.path), self.pending[0].task, limited)
+                ] = slot
                 slot.prepared.add((self.token, cell))
                 return
             # Alone where time is limited, so that the limit is the trial's own.
@@ -174,7 +186,10 @@ class _Run:
             self.seconds += 0.2 * (row["seconds"] - self.seconds)
             if order.lost is not None and order.lost[0] == "timeout":
                 row["seconds"] = self.max_seconds
-            yield order.task, row | {"attempts": order.deaths + (order.lost is None)} if order.deaths else row
+            yield (
+                order.task,
+                row | {"attempts": order.deaths + (order.lost is None)} if order.deaths else row,
+            )
 
     def _rows_before_death(self, slot: _Slot) -> list[Row]:
         log = self.path.with_name(f"rows-{id(slot)}")
@@ -235,7 +250,9 @@ def _prepare(token: str, path: str, task: Any, limited: bool) -> None:
         work.lost(task, "error", "")
 
 
-def _play(token: str, path: str, orders: list[tuple[Any, tuple[str, str] | None]], log: str) -> list[Row]:
+def _play(
+    token: str, path: str, orders: list[tuple[Any, tuple[str, str] | None]], log: str
+) -> list[Row]:
     """Rows of the orders. All but the last are logged, so that the parent knows them if a later trial ends us."""
     work = _work(token, path)
     rows: list[Row] = []

@@ -40,7 +40,9 @@ from clustered_bandit_gym.harness.play import Row
 START_SECONDS = 90.0
 
 
-def play_on_ray(packed: bytes, tasks: Sequence[Any], n_jobs: int, address: str | None) -> Generator[tuple[Any, Row]]:
+def play_on_ray(
+    packed: bytes, tasks: Sequence[Any], n_jobs: int, address: str | None
+) -> Generator[tuple[Any, Row]]:
     """Play the tasks of a pickled `Work`; yields (task, row) as trials end.
 
     Args:
@@ -53,7 +55,10 @@ def play_on_ray(packed: bytes, tasks: Sequence[Any], n_jobs: int, address: str |
     _check_address(address)
     code = f"import sys; sys.path[:] = {search_path()!r}; from {__name__} import _drive; _drive()"
     with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     ) as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -67,7 +72,9 @@ def play_on_ray(packed: bytes, tasks: Sequence[Any], n_jobs: int, address: str |
                 try:
                     line = lines.get(timeout=patience)
                 except queue.Empty:
-                    raise ClusterLost(f"the Ray cluster {where} is lost: no answer for {patience:g} s") from None
+                    raise ClusterLost(
+                        f"the Ray cluster {where} is lost: no answer for {patience:g} s"
+                    ) from None
                 patience = PATIENCE
                 if not line:
                     raise ClusterLost(f"the Ray cluster {where} is lost: its connection is closed")
@@ -99,7 +106,9 @@ def _check_address(address: str | None) -> None:
         try:
             socket.create_connection((host, int(port)), timeout=10).close()
         except OSError as error:
-            raise UserError(f"there is no Ray cluster at {address}: {error.strerror or error}") from error
+            raise UserError(
+                f"there is no Ray cluster at {address}: {error.strerror or error}"
+            ) from error
 
 
 def _read(source: IO[bytes], lines: queue.Queue[bytes]) -> None:
@@ -117,7 +126,9 @@ def _drive() -> None:
     """What the child does. Ray writes to stdout at times: rows go to a copy of it, and the rest nowhere."""
     import signal
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends this process
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the parent, which ends this process
     out = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     packed, tasks, n_jobs, address = cloudpickle.load(sys.stdin.buffer)
@@ -159,12 +170,23 @@ class _RayCluster:
     def __enter__(self) -> _RayCluster:
         import ray
 
-        local: dict[str, Any] = {} if self.address else {"num_cpus": self.n_jobs, "include_dashboard": False}
+        local: dict[str, Any] = (
+            {} if self.address else {"num_cpus": self.n_jobs, "include_dashboard": False}
+        )
         try:
-            ray.init(address=self.address or "local", log_to_driver=False, logging_level=logging.CRITICAL, **local)
+            ray.init(
+                address=self.address or "local",
+                log_to_driver=False,
+                logging_level=logging.CRITICAL,
+                **local,
+            )
         except Exception as error:
-            text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise UserError(f"there is no Ray cluster at {self.address or 'this machine'}: {text}") from error
+            text = (
+                str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            )
+            raise UserError(
+                f"there is no Ray cluster at {self.address or 'this machine'}: {text}"
+            ) from error
         self.shared = ray.put(self.packed)
         # A worker that dies is ours to count, hence no retries of Ray's own.
         self.play = ray.remote(max_retries=0, num_cpus=1)(play_packed)

@@ -101,7 +101,18 @@ def evaluate(
         **env_kwargs: keywords of the environment, e.g. ``n_agents=30, delta=1e-10``.
     """
     settings = RunSettings(
-        trials, root_seed(seed), n_jobs, out, backend, address, max_seconds, progress, bound, stepwise, strict, replays
+        trials,
+        root_seed(seed),
+        n_jobs,
+        out,
+        backend,
+        address,
+        max_seconds,
+        progress,
+        bound,
+        stepwise,
+        strict,
+        replays,
     )
     return _run(policies, [Cell(env_id, env_kwargs)], settings)
 
@@ -133,10 +144,23 @@ def sweep(
     `grid`. The other arguments are those of `evaluate`.
     """
     settings = RunSettings(
-        trials, root_seed(seed), n_jobs, out, backend, address, max_seconds, progress, bound, stepwise, strict, replays
+        trials,
+        root_seed(seed),
+        n_jobs,
+        out,
+        backend,
+        address,
+        max_seconds,
+        progress,
+        bound,
+        stepwise,
+        strict,
+        replays,
     )
     ids = [env_id] if isinstance(env_id, str) else list(env_id)
-    varied = {key: list(value) for key, value in grid.items() if isinstance(value, list | tuple | range)}
+    varied = {
+        key: list(value) for key, value in grid.items() if isinstance(value, list | tuple | range)
+    }
     fixed = {key: value for key, value in grid.items() if key not in varied}
     empty = [key for key, values in varied.items() if not values]
     if empty or not ids:
@@ -153,7 +177,12 @@ def sweep(
 def traceback_of(row: Mapping[str, Any], policy: Any = None, **env_kwargs: Any) -> str:
     """The traceback of the exception that ended the trial of a row. The trial is played again, as by `replay`."""
     found: list[str] = []
-    _replay(row, policy, env_kwargs, on_error=lambda error: found.extend(traceback.format_exception(error)))
+    _replay(
+        row,
+        policy,
+        env_kwargs,
+        on_error=lambda error: found.extend(traceback.format_exception(error)),
+    )
     return "".join(found)
 
 
@@ -175,10 +204,16 @@ def _replay(
 ) -> Row:
     data = {key: decode(value) for key, value in dict(row).items()}
     if data.get("version") != versions():
-        warnings.warn(f"the row was played by {data.get('version')}; this is {versions()}", stacklevel=3)
+        warnings.warn(
+            f"the row was played by {data.get('version')}; this is {versions()}", stacklevel=3
+        )
     if policy is None:
         policy = rebuild_policy(data["policy_class"], data["settings"])
-    kwargs = {key: revive(key, value) for key, value in data["env_kwargs"].items() if key not in env_kwargs}
+    kwargs = {
+        key: revive(key, value)
+        for key, value in data["env_kwargs"].items()
+        if key not in env_kwargs
+    }
     cell = Cell(data["env"], kwargs | env_kwargs)
     return play(
         policy,
@@ -206,8 +241,12 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
     for policy in policies:
         player = make(policy) if isinstance(policy, str) else policy
         if isinstance(player, type) or not (hasattr(player, "solve") or hasattr(player, "act")):
-            hint = f"; pass an object of it: {player.__name__}()" if isinstance(player, type) else ""
-            raise UserError(f"a policy is an object with solve(federation) or act(obs, info), got {policy!r}{hint}")
+            hint = (
+                f"; pass an object of it: {player.__name__}()" if isinstance(player, type) else ""
+            )
+            raise UserError(
+                f"a policy is an object with solve(federation) or act(obs, info), got {policy!r}{hint}"
+            )
         try:
             copy.deepcopy(player)
         except Exception as error:
@@ -221,7 +260,9 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
             keys.add(key)
         taken = {name for name, _ in players}
         if label in taken:
-            label = next(f"{label} #{i}" for i in itertools.count(2) if f"{label} #{i}" not in taken)
+            label = next(
+                f"{label} #{i}" for i in itertools.count(2) if f"{label} #{i}" not in taken
+            )
         players.append((label, player))
     if not players:
         raise UserError("there is no policy to play; pass at least one")
@@ -234,7 +275,9 @@ def _run(policies: Any, cells: list[Cell], settings: RunSettings) -> Board:
     known = [key for key, _ in env_keys if key is not None]
     if len(set(known)) < len(known):
         raise UserError("the same environment with the same settings is listed twice; list it once")
-    work = Work(cells, players, int(settings.seed), settings.bound, settings.stepwise, settings.strict)
+    work = Work(
+        cells, players, int(settings.seed), settings.bound, settings.stepwise, settings.strict
+    )
     seeds = trial_seeds(settings.seed, 0)
     for position in range(len(cells)):
         # Invalid settings show here, before anything is played.
@@ -249,7 +292,9 @@ def _run(policies: Any, cells: list[Cell], settings: RunSettings) -> Board:
     else:
         mode = (" stepwise" if settings.stepwise else "") + (" strict" if settings.strict else "")
         with KeptRun(settings.out, players, env_keys, settings.seed, mode) as kept:
-            earlier = {task: row for task, row in kept.rows().items() if task.trial < settings.trials}
+            earlier = {
+                task: row for task, row in kept.rows().items() if task.trial < settings.trials
+            }
             rows, interrupted = _play_all(work, tasks, earlier, settings, kept)
     order = sorted(rows, key=lambda task: (task.cell, task.player, task.trial))
     if settings.replays and not interrupted:
@@ -260,16 +305,26 @@ def _run(policies: Any, cells: list[Cell], settings: RunSettings) -> Board:
 
 
 def _play_all(
-    work: Work, tasks: list[Task], rows: dict[Task, Row], settings: RunSettings, kept: KeptRun | None
+    work: Work,
+    tasks: list[Task],
+    rows: dict[Task, Row],
+    settings: RunSettings,
+    kept: KeptRun | None,
 ) -> tuple[dict[Task, Row], bool]:
     """Plays the tasks that `rows` lacks. Returns all rows, and whether Ctrl-C ended the run early."""
     from clustered_bandit_gym.harness.output.progress import progress_bar
 
     rows = dict(rows)
     missing = [task for task in tasks if task not in rows]
-    results = run(work, missing, settings.n_jobs, settings.backend, settings.address, settings.max_seconds)
+    results = run(
+        work, missing, settings.n_jobs, settings.backend, settings.address, settings.max_seconds
+    )
     bar = progress_bar(
-        total=len(tasks), initial=len(rows), unit="trial", disable=not settings.progress, dynamic_ncols=True
+        total=len(tasks),
+        initial=len(rows),
+        unit="trial",
+        disable=not settings.progress,
+        dynamic_ncols=True,
     )
     try:
         with bar:
@@ -277,7 +332,10 @@ def _play_all(
                 rows[task] = row if kept is None else kept.put(task, row)
                 bar.update()
     except KeyboardInterrupt:
-        warnings.warn(f"interrupted: {len(rows):,} trials are done, {len(tasks) - len(rows):,} are not", stacklevel=4)
+        warnings.warn(
+            f"interrupted: {len(rows):,} trials are done, {len(tasks) - len(rows):,} are not",
+            stacklevel=4,
+        )
         return rows, True
     except ClusterLost as error:
         if settings.out is None:

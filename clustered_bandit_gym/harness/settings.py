@@ -67,7 +67,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, Path):
         return writable(str(value))
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
-        fields = {name: plain(getattr(value, name)) for name, own in value.__dataclass_fields__.items() if own.init}
+        fields = {
+            name: plain(getattr(value, name))
+            for name, own in value.__dataclass_fields__.items()
+            if own.init
+        }
         return {"object": path_of(type(value)), "settings": fields}
     if isinstance(value, type | FunctionType):
         return {"object": path_of(value)}
@@ -86,7 +90,9 @@ def revive(key: str, value: Any) -> Any:
     if set(value) == {"instance"}:
         instance = find_instance(value["instance"])
         if instance is None:
-            raise CannotRebuild(f"the row's {key} is an Instance that this session does not hold", key)
+            raise CannotRebuild(
+                f"the row's {key} is an Instance that this session does not hold", key
+            )
         return instance
     if set(value) == {"repr"}:
         raise CannotRebuild(f"the row's {key}, {value['repr']}, cannot be rebuilt", key)
@@ -117,7 +123,9 @@ def instance_digest(instance: Instance) -> str:
         digest.update(np.ascontiguousarray(array).data)
     model = instance.rewards.to_dict()
     for key in sorted(model):
-        digest.update(key.encode() + np.asarray(model[key]).astype("U" if key == "kind" else float).tobytes())
+        digest.update(
+            key.encode() + np.asarray(model[key]).astype("U" if key == "kind" else float).tobytes()
+        )
     name = digest.hexdigest()[:24]
     _instances[name] = instance
     return name
@@ -138,7 +146,11 @@ def settings_of(policy: Any) -> dict[str, Any]:
     """A policy's settings as plain values: its `settings`, or its public attributes."""
     settings = getattr(policy, "settings", None)
     if not isinstance(settings, dict):
-        settings = {key: value for key, value in getattr(policy, "__dict__", {}).items() if not key.startswith("_")}
+        settings = {
+            key: value
+            for key, value in getattr(policy, "__dict__", {}).items()
+            if not key.startswith("_")
+        }
     result = plain(settings)
     assert isinstance(result, dict)
     return result
@@ -154,11 +166,15 @@ def rebuild_policy(path: str, settings: dict[str, Any]) -> Any:
         parameters = inspect.signature(target).parameters.values()
         takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
         names = {parameter.name for parameter in parameters}
-        policy = target(**{key: value for key, value in settings.items() if takes_all or key in names})
+        policy = target(
+            **{key: value for key, value in settings.items() if takes_all or key in names}
+        )
         if settings_of(policy) != settings:
             raise ValueError(f"the new policy has the settings {settings_of(policy)}")
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise CannotRebuild(f"cannot rebuild the policy {path} with settings {settings} ({error})", "policy") from error
+        raise CannotRebuild(
+            f"cannot rebuild the policy {path} with settings {settings} ({error})", "policy"
+        ) from error
     return policy
 
 

@@ -117,7 +117,9 @@ class Store:
     def _check_format(self, db: sqlite3.Connection) -> int:
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
         if found > _SCHEMA:
-            raise UserError(f"{self.path} was written by a newer version of this package; update the package")
+            raise UserError(
+                f"{self.path} was written by a newer version of this package; update the package"
+            )
         if found == 1:
             raise UserError(
                 f"{self.path} was written by an older version of this package, whose trials may belong to "
@@ -180,7 +182,10 @@ class Store:
             (env, policy, versions, seed),
         )
         place = (env, policy, versions, seed)
-        return {trial: self._parse(Key(*place, trial), text, kept_hash) for trial, text, kept_hash in found}
+        return {
+            trial: self._parse(Key(*place, trial), text, kept_hash)
+            for trial, text, kept_hash in found
+        }
 
     def rows(self, everything: bool = False) -> list[Row]:
         """All rows by environment, policy and trial, each with the label that its policy had in the last run.

@@ -50,9 +50,14 @@ class Verification:
         lines = [f"{self.rows:,} rows, {self.hashed:,} with a hash: {len(self.damaged):,} damaged."]
         lines += [f"  damaged: {text}" for text in self.damaged]
         if self.asked:
-            lines.append(f"{self.replayed:,} rows played once more: {len(self.different):,} different.")
+            lines.append(
+                f"{self.replayed:,} rows played once more: {len(self.different):,} different."
+            )
         lines += [f"  different: {text}" for text in self.different]
-        lines += [f"  not played once more ({count:,}): {reason}" for reason, count in self.skipped.items()]
+        lines += [
+            f"  not played once more ({count:,}): {reason}"
+            for reason, count in self.skipped.items()
+        ]
         return "\n".join(lines)
 
 

@@ -63,7 +63,9 @@ class SuiteCell:
     def setting(self, stepper: bool = False) -> Cell:
         """The environment that is played; `stepper` for players of the Gymnasium loop."""
         budget = MAX_STEPS if stepper else MAX_PULLS
-        return Cell(self.env_id, self.kwargs | {"instance_seed": INSTANCE_SEED, "max_pulls": budget})
+        return Cell(
+            self.env_id, self.kwargs | {"instance_seed": INSTANCE_SEED, "max_pulls": budget}
+        )
 
     @cached_property
     def instance(self) -> Instance:
@@ -78,10 +80,16 @@ class SuiteCell:
         digest = hashlib.sha256()
         model = self.instance.rewards.to_dict()
         digest.update(str(model.pop("kind")).encode())
-        for name, values in {"means": self.instance.means, "clusters": self.instance.clusters, **model}.items():
+        for name, values in {
+            "means": self.instance.means,
+            "clusters": self.instance.clusters,
+            **model,
+        }.items():
             array = np.asarray(values, dtype=float)
             # Adding 0.0 turns -0.0 into 0.0.
-            digest.update(f"{name} {array.shape}".encode() + (np.round(array, DECIMALS) + 0.0).tobytes())
+            digest.update(
+                f"{name} {array.shape}".encode() + (np.round(array, DECIMALS) + 0.0).tobytes()
+            )
         return digest.hexdigest()[:24]
 
 
@@ -90,7 +98,15 @@ def suite_digest(cells: tuple[SuiteCell, ...]) -> str:
     content = {
         "rules": [SEED, INSTANCE_SEED, MAX_PULLS, MAX_STEPS, GIVE_UP, "strict"],
         "cells": [
-            [c.name, list(c.tags), c.env_id, c.setting().plain_kwargs, c.trials, c.quick, c.instance_digest]
+            [
+                c.name,
+                list(c.tags),
+                c.env_id,
+                c.setting().plain_kwargs,
+                c.trials,
+                c.quick,
+                c.instance_digest,
+            ]
             for c in cells
         ],
     }
@@ -108,7 +124,11 @@ _NOT_TOLD = {"n_clusters": None, "eta": None, "eta1": None}
 _LADDER = [[0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0]]
 _PAIR = [[0.525, 0.475]]
 #: Rare events: the best arms pay in 8 of 100 pulls, the others in 1 to 4.
-_RARE = [[0.08, 0.01, 0.02, 0.04, 0.03], [0.02, 0.08, 0.01, 0.04, 0.01], [0.01, 0.03, 0.08, 0.02, 0.04]]
+_RARE = [
+    [0.08, 0.01, 0.02, 0.04, 0.03],
+    [0.02, 0.08, 0.01, 0.04, 0.01],
+    [0.01, 0.03, 0.08, 0.02, 0.04],
+]
 _LOUD = [[-29.0, -30.0, -30.5, -31.0], [-30.0, -29.0, -31.0, -30.5]]
 
 SUITE_V1: tuple[SuiteCell, ...] = (

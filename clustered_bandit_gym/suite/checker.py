@@ -60,7 +60,10 @@ class Check:
 
 
 def verify(
-    folder: str | Path, replay: int = 20, seed: int | None = None, trials: Sequence[tuple[str, int]] | None = None
+    folder: str | Path,
+    replay: int = 20,
+    seed: int | None = None,
+    trials: Sequence[tuple[str, int]] | None = None,
 ) -> Check:
     """Check a submission; raises `Mismatch` with a plain reason. Replays run the policy's code.
 
@@ -112,14 +115,18 @@ def _check_complete(submission: Submission) -> None:
     found: dict[str, list[Row]] = {}
     for row in submission.rows:
         if row["cell"] not in known:
-            raise Mismatch(f"completeness: {row['cell']!r} is not a cell of this {_kind(submission)} run")
+            raise Mismatch(
+                f"completeness: {row['cell']!r} is not a cell of this {_kind(submission)} run"
+            )
         found.setdefault(row["cell"], []).append(row)
     for cell in played_cells(submission.quick):
         rows = found.get(cell.name, [])
         trials = sorted(row["trial"] for row in rows)
         if trials == list(range(cell.count(submission.quick))):
             continue
-        given_up = trials == list(range(GIVE_UP)) and all(row["outcome"] in UNFINISHED for row in rows)
+        given_up = trials == list(range(GIVE_UP)) and all(
+            row["outcome"] in UNFINISHED for row in rows
+        )
         if not given_up:
             raise Mismatch(
                 f"completeness: {cell.name} needs trials 0 to {cell.count(submission.quick) - 1}, each once; the "
@@ -140,7 +147,9 @@ def _check_row(row: Row) -> None:
         raise Mismatch(f"{where}: cost {row['cost']} is not the price {bits} of what was sent")
     wrong = {"solved": row["wrong_agents"] == 0, "wrong": (row["wrong_agents"] or 0) > 0}
     if not wrong.get(row["outcome"], row["wrong_agents"] is None):
-        raise Mismatch(f"{where}: outcome {row['outcome']!r} with {row['wrong_agents']} wrong agents")
+        raise Mismatch(
+            f"{where}: outcome {row['outcome']!r} with {row['wrong_agents']} wrong agents"
+        )
 
 
 def _check_sources(submission: Submission) -> None:
@@ -159,19 +168,37 @@ def _check_sources(submission: Submission) -> None:
 
 
 def _check_scores(submission: Submission) -> None:
-    if difference := _differs(submission.scores, score(submission.rows, submission.quick), "scores"):
+    if difference := _differs(
+        submission.scores, score(submission.rows, submission.quick), "scores"
+    ):
         raise Mismatch(f"scores recomputed from the rows differ: {difference}")
 
 
 def _differs(claimed: Any, found: Any, where: str) -> str:
     """Where two JSON values differ by more than rounding; "" if they do not."""
     if isinstance(claimed, dict) and isinstance(found, dict) and claimed.keys() == found.keys():
-        return next((text for key in found if (text := _differs(claimed[key], found[key], f"{where}.{key}"))), "")
+        return next(
+            (
+                text
+                for key in found
+                if (text := _differs(claimed[key], found[key], f"{where}.{key}"))
+            ),
+            "",
+        )
     if isinstance(claimed, list) and isinstance(found, list) and len(claimed) == len(found):
-        named = [f"{where}.{b['cell']}" if isinstance(b, dict) and "cell" in b else where for b in found]
-        return next((t for a, b, n in zip(claimed, found, named, strict=True) if (t := _differs(a, b, n))), "")
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (claimed, found))
-    same = math.isclose(claimed, found, rel_tol=1e-9, abs_tol=1e-12) if numbers else claimed == found
+        named = [
+            f"{where}.{b['cell']}" if isinstance(b, dict) and "cell" in b else where for b in found
+        ]
+        return next(
+            (t for a, b, n in zip(claimed, found, named, strict=True) if (t := _differs(a, b, n))),
+            "",
+        )
+    numbers = all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in (claimed, found)
+    )
+    same = (
+        math.isclose(claimed, found, rel_tol=1e-9, abs_tol=1e-12) if numbers else claimed == found
+    )
     return "" if same else f"{where} is {reprlib.repr(claimed)}, should be {reprlib.repr(found)}"
 
 
@@ -190,7 +217,9 @@ def _named(submission: Submission, trials: Sequence[tuple[str, int]]) -> list[Ro
 
 def _same_platform(submission: Submission) -> bool:
     theirs, ours = submission.metadata["platform"], this_platform()
-    return all(theirs.get(key) == ours[key] for key in ("machine", "simd", "system", "numpy", "scipy"))
+    return all(
+        theirs.get(key) == ours[key] for key in ("machine", "simd", "system", "numpy", "scipy")
+    )
 
 
 def _replay(submission: Submission, wanted: list[Row], exact: bool, notes: list[str]) -> int:
@@ -236,7 +265,9 @@ def _rebuilt(submission: Submission) -> Iterator[tuple[str, Any]]:
     """The policy from its specification; its own modules come from the submission's folder alone."""
     sources = submission.metadata["sources"]
     tops = {Path(name).parts[0].removesuffix(".py") for name in sources}
-    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in tops}
+    before = {
+        name: module for name, module in sys.modules.items() if name.partition(".")[0] in tops
+    }
     for name in before:
         del sys.modules[name]
     path = list(sys.path)
@@ -246,7 +277,9 @@ def _rebuilt(submission: Submission) -> Iterator[tuple[str, Any]]:
         try:
             built = resolve_policies(submission.metadata["policy"])[0]
         except Exception as error:  # the submission's code runs here
-            raise Mismatch(f"replay: the policy cannot be built: {type(error).__name__}: {error}") from error
+            raise Mismatch(
+                f"replay: the policy cannot be built: {type(error).__name__}: {error}"
+            ) from error
         yield built
     finally:
         sys.path[:] = path

@@ -44,7 +44,9 @@ def write_submission(submission: Submission, packed: bool) -> None:
     """Write all files of a submission but its sources; `packed` compresses the rows."""
     folder = submission.folder
     folder.mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in submission.rows)
+    text = "".join(
+        json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in submission.rows
+    )
     for stale in (ROWS, PACKED_ROWS):
         (folder / stale).unlink(missing_ok=True)
     if packed:
@@ -64,12 +66,16 @@ def _dump(path: Path, value: Any) -> None:
 def load_submission(folder: str | Path) -> Submission:
     """Reads a submission; raises `UserError` where a file is missing or malformed."""
     folder = Path(folder)
-    metadata, scores = (parse(read_text(folder / name), str(folder / name)) for name in (METADATA, SCORES))
+    metadata, scores = (
+        parse(read_text(folder / name), str(folder / name)) for name in (METADATA, SCORES)
+    )
     path = folder / PACKED_ROWS if (folder / PACKED_ROWS).exists() else folder / ROWS
     # Not splitlines: a text may hold other characters that end a line.
     lines = read_text(path).rstrip("\n").split("\n")
     wheres = [f"{path}, line {place}" for place in range(1, len(lines) + 1)]
-    rows = [checked_row(parse(line, where), where) for line, where in zip(lines, wheres, strict=True)]
+    rows = [
+        checked_row(parse(line, where), where) for line, where in zip(lines, wheres, strict=True)
+    ]
     return Submission(folder, checked_metadata(metadata, str(folder / METADATA)), rows, scores)
 
 
@@ -107,5 +113,8 @@ def readme(submission: Submission) -> str:
         lines.append(
             f"| {entry['cell']} | {entry['trials']} | {entry['errors']} | {entry['verdict']} | {figures} | {reason} |"
         )
-    lines += ["", "Check it with `clustered-bai suite verify` on this folder. It runs the policy's code."]
+    lines += [
+        "",
+        "Check it with `clustered-bai suite verify` on this folder. It runs the policy's code.",
+    ]
     return "\n".join(lines) + "\n"

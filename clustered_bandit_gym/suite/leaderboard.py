@@ -33,7 +33,17 @@ from clustered_bandit_gym.suite.score import (
 
 #: Levels of the quantiles with which the page draws distributions.
 LEVELS = tuple(round(0.05 * step, 2) for step in range(21))
-_METADATA = ("name", "authors", "link", "guarantee", "guarantee_text", "policy", "date", "package", "versions")
+_METADATA = (
+    "name",
+    "authors",
+    "link",
+    "guarantee",
+    "guarantee_text",
+    "policy",
+    "date",
+    "package",
+    "versions",
+)
 
 
 def load_all(folders: Sequence[str | Path]) -> list[Submission]:
@@ -66,13 +76,23 @@ def board_data(submissions: Sequence[Submission]) -> dict[str, Any]:
     policies = []
     for one in sorted(submissions, key=lambda one: _rank(scores[one.name])):
         own = scores[one.name]
-        entries = {entry["cell"]: entry | {"quantiles": _quantiles(one, entry["cell"])} for entry in own["cells"]}
+        entries = {
+            entry["cell"]: entry | {"quantiles": _quantiles(one, entry["cell"])}
+            for entry in own["cells"]
+        }
         groups = {"": own["overall"]} | own["tags"]
         for tag, group in groups.items():
-            group["frontier"] = sum(not tag or tag in entries[name]["tags"] for name in front[one.name])
+            group["frontier"] = sum(
+                not tag or tag in entries[name]["tags"] for name in front[one.name]
+            )
         style = style_of(one.name)
-        look = {"colour": style.colour, "dash": "" if isinstance(style.dashes, str) else _dash(style.dashes[1])}
-        said = {key: one.metadata[key] for key in _METADATA} | {"link": _web_link(one.metadata["link"])}
+        look = {
+            "colour": style.colour,
+            "dash": "" if isinstance(style.dashes, str) else _dash(style.dashes[1]),
+        }
+        said = {key: one.metadata[key] for key in _METADATA} | {
+            "link": _web_link(one.metadata["link"])
+        }
         policies.append(said | look | {"groups": groups, "cells": entries})
     return {
         "made": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -129,10 +149,12 @@ def _quantiles(submission: Submission, cell: str) -> list[float]:
 def leaderboard_page(folders: Sequence[str | Path]) -> str:
     """The board of the submissions in `folders` as one HTML page that fetches nothing."""
     # No "<" may stand in the script element, whatever a submission says: it could end it early.
-    data = json.dumps(_plain(board_data(load_all(folders))), ensure_ascii=False, allow_nan=False).replace(
-        "<", "\\u003c"
+    data = json.dumps(
+        _plain(board_data(load_all(folders))), ensure_ascii=False, allow_nan=False
+    ).replace("<", "\\u003c")
+    template = (
+        files("clustered_bandit_gym.suite").joinpath("leaderboard.html").read_text(encoding="utf-8")
     )
-    template = files("clustered_bandit_gym.suite").joinpath("leaderboard.html").read_text(encoding="utf-8")
     return template.replace("__DATA__", data)
 
 
@@ -173,9 +195,14 @@ def top_lines(folders: Sequence[str | Path], most: int = 20) -> str:
             f"| `{one.name}` | {one.metadata['guarantee']} | {overall['solved']}/{overall['cells']} | "
             f"{overall['failed']} | {interval} | {' | '.join(texts)} |"
         )
-    dates = sorted({f"{one.metadata['date']}, version {one.metadata['package']}" for one in submissions})
+    dates = sorted(
+        {f"{one.metadata['date']}, version {one.metadata['package']}" for one in submissions}
+    )
     kind = "quick runs" if submissions[0].quick else "full runs"
-    lines += ["", f"Suite v1, {kind}, {'; '.join(dates)}. Geometric means over the cells that the policy solved."]
+    lines += [
+        "",
+        f"Suite v1, {kind}, {'; '.join(dates)}. Geometric means over the cells that the policy solved.",
+    ]
     return "\n".join(lines)
 
 

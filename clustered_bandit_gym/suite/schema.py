@@ -38,8 +38,24 @@ ONLY_HERE = ("seconds", "attempts")
 #: Limits of a file, after decompression (a full run has about 2 MB), of nesting, and of whole numbers.
 MOST_BYTES, MOST_LEVELS, MOST_WHOLE = 64 * 2**20, 20, 2**63 - 1
 _COUNTS = ("trial", "pulls", "bits_up", "bits_down", "reals_up", "reals_down", "rounds", "attempts")
-_REQUIRED = {"suite": str, "digest": str, "quick": bool, "name": str, "policy": str, "guarantee": str}
-_OPTIONAL = ("authors", "link", "guarantee_text", "policy_class", "fingerprint", "date", "package", "versions")
+_REQUIRED = {
+    "suite": str,
+    "digest": str,
+    "quick": bool,
+    "name": str,
+    "policy": str,
+    "guarantee": str,
+}
+_OPTIONAL = (
+    "authors",
+    "link",
+    "guarantee_text",
+    "policy_class",
+    "fingerprint",
+    "date",
+    "package",
+    "versions",
+)
 _TABLES = ("settings", "platform", "sources")
 _WORDS = {str: "a text", bool: "true or false", dict: "an object"}
 
@@ -52,7 +68,9 @@ def read_text(path: Path) -> str:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
-            raise UserError(f"{path} is too long: a file of a submission has at most {MOST_BYTES:,} bytes")
+            raise UserError(
+                f"{path} is too long: a file of a submission has at most {MOST_BYTES:,} bytes"
+            )
         return content.decode("utf-8")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}") from error
@@ -95,10 +113,18 @@ def checked_row(row: Any, where: str) -> Row:
         _expect(_is_count(row[name]), where, name, "a whole number >= 0", row[name])
     _expect(row["attempts"] > 0, where, "attempts", "a whole number >= 1", row["attempts"])
     wrong = row["wrong_agents"]
-    _expect(wrong is None or _is_count(wrong), where, "wrong_agents", "null or a whole number >= 0", wrong)
+    _expect(
+        wrong is None or _is_count(wrong),
+        where,
+        "wrong_agents",
+        "null or a whole number >= 0",
+        wrong,
+    )
     for name in ("cost", "seconds"):
         found = row[name]
-        number = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
+        number = (
+            isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
+        )
         _expect(number and found >= 0, where, name, "a number >= 0", found)
     flag = row["suspicious_communication"]
     _expect(isinstance(flag, bool), where, "suspicious_communication", "true or false", flag)
@@ -116,18 +142,33 @@ def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
     if missing := [key for key in _REQUIRED if key not in metadata]:
         raise UserError(f"{where} lacks {', '.join(missing)}")
     metadata = dict.fromkeys(_OPTIONAL, "") | {key: {} for key in _TABLES} | metadata
-    kinds: dict[str, type] = _REQUIRED | dict.fromkeys(_OPTIONAL, str) | dict.fromkeys(_TABLES, dict)
+    kinds: dict[str, type] = (
+        _REQUIRED | dict.fromkeys(_OPTIONAL, str) | dict.fromkeys(_TABLES, dict)
+    )
     for key, kind in kinds.items():
         _expect(isinstance(metadata[key], kind), where, key, _WORDS[kind], metadata[key])
     guarantee = metadata["guarantee"]
-    _expect(guarantee in GUARANTEES, where, "guarantee", f"one of {', '.join(GUARANTEES)}", guarantee)
-    _expect(guarantee != "proved" or bool(metadata["link"]), where, "link", "given where guarantee is proved", "")
+    _expect(
+        guarantee in GUARANTEES, where, "guarantee", f"one of {', '.join(GUARANTEES)}", guarantee
+    )
+    _expect(
+        guarantee != "proved" or bool(metadata["link"]),
+        where,
+        "link",
+        "given where guarantee is proved",
+        "",
+    )
     for key in ("platform", "sources"):
         texts = all(isinstance(value, str) for value in metadata[key].values())
         _expect(texts, where, key, "an object of texts", metadata[key])
     for name in metadata["sources"]:
         path = PurePosixPath(name)
-        inside = path.suffix == ".py" and not path.is_absolute() and ".." not in path.parts and name.isprintable()
+        inside = (
+            path.suffix == ".py"
+            and not path.is_absolute()
+            and ".." not in path.parts
+            and name.isprintable()
+        )
         _expect(inside, where, "sources", "relative paths of Python files", name)
     return metadata
 
@@ -135,4 +176,6 @@ def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
 def _expect(holds: bool, where: str, name: str, expected: str, found: Any) -> None:
     if not holds:
         text = repr(found)
-        raise UserError(f"{where}: {name} must be {expected}, got {text if len(text) < 80 else text[:77] + '...'}")
+        raise UserError(
+            f"{where}: {name} must be {expected}, got {text if len(text) < 80 else text[:77] + '...'}"
+        )

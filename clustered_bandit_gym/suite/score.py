@@ -61,11 +61,16 @@ def score(rows: Sequence[Row], quick: bool) -> dict[str, Any]:
     return {
         "cells": scored,
         "overall": _overall(scored, resampled),
-        "tags": {tag: _overall([entry for entry in scored if tag in entry["tags"]], resampled) for tag in tags},
+        "tags": {
+            tag: _overall([entry for entry in scored if tag in entry["tags"]], resampled)
+            for tag in tags
+        },
     }
 
 
-def _cell_score(cell: SuiteCell, rows: list[Row], alpha: float, quiet: bool) -> tuple[dict[str, Any], Floats]:
+def _cell_score(
+    cell: SuiteCell, rows: list[Row], alpha: float, quiet: bool
+) -> tuple[dict[str, Any], Floats]:
     """The entry of one cell, and (SAMPLES,) bootstrap means of pulls over the bound.
 
     `quiet`: over all cells, the policy's answers cannot have come through what was sent.
@@ -88,7 +93,9 @@ def _cell_score(cell: SuiteCell, rows: list[Row], alpha: float, quiet: bool) -> 
     sample = np.full(SAMPLES, np.nan)
     if rows:
         n_agents = cell.instance.n_agents
-        pulls, cost, rounds = (float(np.mean([row[name] for row in rows])) for name in ("pulls", "cost", "rounds"))
+        pulls, cost, rounds = (
+            float(np.mean([row[name] for row in rows])) for name in ("pulls", "cost", "rounds")
+        )
         ratios = np.array([row["pulls"] for row in rows], dtype=np.float64) / stick["bound"]
         sample = _bootstrap_means(ratios)
         low, high = _interval(sample)
@@ -101,7 +108,9 @@ def _cell_score(cell: SuiteCell, rows: list[Row], alpha: float, quiet: bool) -> 
             "cost_vs_naive": cost / stick["cost"],
             "rounds": rounds,
         }
-    entry["reason"] = _why_not(entry, unfinished) or _quiet([row["suspicious_communication"] for row in rows], quiet)
+    entry["reason"] = _why_not(entry, unfinished) or _quiet(
+        [row["suspicious_communication"] for row in rows], quiet
+    )
     entry["solved"] = not entry["reason"]
     return entry, sample
 
@@ -122,9 +131,7 @@ def _quiet(flags: list[bool], everywhere: bool) -> str:
     """Why the cell's answers cannot have come through what was sent, from (n,) flags of its trials; "" if they can."""
     text = too_quiet(flags)
     if not text and everywhere and 2 * sum(flags) > len(flags):
-        text = (
-            f"right with less than half of the bits that its answers take, here in {sum(flags)} of {len(flags)} trials"
-        )
+        text = f"right with less than half of the bits that its answers take, here in {sum(flags)} of {len(flags)} trials"
     return text
 
 
@@ -163,7 +170,9 @@ def geometric_mean(values: Sequence[float]) -> float | None:
     """exp of the mean log; None without values, 0 if one of them is 0."""
     if not values:
         return None
-    return math.exp(sum(math.log(value) for value in values) / len(values)) if min(values) > 0 else 0.0
+    return (
+        math.exp(sum(math.log(value) for value in values) / len(values)) if min(values) > 0 else 0.0
+    )
 
 
 def _bootstrap_means(values: Floats) -> Floats:
@@ -182,7 +191,9 @@ def _interval(sample: Floats) -> tuple[float, float]:
 # --- several policies ------------------------------------------------------------------------------------------------
 
 
-def profiles(scores: Mapping[str, Mapping[str, Any]], tag: str | None = None) -> dict[str, list[float]]:
+def profiles(
+    scores: Mapping[str, Mapping[str, Any]], tag: str | None = None
+) -> dict[str, list[float]]:
     """Performance profiles (Dolan and Moré 2002): for every policy and each τ of `FACTORS` the share of cells that it
     solves with at most τ times the mean pulls of the best policy among `scores`. A cell that nobody solves counts."""
     best: dict[str, float] = {}
@@ -195,7 +206,9 @@ def profiles(scores: Mapping[str, Mapping[str, Any]], tag: str | None = None) ->
         entries = [entry for entry in one["cells"] if tag is None or tag in entry["tags"]]
         ratios = [entry["pulls"] / best[entry["cell"]] for entry in entries if entry["solved"]]
         # Rounding must not keep the best policy out of τ = 1.
-        found[name] = [sum(ratio <= tau * (1 + 1e-12) for ratio in ratios) / len(entries) for tau in FACTORS]
+        found[name] = [
+            sum(ratio <= tau * (1 + 1e-12) for ratio in ratios) / len(entries) for tau in FACTORS
+        ]
     return found
 
 

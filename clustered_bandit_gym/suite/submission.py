@@ -35,7 +35,14 @@ from clustered_bandit_gym.harness.processes import dismiss
 from clustered_bandit_gym.harness.run import evaluate, resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.settings import path_of, settings_of
-from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP, SEED, SUITE_V1, SuiteCell, suite_digest
+from clustered_bandit_gym.suite.cells import (
+    DIGEST_V1,
+    GIVE_UP,
+    SEED,
+    SUITE_V1,
+    SuiteCell,
+    suite_digest,
+)
 from clustered_bandit_gym.suite.files import (
     METADATA,
     PACKED_ROWS,
@@ -44,7 +51,15 @@ from clustered_bandit_gym.suite.files import (
     load_submission,
     write_submission,
 )
-from clustered_bandit_gym.suite.schema import FIELDS, FORMAT, GUARANTEES, ONLY_HERE, checked_metadata, parse, read_text
+from clustered_bandit_gym.suite.schema import (
+    FIELDS,
+    FORMAT,
+    GUARANTEES,
+    ONLY_HERE,
+    checked_metadata,
+    parse,
+    read_text,
+)
 from clustered_bandit_gym.suite.score import played_cells, score
 
 
@@ -90,7 +105,8 @@ def run_suite(
     previous = folder / METADATA
     if (
         previous.exists()
-        and checked_metadata(parse(read_text(previous), str(previous)), str(previous))["policy"] != spec
+        and checked_metadata(parse(read_text(previous), str(previous)), str(previous))["policy"]
+        != spec
     ):
         raise UserError(f"{folder} holds a submission of another policy; choose another --out")
     dismiss()  # the policy gets processes of its own: nothing of another one's run is in them
@@ -152,7 +168,9 @@ def this_platform() -> dict[str, str]:
     }
 
 
-def play_cell(policy: Any, cell: SuiteCell, trials: int, n_jobs: int = 1, out: Path | None = None) -> list[Row]:
+def play_cell(
+    policy: Any, cell: SuiteCell, trials: int, n_jobs: int = 1, out: Path | None = None
+) -> list[Row]:
     """The first `trials` trials of a policy on a cell, as rows of a submission."""
     setting = cell.setting(stepper=not hasattr(policy, "solve"))
     board = evaluate(
@@ -182,7 +200,13 @@ def differences(label: str, policy: Any, rows: list[Row]) -> list[str]:
     alone = sum(row["outcome"] == "crash" for row in rows)
     cells = {cell.name: number for number, cell in enumerate(SUITE_V1)}
     stepper = not hasattr(policy, "solve")
-    work = Work([cell.setting(stepper) for cell in SUITE_V1], [(label, policy)], SEED, bound=False, strict=True)
+    work = Work(
+        [cell.setting(stepper) for cell in SUITE_V1],
+        [(label, policy)],
+        SEED,
+        bound=False,
+        strict=True,
+    )
     tasks = [Task(cells[row["cell"]], 0, row["trial"]) for row in rows]
     together = tasks[: len(tasks) - alone]
     played = played_fresh(work, together) if together else []
@@ -221,7 +245,9 @@ def _play(policy: Any, out: Path, quick: bool, n_jobs: int, progress: bool) -> l
     cells = played_cells(quick)
     rows: list[Row] = []
     total = sum(cell.count(quick) for cell in cells)
-    with progress_bar(total=total, unit="trial", disable=not progress, dynamic_ncols=True, smoothing=0.1) as bar:
+    with progress_bar(
+        total=total, unit="trial", disable=not progress, dynamic_ncols=True, smoothing=0.1
+    ) as bar:
         for cell in cells:
             bar.set_description(cell.name)
             count = cell.count(quick)
@@ -250,7 +276,11 @@ def identity(policy: Any) -> dict[str, Any]:
         fingerprint = policy_key(policy)
     except Unwritable as error:
         fingerprint = f"none: {error}"
-    return {"policy_class": path_of(type(policy)), "settings": settings_of(policy), "fingerprint": fingerprint}
+    return {
+        "policy_class": path_of(type(policy)),
+        "settings": settings_of(policy),
+        "fingerprint": fingerprint,
+    }
 
 
 def _copy_sources(policy: Any, target: Path) -> dict[str, str]:
@@ -262,11 +292,19 @@ def _copy_sources(policy: Any, target: Path) -> dict[str, str]:
         return {}
     hashes = {}
     for name in reached([module], [module]):
-        spec = find_spec(name) if name.split(".")[0] == module.split(".")[0] or is_user_module(name) else None
+        spec = (
+            find_spec(name)
+            if name.split(".")[0] == module.split(".")[0] or is_user_module(name)
+            else None
+        )
         if spec is None or not spec.origin or not spec.has_location:
             continue
         is_package = spec.submodule_search_locations is not None
-        inside = Path(*name.split("."), "__init__.py") if is_package else Path(*name.split(".")).with_suffix(".py")
+        inside = (
+            Path(*name.split("."), "__init__.py")
+            if is_package
+            else Path(*name.split(".")).with_suffix(".py")
+        )
         content = Path(spec.origin).read_bytes()
         (target / inside).parent.mkdir(parents=True, exist_ok=True)
         (target / inside).write_bytes(content)

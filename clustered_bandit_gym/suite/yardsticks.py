@@ -17,7 +17,9 @@ def yardstick(cell: SuiteCell) -> dict[str, float]:
     """The lower bound on the expected pulls of a δ-PC policy on the cell's instance, and the cost of `naive`."""
     row = play("naive", cell.setting().make(), SEED)
     if row["bound"] is None or row["outcome"] != "solved":
-        raise RuntimeError(f"{cell.name} has no yardstick: bound {row['bound']}, naive {row['outcome']}")
+        raise RuntimeError(
+            f"{cell.name} has no yardstick: bound {row['bound']}, naive {row['outcome']}"
+        )
     # Six digits: the solver's last ones differ between platforms.
     return {"bound": float(f"{row['bound']:.6g}"), "cost": row["cost"]}
 

@@ -72,7 +72,10 @@ class Cuts:
 
     @staticmethod
     def join(parts: list[Cuts]) -> Cuts:
-        return Cuts(np.concatenate([part.values for part in parts]), vstack([part.rows for part in parts], "csr"))
+        return Cuts(
+            np.concatenate([part.values for part in parts]),
+            vstack([part.rows for part in parts], "csr"),
+        )
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,9 @@ class Moves:
 
 def all_cuts(truth: Truth, pulls: Floats) -> Cuts:
     """The hardest member of every family for each choice of bandits and arms, at `pulls` (bandits with agents, K)."""
-    cuts = Cuts.join([family(truth, pulls)[0] for family in (change_bandit, new_best_arm, new_bandit)])
+    cuts = Cuts.join(
+        [family(truth, pulls)[0] for family in (change_bandit, new_best_arm, new_bandit)]
+    )
     possible = np.isfinite(cuts.values)
     return Cuts(cuts.values[possible], cuts.rows[possible])
 
@@ -127,7 +132,15 @@ def change_bandit(truth: Truth, pulls: Floats) -> tuple[Cuts, Moves]:
         np.concatenate([of_own.ravel(), of_joining.ravel()]),
         m.size,
     )
-    moves = Moves(np.repeat(rows, n_arms), np.repeat(j, n_arms), arms.ravel(), targets.ravel(), m, j, truth.best[j])
+    moves = Moves(
+        np.repeat(rows, n_arms),
+        np.repeat(j, n_arms),
+        arms.ravel(),
+        targets.ravel(),
+        m,
+        j,
+        truth.best[j],
+    )
     return cuts, moves
 
 
@@ -204,11 +217,15 @@ def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
     low = np.maximum(means[rows, arm], laws.low + slack.max(axis=1, initial=0.0))
     high = np.clip(needed.max(axis=1, initial=-np.inf), low, np.maximum(low, laws.high))
     t = low
-    if not isinstance(laws, GaussianLaws):  # Gaussian laws with the same variances are fast, and end up nearby
+    if not isinstance(
+        laws, GaussianLaws
+    ):  # Gaussian laws with the same variances are fast, and end up nearby
         with np.errstate(divide="ignore", invalid="ignore"):
             precise = np.nan_to_num(weights / laws.variances, posinf=0.0)
         t = _best_mean(GaussianLaws(means, 1.0), precise, slack, arm, low, high, t)
-        t = np.clip(t, low + (high - low) / 50, high - (high - low) / 50)  # off the poles at the support's ends
+        t = np.clip(
+            t, low + (high - low) / 50, high - (high - low) / 50
+        )  # off the poles at the support's ends
     t = _best_mean(laws, weights, slack, arm, low, high, t)
     targets = np.minimum(means, t[:, None] - slack)
     targets[rows, arm] = t
@@ -233,12 +250,17 @@ def _best_mean(
         now = t[todo]
         first, second = _slopes(own, own_weights, now)
         pushed = np.flatnonzero(reach > t[r])
-        slope, curvature = _slopes(rivals[pushed], rival_weights[pushed], t[r[pushed]] - distance[pushed])
+        slope, curvature = _slopes(
+            rivals[pushed], rival_weights[pushed], t[r[pushed]] - distance[pushed]
+        )
         with np.errstate(invalid="ignore", divide="ignore"):
             total = first + np.bincount(r[pushed], slope, rows.size)[todo]
             change = second + np.bincount(r[pushed], curvature, rows.size)[todo]
             step = now - total / change
-        left[todo], right[todo] = np.where(total < 0, now, left[todo]), np.where(total < 0, right[todo], now)
+        left[todo], right[todo] = (
+            np.where(total < 0, now, left[todo]),
+            np.where(total < 0, right[todo], now),
+        )
         inside = (step > left[todo]) & (step < right[todo])
         # Done by the slope, not by the step: near the support's ends Newton's steps are short far from the minimum.
         done = np.abs(total) <= 1e-11 * first
@@ -276,7 +298,9 @@ class _Apart:
     a bandit without agents costs nothing.
     """
 
-    def __init__(self, truth: Truth, pulls: Floats, k: Ints, skip: Ints, leaving: Ints | None = None) -> None:
+    def __init__(
+        self, truth: Truth, pulls: Floats, k: Ints, skip: Ints, leaving: Ints | None = None
+    ) -> None:
         best, means = truth.best, truth.laws.means
         top = means[np.arange(len(best)), best]
         # A hair of slack: in the paper's flat instances arms are worse by exactly η, up to rounding.
@@ -317,7 +341,9 @@ def _slopes(laws: Laws, weights: Floats, targets: Floats) -> tuple[Floats, Float
     """First and second derivative of weights·divergence; 0 where the weight is: what nobody pulls costs nothing."""
     first, second = laws.slope(targets)
     with np.errstate(invalid="ignore"):
-        return np.where(weights > 0, weights * first, 0.0), np.where(weights > 0, weights * second, 0.0)
+        return np.where(weights > 0, weights * first, 0.0), np.where(
+            weights > 0, weights * second, 0.0
+        )
 
 
 def _cuts(pulls: Floats, rows: Ints, bandits: Ints, arms: Ints, kl: Floats, n: int) -> Cuts:
@@ -327,7 +353,9 @@ def _cuts(pulls: Floats, rows: Ints, bandits: Ints, arms: Ints, kl: Floats, n: i
     rows, bandits, arms, kl = rows[counted], bandits[counted], arms[counted], kl[counted]
     bad = np.zeros(n, dtype=bool)
     bad[rows[~np.isfinite(kl)]] = True
-    matrix = csr_array((np.nan_to_num(kl, posinf=0.0), (rows, bandits * n_arms + arms)), shape=(n, played * n_arms))
+    matrix = csr_array(
+        (np.nan_to_num(kl, posinf=0.0), (rows, bandits * n_arms + arms)), shape=(n, played * n_arms)
+    )
     values = matrix @ pulls.ravel()
     values[bad] = np.inf
     return Cuts(values, matrix)

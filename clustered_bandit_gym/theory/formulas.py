@@ -41,15 +41,24 @@ def naive_terms(instance: Instance, delta: float, sigma: float | None = None) ->
     """Every agent alone: Σ over agents and arms of Δ⁻²(log K + log N + log log Δ⁻¹ + log 1/δ) (the remark
     that compares Cl-BAI with it)."""
     logs = math.log(instance.n_arms) + math.log(instance.n_agents) - math.log(delta)
-    return Terms(_variance(instance, sigma) * float(_sizes(instance) @ _per_cluster(instance.gaps, logs)), 0.0)
+    return Terms(
+        _variance(instance, sigma) * float(_sizes(instance) @ _per_cluster(instance.gaps, logs)),
+        0.0,
+    )
 
 
-def cl_bai_terms(instance: Instance, delta: float, eta: float | None = None, sigma: float | None = None) -> Terms:
+def cl_bai_terms(
+    instance: Instance, delta: float, eta: float | None = None, sigma: float | None = None
+) -> Terms:
     """T1 and T2 of Cl-BAI's sample complexity. Clusters without agents have no representative and no part in T2."""
     eta, variance = _told(eta, instance.eta), _variance(instance, sigma)
     log_k = math.log(instance.n_arms) - math.log(delta)
-    first = _sizes(instance) @ _per_cluster(np.maximum(instance.gaps, eta), log_k + math.log(instance.n_agents))
-    second = _per_cluster(instance.gaps, log_k + math.log(instance.n_clusters))[_sizes(instance) > 0].sum()
+    first = _sizes(instance) @ _per_cluster(
+        np.maximum(instance.gaps, eta), log_k + math.log(instance.n_agents)
+    )
+    second = _per_cluster(instance.gaps, log_k + math.log(instance.n_clusters))[
+        _sizes(instance) > 0
+    ].sum()
     return Terms(variance * float(first), variance * float(second))
 
 
@@ -80,11 +89,15 @@ def bai_cl_most_agents(n_clusters: int, delta: float) -> int:
     return math.floor(2 * delta / 3 / per_agent)
 
 
-def bai_cl_terms(instance: Instance, delta: float, eta: float | None = None, sigma: float | None = None) -> Terms:
+def bai_cl_terms(
+    instance: Instance, delta: float, eta: float | None = None, sigma: float | None = None
+) -> Terms:
     """T1 and T2 of BAI-Cl's sample complexity, which assumes that agents fall into clusters uniformly at random."""
     eta, variance = _told(eta, instance.eta), _variance(instance, sigma)
     n, m = instance.n_agents, instance.n_clusters
-    second = n * m * _inverse_square(eta) * (math.log(m) - math.log(delta) + math.log(n) + _log_log(eta))
+    second = (
+        n * m * _inverse_square(eta) * (math.log(m) - math.log(delta) + math.log(n) + _log_log(eta))
+    )
     return Terms(variance * _discovery(instance, delta, eta), variance * second)
 
 
@@ -96,9 +109,15 @@ def bai_cl_pp_terms(
     sigma: float | None = None,
 ) -> Terms:
     """T1 and T2 of BAI-Cl++'s sample complexity, which assumes that agents fall into clusters uniformly at random."""
-    eta, eta1, variance = _told(eta, instance.eta), _told(eta1, instance.eta1), _variance(instance, sigma)
+    eta, eta1, variance = (
+        _told(eta, instance.eta),
+        _told(eta1, instance.eta1),
+        _variance(instance, sigma),
+    )
     n, m = instance.n_agents, instance.n_clusters
-    first = _discovery(instance, delta, eta) + m * _inverse_square(eta1) * (math.log(m) - math.log(delta))
+    first = _discovery(instance, delta, eta) + m * _inverse_square(eta1) * (
+        math.log(m) - math.log(delta)
+    )
     tries = n * m * _inverse_square(eta) * (math.log(m) + _log_log(eta))
     checks = n * _inverse_square(eta1) * (math.log(n) - math.log(delta))
     return Terms(variance * first, variance * (tries + checks))
@@ -183,5 +202,7 @@ def _integral(f: Callable[[float], float]) -> float:
     start, end = 1e-18, 1.0
     while f(end) > 1e-30:
         end *= 2
-    value, _ = quad(lambda s: f(math.exp(s)) * math.exp(s), math.log(start), math.log(end), epsabs=0, limit=500)
+    value, _ = quad(
+        lambda s: f(math.exp(s)) * math.exp(s), math.log(start), math.log(end), epsabs=0, limit=500
+    )
     return float(value) + start

@@ -102,7 +102,9 @@ class BernoulliLaws(Laws):
 
     def slope(self, targets: Floats) -> tuple[Floats, Floats]:
         with np.errstate(divide="ignore", invalid="ignore"):
-            first = np.where(targets == self.means, 0.0, (targets - self.means) / (targets * (1 - targets)))
+            first = np.where(
+                targets == self.means, 0.0, (targets - self.means) / (targets * (1 - targets))
+            )
             second = self.means / targets**2 + (1 - self.means) / (1 - targets) ** 2
         return first, second
 
@@ -171,7 +173,9 @@ class CategoricalLaws(Laws):
 
     def mixed_with(self, others: CategoricalLaws, share: Floats) -> CategoricalLaws:
         share = share[..., None]
-        return CategoricalLaws(self.support, (1 - share) * self.probabilities + share * others.probabilities)
+        return CategoricalLaws(
+            self.support, (1 - share) * self.probabilities + share * others.probabilities
+        )
 
     def _multiplier(self, targets: Floats) -> Floats:
         """θ of the dual max over θ of E ln(1 − θ(X − target)), −1/(target − low) ≤ θ ≤ 1/(high − target): the slope
@@ -181,7 +185,10 @@ class CategoricalLaws(Laws):
         distance = self.support[:, None] - targets.ravel()
         short = -(p * distance).sum(axis=0)  # target − mean
         with np.errstate(divide="ignore", invalid="ignore"):
-            left, right = np.where(short > 0, 0.0, 1 / distance[0]), np.where(short > 0, 1 / distance[-1], 0.0)
+            left, right = (
+                np.where(short > 0, 0.0, 1 / distance[0]),
+                np.where(short > 0, 1 / distance[-1], 0.0),
+            )
             guess = short / (p * distance**2).sum(axis=0)
             theta = np.where((guess > left) & (guess < right), guess, (left + right) / 2)
         # At an end of the support only a point mass has that mean.
@@ -195,7 +202,10 @@ class CategoricalLaws(Laws):
             with np.errstate(divide="ignore", invalid="ignore"):
                 terms = distance / (1 - now * distance)
                 weighted = np.where(p > 0, p * terms, 0.0)
-                first, second = weighted.sum(axis=0), np.where(p > 0, weighted * terms, 0.0).sum(axis=0)
+                first, second = (
+                    weighted.sum(axis=0),
+                    np.where(p > 0, weighted * terms, 0.0).sum(axis=0),
+                )
                 step = now - first / second
             left, right = np.where(first < 0, now, left), np.where(first < 0, right, now)
             new = np.where((step > left) & (step < right), step, (left + right) / 2)
@@ -206,7 +216,13 @@ class CategoricalLaws(Laws):
             if not busy.any():
                 break
             if np.count_nonzero(busy) < 0.7 * todo.size:
-                todo, p, distance, left, right = todo[busy], p[:, busy], distance[:, busy], left[busy], right[busy]
+                todo, p, distance, left, right = (
+                    todo[busy],
+                    p[:, busy],
+                    distance[:, busy],
+                    left[busy],
+                    right[busy],
+                )
         return theta.reshape(targets.shape)
 
 

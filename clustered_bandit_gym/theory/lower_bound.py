@@ -83,7 +83,12 @@ def instance_lower_bound(
 ) -> float:
     """Expected pulls that every δ-PC learner needs on `instance`; arguments as in `solve_lower_bound`."""
     found = solve_lower_bound(
-        instance, delta, eta, clusters_told=clusters_told, tolerance=tolerance, max_programs=max_programs
+        instance,
+        delta,
+        eta,
+        clusters_told=clusters_told,
+        tolerance=tolerance,
+        max_programs=max_programs,
     )
     return found.value
 
@@ -119,9 +124,13 @@ def solve_lower_bound(
         raise UserError("no lower bound: the instance violates Assumption 1")
     # η = ∞ is told where there is a single cluster: it excludes a second one, and constrains nothing else.
     single = math.isinf(instance.eta if eta is None else eta)
-    eta = min(instance.eta, np.ptp(instance.means)) if eta is None or math.isinf(eta) else float(eta)
+    eta = (
+        min(instance.eta, np.ptp(instance.means)) if eta is None or math.isinf(eta) else float(eta)
+    )
     if not 0 <= eta <= instance.eta * (1 + 1e-9) + 1e-12:
-        raise UserError(f"eta must be at least 0 and at most the instance's {instance.eta:.6g}, got {eta}")
+        raise UserError(
+            f"eta must be at least 0 and at most the instance's {instance.eta:.6g}, got {eta}"
+        )
     if max_programs < 1:
         raise UserError(f"max_programs must be at least 1, got {max_programs}")
     needed = information_needed(delta)
@@ -208,8 +217,18 @@ class _Search:
         scaled = scaled.multiply(1 / strongest[:, None]).tocsr()
         price = unit / unit.mean()
         options: Any = {"dual_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
-        for method in ("highs-ipm", "highs"):  # inner points are four times as fast at M = 20, K = 100
-            found = linprog(price, A_ub=-scaled, b_ub=-1 / strongest, bounds=(0, None), method=method, options=options)
+        for method in (
+            "highs-ipm",
+            "highs",
+        ):  # inner points are four times as fast at M = 20, K = 100
+            found = linprog(
+                price,
+                A_ub=-scaled,
+                b_ub=-1 / strongest,
+                bounds=(0, None),
+                method=method,
+                options=options,
+            )
             if found.success:
                 break
         else:

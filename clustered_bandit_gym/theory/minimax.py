@@ -31,7 +31,9 @@ def minimax_lower_bound(
     over uniformly random assignments, which charges `assignment_information` per agent. See docs/lower-bounds.md.
     """
     if min(n_agents, n_clusters, n_arms) < 1 or n_arms < n_clusters:
-        raise UserError(f"need N, M >= 1 and K >= M, got N = {n_agents}, M = {n_clusters}, K = {n_arms}")
+        raise UserError(
+            f"need N, M >= 1 and K >= M, got N = {n_agents}, M = {n_clusters}, K = {n_arms}"
+        )
     if not (gap > 0 and sigma > 0):
         raise UserError(f"gap and sigma must be positive, got {gap} and {sigma}")
     needed, unit = information_needed(delta), sigma**2 / gap**2
@@ -40,7 +42,10 @@ def minimax_lower_bound(
         return per_bandit
     spread = min(n_agents, n_clusters) * per_bandit + n_agents * 2 * needed * unit
     occupied = n_clusters * -math.expm1(n_agents * math.log1p(-1 / n_clusters))
-    drawn = occupied * per_bandit + n_agents * 2 * assignment_information(n_agents, n_clusters, delta) * unit
+    drawn = (
+        occupied * per_bandit
+        + n_agents * 2 * assignment_information(n_agents, n_clusters, delta) * unit
+    )
     return max(spread, drawn)
 
 
@@ -66,22 +71,34 @@ def assignment_information(n_agents: int, n_clusters: int, delta: float) -> floa
 
     def at(given_up: float) -> float:
         left = 1 - given_up
-        return left * information((delta - _KNEE * given_up) / (_KNEE * n_agents * left)) if left > 0 else 0.0
+        return (
+            left * information((delta - _KNEE * given_up) / (_KNEE * n_agents * left))
+            if left > 0
+            else 0.0
+        )
 
     # Convex in `given_up` (the perspective of a convex function). The bounded search may stop short of an end.
     most = min(delta / _KNEE, 1.0)
-    found = minimize_scalar(at, bounds=(0.0, most), method="bounded", options={"xatol": 1e-12 * most})
+    found = minimize_scalar(
+        at, bounds=(0.0, most), method="bounded", options={"xatol": 1e-12 * most}
+    )
     return max(needed, min(at(0.0), float(found.fun)))
 
 
-def paper_minimax_bound(n_agents: int, n_clusters: int, n_arms: int, gap: float, delta: float) -> float:
+def paper_minimax_bound(
+    n_agents: int, n_clusters: int, n_arms: int, gap: float, delta: float
+) -> float:
     """The paper's minimax bound with the constants of its proof: max{M(K − M)/4, N}·ln(1/2.4δ)/Δ², for σ = 1.
 
     For N ≥ M it is valid, and smaller than `minimax_lower_bound`; with fewer agents than bandits it is too large, since
     it charges for bandits that nobody plays. The proof takes (a − b)² for the divergence of
     unit Gaussians, which is (a − b)²/2, and the larger of two terms that may be added.
     """
-    return max(n_clusters * (n_arms - n_clusters) / 4, n_agents) * max(0.0, -math.log(2.4 * delta)) / gap**2
+    return (
+        max(n_clusters * (n_arms - n_clusters) / 4, n_agents)
+        * max(0.0, -math.log(2.4 * delta))
+        / gap**2
+    )
 
 
 def paper_instance_bound(instance: Instance, delta: float, eta: float) -> float:
@@ -105,5 +122,7 @@ def paper_instance_bound(instance: Instance, delta: float, eta: float) -> float:
             best_arms += float((needed / (top[m] - means[m, free]) ** 2).sum())
             rivals = played[played != m]
             if rivals.size:
-                assignment += sizes[m] * float((needed / (means[m] - means[rivals]) ** 2).max(axis=0).min())
+                assignment += sizes[m] * float(
+                    (needed / (means[m] - means[rivals]) ** 2).max(axis=0).min()
+                )
     return max(best_arms, assignment)

@@ -17,7 +17,9 @@ GROWTH = 1.35
 TUNED_GAP = 0.1
 
 
-def lucb(block: Block, arms: Ints, gamma: Any, precision: float | None = None) -> tuple[np.ndarray, Floats]:
+def lucb(
+    block: Block, arms: Ints, gamma: Any, precision: float | None = None
+) -> tuple[np.ndarray, Floats]:
     """LUCB1 (Kalyanakrishnan, Tewari, Auer and Stone 2012) with time-uniform normal-mixture intervals at level γ/|A|.
 
     All means lie in their intervals at all times with probability 1 − γ. The leader is returned once its lower end is
@@ -56,6 +58,9 @@ def lucb(block: Block, arms: Ints, gamma: Any, precision: float | None = None) -
         apart = first != second
         fewer = np.minimum(tally.counts[running, first], tally.counts[running, second])
         batch = np.ceil((GROWTH - 1) * fewer).astype(np.int64)
-        rows, columns = np.concatenate([running, running[apart]]), np.concatenate([first, second[apart]])
+        rows, columns = (
+            np.concatenate([running, running[apart]]),
+            np.concatenate([first, second[apart]]),
+        )
         tally.pull(rows, columns, np.concatenate([batch, batch[apart]]))
     return active, tally.estimates

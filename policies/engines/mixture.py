@@ -19,7 +19,9 @@ GROWTH = 1.1
 TUNED_GAP = 0.1
 
 
-def mixture(block: Block, arms: Ints, gamma: Any, precision: float | None = None) -> tuple[np.ndarray, Floats]:
+def mixture(
+    block: Block, arms: Ints, gamma: Any, precision: float | None = None
+) -> tuple[np.ndarray, Floats]:
     """Pull all active arms equally often; drop an arm once another one is ahead of it beyond the boundary.
 
     The difference of two arms' sums after n pulls each is a walk with variance 2n (σ = 1). The best arm is dropped only

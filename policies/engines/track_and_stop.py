@@ -53,7 +53,9 @@ def optimal_shares(gaps: Floats) -> Floats:
     return shares / shares.sum(axis=1, keepdims=True)
 
 
-def track_and_stop(block: Block, arms: Ints, gamma: Any, precision: float | None = None) -> tuple[np.ndarray, Floats]:
+def track_and_stop(
+    block: Block, arms: Ints, gamma: Any, precision: float | None = None
+) -> tuple[np.ndarray, Floats]:
     """Track the optimal proportions, stop when the leader's generalised likelihood ratio against every rival is large.
 
     A wrong leader a is returned only if the evidence that a beats the best arm ever passes ln((|A| − 1)/γ): |A| − 1
@@ -93,7 +95,9 @@ def track_and_stop(block: Block, arms: Ints, gamma: Any, precision: float | None
             i, arm = np.nonzero(means < top)
             each = rho[running[i]]
             behind = means[i, leader[i]] - means[i, arm]
-            left[i, arm] = ~pair_reaches(level[running[i]], behind, counts[i, arm], top_count[i, 0], each, each)
+            left[i, arm] = ~pair_reaches(
+                level[running[i]], behind, counts[i, arm], top_count[i, 0], each, each
+            )
         left[here, leader] = True
         active[running] = left
         done = left.sum(axis=1) == 1

@@ -10,7 +10,12 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.ledger import ArmIndex, Flag, Payload, Symbol
 from clustered_bandit_gym.policies.engines.track_and_stop import track_and_stop
-from clustered_bandit_gym.policies.frugal.sides import ABOVE, PATIENCE, against_averages, against_bounds
+from clustered_bandit_gym.policies.frugal.sides import (
+    ABOVE,
+    PATIENCE,
+    against_averages,
+    against_bounds,
+)
 from clustered_bandit_gym.policies.frugal.trial import Trial
 
 #: What a message is about. Tests of a guess: the mean is above averages of a first stream; above those of a second one;
@@ -36,7 +41,13 @@ PART, LEAST = 0.7, 0.02
 
 
 def node(
-    block: Block, place: np.ndarray, low: Floats, gap: Floats, *_: np.ndarray, arms: Ints, trial: Trial
+    block: Block,
+    place: np.ndarray,
+    low: Floats,
+    gap: Floats,
+    *_: np.ndarray,
+    arms: Ints,
+    trial: Trial,
 ) -> Payload:
     """A node of a tree: is the agent's mean of an arm above those of the lower clusters, or below the upper ones'?
 
@@ -55,7 +66,13 @@ def begin_tries(block: Block) -> None:
 
 
 def confirm(
-    block: Block, kind: np.ndarray, arm: np.ndarray, low: Floats, gap: Floats, *_: np.ndarray, trial: Trial
+    block: Block,
+    kind: np.ndarray,
+    arm: np.ndarray,
+    low: Floats,
+    gap: Floats,
+    *_: np.ndarray,
+    trial: Trial,
 ) -> Payload:
     """Whether the agent's mean of `arm` is shown above `low`, where references end; below `−low` if `kind` is `UNDER`.
 
@@ -63,12 +80,19 @@ def confirm(
     """
     number = block.load("tries") + 1
     block.save("tries", number)
-    level = np.array([trial.budget.guess(t) for t in range(1, int(number.max(initial=1)) + 1)])[number - 1]
+    level = np.array([trial.budget.guess(t) for t in range(1, int(number.max(initial=1)) + 1)])[
+        number - 1
+    ]
     shown = np.zeros(len(block), dtype=bool)
-    for worth, rows in ((trial, np.flatnonzero(kind == OVER)), (trial.wide, np.flatnonzero(kind != OVER))):
+    for worth, rows in (
+        (trial, np.flatnonzero(kind == OVER)),
+        (trial.wide, np.flatnonzero(kind != OVER)),
+    ):
         if rows.size:
             up = kind[rows] != UNDER
-            answer = against_averages(block.part(rows), arm[rows], low[rows], gap[rows], level[rows], worth, up)
+            answer = against_averages(
+                block.part(rows), arm[rows], low[rows], gap[rows], level[rows], worth, up
+            )
             shown[rows] = answer == ABOVE
     return Flag(shown)
 
@@ -88,7 +112,9 @@ def choose(block: Block, members: np.ndarray, low: Floats, *_: np.ndarray, trial
     tests = trial.sides(np.full(n, eta), level)
     # How much likelier a mean of low + η is than one of low, in nats, and pulls: by agent and arm.
     nats, middle = eta / p.sigma**2, low + SEARCH_MIDDLE * eta
-    score = nats * first * (block.pull(np.arange(n)[:, None], arms[None, :], first) - middle[:, None])
+    score = (
+        nats * first * (block.pull(np.arange(n)[:, None], arms[None, :], first) - middle[:, None])
+    )
     pulls: Floats = np.full((n, k), float(first))
     # An agent that took part in the search for representatives begins with what it found then.
     believed = log(k) + SEARCH_LEAD
@@ -109,7 +135,9 @@ def choose(block: Block, members: np.ndarray, low: Floats, *_: np.ndarray, trial
         answer[rows[shown]] = arms[at[shown]]
         go_on = np.flatnonzero(~shown & (spent <= most))
         if go_on.size < rows.size:
-            n_top, lead, ahead, middle, spent = (values[go_on] for values in (n_top, lead, ahead, middle, spent))
+            n_top, lead, ahead, middle, spent = (
+                values[go_on] for values in (n_top, lead, ahead, middle, spent)
+            )
             score, pulls, hint = score[go_on], pulls[go_on], hint[go_on]
             rows, tests = rows[go_on], tests.part(go_on)
         sure = np.clip(PART * (tests.need(ahead) - n_top), LEAST * unit * level, unit * 4)

@@ -29,7 +29,9 @@ def best_arms(federation: Federation, reps: Ints, tests: Tests) -> Ints:
     live = live.copy()
     wanted, close = live.copy(), np.zeros_like(live)
     code, efforts = int(reached.min()), tests.spending.efforts
-    federation.local(reps, partial(begin, tests=tests), down=Symbol(np.full(reps.size, code), among=efforts))
+    federation.local(
+        reps, partial(begin, tests=tests), down=Symbol(np.full(reps.size, code), among=efforts)
+    )
     for _ in range(code, efforts):
         told_live, told_wanted = live.copy(), wanted.copy()
         close |= live & (live.sum(axis=1) == 1)[:, None]
@@ -47,7 +49,10 @@ def best_arms(federation: Federation, reps: Ints, tests: Tests) -> Ints:
         wanted &= ((open_.sum(axis=0) - open_) > 0) & ~close
         busy = np.flatnonzero(~alone | wanted.any(axis=1))
         excluded, dull = told_live & ~live, told_wanted & ~wanted
-        down = ArmSubset(excluded[busy], within=told_live[busy]), ArmSubset(dull[busy], within=told_wanted[busy])
+        down = (
+            ArmSubset(excluded[busy], within=told_live[busy]),
+            ArmSubset(dull[busy], within=told_wanted[busy]),
+        )
         shown, beaten = federation.local(reps[busy], partial(exchange, tests=tests), down=down)
         close[busy] |= shown
         live[busy] &= ~beaten

@@ -45,7 +45,9 @@ class Budget:
     def of(cls, problem: Problem, attempt: int) -> Budget:
         """The budget of the attempt-th attempt, from 0. M must be told."""
         assert problem.n_clusters is not None
-        return cls(problem.n_agents, problem.n_arms, problem.n_clusters, problem.delta * ATTEMPTS[attempt])
+        return cls(
+            problem.n_agents, problem.n_arms, problem.n_clusters, problem.delta * ATTEMPTS[attempt]
+        )
 
     def beaten(self, prior: float) -> float:
         """At one representative, one arm is shown better than the best. `prior`: weight of that arm among the K − 1."""

@@ -23,7 +23,12 @@ from clustered_bandit_gym.policies.frugal.assign import (
     node,
 )
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
-from clustered_bandit_gym.policies.frugal.messages import LIST_STEPS, bound_and_gap, lower_edge, upper_edge
+from clustered_bandit_gym.policies.frugal.messages import (
+    LIST_STEPS,
+    bound_and_gap,
+    lower_edge,
+    upper_edge,
+)
 from clustered_bandit_gym.policies.frugal.references import BestReferences, TreeReferences
 from clustered_bandit_gym.policies.frugal.sides import ABOVE, BELOW
 from clustered_bandit_gym.policies.frugal.sketch import Groups, Protocol, ask
@@ -34,7 +39,13 @@ from clustered_bandit_gym.policies.frugal.trial import Trial
 FAILED = 1e9
 
 
-def by_tree(federation: Federation, protocol: Protocol, references: TreeReferences, trial: Trial, labels: Ints) -> None:
+def by_tree(
+    federation: Federation,
+    protocol: Protocol,
+    references: TreeReferences,
+    trial: Trial,
+    labels: Ints,
+) -> None:
     """Lead the agents whose label is −1 down the tree and fill in `labels` (N,); some may stay −1.
 
     At a node an agent gets an arm, the highest reference of the lower clusters and the distance to the lowest one of
@@ -49,12 +60,18 @@ def by_tree(federation: Federation, protocol: Protocol, references: TreeReferenc
         elif agents.size:
             low, high = references.between(at, trial)
             sent = bound_and_gap(
-                p, np.full(agents.size, low), np.full(agents.size, high), trial.bounded, trial.spending
+                p,
+                np.full(agents.size, low),
+                np.full(agents.size, high),
+                trial.bounded,
+                trial.spending,
             )
             assert sent is not None, "references were accepted without it"
             # One more code: the agent is on its own.
             down = (Symbol(np.full(agents.size, at.place), among=protocol.arms.size + 1), *sent)
-            side = federation.local(agents, partial(node, arms=protocol.arms, trial=trial), down=down, n_arms=1)
+            side = federation.local(
+                agents, partial(node, arms=protocol.arms, trial=trial), down=down, n_arms=1
+            )
             queue += [(at.left, agents[side == BELOW]), (at.right, agents[side == ABOVE])]
 
 
@@ -84,7 +101,9 @@ def by_guess(
     federation.local(rest, begin_tries, n_arms=1)
     step = np.zeros(rest.size, dtype=np.int64)
     for _ in range(TRIES):
-        open_ = np.isfinite(far.min(axis=1, initial=np.inf)) if rest.size else np.zeros(0, dtype=bool)
+        open_ = (
+            np.isfinite(far.min(axis=1, initial=np.inf)) if rest.size else np.zeros(0, dtype=bool)
+        )
         rest, far, step = rest[open_], far[open_], step[open_]
         if not rest.size:
             return
@@ -102,22 +121,31 @@ def by_guess(
         rest, far, step = rest[~done], far[~done], step[~done]
 
 
-def _tests(x: int, references: BestReferences, trial: Trial) -> list[tuple[int, int, float, float]] | None:
+def _tests(
+    x: int, references: BestReferences, trial: Trial
+) -> list[tuple[int, int, float, float]] | None:
     """Tests (kind, whose best arm, reference, expected mean) that rule out every cluster but x; None if there are none.
 
     A test of "below" is one of "above" for negative numbers.
     """
     top, high, second = references.top, references.high, bool(references.second[x])
-    easy = (trial.wide if second else trial).usable(top[x] - high[:, x]) | (np.arange(top.size) == x)
+    easy = (trial.wide if second else trial).usable(top[x] - high[:, x]) | (
+        np.arange(top.size) == x
+    )
     hard = np.flatnonzero(~easy)
     if not trial.wide.usable(top[hard] - high[x, hard]).all():
         return None
     easy[x] = False
     tests = [(UNDER, int(j), -float(lower_edge(top[j])), -float(high[x, j])) for j in hard]
     if easy.any():
-        tests.insert(0, (OVER_WIDE if second else OVER, x, float(high[easy, x].max()), float(top[x])))
+        tests.insert(
+            0, (OVER_WIDE if second else OVER, x, float(high[easy, x].max()), float(top[x]))
+        )
     for _, _, low, above in tests:
-        if bound_and_gap(trial.problem, np.array([low]), np.array([above]), False, trial.spending) is None:
+        if (
+            bound_and_gap(trial.problem, np.array([low]), np.array([above]), False, trial.spending)
+            is None
+        ):
             return None
     return tests
 
@@ -135,7 +163,9 @@ def by_list(federation: Federation, reps: Ints, best: Ints, top: Floats, trial: 
     if not rest.size:
         return arms
     low = np.full(rest.size, upper_edge(top).max() - p.eta)
-    sent = bound_and_gap(p, low, low + p.eta, False, replace(trial.spending, bound_steps=LIST_STEPS))
+    sent = bound_and_gap(
+        p, low, low + p.eta, False, replace(trial.spending, bound_steps=LIST_STEPS)
+    )
     if sent is None:
         raise Stuck("eta is too small for a list")
     down: tuple[Payload, ...] = (_list(best, p.n_arms), sent[0], *sent[2:])
@@ -150,8 +180,13 @@ def rest_alone(federation: Federation, arms: Ints, best: Ints, trial: Trial, cod
     """
     rest = np.flatnonzero(arms < 0)
     if rest.size:
-        down = Symbol(np.full(rest.size, codes), among=codes + 1), _list(best, federation.problem.n_arms)
-        arms[rest] = federation.local(rest, partial(alone, trial=trial), down=down, n_arms=best.size)
+        down = (
+            Symbol(np.full(rest.size, codes), among=codes + 1),
+            _list(best, federation.problem.n_arms),
+        )
+        arms[rest] = federation.local(
+            rest, partial(alone, trial=trial), down=down, n_arms=best.size
+        )
 
 
 def _list(best: Ints, n_arms: int) -> ArmSet:

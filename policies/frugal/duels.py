@@ -115,7 +115,9 @@ class Work:
         prefix, first: (R, K) averages of the first `prefix` pulls, nan where there are fewer.
     """
 
-    def __init__(self, tests: Tests, cells: Cells, live: np.ndarray, found: Ints, prefix: int = 0) -> None:
+    def __init__(
+        self, tests: Tests, cells: Cells, live: np.ndarray, found: Ints, prefix: int = 0
+    ) -> None:
         self.tests, self.cells, self.live, self.prefix = tests, cells, live, prefix
         self.first = np.full(live.shape, np.nan)
         self.variance: float | None = None
@@ -146,14 +148,19 @@ class Work:
     def go_on(self, block: Block) -> None:
         """The late stream begins where `begin` was called."""
         if self.tests.late:
-            self.earlier, self.late_level = block.load("earlier"), self.tests.late_levels(block.load("prior"))
+            self.earlier, self.late_level = (
+                block.load("earlier"),
+                self.tests.late_levels(block.load("prior")),
+            )
 
     def prior(self) -> Floats:
         """(R, K) weights of live arms as winners of later tests: their chances, by what was drawn so far."""
         n, mean, variance = self.cells.n, self.cells.mean, self.cells.variance()
         top = np.where(self.live, mean, -np.inf).argmax(axis=1)[:, None]
         lead, best, noise = (np.take_along_axis(x, top, axis=1) for x in (n, mean, variance))
-        chance = np.where(self.live, np.exp(-0.5 * (best - mean) ** 2 / (noise / lead + variance / n)), 0.0)
+        chance = np.where(
+            self.live, np.exp(-0.5 * (best - mean) ** 2 / (noise / lead + variance / n)), 0.0
+        )
         live = self.live / self.live.sum(axis=1, keepdims=True)
         return 0.5 * live + 0.5 * chance / chance.sum(axis=1, keepdims=True)
 
@@ -161,7 +168,9 @@ class Work:
         block.save("cells", self.cells.memory)
         block.save("live", self.live)
 
-    def run(self, block: Block, wanted: np.ndarray, cap: Floats, climb: Climb | None = None) -> np.ndarray:
+    def run(
+        self, block: Block, wanted: np.ndarray, cap: Floats, climb: Climb | None = None
+    ) -> np.ndarray:
         """Pull until every test is shown or seems to need more than `cap` (R,) pulls of each arm.
 
         Shrinks `live`. Returns (R, K) the arms of `wanted` that are less than η worse than every live arm.
@@ -181,11 +190,15 @@ class Work:
                     active = tests.open & (tests.hope <= cap[:, None, None])
             # Closeness takes all of an arm's tests: none is worked on while one of them is out of reach.
             if table.wide:
-                active &= np.logical_not((tests.open & ~active).any(axis=1))[:, None, :] | table.beats
+                active &= (
+                    np.logical_not((tests.open & ~active).any(axis=1))[:, None, :] | table.beats
+                )
             if not active.any():
                 self.live = table.spread(table.live)
                 return table.spread(table.close)
-            self._pull(block, table, tests, active, BATCHES_EXPLORE if climb is not None else self.batches)
+            self._pull(
+                block, table, tests, active, BATCHES_EXPLORE if climb is not None else self.batches
+            )
 
     def _look(self, table: Table) -> Open:
         """Apply both tests to what was drawn so far; what is still open.
@@ -235,7 +248,11 @@ class Work:
             # Shown against every live arm, at this look or before; a pair that is not open need not have been shown.
             missing = live[:, :, None] & table.differ & ~table.shown
             table.close |= table.wanted & ~missing.any(axis=1)
-        both = (share * n)[:, :, None] + (share_b * n_b)[:, None, :] if self.variance is None else 2 * self.variance
+        both = (
+            (share * n)[:, :, None] + (share_b * n_b)[:, None, :]
+            if self.variance is None
+            else 2 * self.variance
+        )
         return Open(n, n_b, leader, open_, *self._needs(open_, d, noise, both, level))
 
     def _late(self, table: Table, rival: np.ndarray, leader: Ints) -> np.ndarray:
@@ -247,13 +264,20 @@ class Work:
         level = table.late_level[rows, leader][:, None]
         noise = variance / np.maximum(n, 1e-9)
         d = mean[rows, leader][:, None] - mean
-        row, a = np.nonzero(rival & (d > 0) & (d * d >= HOPE * level * (noise + noise[rows, leader][:, None])))
+        row, a = np.nonzero(
+            rival & (d > 0) & (d * d >= HOPE * level * (noise + noise[rows, leader][:, None]))
+        )
         arm_b = table.arms[row, leader[row]]
         shown[row, a] = late.shows(row, table.arms[row, a], row, arm_b, 0.0, level[row, 0])
         return shown
 
     def _needs(
-        self, open_: np.ndarray, ahead: Floats, noise: Floats, variance: Floats | float, level: Floats
+        self,
+        open_: np.ndarray,
+        ahead: Floats,
+        noise: Floats,
+        variance: Floats | float,
+        level: Floats,
     ) -> tuple[Floats, Floats]:
         """(R, C, W) pulls of each of two arms that a test is likely to take, and those that it takes with some luck."""
         deviation = np.sqrt(noise)
@@ -262,12 +286,21 @@ class Work:
         return work / np.maximum(ahead + LUCK * deviation, 0.7 * deviation) ** 2, hope
 
     def _pull(
-        self, block: Block, table: Table, tests: Open, active: np.ndarray, batches: tuple[float, float, float]
+        self,
+        block: Block,
+        table: Table,
+        tests: Open,
+        active: np.ndarray,
+        batches: tuple[float, float, float],
     ) -> None:
         """Pull the next batch. A winner is compared with all its losers; √Σn² pulls of it make the sum least."""
         n, rows, leader = tests.n, table.rows, tests.leader
         count = table.winners(active.sum(axis=1), leader)
-        many = np.concatenate([count, count[rows, leader][:, None]], axis=1) if table.wide else count[rows, leader]
+        many = (
+            np.concatenate([count, count[rows, leader][:, None]], axis=1)
+            if table.wide
+            else count[rows, leader]
+        )
         n_a, n_b = n[:, :, None], tests.n_b[:, None, :]
         goal = 0.5 * tests.need * (1 + 1 / np.sqrt(np.maximum(many, 1))).reshape(rows.size, 1, -1)
         growth, least, part = batches
@@ -287,6 +320,8 @@ class Work:
             return
         before = self.cells.n[rows, arms]
         left = self.prefix - before
-        self.cells.pull(block, rows, arms, np.where(left > 0, np.minimum(times, left), times).astype(np.int64))
+        self.cells.pull(
+            block, rows, arms, np.where(left > 0, np.minimum(times, left), times).astype(np.int64)
+        )
         ends = (before < self.prefix) & (self.cells.n[rows, arms] >= self.prefix)
         self.first[rows[ends], arms[ends]] = self.cells.mean[rows[ends], arms[ends]]

@@ -48,7 +48,9 @@ def find_best(block: Block, _: np.ndarray, tests: Tests, prefix: int) -> tuple[P
     best, rows = work.live.argmax(axis=1), np.arange(len(block))
     short = np.flatnonzero(work.cells.n[rows, best] < prefix)
     if short.size:
-        work.pull(block, short, best[short], (prefix - work.cells.n[short, best[short]]).astype(np.int64))
+        work.pull(
+            block, short, best[short], (prefix - work.cells.n[short, best[short]]).astype(np.int64)
+        )
     return ArmIndex(best, among=tests.problem.n_arms), Reals(work.first[rows, best])
 
 
@@ -62,7 +64,9 @@ def begin(block: Block, code: np.ndarray, tests: Tests) -> None:
         block.save("prior", work.prior())
 
 
-def exchange(block: Block, excluded: np.ndarray, dull: np.ndarray, tests: Tests) -> tuple[Payload, ...]:
+def exchange(
+    block: Block, excluded: np.ndarray, dull: np.ndarray, tests: Tests
+) -> tuple[Payload, ...]:
     """Down: arms that are out here, arms of no interest to others. Up: what was shown at this effort.
 
     Args:

@@ -62,7 +62,9 @@ class Tests:
         """Tuned to the gaps that take most of the pulls: η after a search, else less than that."""
         alpha = np.exp(-self.budget.beaten(0.5))
         gap = self.eta * (1.0 if self.expected else TUNED)
-        scales = Scales.around(-2 * float(np.log(alpha)) * (self.problem.sigma / gap) ** 2, float(alpha))
+        scales = Scales.around(
+            -2 * float(np.log(alpha)) * (self.problem.sigma / gap) ** 2, float(alpha)
+        )
         if not self.expected:
             return scales
         centre = scales.weight == scales.weight.max()
@@ -93,7 +95,9 @@ class Tests:
         """(R, K) nats needed if the arm wins against another one."""
         k = self.problem.n_arms
         if not self.expected or k < 3:
-            return np.full((found.size, k), self.budget.beaten((1 - LATE if self.late else 1) / max(1, k - 1)))
+            return np.full(
+                (found.size, k), self.budget.beaten((1 - LATE if self.late else 1) / max(1, k - 1))
+            )
         levels = np.full((found.size, k), self.budget.beaten((1 - EXPECTED) / (k - 2)))
         levels[np.arange(found.size), found] = self.budget.beaten(EXPECTED)
         return levels

@@ -31,7 +31,9 @@ def bound_grid(problem: Problem, bounded: bool, spending: Spending) -> Floats:
     """What a bound is rounded to: known to everybody. One less than a power of two, so that a code is left over."""
     if bounded:
         assert problem.support is not None
-        return np.linspace(*problem.support, spending.support_steps + 1)[:-1]  # nothing is above the last one
+        return np.linspace(*problem.support, spending.support_steps + 1)[
+            :-1
+        ]  # nothing is above the last one
     steps = spending.bound_steps
     size = (2.0 ** np.arange(*POWERS)[:, None] * (1 + np.arange(steps) / steps)).ravel()
     return problem.sigma * np.concatenate([-size[-3::-1], [0.0], size])
@@ -46,7 +48,11 @@ def gap_grid(problem: Problem, bounded: bool, spending: Spending) -> Floats:
         first = max(2, ceil(SUPPORT_GAP_LEAST * spending.support_steps))
         even = np.arange(float(first), first + count // 2)
         return step * np.append(even, np.geomspace(even[-1], most, count - even.size + 1)[1:])
-    least = GAP_LEAST if problem.eta is None else min(GAP_LEAST, GAP_LEAST_ETA * problem.eta / problem.sigma)
+    least = (
+        GAP_LEAST
+        if problem.eta is None
+        else min(GAP_LEAST, GAP_LEAST_ETA * problem.eta / problem.sigma)
+    )
     return problem.sigma * np.geomspace(least, GAP_MOST, spending.gaps)
 
 
@@ -61,7 +67,9 @@ def bound_and_gap(
     grid, gaps = bound_grid(problem, bounded, spending), gap_grid(problem, bounded, spending)
     inside = (low >= grid[0]) & (low <= grid[-1])
     near = np.where(inside, Quantised(low, grid, "up", clip=True).values, np.inf)
-    coarse = bounded or bool(np.all(inside) and np.all(high - near >= np.maximum(ENOUGH * (high - low), gaps[0])))
+    coarse = bounded or bool(
+        np.all(inside) and np.all(high - near >= np.maximum(ENOUGH * (high - low), gaps[0]))
+    )
     if bounded and not np.all(inside):
         return None
     bound: Payload = Quantised(low, grid, "up") if coarse else Reals(upper_edge(low))

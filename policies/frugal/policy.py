@@ -92,7 +92,12 @@ class FrugalBAI(Policy):
             with federation.phase("best arms"):
                 best = federation.local(federation.agents[:1], find_alone)
             return np.full(p.n_agents, best[0])
-        if p.n_clusters is None or p.eta is None or not np.isfinite(p.eta) or p.n_clusters > p.n_agents:
+        if (
+            p.n_clusters is None
+            or p.eta is None
+            or not np.isfinite(p.eta)
+            or p.n_clusters > p.n_agents
+        ):
             return StructuredBAI().solve(federation)
         for attempt in range(len(ATTEMPTS)):
             try:
@@ -131,7 +136,11 @@ class Attempt:
         if self.attempt:
             fed.local(fed.agents, start_over, down=Flag(True), n_arms=1)
         with fed.phase("discover"):
-            groups = discover(fed, self.protocol, self._plan if self.protocol.few and self.protocol.bounded else None)
+            groups = discover(
+                fed,
+                self.protocol,
+                self._plan if self.protocol.few and self.protocol.bounded else None,
+            )
         if groups is None:
             return self._by_list()
         reps, tests = groups.reps, Tests(p, self.budget, expected=False, spending=self.spending)
@@ -141,7 +150,11 @@ class Attempt:
         labels[reps] = np.arange(reps.size)
         if self.protocol.few:
             bounded = self.protocol.bounded
-            ratio = RATIO_BOUNDS if bounded else max(RATIO_LEAST, RATIO_TREE * sqrt(p.n_agents / reps.size))
+            ratio = (
+                RATIO_BOUNDS
+                if bounded
+                else max(RATIO_LEAST, RATIO_TREE * sqrt(p.n_agents / reps.size))
+            )
             trial = Trial(p, self.budget, ratio, bounded, spending=self.spending)
             with fed.phase("references"):
                 tree = self.tree or plan_tree(fed, reps, tests, self.protocol)
@@ -151,7 +164,9 @@ class Attempt:
             codes = self.protocol.arms.size
         else:
             assert p.eta is not None
-            trial = Trial(p, self.budget, RATIO_GUESS, gap=GAP_GUESS * p.eta, spending=self.spending)
+            trial = Trial(
+                p, self.budget, RATIO_GUESS, gap=GAP_GUESS * p.eta, spending=self.spending
+            )
             with fed.phase("references"):
                 references = best_references(fed, reps, best, trial)
             with fed.phase("classify"):
@@ -175,7 +190,9 @@ class Attempt:
             reps = search(fed)
         ratio = max(RATIO_LEAST, RATIO_LIST * sqrt(p.n_agents / reps.size))
         trial = Trial(p, self.budget, ratio, gap=p.eta, spending=self.spending)
-        program = partial(find_best, tests=Tests(p, self.budget, expected=True), prefix=trial.reference_size)
+        program = partial(
+            find_best, tests=Tests(p, self.budget, expected=True), prefix=trial.reference_size
+        )
         with fed.phase("best arms"):
             best, top = fed.local(reps, program, down=Flag(True))
         if np.unique(best).size < reps.size:

@@ -16,7 +16,16 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.ledger import ArmIndex, ArmSet, ArmSubset, Flag, Payload, Quantised, Reals, Symbol
+from clustered_bandit_gym.game.ledger import (
+    ArmIndex,
+    ArmSet,
+    ArmSubset,
+    Flag,
+    Payload,
+    Quantised,
+    Reals,
+    Symbol,
+)
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
 from clustered_bandit_gym.policies.frugal.budget import STREAMS
 from clustered_bandit_gym.policies.frugal.duels import Work
@@ -66,7 +75,9 @@ BOUNDS_LEFT = 0.2
 # --- programs at representatives --------------------------------------------------------------------------------------
 
 
-def rough_means(block: Block, _: np.ndarray, tests: Tests, protocol: Protocol) -> tuple[Payload, ...]:
+def rough_means(
+    block: Block, _: np.ndarray, tests: Tests, protocol: Protocol
+) -> tuple[Payload, ...]:
     """Averages of the protocol's arms in the tests so far, coarsely: for the plan of a tree only."""
     cells = Work.load(block, tests).cells
     lack = ROUGH_PULLS - cells.n[:, protocol.arms]
@@ -86,7 +97,10 @@ def rough_ratings(block: Block, _: np.ndarray, pulls: int, protocol: Protocol) -
     mean, before = block.load("sketch"), block.load("sketch pulls")[:, None]
     more = block.pull(np.arange(len(block))[:, None], protocol.arms[None, :], pulls)
     mean = mean + (more - mean) * (pulls / (before + pulls))
-    return Symbol(np.round((mean - low) / (high - low) * (ROUGH_SUPPORT - 1)).astype(np.int64), among=ROUGH_SUPPORT)
+    return Symbol(
+        np.round((mean - low) / (high - low) * (ROUGH_SUPPORT - 1)).astype(np.int64),
+        among=ROUGH_SUPPORT,
+    )
 
 
 def measure(
@@ -107,7 +121,9 @@ def measure(
     assert p.support is not None
     low, high = cells.interval(trial.budget.bound(chosen.size))
     bound = Quantised(low, np.linspace(*p.support, STEPS), "down", clip=True)
-    return bound, Quantised(high - bound.values, (p.support[1] - p.support[0]) * WIDTHS, "up", clip=True)
+    return bound, Quantised(
+        high - bound.values, (p.support[1] - p.support[0]) * WIDTHS, "up", clip=True
+    )
 
 
 def own_average(block: Block, own: np.ndarray, trial: Trial) -> Payload:
@@ -146,9 +162,14 @@ class TreeReferences:
 
     def between(self, node: Node, trial: Trial) -> tuple[float, float]:
         """The highest reference of a node's lower clusters, and the lowest one of its upper clusters, or less."""
-        low, high = self.upper[list(node.lower), node.place], self.lower[list(node.upper), node.place]
+        low, high = (
+            self.upper[list(node.lower), node.place],
+            self.lower[list(node.upper), node.place],
+        )
         bottom, top = float(upper_edge(low.max())), float(lower_edge(high.min()))
-        return bottom, top if trial.bounded else min(top, bottom + trial.widest(int(self.pulls[node.place])))
+        return bottom, top if trial.bounded else min(
+            top, bottom + trial.widest(int(self.pulls[node.place]))
+        )
 
     def serve(self, node: Node, gap: Floats, trial: Trial) -> bool:
         """Whether averages have the pulls that agents take for granted when they are told a distance of `gap`."""
@@ -157,7 +178,9 @@ class TreeReferences:
 
 def plan_tree(federation: Federation, reps: Ints, tests: Tests, protocol: Protocol) -> Node:
     """A tree by averages of the tests so far; raises `Stuck`."""
-    places, ends = federation.local(reps, partial(rough_means, tests=tests, protocol=protocol), down=Flag(True))
+    places, ends = federation.local(
+        reps, partial(rough_means, tests=tests, protocol=protocol), down=Flag(True)
+    )
     rough = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * places / (ROUGH - 1)
     sigma = protocol.problem.sigma
     tree = grow(rough, MARGIN * sigma * sqrt(2 / ROUGH_PULLS), 0.5 * sigma)
@@ -166,7 +189,9 @@ def plan_tree(federation: Federation, reps: Ints, tests: Tests, protocol: Protoc
     return tree
 
 
-def plan_tree_of_ratings(federation: Federation, reps: Ints, protocol: Protocol, stage: int) -> Node | None:
+def plan_tree_of_ratings(
+    federation: Federation, reps: Ints, protocol: Protocol, stage: int
+) -> Node | None:
     """A tree inside a told support, before the tests; None where two agents look alike: they may be of one cluster."""
     support = protocol.problem.support
     assert support is not None
@@ -182,19 +207,28 @@ def plan_tree_of_ratings(federation: Federation, reps: Ints, protocol: Protocol,
     return tree
 
 
-def tree_references(federation: Federation, reps: Ints, tree: Node, protocol: Protocol, trial: Trial) -> TreeReferences:
+def tree_references(
+    federation: Federation, reps: Ints, tree: Node, protocol: Protocol, trial: Trial
+) -> TreeReferences:
     """What the nodes of a tree compare with. Every two representatives are shown distinct at the node where they
     part."""
     m, d = reps.size, protocol.arms.size
-    found = TreeReferences(tree, np.full((m, d), np.nan), np.full((m, d), np.nan), np.zeros(d, dtype=np.int64))
+    found = TreeReferences(
+        tree, np.full((m, d), np.nan), np.full((m, d), np.nan), np.zeros(d, dtype=np.int64)
+    )
     gap = np.full(d, np.inf)
     for node in tree.nodes():
         gap[node.place] = min(gap[node.place], node.gap)
     wanted = np.isfinite(gap)
     size = _size(SPARE * trial.reference_pulls(np.where(wanted, gap, 1.0)))
     for _ in range(STREAMS):
-        down = ArmSubset(np.tile(wanted, (m, 1))), Symbol(np.tile(size[wanted], (m, 1)), among=SIZES.size)
-        got = federation.local(reps, partial(measure, arms=protocol.arms, trial=trial), down=down, n_arms=d)
+        down = (
+            ArmSubset(np.tile(wanted, (m, 1))),
+            Symbol(np.tile(size[wanted], (m, 1)), among=SIZES.size),
+        )
+        got = federation.local(
+            reps, partial(measure, arms=protocol.arms, trial=trial), down=down, n_arms=d
+        )
         found.lower[:, wanted] = got[0] if trial.bounded else got
         found.upper[:, wanted] = got[0] + got[1] if trial.bounded else got
         found.pulls[wanted] = SIZES[size[wanted]]
@@ -217,7 +251,9 @@ def _parted(node: Node, found: TreeReferences, trial: Trial) -> bool:
     low, high = found.between(node, trial)
     if high <= low:
         return False
-    sent = bound_and_gap(trial.problem, np.array([low]), np.array([high]), trial.bounded, trial.spending)
+    sent = bound_and_gap(
+        trial.problem, np.array([low]), np.array([high]), trial.bounded, trial.spending
+    )
     if sent is None or not found.serve(node, sent[1].values, trial):
         return False
     if trial.bounded:
@@ -250,12 +286,16 @@ class BestReferences:
 def best_references(federation: Federation, reps: Ints, best: Ints, trial: Trial) -> BestReferences:
     """Averages of all best arms at all representatives. They are shown distinct."""
     p, m = trial.problem, reps.size
-    top = federation.local(reps, partial(own_average, trial=trial), down=ArmIndex(best, among=p.n_arms))
+    top = federation.local(
+        reps, partial(own_average, trial=trial), down=ArmIndex(best, among=p.n_arms)
+    )
     high = np.full((m, m), np.inf)
     shown = np.eye(m, dtype=bool)
     wanted: np.ndarray = np.ones(m, dtype=bool)
     own = trial.wide.reference_size
-    for stream, times in enumerate((trial.reference_size, max(MORE * trial.reference_size, MORE_OWN * own))):
+    for stream, times in enumerate(
+        (trial.reference_size, max(MORE * trial.reference_size, MORE_OWN * own))
+    ):
         columns = np.flatnonzero(wanted)[np.argsort(best[wanted])]
         members = np.zeros(p.n_arms, dtype=bool)
         members[best[columns]] = True

@@ -53,7 +53,9 @@ def look(block: Block, _: np.ndarray, named: np.ndarray) -> Payload:
     sums = block.pull_grid(first) * first
     pulls = np.full((n, k), float(first))
     count = named.sum(axis=1, keepdims=True)
-    prior = np.where(named, np.log(np.maximum(1, k - count) / np.maximum(1, p.n_clusters - count)), 0.0)
+    prior = np.where(
+        named, np.log(np.maximum(1, k - count) / np.maximum(1, p.n_clusters - count)), 0.0
+    )
     lead = log(k) + np.where(named, LEAD_NAMED, LEAD)
     base_pulls = unit * np.where(named, BASE_NAMED, BASE)
     answer, todo, looks = sums.argmax(axis=1), rows, 0
@@ -77,7 +79,11 @@ def look(block: Block, _: np.ndarray, named: np.ndarray) -> Payload:
         row, arm = np.nonzero(near)
         if row.size:
             step, best = np.full(near.shape, batch * FASTER**looks), ratio[i, top]
-            alone = PART * unit * np.minimum(best - np.partition(ratio, -2, axis=1)[:, -2], lead[todo, top] - best)
+            alone = (
+                PART
+                * unit
+                * np.minimum(best - np.partition(ratio, -2, axis=1)[:, -2], lead[todo, top] - best)
+            )
             step[i, top] = np.maximum(step[i, top], alone)
             times = np.ceil(step[row, arm]).astype(np.int64)
             sums[todo[row], arm] += block.pull(todo[row], arm, times) * times

@@ -75,14 +75,20 @@ def against_averages(
             done = shown | lost
         go_on = np.flatnonzero(~done & (n <= PATIENCE * plan))
         rows, arms = rows[go_on], arms[go_on]
-        sign, low, gap, plan, n, mean, ahead = (values[go_on] for values in (sign, low, gap, plan, n, mean, ahead))
+        sign, low, gap, plan, n, mean, ahead = (
+            values[go_on] for values in (sign, low, gap, plan, n, mean, ahead)
+        )
         tests = tests.part(go_on)
-        times = np.ceil(np.clip(PART * (tests.need(ahead) - n), least * plan, 0.5 * np.maximum(plan, n)))
+        times = np.ceil(
+            np.clip(PART * (tests.need(ahead) - n), least * plan, 0.5 * np.maximum(plan, n))
+        )
         least = min(GROW * least, 0.5)
     return answer
 
 
-def against_bounds(block: Block, arms: Ints, low: Floats, gap: Floats, level: float, trial: Trial) -> Ints:
+def against_bounds(
+    block: Block, arms: Ints, low: Floats, gap: Floats, level: float, trial: Trial
+) -> Ints:
     """(n,) `ABOVE` where the mean of `arms` is shown above `low`, `BELOW` where below `low + gap`: bounds on means.
 
     Evidence for one of the two grows without end, so each agent gets an answer.
@@ -91,10 +97,15 @@ def against_bounds(block: Block, arms: Ints, low: Floats, gap: Floats, level: fl
     cells = make_cells(trial.problem, block.values, UNUSED, (n, 1))
     answer, todo = np.full(n, UNSURE), np.arange(n)
     column = np.zeros(n, dtype=np.int64)
-    times = np.ceil(FIRST_BOUNDED * np.maximum(1.0, 0.5 * (level + SLACK) * (sigma / gap) ** 2)).astype(np.int64)
+    times = np.ceil(
+        FIRST_BOUNDED * np.maximum(1.0, 0.5 * (level + SLACK) * (sigma / gap) ** 2)
+    ).astype(np.int64)
     while todo.size:
         cells.pull(block, todo, column[todo], times[todo], arms[todo])
-        mean, variance = cells.mean[todo, 0], np.maximum(cells.variance()[todo, 0], 1e-12 * sigma**2)
+        mean, variance = (
+            cells.mean[todo, 0],
+            np.maximum(cells.variance()[todo, 0], 1e-12 * sigma**2),
+        )
         pulls, above = cells.n[todo, 0], mean - low[todo]
         lower = above < 0.5 * gap[todo]
         ahead = np.where(lower, gap[todo] - above, above)

@@ -88,7 +88,9 @@ class Protocol:
     def last_stage(self) -> int:
         """The stage whose pulls tell a difference of η; later ones would show nothing more."""
         eta = self.problem.eta or self.problem.sigma
-        enough = [self.pulls(stage) * (eta / self.problem.sigma) ** 2 >= ENOUGH for stage in range(STAGES)]
+        enough = [
+            self.pulls(stage) * (eta / self.problem.sigma) ** 2 >= ENOUGH for stage in range(STAGES)
+        ]
         return enough.index(True) if any(enough) else STAGES - 1
 
     def pulls(self, stage: int) -> int:
@@ -134,14 +136,20 @@ class Groups:
     stage: int
 
 
-def ask(federation: Federation, protocol: Protocol, agents: Ints, stage: int) -> tuple[Floats, np.ndarray]:
+def ask(
+    federation: Federation, protocol: Protocol, agents: Ints, stage: int
+) -> tuple[Floats, np.ndarray]:
     """Decoded sketches (n, d) of `agents`, and which of them see nothing but noise."""
     down = Symbol(np.full(agents.size, stage), among=STAGES)
-    codes, noisy = federation.local(agents, partial(sketch, protocol=protocol), down=down, n_arms=protocol.arms.size)
+    codes, noisy = federation.local(
+        agents, partial(sketch, protocol=protocol), down=down, n_arms=protocol.arms.size
+    )
     return protocol.decode(codes), noisy
 
 
-def discover(federation: Federation, protocol: Protocol, check: Check | None = None) -> Groups | None:
+def discover(
+    federation: Federation, protocol: Protocol, check: Check | None = None
+) -> Groups | None:
     """Groups of agents that look alike, one for each of M clusters; None where sketches do not show them.
 
     `check` says whether the representatives seem to be of different clusters. If not, more agents send sketches, or all
@@ -216,6 +224,8 @@ def group(points: Floats, n_groups: int) -> tuple[Ints, float]:
     size = np.bincount(labels)
     n, d = points.shape
     within = max(((points - centre[labels]) ** 2).sum() / max(1, n - n_groups) / d, 1e-12)
-    apart = ((centre[:, None] - centre) ** 2).sum(axis=2) / within - d * (1 / size[:, None] + 1 / size)
+    apart = ((centre[:, None] - centre) ** 2).sum(axis=2) / within - d * (
+        1 / size[:, None] + 1 / size
+    )
     np.fill_diagonal(apart, np.inf)
     return labels, float(np.sqrt(max(apart.min(), 0.0)))

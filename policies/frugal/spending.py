@@ -29,8 +29,14 @@ class Spending:
 
 #: From few bits to few pulls.
 SPENDING = {
-    "frugal": Spending(step=1.5, efforts=64, bound_steps=32, gaps=128, support_steps=256, support_gaps=16),
-    "balanced": Spending(step=1.3, efforts=128, bound_steps=128, gaps=256, support_steps=1024, support_gaps=64),
-    "lavish": Spending(step=1.15, efforts=256, bound_steps=1024, gaps=1024, support_steps=8192, support_gaps=256),
+    "frugal": Spending(
+        step=1.5, efforts=64, bound_steps=32, gaps=128, support_steps=256, support_gaps=16
+    ),
+    "balanced": Spending(
+        step=1.3, efforts=128, bound_steps=128, gaps=256, support_steps=1024, support_gaps=64
+    ),
+    "lavish": Spending(
+        step=1.15, efforts=256, bound_steps=1024, gaps=1024, support_steps=8192, support_gaps=256
+    ),
 }
 FRUGAL = SPENDING["frugal"]

@@ -55,13 +55,18 @@ class Trial:
     def reference_pulls(self, gap: Floats) -> Floats:
         """Pulls that a reference has at least, if agents are to show a difference of `gap`."""
         gap = gap if self.gap is None else np.full(np.shape(gap), self.gap)
-        return (0.25 if self.bounded else 1.0) * self.ratio * self.expected(self.budget.classify(1), gap)
+        return (
+            (0.25 if self.bounded else 1.0)
+            * self.ratio
+            * self.expected(self.budget.classify(1), gap)
+        )
 
     def widest(self, pulls: int) -> float:
         """The largest difference with which a reference of `pulls` pulls may be used: it has at most `MOST_PULLS` times
         what agents take for granted."""
         return float(
-            self.problem.sigma * np.sqrt(MOST_PULLS * self.reference_pulls(np.array(self.problem.sigma)) / pulls)
+            self.problem.sigma
+            * np.sqrt(MOST_PULLS * self.reference_pulls(np.array(self.problem.sigma)) / pulls)
         )
 
     @property
@@ -88,7 +93,10 @@ class Trial:
         assert p.eta is not None
         assert self.gap is not None
         most = WIDE * (self.budget.distinct() + SLACK) * (p.sigma / p.eta) ** 2
-        return replace(self, ratio=self.ratio * max(1.0, most / float(self.reference_pulls(np.array(self.gap)))))
+        return replace(
+            self,
+            ratio=self.ratio * max(1.0, most / float(self.reference_pulls(np.array(self.gap)))),
+        )
 
     def usable(self, gap: Floats) -> np.ndarray:
         """Whether a difference of `gap` can be shown with references that are worth that much: evidence saturates."""
@@ -100,7 +108,11 @@ class Trial:
         worth = np.asarray(self.reference_pulls(gap))
         level = np.broadcast_to(np.asarray(level, dtype=np.float64), worth.shape)
         share = self.concentration / (1 + self.concentration)
-        steep = np.zeros(worth.shape) if self.gap is not None else np.sqrt(2 / np.pi * MOST_PULLS * worth * share)
+        steep = (
+            np.zeros(worth.shape)
+            if self.gap is not None
+            else np.sqrt(2 / np.pi * MOST_PULLS * worth * share)
+        )
         return Sides(worth, worth / self.concentration, self.own_rho(gap), level, steep)
 
 
@@ -137,7 +149,9 @@ class Sides:
         at = np.flatnonzero(hope)
         if at.size:
             some = self.part(at)
-            hope[at] = pair_reaches(some.level, ahead[at], some.worth, n[at], some.rho, some.own_rho)
+            hope[at] = pair_reaches(
+                some.level, ahead[at], some.worth, n[at], some.rho, some.own_rho
+            )
         return hope
 
     def need(self, ahead: Floats) -> Floats:

@@ -53,7 +53,9 @@ class Beliefs:
     variance: Singles
 
 
-def infer(count: Singles, total: Singles, margin: float, sparsity: float, most: int, rounds: int = ROUNDS) -> Beliefs:
+def infer(
+    count: Singles, total: Singles, margin: float, sparsity: float, most: int, rounds: int = ROUNDS
+) -> Beliefs:
     """Beliefs from counts (N, K, E) and sums of rewards (N, K, E), the latter in σ and centred per play.
 
     Args:
@@ -177,7 +179,9 @@ def _best(mean: Singles, variance: Singles, elsewhere: Singles | None, margin: f
     `elsewhere` (R, K, E): probability that the arm is the best of another component, hence worse here by the margin.
     """
     others = None if elsewhere is None else elsewhere[:, None]
-    wins = _wins(mean[:, :, None] - mean[:, None], variance[:, :, None] + variance[:, None], others, margin)
+    wins = _wins(
+        mean[:, :, None] - mean[:, None], variance[:, :, None] + variance[:, None], others, margin
+    )
     k = mean.shape[1]
     wins.reshape(len(mean), k * k, -1)[:, :: k + 1] = 1
     log = _log_product(wins)

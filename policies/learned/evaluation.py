@@ -18,7 +18,11 @@ from scipy.special import stdtrit
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.policies.learned.many import Played, play_many
 from clustered_bandit_gym.policies.learned.player import LearnedPolicy
-from clustered_bandit_gym.policies.learned.uniform_curves import Curve, UniformCurves, pulls_at_error
+from clustered_bandit_gym.policies.learned.uniform_curves import (
+    Curve,
+    UniformCurves,
+    pulls_at_error,
+)
 
 #: Root seed of the held-out trials: `clustered-bai compare --seed` with this number plays the same ones.
 TEST_SEED = 2_000_003
@@ -87,7 +91,11 @@ class Comparison:
 
 
 def compare_with_uniform(
-    model: str | LearnedPolicy, env: str | None = None, trials: int = 2000, seed: int = TEST_SEED, **env_kwargs: Any
+    model: str | LearnedPolicy,
+    env: str | None = None,
+    trials: int = 2000,
+    seed: int = TEST_SEED,
+    **env_kwargs: Any,
 ) -> Comparison:
     """Play the model on `trials` fresh instances and compare it with uniform sampling, with and without GLR stop.
 
@@ -118,7 +126,10 @@ def compare_all(
         policy = model if isinstance(model, LearnedPolicy) else LearnedPolicy(model)
         name, settings = env, env_kwargs
         if name is None:
-            name, settings = str(policy.training["env"]), {**policy.training["env_kwargs"], **env_kwargs}
+            name, settings = (
+                str(policy.training["env"]),
+                {**policy.training["env_kwargs"], **env_kwargs},
+            )
         played = play_many(policy, name, trials, seed, **settings)
         if baseline is None or baseline[0] != (name, settings):
             baseline = (name, settings), UniformCurves(played.instances, seed)
@@ -133,7 +144,9 @@ def _compare(path: str, env: str, seed: int, played: Played, baseline: UniformCu
     columns = [played.pulls[:, None], played.wrong[:, None], uniform.pulls, uniform.wrong]
     means = _resampled(np.hstack([*columns, stopping.pulls, stopping.wrong]), seed)
     pulls, errors = means[:, 0], means[:, 1]
-    widths = np.cumsum([2, *(part.shape[1] for part in (uniform.pulls, uniform.wrong, stopping.pulls))])
+    widths = np.cumsum(
+        [2, *(part.shape[1] for part in (uniform.pulls, uniform.wrong, stopping.pulls))]
+    )
     _, *parts = np.hsplit(means, widths)
     ratios = tuple(
         _ratio(name, Curve(*curve), pulls, errors, floor=0.5 / trials)
@@ -173,7 +186,9 @@ def _resampled(values: Floats, seed: int) -> Floats:
 
 def over_seeds(comparisons: list[Comparison]) -> str:
     """Mean ratios over models trained with different seeds, with a 95% interval for the mean (Student's t)."""
-    lines = [f"mean of {len(comparisons)} training seeds         ratio   95% interval       smallest to largest"]
+    lines = [
+        f"mean of {len(comparisons)} training seeds         ratio   95% interval       smallest to largest"
+    ]
     for number, one in enumerate(comparisons[0].ratios):
         ratios = np.array([comparison.ratios[number].ratio for comparison in comparisons])
         half = stdtrit(ratios.size - 1, 0.975) * ratios.std(ddof=1) / math.sqrt(ratios.size)

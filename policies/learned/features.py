@@ -73,7 +73,9 @@ class Features:
         sigma: scale of the rewards.
     """
 
-    def __init__(self, n_agents: int, n_arms: int, n_clusters: int | None, eta: float | None, sigma: float) -> None:
+    def __init__(
+        self, n_agents: int, n_arms: int, n_clusters: int | None, eta: float | None, sigma: float
+    ) -> None:
         self.n_agents, self.n_arms = n_agents, n_arms
         self._most = min(n_agents, n_arms, n_clusters or n_agents)
         self._scale = sigma if sigma > 0 else 1.0
@@ -94,7 +96,10 @@ class Features:
         ]
         if len(parts) == 1:
             return parts[0]
-        return Seen(np.concatenate([one.features for one in parts]), np.concatenate([one.arms for one in parts]))
+        return Seen(
+            np.concatenate([one.features for one in parts]),
+            np.concatenate([one.arms for one in parts]),
+        )
 
     def _see(self, pulls: np.ndarray, means: np.ndarray) -> Seen:
         # The plays come last in all arrays inside: long contiguous rows, short sums over the leading axes.
@@ -105,7 +110,9 @@ class Features:
         mean = np.where(none, 0.0, mean / self._scale)
         total = count.sum(axis=(0, 1))
         mean = mean - (count * mean).sum(axis=(0, 1)) / np.maximum(total, 1)
-        beliefs = infer(count, (count * mean).astype(np.float32), self._margin, _SPARSITY, self._most)
+        beliefs = infer(
+            count, (count * mean).astype(np.float32), self._margin, _SPARSITY, self._most
+        )
         answer = beliefs.answer
         doubt = 1 - answer.max(axis=1)  # (N, E)
         arms = answer.argmax(axis=1)  # (N, E)
@@ -153,13 +160,18 @@ def value_of_a_pull(beliefs: Beliefs, doubt: np.ndarray) -> tuple[np.ndarray, np
     average = (member * mean).sum(axis=1)
     between = (member * (mean - average[:, None]) ** 2).sum(axis=1)
     leader = best.argmax(axis=1)[:, None]  # (K, 1, E)
-    top, top_variance = np.take_along_axis(mean, leader, axis=1), np.take_along_axis(variance, leader, axis=1)
+    top, top_variance = (
+        np.take_along_axis(mean, leader, axis=1),
+        np.take_along_axis(variance, leader, axis=1),
+    )
     both = variance + top_variance
     # Squared distance to the point where the two are equal, with the uncertainty of both, split by their variances.
     move = best * ((top - mean) ** 2 + both) / both**2
     is_leader = np.arange(mean.shape[1])[:, None] == leader
     move = np.where(is_leader, 0, move)
-    within = np.where(is_leader, (move * top_variance**2).sum(axis=1, keepdims=True), move * variance**2)
+    within = np.where(
+        is_leader, (move * top_variance**2).sum(axis=1, keepdims=True), move * variance**2
+    )
     size = beliefs.member.sum(axis=0)[:, None]
     value = between + 2 * (member * (size * within)).sum(axis=1)
     return value * doubt[:, None], between

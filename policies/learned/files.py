@@ -44,7 +44,9 @@ class TrainingFiles:
         self.last = self.out.with_suffix(".checkpoint")
         self.candidate = self.out.with_suffix(".candidate")
         if not self.out.parent.is_dir():
-            raise UserError(f"cannot write {self.out.name}: there is no folder {self.out.parent}; create it first")
+            raise UserError(
+                f"cannot write {self.out.name}: there is no folder {self.out.parent}; create it first"
+            )
 
     def clear(self) -> None:
         for path in (self.out, self.about, self.last, self.candidate):
@@ -54,7 +56,10 @@ class TrainingFiles:
         """Whether the model of a run with these settings is here."""
         if not (self.out.is_file() and self.about.is_file()) or self.last.exists():
             return False
-        return bool(json.loads(self.about.read_text())["settings"] == json.loads(json.dumps(asdict(settings))))
+        return bool(
+            json.loads(self.about.read_text())["settings"]
+            == json.loads(json.dumps(asdict(settings)))
+        )
 
     def resume(self, settings: Any) -> Progress:
         """Progress of an interrupted run with these settings; a fresh start if there is none."""
@@ -62,7 +67,11 @@ class TrainingFiles:
             with zipfile.ZipFile(self.last) as archive:
                 found = json.loads(archive.read(SETTINGS_FILE))
             mine = json.loads(json.dumps(asdict(settings)))
-            changed = [one.name for one in fields(settings) if found["settings"].get(one.name) != mine[one.name]]
+            changed = [
+                one.name
+                for one in fields(settings)
+                if found["settings"].get(one.name) != mine[one.name]
+            ]
             if changed:
                 raise UserError(
                     f"{self.last} belongs to a run with other settings ({', '.join(changed)}): "
@@ -81,11 +90,19 @@ class TrainingFiles:
         os.replace(self.candidate, self.out)
 
     def checkpoint(self, model: Any, settings: Any, state: Progress) -> None:
-        about = {"settings": asdict(settings), "progress": asdict(state), "updates": int(model._n_updates)}
+        about = {
+            "settings": asdict(settings),
+            "progress": asdict(state),
+            "updates": int(model._n_updates),
+        }
         buffer = getattr(model, "replay_buffer", None)
         arrays: dict[str, np.ndarray] = {}
         if buffer is not None:
-            about |= {"buffer_full": bool(buffer.full), "buffer_pos": int(buffer.pos), "calls": int(model._n_calls)}
+            about |= {
+                "buffer_full": bool(buffer.full),
+                "buffer_pos": int(buffer.pos),
+                "calls": int(model._n_calls),
+            }
             filled = buffer.buffer_size if buffer.full else buffer.pos
             arrays = {name: getattr(buffer, name)[:filled] for name in _BUFFER}
         self._write(self.last, model, about, arrays)
@@ -98,7 +115,10 @@ class TrainingFiles:
                 with np.load(io.BytesIO(archive.read("buffer.npz")), allow_pickle=False) as arrays:
                     for name in _BUFFER:
                         getattr(model.replay_buffer, name)[: len(arrays[name])] = arrays[name]
-                model.replay_buffer.full, model.replay_buffer.pos = about["buffer_full"], about["buffer_pos"]
+                model.replay_buffer.full, model.replay_buffer.pos = (
+                    about["buffer_full"],
+                    about["buffer_pos"],
+                )
                 model._n_calls = about["calls"]
         model.set_parameters(self.last, exact_match=True, device="cpu")
         model.num_timesteps, model._n_updates = state.steps, about["updates"]
@@ -118,7 +138,11 @@ class TrainingFiles:
         self.last.unlink(missing_ok=True)
 
     def _write(
-        self, path: Path, model: Any, about: dict[str, Any], arrays: dict[str, np.ndarray] | None = None
+        self,
+        path: Path,
+        model: Any,
+        about: dict[str, Any],
+        arrays: dict[str, np.ndarray] | None = None,
     ) -> None:
         about = {**about, "cells": int(model.action_space.n) - 1}
         whole = io.BytesIO()

@@ -39,7 +39,9 @@ def play_many(policy: LearnedPolicy, env: str, trials: int, seed: int, **env_kwa
     """
     spec = gym.spec(env)
     if "clustered_bandit_gym" not in str(spec.entry_point):
-        raise UserError(f"{env} is not an environment of this package; `clustered-bai list` shows them")
+        raise UserError(
+            f"{env} is not an environment of this package; `clustered-bai list` shows them"
+        )
     table = _Table({**spec.kwargs, **env_kwargs}, trials, seed)
     while table.under_way.any():
         table.step(policy)
@@ -89,7 +91,9 @@ class _Table:
             instance = self._envs.instance(place)
             self.instances.append(instance)
             told = self._game.problem_of(instance)
-            features = features_of(told.n_agents, told.n_arms, told.n_clusters, told.eta, told.sigma)
+            features = features_of(
+                told.n_agents, told.n_arms, told.n_clusters, told.eta, told.sigma
+            )
             if features not in self._features:
                 self._features.append(features)
             self._which_features[place] = self._features.index(features)
@@ -101,7 +105,9 @@ class _Table:
         arms: Ints = np.zeros((self.under_way.size, self._game.n_agents), dtype=np.int64)
         for number in np.unique(self._which_features[self.under_way]).tolist():
             group = np.flatnonzero(self.under_way & (self._which_features == number))
-            decided = policy.decide(self._features[number], obs["pulls"][group], obs["means"][group])
+            decided = policy.decide(
+                self._features[number], obs["pulls"][group], obs["means"][group]
+            )
             actions[group], arms[group] = decided
         self._envs.recommendations = arms
         rewards, _, _, ended = self._envs.advance(actions)

@@ -55,7 +55,9 @@ class CellScores(nn.Module):
         self.play = nn.Linear(2 * width + _PLAY, width)
         self.stop = nn.Linear(width, 1)
         if probabilities:
-            self.rule = nn.Parameter(torch.tensor([_SHARPNESS, stop_threshold(STOP_BELOW), _STOP_SHARPNESS]))
+            self.rule = nn.Parameter(
+                torch.tensor([_SHARPNESS, stop_threshold(STOP_BELOW), _STOP_SHARPNESS])
+            )
             with torch.no_grad():
                 for last in (self.pull, self.stop):  # at first the rule alone, whatever the seed
                     last.weight.zero_()
@@ -72,7 +74,9 @@ class CellScores(nn.Module):
         sharpness, threshold, stop_sharpness = self.rule
         scores = torch.log_softmax(scores + sharpness * cells[..., 0], dim=1)
         stop = stop + stop_sharpness * (threshold - play[:, :1])
-        return torch.cat([scores + nn.functional.logsigmoid(-stop), nn.functional.logsigmoid(stop)], dim=1)
+        return torch.cat(
+            [scores + nn.functional.logsigmoid(-stop), nn.functional.logsigmoid(stop)], dim=1
+        )
 
 
 class CellValue(nn.Module):
@@ -135,7 +139,9 @@ def _beside(layer: nn.Linear, cells: Tensor, play: Tensor) -> Tensor:
     The play's part is the same for all cells of a play: computed once, and nothing is copied.
     """
     own, common = layer.weight.split([cells.shape[2], play.shape[1]], dim=1)
-    return nn.functional.linear(cells, own) + nn.functional.linear(play, common, layer.bias)[:, None]
+    return (
+        nn.functional.linear(cells, own) + nn.functional.linear(play, common, layer.bias)[:, None]
+    )
 
 
 class CellNetwork(nn.Module):
@@ -169,7 +175,9 @@ class _CellActorCritic:
         self.ortho_init = False  # it would overwrite the start from the rule
         super()._build(lr_schedule)  # type: ignore[misc]
         self.action_net = nn.Identity()
-        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+        self.optimizer = self.optimizer_class(
+            self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs
+        )
 
 
 class CellPolicy(_CellActorCritic, ActorCriticPolicy):

@@ -107,7 +107,9 @@ def table(studies: dict[str, dict[str, Any]]) -> str:
     for study in studies.values():
         for played in study["played"]:
             models = f"{len(played['models'])} seed{'s' * (len(played['models']) > 1)}"
-            rates, pulls = ([one[key] for one in played["models"]] for key in ("error_rate", "pulls"))
+            rates, pulls = (
+                [one[key] for one in played["models"]] for key in ("error_rate", "pulls")
+            )
             lines.append(
                 f"| {_size(study)} | {_size(study, played['size']) if played['size'] else 'the same'} "
                 f"| {models} | {played['trials']:,} | {min(rates):.4f} to {max(rates):.4f} "
@@ -126,7 +128,9 @@ def _rules(each: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
     ]
     for study, played in each:
         cells = [f"{row['error_rate']:.4f}, {row['pulls']:.1f}" for row in played["rule"]]
-        lines.append(f"| {_size(study, played['size'])}: error rate, pulls | " + " | ".join(cells) + " |")
+        lines.append(
+            f"| {_size(study, played['size'])}: error rate, pulls | " + " | ".join(cells) + " |"
+        )
     return "\n".join(lines)
 
 
@@ -143,8 +147,12 @@ def _verdict(study: dict[str, Any], played: dict[str, Any]) -> str:
         word = "training costs pulls"
     else:
         word = "neither a saving nor a loss by training is established"
-    where = f"Trained at {_size(study)}" + (f", played at {_size(study, played['size'])}" if played["size"] else "")
-    errors, pulls = (float(np.mean([one[key] for one in played["models"]])) for key in ("error_rate", "pulls"))
+    where = f"Trained at {_size(study)}" + (
+        f", played at {_size(study, played['size'])}" if played["size"] else ""
+    )
+    errors, pulls = (
+        float(np.mean([one[key] for one in played["models"]])) for key in ("error_rate", "pulls")
+    )
     return (
         f"- {where}: mean error rate {errors:.4f}, pulls {pulls:.1f}, **{_interval(change)}** of the rule's pulls: "
         f"{word}."
@@ -170,7 +178,11 @@ def command(name: str, study: dict[str, Any]) -> str:
         if settings[key] != defaults[key]:
             words.append(f"--{key.replace('_', '-')} {settings[key]}")
     changed = {key: settings[key] for key in defaults if settings.get(key) != defaults[key]}
-    own = {key: value for key, value in changed.items() if key not in ("env", "env_kwargs", "seed", "steps", "n_envs")}
+    own = {
+        key: value
+        for key, value in changed.items()
+        if key not in ("env", "env_kwargs", "seed", "steps", "n_envs")
+    }
     given = {**settings["env_kwargs"], **own}
     if given:
         words.append("--set " + " ".join(f"{key}={value}" for key, value in given.items()))

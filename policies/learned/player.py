@@ -49,7 +49,9 @@ class LearnedPolicy(StepPolicy):
         self.path = str(path)
         file = Path(path)
         if not file.is_file():
-            raise UserError(f"there is no model file {self.path}: train one with `clustered-bai train`")
+            raise UserError(
+                f"there is no model file {self.path}: train one with `clustered-bai train`"
+            )
         self._content = sha256(file.read_bytes()).hexdigest()
         self._network, self._training, self._cells = _load(self.path, self._content)
         self.max_pulls = int(self._training["max_pulls"])
@@ -71,12 +73,18 @@ class LearnedPolicy(StepPolicy):
 
     def reset(self, info: dict[str, Any], seed: int | None = None) -> None:
         self._features = features_of(
-            int(info["n_agents"]), int(info["n_arms"]), info["n_clusters"], info["eta"], float(info["sigma"])
+            int(info["n_agents"]),
+            int(info["n_arms"]),
+            info["n_clusters"],
+            info["eta"],
+            float(info["sigma"]),
         )
 
     def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:
         if self._features is None:
-            raise RuntimeError("LearnedPolicy.reset(info) must be called with the info of env.reset() first")
+            raise RuntimeError(
+                "LearnedPolicy.reset(info) must be called with the info of env.reset() first"
+            )
         actions, arms = self.decide(self._features, obs["pulls"][None], obs["means"][None])
         if actions[0] == obs["pulls"].size:
             return STOP, arms[0]
@@ -109,7 +117,9 @@ class LearnedPolicy(StepPolicy):
 
 
 @lru_cache(maxsize=32)
-def features_of(n_agents: int, n_arms: int, n_clusters: int | None, eta: float | None, sigma: float) -> Features:
+def features_of(
+    n_agents: int, n_arms: int, n_clusters: int | None, eta: float | None, sigma: float
+) -> Features:
     """`Features` of this shape, made once."""
     return Features(n_agents, n_arms, n_clusters, eta, sigma)
 
@@ -151,8 +161,18 @@ def _load(path: str, content: str) -> tuple[CellScores, dict[str, Any], int]:
     try:
         with zipfile.ZipFile(path) as archive:
             about = json.loads(archive.read(SETTINGS_FILE))
-            weights = torch.load(io.BytesIO(archive.read("policy.pth")), map_location="cpu", weights_only=True)
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, RuntimeError, UnpicklingError) as error:
+            weights = torch.load(
+                io.BytesIO(archive.read("policy.pth")), map_location="cpu", weights_only=True
+            )
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        KeyError,
+        ValueError,
+        EOFError,
+        RuntimeError,
+        UnpicklingError,
+    ) as error:
         raise UserError(
             f"{path} is not a model that `clustered-bai train` wrote ({error}); models of your own scripts are played "
             "by sb3:FILE"
@@ -160,7 +180,9 @@ def _load(path: str, content: str) -> tuple[CellScores, dict[str, Any], int]:
     settings = about["settings"]
     prefix = ACTOR_PREFIX[settings["algo"]]
     network = CellScores(settings["width"], probabilities=settings["algo"] != "dqn")
-    own = {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
+    own = {
+        key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)
+    }
     try:
         network.load_state_dict(own)
     except RuntimeError:
@@ -169,5 +191,7 @@ def _load(path: str, content: str) -> tuple[CellScores, dict[str, Any], int]:
         ) from None
     broken = [key for key, value in own.items() if not bool(torch.isfinite(value).all())]
     if broken:
-        raise UserError(f"{path} has weights that are not finite ({', '.join(broken)}): training diverged; train again")
+        raise UserError(
+            f"{path} has weights that are not finite ({', '.join(broken)}): training diverged; train again"
+        )
     return network.eval(), settings, int(about["cells"])

@@ -31,7 +31,9 @@ class ExpectedPenalty(BaseCallback):
     def __init__(self, penalty: float) -> None:
         super().__init__()
         self._penalty = penalty
-        self._mistakes: list[np.ndarray] = []  # (n_envs, N) before each step of the rollout, and now
+        self._mistakes: list[
+            np.ndarray
+        ] = []  # (n_envs, N) before each step of the rollout, and now
 
     def _init_callback(self) -> None:
         policy: Any = self.model.policy
@@ -55,7 +57,9 @@ class ExpectedPenalty(BaseCallback):
             before = torch.as_tensor(np.stack([infos[i]["terminal_observation"] for i in stops]))
             with torch.no_grad():
                 # In place: what SB3 puts into its buffer after this call.
-                self.locals["rewards"][stops] = -self._penalty * self._risk.wrong_agents(before).numpy()
+                self.locals["rewards"][stops] = (
+                    -self._penalty * self._risk.wrong_agents(before).numpy()
+                )
         self._mistakes.append(self._mistakes_now())
         return True
 
@@ -68,10 +72,16 @@ class ExpectedPenalty(BaseCallback):
         for _ in range(_EPOCHS):
             for batch in torch.randperm(len(wrong)).split(_BATCH):
                 part = features[batch]
-                odds = (recommended(part) * self._risk(part)).reshape(len(batch), n_agents, -1).sum(dim=2)
+                odds = (
+                    (recommended(part) * self._risk(part))
+                    .reshape(len(batch), n_agents, -1)
+                    .sum(dim=2)
+                )
                 loss = nn.functional.binary_cross_entropy_with_logits(odds, wrong[batch])
                 self._optimizer.zero_grad()
                 loss.backward()
                 self._optimizer.step()
         self.logger.record("train/risk_loss", loss.item())
-        self.logger.record("train/risk_bias", (torch.sigmoid(odds).mean() - wrong[batch].mean()).item())
+        self.logger.record(
+            "train/risk_bias", (torch.sigmoid(odds).mean() - wrong[batch].mean()).item()
+        )

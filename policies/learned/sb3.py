@@ -54,7 +54,9 @@ class SB3VecEnv(VecEnv):
         if isinstance(envs, str):
             envs = _make(envs, 64 if n_envs is None else n_envs, settings)
         elif n_envs is not None or settings:
-            raise UserError("n_envs and settings need an environment id; a vector environment is already made")
+            raise UserError(
+                "n_envs and settings need an environment id; a vector environment is already made"
+            )
         if envs.metadata["autoreset_mode"] is not AutoresetMode.SAME_STEP:
             raise UserError(
                 "SB3 expects autoreset in the step that ends an episode: make envs with autoreset_mode=SAME_STEP"
@@ -66,7 +68,10 @@ class SB3VecEnv(VecEnv):
             space = spaces.Box(-np.inf, np.inf, (features.size,), np.float32)
         super().__init__(envs.num_envs, space, envs.single_action_space)
         self._actions: np.ndarray = np.zeros(envs.num_envs, dtype=np.int64)
-        self._returns, self._lengths = np.zeros(envs.num_envs), np.zeros(envs.num_envs, dtype=np.int64)
+        self._returns, self._lengths = (
+            np.zeros(envs.num_envs),
+            np.zeros(envs.num_envs, dtype=np.int64),
+        )
         self._start = time.monotonic()
         self._seen: Seen | None = None
         self._obs: Any = None
@@ -86,7 +91,9 @@ class SB3VecEnv(VecEnv):
         keys = {key for options in self._options for key in options}
         missing = [key for key in keys if any(key not in options for options in self._options)]
         if missing:
-            raise UserError(f"set_options: {', '.join(sorted(missing))} must be set for all sub-environments or none")
+            raise UserError(
+                f"set_options: {', '.join(sorted(missing))} must be set for all sub-environments or none"
+            )
         return {key: [options[key] for options in self._options] for key in keys}
 
     def step_async(self, actions: np.ndarray) -> None:
@@ -115,7 +122,10 @@ class SB3VecEnv(VecEnv):
         which = ended.which
         last: Any
         if self.features is None:
-            last = [{"pulls": pulls, "means": means} for pulls, means in zip(ended.pulls, ended.means, strict=True)]
+            last = [
+                {"pulls": pulls, "means": means}
+                for pulls, means in zip(ended.pulls, ended.means, strict=True)
+            ]
         else:
             # A stop leaves the observation as it was: only what a time limit has cut off must be looked at again.
             last = self._obs[which]
@@ -124,7 +134,16 @@ class SB3VecEnv(VecEnv):
                 last[cut] = self.features(ended.pulls[cut], ended.means[cut]).features
         now = round(time.monotonic() - self._start, 6)
         cost = self.envs.cost(ended.n_pulls)
-        rows = (a.tolist() for a in (which, self._returns[which], self._lengths[which], ended.stopped, ended.n_pulls))
+        rows = (
+            a.tolist()
+            for a in (
+                which,
+                self._returns[which],
+                self._lengths[which],
+                ended.stopped,
+                ended.n_pulls,
+            )
+        )
         for i, total, length, stopped, pulls, wrong, price, seen in zip(
             *rows, ended.wrong.tolist(), cost.tolist(), last, strict=True
         ):
@@ -148,7 +167,9 @@ class SB3VecEnv(VecEnv):
         """(num_envs, N) booleans: agents that a stop now would recommend a wrong arm. The truth: for training signals,
         not for observations. Needs features, which say what would be recommended."""
         if self._seen is None:
-            raise UserError("mistakes() needs features, which determine the recommendations; pass features=")
+            raise UserError(
+                "mistakes() needs features, which determine the recommendations; pass features="
+            )
         return ~self.envs.are_best(self._seen.arms)
 
     def get_images(self) -> Sequence[np.ndarray | None]:
@@ -165,10 +186,14 @@ class SB3VecEnv(VecEnv):
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         if len(self._which(indices)) < self.num_envs:
-            raise UserError("the sub-environments are one object: set an attribute for all of them (indices=None)")
+            raise UserError(
+                "the sub-environments are one object: set an attribute for all of them (indices=None)"
+            )
         setattr(self.envs, attr_name, value)
 
-    def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
+    ) -> list[Any]:
         answer = getattr(self.envs, method_name)(*method_args, **method_kwargs)
         which = self._which(indices)
         if isinstance(answer, np.ndarray) and len(answer) == self.num_envs:
@@ -191,8 +216,12 @@ class SB3VecEnv(VecEnv):
 def _make(name: str, n_envs: int, settings: dict[str, Any]) -> ClusteredBAIVectorEnv:
     spec = gym.spec(name)
     if "clustered_bandit_gym" not in str(spec.entry_point):
-        raise UserError(f"{name} is not an environment of this package; `clustered-bai list` shows them")
-    return ClusteredBAIVectorEnv(n_envs, autoreset_mode=AutoresetMode.SAME_STEP, **{**spec.kwargs, **settings})
+        raise UserError(
+            f"{name} is not an environment of this package; `clustered-bai list` shows them"
+        )
+    return ClusteredBAIVectorEnv(
+        n_envs, autoreset_mode=AutoresetMode.SAME_STEP, **{**spec.kwargs, **settings}
+    )
 
 
 class LogOutcomes(BaseCallback):

@@ -59,7 +59,9 @@ class SB3Policy(StepPolicy):
         if not file.is_file():
             raise UserError(f"there is no model file {self.path}: write one with model.save(...)")
         self._content = sha256(file.read_bytes()).hexdigest()
-        self._scores, self._inputs, self._masked = _unpickled(self.path) if self.full else _tensors(self.path)
+        self._scores, self._inputs, self._masked = (
+            _unpickled(self.path) if self.full else _tensors(self.path)
+        )
         self._rng = np.random.default_rng(0)
 
     @property
@@ -118,34 +120,49 @@ def _tensors(path: str) -> tuple[Scores, int, bool]:
         with zipfile.ZipFile(path) as archive:
             about = archive.read("data").decode()
             json.loads(about)
-            weights = torch.load(io.BytesIO(archive.read("policy.pth")), map_location="cpu", weights_only=True)
+            weights = torch.load(
+                io.BytesIO(archive.read("policy.pth")), map_location="cpu", weights_only=True
+            )
     except (zipfile.BadZipFile, KeyError, ValueError) as error:
         raise UserError(f"{path} is not a model that Stable-Baselines3 wrote ({error})") from None
     advice = "with a file that you wrote yourself, sb3:FILE,full=true loads it as SB3 does (which can run code in it)"
     for pattern, last, activation in _STACKS:
-        numbers = sorted(int(found.group(1)) for key in weights if (found := re.fullmatch(pattern, key)))
+        numbers = sorted(
+            int(found.group(1)) for key in weights if (found := re.fullmatch(pattern, key))
+        )
         if not numbers and (last is None or last not in weights):
             continue
         names = [re.sub(r"\\\.", ".", pattern).replace(r"(\d+)", str(n)) for n in numbers]
         names += [last] if last is not None else []
-        if any(key.startswith(("features_extractor.", "pi_features_extractor.")) for key in weights):
+        if any(
+            key.startswith(("features_extractor.", "pi_features_extractor.")) for key in weights
+        ):
             break
-        layers = [(weights[one].numpy(), weights[one.removesuffix("weight") + "bias"].numpy()) for one in names]
+        layers = [
+            (weights[one].numpy(), weights[one.removesuffix("weight") + "bias"].numpy())
+            for one in names
+        ]
         chosen = re.search(r"""activation_fn[\\"']*: [\\"']*<class '([\w.]+)'>""", about)
         activation = chosen.group(1).rpartition(".")[2] if chosen else activation
         if activation not in _ACTIVATIONS:
             raise UserError(f"{path}: activation {activation} is not known here; {advice}")
         function = getattr(torch.nn, activation)()
 
-        def scores(inputs: np.ndarray, pulls: np.ndarray, layers: Any = layers, function: Any = function) -> np.ndarray:
+        def scores(
+            inputs: np.ndarray, pulls: np.ndarray, layers: Any = layers, function: Any = function
+        ) -> np.ndarray:
             with torch.no_grad():
                 x = torch.from_numpy(inputs)
                 for number, (weight, bias) in enumerate(layers):
-                    x = torch.nn.functional.linear(x, torch.from_numpy(weight), torch.from_numpy(bias))
+                    x = torch.nn.functional.linear(
+                        x, torch.from_numpy(weight), torch.from_numpy(bias)
+                    )
                     x = function(x) if number < len(layers) - 1 else x
             out = x.numpy()
             # Quantile networks (QR-DQN) give several numbers for each action; their average is its value.
-            return out if out.size == pulls.size + 1 else out.reshape(-1, pulls.size + 1).mean(axis=0)
+            return (
+                out if out.size == pulls.size + 1 else out.reshape(-1, pulls.size + 1).mean(axis=0)
+            )
 
         return scores, int(layers[0][0].shape[1]), "maskable" in about
     raise UserError(f"{path} holds a network that is not a stack of linear layers; {advice}")
@@ -157,24 +174,36 @@ def _unpickled(path: str) -> tuple[Scores, int, bool]:
     from stable_baselines3.common.save_util import load_from_zip_file
     from stable_baselines3.common.utils import FloatSchedule
 
-    warnings.warn(f"loading {path} unpickles it, which can run any code that is in the file", stacklevel=4)
+    warnings.warn(
+        f"loading {path} unpickles it, which can run any code that is in the file", stacklevel=4
+    )
     data, parameters, _ = load_from_zip_file(path, device="cpu")
     if data is None:
         raise UserError(f"{path} is not a model that Stable-Baselines3 wrote")
     policy = data["policy_class"](
-        data["observation_space"], data["action_space"], FloatSchedule(0.0), **data.get("policy_kwargs", {})
+        data["observation_space"],
+        data["action_space"],
+        FloatSchedule(0.0),
+        **data.get("policy_kwargs", {}),
     )
     policy.load_state_dict(parameters["policy"])
     policy.set_training_mode(False)
     space = data["observation_space"]
     is_dict = hasattr(space, "spaces")
-    size = sum(int(np.prod(one.shape)) for one in space.spaces.values()) if is_dict else int(np.prod(space.shape))
+    size = (
+        sum(int(np.prod(one.shape)) for one in space.spaces.values())
+        if is_dict
+        else int(np.prod(space.shape))
+    )
 
     def scores(inputs: np.ndarray, pulls: np.ndarray) -> np.ndarray:
         obs: Any = inputs.reshape(space.shape) if not is_dict else {}
         if is_dict:
             half = inputs.size // 2
-            obs = {"pulls": inputs[:half].reshape(pulls.shape), "means": inputs[half:].reshape(pulls.shape)}
+            obs = {
+                "pulls": inputs[:half].reshape(pulls.shape),
+                "means": inputs[half:].reshape(pulls.shape),
+            }
         with torch.no_grad():
             tensor, _ = policy.obs_to_tensor(obs)
             if hasattr(policy, "q_net"):

@@ -148,7 +148,8 @@ def save_rule(settings: TrainSettings, path: Path, stop_below: float = STOP_BELO
 def _over_rule(found: Comparison, rule: list[Comparison]) -> Floats:
     """(1 + resamples,) pulls over those that the rule needs for the same error rate."""
     pulls, errors = (
-        np.stack([getattr(one, name) for one in rule], axis=1) for name in ("pulls_resampled", "errors_resampled")
+        np.stack([getattr(one, name) for one in rule], axis=1)
+        for name in ("pulls_resampled", "errors_resampled")
     )
     needed = pulls_at_error(pulls, errors, found.errors_resampled, floor=0.5 / found.trials)
     return found.pulls_resampled / needed

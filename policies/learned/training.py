@@ -25,7 +25,11 @@ from tqdm import tqdm
 
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.policies.learned.evaluation import TEST_SEED, Comparison, compare_with_uniform
+from clustered_bandit_gym.policies.learned.evaluation import (
+    TEST_SEED,
+    Comparison,
+    compare_with_uniform,
+)
 from clustered_bandit_gym.policies.learned.features import Features
 from clustered_bandit_gym.policies.learned.files import Progress, TrainingFiles, replace_file
 from clustered_bandit_gym.policies.learned.many import play_many
@@ -49,31 +53,59 @@ class TrainSettings:
     steps: int = field(default=800_000, metadata={"help": "environment steps in all"})
     n_envs: int = field(default=128, metadata={"help": "sub-environments stepped at once"})
     seed: int = field(default=0, metadata={"help": "seed of weights and training episodes"})
-    evaluations: int = field(default=5, metadata={"help": "segments, each ends with an evaluation and a checkpoint"})
-    validation_trials: int = field(default=4000, metadata={"help": "held-out instances of each evaluation"})
+    evaluations: int = field(
+        default=5, metadata={"help": "segments, each ends with an evaluation and a checkpoint"}
+    )
+    validation_trials: int = field(
+        default=4000, metadata={"help": "held-out instances of each evaluation"}
+    )
     threads: int = field(default=1, metadata={"help": "threads of torch"})
     # A wrong agent costs as much as 800 pulls: on Tiny that keeps the error rate well below δ = 0.05.
     pull_cost: float = field(default=0.01, metadata={"help": "reward lost with a pull"})
-    error_penalty: float = field(default=8.0, metadata={"help": "reward lost with each wrong agent"})
-    expected_penalty: bool = field(
-        default=True, metadata={"help": "pay a stop the expected penalty, learned from all states (not for dqn)"}
+    error_penalty: float = field(
+        default=8.0, metadata={"help": "reward lost with each wrong agent"}
     )
-    max_pulls: int = field(default=400, metadata={"help": "episodes are cut off here; the trained player stops"})
+    expected_penalty: bool = field(
+        default=True,
+        metadata={"help": "pay a stop the expected penalty, learned from all states (not for dqn)"},
+    )
+    max_pulls: int = field(
+        default=400, metadata={"help": "episodes are cut off here; the trained player stops"}
+    )
     width: int = field(default=32, metadata={"help": "units in each layer of the network"})
     learning_rate: float | None = field(
-        default=None, metadata={"help": "at the start, falls linearly to 5% of it; None: 0.006 for PPO, else 0.0003"}
+        default=None,
+        metadata={
+            "help": "at the start, falls linearly to 5% of it; None: 0.006 for PPO, else 0.0003"
+        },
     )
-    entropy: float = field(default=0.002, metadata={"help": "bonus at the start, falls linearly to 0 (not for dqn)"})
+    entropy: float = field(
+        default=0.002, metadata={"help": "bonus at the start, falls linearly to 0 (not for dqn)"}
+    )
     gamma: float = field(default=1.0, metadata={"help": "discount: 1 counts all pulls alike"})
-    gae_lambda: float = field(default=0.95, metadata={"help": "generalised advantage estimation (not for dqn)"})
-    n_steps: int = field(default=64, metadata={"help": "steps of each sub-environment between updates (PPO)"})
+    gae_lambda: float = field(
+        default=0.95, metadata={"help": "generalised advantage estimation (not for dqn)"}
+    )
+    n_steps: int = field(
+        default=64, metadata={"help": "steps of each sub-environment between updates (PPO)"}
+    )
     batch_size: int = field(default=1024, metadata={"help": "samples in a minibatch (PPO)"})
-    n_epochs: int = field(default=3, metadata={"help": "passes over each batch of experience (PPO)"})
+    n_epochs: int = field(
+        default=3, metadata={"help": "passes over each batch of experience (PPO)"}
+    )
 
     def __post_init__(self) -> None:
         if self.algo not in ALGOS:
             raise UserError(f"algo must be one of {', '.join(ALGOS)}, got {self.algo!r}")
-        for name in ("steps", "n_envs", "evaluations", "validation_trials", "threads", "max_pulls", *_PPO_COUNTS):
+        for name in (
+            "steps",
+            "n_envs",
+            "evaluations",
+            "validation_trials",
+            "threads",
+            "max_pulls",
+            *_PPO_COUNTS,
+        ):
             value = getattr(self, name)
             if isinstance(value, bool) or value != int(value) or value < 1:
                 raise UserError(f"{name} must be a whole number >= 1, got {value!r}")
@@ -81,7 +113,9 @@ class TrainSettings:
             raise UserError(f"seed must be a whole number >= 0, got {self.seed!r}")
         reserved = {"pull_cost", "error_penalty", "max_pulls"} & set(self.env_kwargs)
         if reserved:
-            raise UserError(f"{', '.join(sorted(reserved))}: settings of the training, not of the environment")
+            raise UserError(
+                f"{', '.join(sorted(reserved))}: settings of the training, not of the environment"
+            )
 
     @property
     def first_learning_rate(self) -> float:
@@ -93,13 +127,19 @@ class TrainSettings:
     @property
     def game(self) -> dict[str, Any]:
         """Settings of the environment in training."""
-        own = {"pull_cost": self.pull_cost, "error_penalty": self.error_penalty, "max_pulls": self.max_pulls}
+        own = {
+            "pull_cost": self.pull_cost,
+            "error_penalty": self.error_penalty,
+            "max_pulls": self.max_pulls,
+        }
         return {**self.env_kwargs, **own}
 
 
 def shortened(settings: TrainSettings) -> TrainSettings:
     """The same run in a few seconds, to see that everything works: what CLUSTERED_BANDIT_QUICK=1 asks for."""
-    return replace(settings, steps=min(settings.steps, 4000), n_envs=16, evaluations=2, validation_trials=20)
+    return replace(
+        settings, steps=min(settings.steps, 4000), n_envs=16, evaluations=2, validation_trials=20
+    )
 
 
 def train(
@@ -137,7 +177,12 @@ def train(
         files.clear()  # not before it is clear that the new run can start
     if state.segments:
         files.restore(model, state)
-    bar = tqdm(total=settings.steps, initial=min(state.steps, settings.steps), unit="step", disable=not progress)
+    bar = tqdm(
+        total=settings.steps,
+        initial=min(state.steps, settings.steps),
+        unit="step",
+        disable=not progress,
+    )
     say = bar.write if progress else lambda text: None
     if state.segments:
         say(f"goes on after segment {state.segments} of {settings.evaluations}")
@@ -169,13 +214,17 @@ def train(
     return state
 
 
-def evaluate(model: str | os.PathLike[str], trials: int = 2000, seed: int = TEST_SEED) -> Comparison:
+def evaluate(
+    model: str | os.PathLike[str], trials: int = 2000, seed: int = TEST_SEED
+) -> Comparison:
     """Compare a trained model with uniform sampling, and enter the result in the model's `.json`."""
     comparison = compare_with_uniform(str(model), trials=trials, seed=seed)
     about = Path(model).with_suffix(".json")
     if about.is_file():
         content = json.loads(about.read_text())
-        replace_file(about, json.dumps({**content, "evaluation": comparison.to_dict()}, indent=2).encode())
+        replace_file(
+            about, json.dumps({**content, "evaluation": comparison.to_dict()}, indent=2).encode()
+        )
     return comparison
 
 
@@ -188,14 +237,18 @@ def make_vec_env(settings: TrainSettings) -> Any:
 
     game = gym.make(settings.env, disable_env_checker=True, **settings.game).unwrapped
     if not isinstance(game, ClusteredBAIEnv):
-        raise UserError(f"{settings.env} is not an environment of this package; `clustered-bai list` shows them")
+        raise UserError(
+            f"{settings.env} is not an environment of this package; `clustered-bai list` shows them"
+        )
     told = [game.problem_of(game.draw_instance(seed)) for seed in range(8)]
     if len({(one.n_clusters, one.eta, one.sigma) for one in told}) > 1:
         raise UserError(
             f"{settings.env} tells another eta, sigma or number of clusters with every instance, but training needs "
             'fixed ones: set them, e.g. env_kwargs={"told": {"eta": 0.1}}, or None for not told'
         )
-    features = Features(told[0].n_agents, told[0].n_arms, told[0].n_clusters, told[0].eta, told[0].sigma)
+    features = Features(
+        told[0].n_agents, told[0].n_arms, told[0].n_clusters, told[0].eta, told[0].sigma
+    )
     registered = dict(gym.spec(settings.env).kwargs)
     envs = ClusteredBAIVectorEnv(
         settings.n_envs, autoreset_mode=AutoresetMode.SAME_STEP, **{**registered, **settings.game}
@@ -244,7 +297,9 @@ def _start_segment(model: Any, env: Any, settings: TrainSettings, state: Progres
     """Streams of the segment's own, fresh episodes, and the segment's place in the schedules."""
     from stable_baselines3.common.utils import set_random_seed
 
-    words = np.random.SeedSequence(settings.seed, spawn_key=(state.segments,)).generate_state(2, np.uint32)
+    words = np.random.SeedSequence(settings.seed, spawn_key=(state.segments,)).generate_state(
+        2, np.uint32
+    )
     set_random_seed(int(words[0]))  # of torch, numpy and random: SB3 draws from the global ones
     model.action_space.seed(int(words[0]))
     env.seed(int(words[1]) << 32)
@@ -286,7 +341,9 @@ def _mover(bar: Any) -> Any:
 def _validate(path: Path, settings: TrainSettings) -> dict[str, float]:
     # One pull more than the player ever makes: it answers before the environment cuts it off.
     game = {**settings.game, "max_pulls": settings.max_pulls + 1}
-    played = play_many(LearnedPolicy(str(path)), settings.env, settings.validation_trials, VALIDATION_SEED, **game)
+    played = play_many(
+        LearnedPolicy(str(path)), settings.env, settings.validation_trials, VALIDATION_SEED, **game
+    )
     return {
         "return": float(played.returns.mean()),
         "pulls": float(played.pulls.mean()),

@@ -56,16 +56,25 @@ class UniformCurves:
     def _of(self, rounds: int) -> tuple[Curve, Curve]:
         if rounds not in self._drawn:
             made = [
-                uniform_plays(one, np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(2, t))), rounds)
+                uniform_plays(
+                    one,
+                    np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(2, t))),
+                    rounds,
+                )
                 for t, one in enumerate(self._instances)
             ]
             wrong, glr_pulls, glr_wrong = (np.stack(parts) for parts in zip(*made, strict=True))
             cells = np.array([one.n_agents * one.n_arms for one in self._instances])
-            self._drawn[rounds] = Curve(cells[:, None] * np.arange(1, rounds + 1), wrong), Curve(glr_pulls, glr_wrong)
+            self._drawn[rounds] = (
+                Curve(cells[:, None] * np.arange(1, rounds + 1), wrong),
+                Curve(glr_pulls, glr_wrong),
+            )
         return self._drawn[rounds]
 
 
-def uniform_plays(instance: Instance, rng: np.random.Generator, rounds: int) -> tuple[Floats, Floats, Floats]:
+def uniform_plays(
+    instance: Instance, rng: np.random.Generator, rounds: int
+) -> tuple[Floats, Floats, Floats]:
     """Uniform sampling of one instance, `REPEATS` times: share of wrong plays after n = 1..rounds pulls of each arm
     (rounds,); mean pulls and share of wrong plays of the GLR stop, threshold by threshold (S,)."""
     rows = np.arange(instance.n_agents)[:, None]
@@ -73,7 +82,9 @@ def uniform_plays(instance: Instance, rng: np.random.Generator, rounds: int) -> 
     clusters, arms = instance.clusters[rows][None], np.arange(instance.n_arms)[None, None, :]
     samples = instance.rewards.average(rng, instance.means, clusters, arms, ones)
     n = np.arange(1, rounds + 1)[:, None, None]
-    averages = samples.reshape(REPEATS, rounds, *samples.shape[1:]).cumsum(axis=1) / n  # (R, n, N, K)
+    averages = (
+        samples.reshape(REPEATS, rounds, *samples.shape[1:]).cumsum(axis=1) / n
+    )  # (R, n, N, K)
     # Ties at random, as the policies do: discrete rewards tie often.
     tied = averages == averages.max(axis=3, keepdims=True)
     any_ties = tied.sum() > tied[..., 0].size
@@ -82,7 +93,9 @@ def uniform_plays(instance: Instance, rng: np.random.Generator, rounds: int) -> 
     if instance.n_arms == 1:
         stops = np.zeros((REPEATS, THRESHOLDS.size, instance.n_agents), dtype=np.int64)
     else:
-        highest = np.maximum.accumulate(statistic(averages, n[..., 0], instance.rewards.sigma), axis=1)
+        highest = np.maximum.accumulate(
+            statistic(averages, n[..., 0], instance.rewards.sigma), axis=1
+        )
         above = highest[:, :, None, :] > THRESHOLDS[:, None]  # (R, n, S, N)
         stops = np.where(above[:, -1], above.argmax(axis=1), rounds - 1)
     at_stop = np.take_along_axis(wrong, stops, axis=1)  # (R, S, N)
@@ -104,5 +117,7 @@ def pulls_at_error(pulls: Floats, errors: Floats, goals: Floats, floor: float) -
     after = np.where(reached.any(axis=1), reached.argmax(axis=1), errors.shape[1] - 1)
     before = np.maximum(after - 1, 0)
     high, low = log_errors[rows, before], log_errors[rows, after]
-    share = np.divide(high - wanted, high - low, out=np.ones_like(wanted), where=high > low).clip(0, 1)
+    share = np.divide(high - wanted, high - low, out=np.ones_like(wanted), where=high > low).clip(
+        0, 1
+    )
     return pulls[rows, before] + share * (pulls[rows, after] - pulls[rows, before])

@@ -13,7 +13,12 @@ from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.engines.registry import get_engine
-from clustered_bandit_gym.policies.paper.requirements import CONFIDENCES, check_choice, require, warn_if_unproved
+from clustered_bandit_gym.policies.paper.requirements import (
+    CONFIDENCES,
+    check_choice,
+    require,
+    warn_if_unproved,
+)
 from clustered_bandit_gym.policy import Policy
 
 
@@ -111,7 +116,9 @@ class BAICl(Policy):
             drawn += 1
             gamma = self._draw_budget(p, drawn)
             # The set is copied: what has been sent must not change afterwards.
-            arm, *report = federation.local([agent], find, down=ArmSet(known.copy(), at_most=n_clusters))
+            arm, *report = federation.local(
+                [agent], find, down=ArmSet(known.copy(), at_most=n_clusters)
+            )
             best[agent] = arm[0]  # line 16
             if not known[arm[0]]:
                 known[arm[0]] = True

@@ -61,7 +61,9 @@ class BAIClPlusPlus(BAICl):
     )
     _needs = ("n_clusters", "eta", "eta1")
 
-    def __init__(self, confidence: str = "paper", verify: str = "centre", engine: str = "elimination") -> None:
+    def __init__(
+        self, confidence: str = "paper", verify: str = "centre", engine: str = "elimination"
+    ) -> None:
         super().__init__(confidence, engine)
         self.verify = check_choice("verify", verify, ("centre", "agent"))
 
@@ -100,7 +102,9 @@ class BAIClPlusPlus(BAICl):
             return np.searchsorted(known, arms), averages
 
         def tell(waiting: Ints, accepted: np.ndarray) -> None:
-            federation.local(rest[waiting], lambda block, verdict: None, down=Flag(accepted), n_arms=1)
+            federation.local(
+                rest[waiting], lambda block, verdict: None, down=Flag(accepted), n_arms=1
+            )
 
         stored = np.broadcast_to(means, (rest.size, known.size))
         return known[se_hat(stored, eta1, propose, tell)]
@@ -155,5 +159,7 @@ def check_size(log_term: float, eta1: float, sigma: float) -> int:
     """⌈32σ²·log_term/η1²⌉, at least 1: an average this long is within η1/4 of its mean but for 2·exp(−log_term)."""
     size = max(1.0, np.ceil(32 * sigma**2 * log_term / eta1**2))
     if size > MAX_TIMES:
-        raise BudgetExceeded(f"checking an arm with eta1 = {eta1:.3g} takes {size:.3g} pulls, more than can be counted")
+        raise BudgetExceeded(
+            f"checking an arm with eta1 = {eta1:.3g} takes {size:.3g} pulls, more than can be counted"
+        )
     return int(size)

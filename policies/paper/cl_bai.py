@@ -69,7 +69,9 @@ class ClBAI(Policy):
             return ArmSet(active), Reals(estimates)  # line 5
 
         def go_on(block: Block, _: np.ndarray) -> ArmIndex:
-            active, _ = eliminate(block, all_arms, budget, within=block.load("shortlist"))  # line 21
+            active, _ = eliminate(
+                block, all_arms, budget, within=block.load("shortlist")
+            )  # line 21
             return ArmIndex(active.argmax(axis=1), among=p.n_arms)  # line 22
 
         with federation.phase("cluster"):

@@ -21,7 +21,11 @@ from clustered_bandit_gym.game.checks import MAX_TIMES
 
 
 def reference_elimination(
-    pull: Callable[[int, int], float], arms: Sequence[int], gamma: float, rounds: float, sigma: float = 1.0
+    pull: Callable[[int, int], float],
+    arms: Sequence[int],
+    gamma: float,
+    rounds: float,
+    sigma: float = 1.0,
 ) -> tuple[list[int], dict[int, float]]:
     """SE(A, γ, R) for one agent, line by line; `pull(arm, times)` is the average of fresh pulls."""
     left, mean, r = list(arms), dict.fromkeys(arms, 0.0), 0  # line 1
@@ -48,7 +52,9 @@ def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
         An int, or int64 (n,) if either argument is an array. `BudgetExceeded` where it cannot be counted exactly.
     """
     if r > MAX_ROUND:
-        raise BudgetExceeded(f"round {r} of an elimination: the arms that are left cannot be told apart")
+        raise BudgetExceeded(
+            f"round {r} of an elimination: the arms that are left cannot be told apart"
+        )
     scale = 8.0 * sigma**2 * 4.0**r
     if isinstance(n_arms, int) and isinstance(gamma, float):
         # The scalar path: an agent on its own runs rounds of microseconds.
@@ -67,7 +73,9 @@ def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
 
 
 def _no_budget(gamma: Any) -> UserError:
-    return UserError(f"an elimination needs a positive error budget, got {gamma}: delta is too small to divide")
+    return UserError(
+        f"an elimination needs a positive error budget, got {gamma}: delta is too small to divide"
+    )
 
 
 def _no_end(r: int) -> BudgetExceeded:
@@ -118,7 +126,11 @@ def watch() -> Iterator[list[Round]]:
 
 
 def eliminate(
-    block: Block, arms: Ints, gamma: Any, rounds: int | None = None, within: np.ndarray | None = None
+    block: Block,
+    arms: Ints,
+    gamma: Any,
+    rounds: int | None = None,
+    within: np.ndarray | None = None,
 ) -> tuple[np.ndarray, Floats]:
     """SE(A, γ, R) at every agent of `block`, in lock-step.
 
@@ -139,7 +151,9 @@ def eliminate(
     """
     n, k = len(block), arms.size
     if n == 1 and within is None:
-        return _eliminate_alone(block, arms, gamma if isinstance(gamma, float) else float(gamma[0]), rounds)
+        return _eliminate_alone(
+            block, arms, gamma if isinstance(gamma, float) else float(gamma[0]), rounds
+        )
     sigma = block.problem.sigma
     # Agents with all k arms active are drawn as a grid, which is fast; the others as a list of cells (agent, arm)
     # in which the cells of an agent are adjacent.
@@ -162,9 +176,13 @@ def eliminate(
         if _watchers:
             _report(block, sizes, gamma, r, times, whole, k, cells)
         if cells.rows.size:
-            averages = block.pull(cells.rows, cells.arms, times if isinstance(times, int) else times[cells.rows])
+            averages = block.pull(
+                cells.rows, cells.arms, times if isinstance(times, int) else times[cells.rows]
+            )
             starts = np.cumsum(cells.counts) - cells.counts
-            keep = averages >= np.repeat(np.maximum.reduceat(averages, starts) - epsilon, cells.counts)
+            keep = averages >= np.repeat(
+                np.maximum.reduceat(averages, starts) - epsilon, cells.counts
+            )
             estimates.reshape(-1)[cells.places] = averages
             active.reshape(-1)[cells.places] = keep
             cells = cells.only(keep, starts)
@@ -172,7 +190,9 @@ def eliminate(
             averages = _pull_all(block, whole, arms, times)
             # `reduceat` over the rows laid end to end: much faster than a reduction along short rows.
             starts = np.arange(0, averages.size, k)
-            keep = averages >= (np.maximum.reduceat(averages.reshape(-1), starts) - epsilon)[:, None]
+            keep = (
+                averages >= (np.maximum.reduceat(averages.reshape(-1), starts) - epsilon)[:, None]
+            )
             if whole.size == n:
                 estimates, active = averages, keep
             else:
@@ -180,7 +200,9 @@ def eliminate(
             if np.count_nonzero(keep) < keep.size:
                 left = _counts(keep)
                 partly = np.flatnonzero((left > 1) & (left < k))
-                cells = cells.joined(_Cells.of(keep.take(partly, axis=0), left[partly], whole[partly], arms))
+                cells = cells.joined(
+                    _Cells.of(keep.take(partly, axis=0), left[partly], whole[partly], arms)
+                )
                 whole = whole[left == k]
     return active, estimates
 
@@ -188,7 +210,9 @@ def eliminate(
 _ROW_0 = np.zeros((1, 1), dtype=np.int64)
 
 
-def _eliminate_alone(block: Block, arms: Ints, gamma: float, rounds: int | None) -> tuple[np.ndarray, Floats]:
+def _eliminate_alone(
+    block: Block, arms: Ints, gamma: float, rounds: int | None
+) -> tuple[np.ndarray, Floats]:
     """Fast path of `eliminate` for a single agent."""
     k, sigma = arms.size, block.problem.sigma
     estimates = np.zeros((1, k))
@@ -264,10 +288,14 @@ def _pull_all(block: Block, rows: Ints, arms: Ints, times: Any) -> Floats:
     """Averages of all `arms` at `rows`: (rows, arms)."""
     if isinstance(times, int) and rows.size == len(block) and arms.size == block.problem.n_arms:
         return block.pull_grid(times)
-    return block.pull(rows[:, None], arms[None, :], times if isinstance(times, int) else times[rows][:, None])
+    return block.pull(
+        rows[:, None], arms[None, :], times if isinstance(times, int) else times[rows][:, None]
+    )
 
 
-def _report(block: Block, sizes: Any, gamma: Any, r: int, times: Any, whole: Ints, k: int, cells: _Cells) -> None:
+def _report(
+    block: Block, sizes: Any, gamma: Any, r: int, times: Any, whole: Ints, k: int, cells: _Cells
+) -> None:
     partial = cells.rows[np.cumsum(cells.counts) - cells.counts]
     rows = np.concatenate([whole, partial])
     pulled = np.concatenate([np.full(whole.size, k), cells.counts])

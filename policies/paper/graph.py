@@ -38,7 +38,9 @@ def components(estimates: Floats, active: np.ndarray, width: float) -> Ints:
         apart = (low[:a] - high[a] > width) | (low[a] - high[:a] > width)
         open_pairs = np.flatnonzero(~(apart & (common[:a] | common[a])).any(axis=1))
         for b in open_pairs.tolist():
-            if not sets.connected(a, b) and _any_edge(estimates, active, width, groups[a], groups[b]):
+            if not sets.connected(a, b) and _any_edge(
+                estimates, active, width, groups[a], groups[b]
+            ):
                 sets.merge(a, b)
     root = np.empty(n, dtype=np.int64)
     for a, members in enumerate(groups):

@@ -72,7 +72,12 @@ class Bets:
         return ends[0], ends[1]
 
     def pair(
-        self, counts_a: Floats, counts_b: Floats, shift: Floats, share: Floats, level: Floats | None = None
+        self,
+        counts_a: Floats,
+        counts_b: Floats,
+        shift: Floats,
+        share: Floats,
+        level: Floats | None = None,
     ) -> Floats:
         """(P,) evidence that mean_a < mean_b + shift, from counts (P, S).
 
@@ -94,7 +99,10 @@ class Bets:
             middle = counts_a @ self.x / counts_a.sum(axis=1) - shift
             middle += share * (counts_b @ self.x / counts_b.sum(axis=1) - middle)
             middle = np.clip(middle, np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift))
-            hope = self.below(counts_a, np.clip(middle + shift, 0, 1)) + self.above(counts_b, middle) >= level
+            hope = (
+                self.below(counts_a, np.clip(middle + shift, 0, 1)) + self.above(counts_b, middle)
+                >= level
+            )
             evidence = np.full(hope.shape, -np.inf)
             if hope.any():
                 evidence[hope] = self.pair(counts_a[hope], counts_b[hope], shift[hope], share[hope])
@@ -106,7 +114,9 @@ class Bets:
 
         def wealth(points: Floats) -> tuple[Floats, Floats]:
             target = np.clip(points + shift, 0, 1)
-            return self._wealth(counts_a[:, None], target, up=False), self._wealth(counts_b[:, None], points, up=True)
+            return self._wealth(counts_a[:, None], target, up=False), self._wealth(
+                counts_b[:, None], points, up=True
+            )
 
         inner = low + (high - low) * np.clip(share[:, None] + OFFSETS, 0, 1)
         points = np.clip(np.concatenate([ends[0], inner, ends[1]], axis=1), *ends)
@@ -134,10 +144,13 @@ class Bets:
             at = bound.argmin(axis=1)
             a, b = fixed_a[rows, at], fixed_b[rows, at]
             both = [
-                np.where(a, first[rows, end], -np.inf)[:, :, None] + np.where(b, second[rows, end], -np.inf)[:, None]
+                np.where(a, first[rows, end], -np.inf)[:, :, None]
+                + np.where(b, second[rows, end], -np.inf)[:, None]
                 for end in (at, at + 1)
             ]
-            bound[rows, at] = np.maximum(bound[rows, at], logsumexp(np.minimum(*both).reshape(rows.size, -1)))
+            bound[rows, at] = np.maximum(
+                bound[rows, at], logsumexp(np.minimum(*both).reshape(rows.size, -1))
+            )
         return np.where(high > low, bound, -np.inf).min(axis=1)
 
     def _wealth(self, counts: Floats, m: Floats, up: bool) -> Floats:

@@ -47,7 +47,9 @@ class Cells(ABC):
     slack: float
 
     @abstractmethod
-    def pull(self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None) -> None:
+    def pull(
+        self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None
+    ) -> None:
         """`times` fresh pulls for cells (row, column), each at most once: vectors of one length. Rows are the block's.
 
         The arm of a cell is its column, or what `arms` says where a table holds some arms only.
@@ -55,14 +57,23 @@ class Cells(ABC):
 
     @abstractmethod
     def shows(
-        self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any, other: Cells | None = None
+        self,
+        row_a: Ints,
+        a: Ints,
+        row_b: Ints,
+        b: Ints,
+        shift: Any,
+        level: Any,
+        other: Cells | None = None,
     ) -> np.ndarray:
         """(P,) whether the mean of cell (row_a, a) is shown to be less than that of (row_b, b) plus `shift`.
 
         (row_b, b) is a cell of `other`, a table of the same kind, where one is given.
         """
 
-    def shows_worse(self, rows: Ints, arm: Ints, shift: float, level: Any, among: np.ndarray) -> np.ndarray:
+    def shows_worse(
+        self, rows: Ints, arm: Ints, shift: float, level: Any, among: np.ndarray
+    ) -> np.ndarray:
         """(n, K) those of the arms `among` (n, K) whose mean at rows[i] is shown to be less than arm[i]'s plus `shift`.
 
         `level` is one number, or (n,).
@@ -74,7 +85,9 @@ class Cells(ABC):
         return shown
 
     @abstractmethod
-    def side(self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None) -> Floats:
+    def side(
+        self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None
+    ) -> Floats:
         """(P,) evidence that the mean of a cell is above (`up`) or below `bound`, in nats.
 
         Args:
@@ -119,7 +132,9 @@ class GaussianCells(Cells):
         #: How many times the pulls of arm a arm b is expected to have in `shows`; fixed before the data.
         self.balance = 1.0
 
-    def pull(self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None) -> None:
+    def pull(
+        self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None
+    ) -> None:
         drawn = block.pull(rows, columns if arms is None else arms, times) / self.unit
         # Flat indices: several times as fast as pairs of them.
         at = rows * self.n.shape[1] + columns
@@ -132,7 +147,14 @@ class GaussianCells(Cells):
         self.n.put(at, after)
 
     def shows(
-        self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any, other: Cells | None = None
+        self,
+        row_a: Ints,
+        a: Ints,
+        row_b: Ints,
+        b: Ints,
+        shift: Any,
+        level: Any,
+        other: Cells | None = None,
     ) -> np.ndarray:
         with_ = self if other is None else other
         n_a, n_b = self.n[row_a, a], with_.n[row_b, b]
@@ -144,10 +166,14 @@ class GaussianCells(Cells):
         if hope.any():
             some_a, some_b = n_a[hope], n_b[hope]
             rho, weight = self.scales.at(np.minimum(some_a, some_b))
-            shown[hope] = pair_reaches(level[hope] - weight, d[hope], some_a, some_b, rho, rho * self.balance**2)
+            shown[hope] = pair_reaches(
+                level[hope] - weight, d[hope], some_a, some_b, rho, rho * self.balance**2
+            )
         return shown
 
-    def side(self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None) -> Floats:
+    def side(
+        self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None
+    ) -> Floats:
         # A bound that is the average R of a stream worth w pulls: the least value over its mean μ of
         # ½w(R − μ)² + λn(m − μ) − ½λ²n is λn(m − R) − ½λ²(n + n²/w), the walk of a larger variance.
         n = self.n[row, column]
@@ -188,47 +214,80 @@ class BettingCells(Cells):
     """
 
     def __init__(
-        self, values: Floats, support: tuple[float, float], memory: Floats, sigma: float, scales: Scales
+        self,
+        values: Floats,
+        support: tuple[float, float],
+        memory: Floats,
+        sigma: float,
+        scales: Scales,
     ) -> None:
         self.low, self.width = support[0], support[1] - support[0]
         self.values, self.counts = values, memory.copy()
         scaled = (values - self.low) / self.width
         # The ends of the interval may miss 0 and 1 by a rounding error.
-        self.bets = Bets(np.where(np.abs(scaled - 0.5) < 0.5 + 1e-12, np.clip(scaled, 0, 1), scaled))
+        self.bets = Bets(
+            np.where(np.abs(scaled - 0.5) < 0.5 + 1e-12, np.clip(scaled, 0, 1), scaled)
+        )
         n = self.counts.sum(axis=-1)
-        self._plain = GaussianCells(sigma, scales, np.stack([n, self.counts @ values / np.maximum(n, 1)], axis=-1))
+        self._plain = GaussianCells(
+            sigma, scales, np.stack([n, self.counts @ values / np.maximum(n, 1)], axis=-1)
+        )
         self.n, self.mean = self._plain.n, self._plain.mean
         self.slack = 5.0
 
-    def pull(self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None) -> None:
-        self.counts[rows, columns] += block.pull_counts(rows, columns if arms is None else arms, times)
+    def pull(
+        self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None
+    ) -> None:
+        self.counts[rows, columns] += block.pull_counts(
+            rows, columns if arms is None else arms, times
+        )
         self.n[rows, columns] += times
         self.mean[rows, columns] = self.counts[rows, columns] @ self.values / self.n[rows, columns]
 
     def shows(
-        self, row_a: Ints, a: Ints, row_b: Ints, b: Ints, shift: Any, level: Any, other: Cells | None = None
+        self,
+        row_a: Ints,
+        a: Ints,
+        row_b: Ints,
+        b: Ints,
+        shift: Any,
+        level: Any,
+        other: Cells | None = None,
     ) -> np.ndarray:
         with_ = self if other is None else other
         assert isinstance(with_, BettingCells)
         shown = self._plain.shows(row_a, a, row_b, b, shift, level - np.log(PLAIN), with_._plain)
         n_a, n_b = self.n[row_a, a], with_.n[row_b, b]
         d = with_.mean[row_b, b] + shift - self.mean[row_a, a]
-        level, shift = np.broadcast_to(level - np.log(1 - PLAIN), d.shape), np.broadcast_to(shift, d.shape)
+        level, shift = (
+            np.broadcast_to(level - np.log(1 - PLAIN), d.shape),
+            np.broadcast_to(shift, d.shape),
+        )
         counts_a, counts_b = self.counts[row_a, a], with_.counts[row_b, b]
         noise_a = self._variance(counts_a) / np.maximum(n_a, 1)
         noise_b = self._variance(counts_b) / np.maximum(n_b, 1)
         # As normal laws would have it, and one part in ten more: where that is too little the bets are not worked out.
-        hope = ~shown & (d > 0) & (0.55 * d * d >= level * (noise_a + noise_b)) & (n_a > 0) & (n_b > 0)
+        hope = (
+            ~shown & (d > 0) & (0.55 * d * d >= level * (noise_a + noise_b)) & (n_a > 0) & (n_b > 0)
+        )
         if hope.any():
             share, level = noise_a[hope] / (noise_a + noise_b)[hope], level[hope]
-            evidence = self.bets.pair(counts_a[hope], counts_b[hope], shift[hope] / self.width, share, level)
+            evidence = self.bets.pair(
+                counts_a[hope], counts_b[hope], shift[hope] / self.width, share, level
+            )
             shown[hope] = evidence >= level
         return shown
 
-    def side(self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None) -> Floats:
+    def side(
+        self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None
+    ) -> Floats:
         if np.any(np.isfinite(worth)):
-            raise ValueError("bounded rewards are compared with bounds on a mean, not with averages")
-        scaled = np.broadcast_to(np.clip((np.asarray(bound) - self.low) / self.width, 0, 1), row.shape)
+            raise ValueError(
+                "bounded rewards are compared with bounds on a mean, not with averages"
+            )
+        scaled = np.broadcast_to(
+            np.clip((np.asarray(bound) - self.low) / self.width, 0, 1), row.shape
+        )
         counts = self.counts[row, column]
         return np.where(up, self.bets.above(counts, scaled), self.bets.below(counts, scaled))
 
@@ -271,7 +330,11 @@ def bounded(problem: Problem, values: Floats | None) -> bool:
 
 
 def make_cells(
-    problem: Problem, values: Floats | None, scales: Scales, memory: Floats | tuple[int, int], unit: float = 1.0
+    problem: Problem,
+    values: Floats | None,
+    scales: Scales,
+    memory: Floats | tuple[int, int],
+    unit: float = 1.0,
 ) -> Cells:
     """Cells of the right kind for the rewards of `problem`, empty (R, K) or from memory; rewards in units of `unit`."""
     if problem.support is not None and values is not None:
@@ -280,4 +343,6 @@ def make_cells(
         kept = np.zeros(empty) if empty else np.asarray(memory)
         return BettingCells(values / unit, support, kept, problem.sigma / unit, scales)
     empty = (*memory, 2) if isinstance(memory, tuple) else None
-    return GaussianCells(problem.sigma / unit, scales, np.zeros(empty) if empty else np.asarray(memory), unit)
+    return GaussianCells(
+        problem.sigma / unit, scales, np.zeros(empty) if empty else np.asarray(memory), unit
+    )

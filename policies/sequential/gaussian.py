@@ -58,7 +58,9 @@ def pair(difference: Any, n_a: Any, n_b: Any, rho: Any, rho_b: Any = None) -> Fl
     return np.where(np.isnan(least), -np.inf, least)
 
 
-def pair_reaches(level: Floats, difference: Floats, n_a: Floats, n_b: Floats, rho: Floats, rho_b: Floats) -> np.ndarray:
+def pair_reaches(
+    level: Floats, difference: Floats, n_a: Floats, n_b: Floats, rho: Floats, rho_b: Floats
+) -> np.ndarray:
     """(P,) whether `pair` is at least `level`, for differences > 0; arguments (P,).
 
     The product at the point where its quadratic part is least is an upper bound. If the slope shows that the minimum
@@ -74,7 +76,9 @@ def pair_reaches(level: Floats, difference: Floats, n_a: Floats, n_b: Floats, rh
     mixing = 0.5 * np.log(rho * rho_b / (total_a * total_b)) + 2 * np.log(2)
     most = 0.5 * (z_a * z_a + z_b * z_b) + log_a + log_b + mixing
     # The quadratic part has no slope there.
-    slope = (root_a * np.exp(-0.5 * z_a * z_a - log_a) - root_b * np.exp(-0.5 * z_b * z_b - log_b)) * (0.5 * _ROOT)
+    slope = (
+        root_a * np.exp(-0.5 * z_a * z_a - log_a) - root_b * np.exp(-0.5 * z_b * z_b - log_b)
+    ) * (0.5 * _ROOT)
     # Slope of z²/2 + ln Φ(z) at 0: 0.7979. At both ends the other arm pulls harder.
     inside = (0.798 * root_a <= square_b * difference) & (0.798 * root_b <= square_a * difference)
     reached = inside & (most - slope * slope / (2 * 0.363 * bend) - 2 * SAFETY >= level)

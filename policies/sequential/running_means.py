@@ -54,13 +54,17 @@ class Tally:
         """(n, k) those of `among` (n, k) shown worse than leader[i] at rows[i] with `level` nats, a number or (n,)."""
         return self.cells.shows_worse(rows, leader, 0.0, level, among)
 
-    def all_close(self, rows: Ints, active: np.ndarray, precision: float, level: Floats) -> np.ndarray:
+    def all_close(
+        self, rows: Ints, active: np.ndarray, precision: float, level: Floats
+    ) -> np.ndarray:
         """(n,) rows at which every arm of `active` (n, k) is shown less than `precision` σ worse than every other one.
 
         The arm with the lowest average is the hardest; where it fails the others are not looked at.
         """
         lowest = np.where(active, self.means[rows], np.inf).argmin(axis=1)
-        close = (self.cells.shows_worse(rows, lowest, precision, level, active) | ~active).sum(axis=1)
+        close = (self.cells.shows_worse(rows, lowest, precision, level, active) | ~active).sum(
+            axis=1
+        )
         close = close >= active.shape[1] - 1  # an arm is not compared with itself
         i, arm, other = np.nonzero((active & close[:, None])[:, :, None] & active[:, None, :])
         pair = arm != other

@@ -44,7 +44,9 @@ class BestArms:
         self.reps, self.eta = reps, eta
         self.tests = CandidateTests(reps, eta)
         # What all agents take to be assigned, if differences are about η.
-        self.ahead = 0.0 if eta is None else reps.budgets.n_agents * nats(reps.budgets.classify()) / eta**2
+        self.ahead = (
+            0.0 if eta is None else reps.budgets.n_agents * nats(reps.budgets.classify()) / eta**2
+        )
         self.trifle = 0.0
 
     def plan(self) -> Floats:
@@ -106,7 +108,9 @@ class BestArms:
 
     def _step(self, need: Floats, n: Floats) -> Floats:
         """The next batch of an arm with n pulls that is expected to need `need`."""
-        return np.minimum(np.maximum(PART * (need - n), np.maximum(LEAST * n, self.trifle)), GROWTH * n + START)
+        return np.minimum(
+            np.maximum(PART * (need - n), np.maximum(LEAST * n, self.trifle)), GROWTH * n + START
+        )
 
     def _cheapest(self, cost: Floats) -> tuple[Floats, Ints]:
         """For every (x, k) the least cost (R, K) over the y that are distinct from x, and that y."""
@@ -124,7 +128,9 @@ class BestArms:
         via = table.argmin(axis=1)
         return np.take_along_axis(table, via[:, None, :], axis=1)[:, 0, :], via
 
-    def _plan_beaten(self, worth: Floats, chosen: np.ndarray, need: Floats, leader: Ints, times: Floats) -> None:
+    def _plan_beaten(
+        self, worth: Floats, chosen: np.ndarray, need: Floats, leader: Ints, times: Floats
+    ) -> None:
         """Pull the chosen arms, and the leader so often that the sum of pulls is least: √Σn² against rivals with n."""
         rows = np.arange(leader.size)
         step = np.where(chosen, self._step(need, worth), 0)
@@ -158,7 +164,9 @@ class BestArms:
             np.maximum.at(times, (row, arm), self._step(pulls, worth[row, arm]))
         return float(pulls.min(initial=np.inf))
 
-    def _plan_close(self, worth: Floats, y: Ints, k: Ints, need: Floats, gap: Floats, times: Floats) -> None:
+    def _plan_close(
+        self, worth: Floats, y: Ints, k: Ints, need: Floats, gap: Floats, times: Floats
+    ) -> None:
         """Pull arm k at y, and those live arms of y that are known less well than k and seem to block it."""
         reps, eta = self.reps, self.eta
         assert eta is not None
@@ -167,7 +175,8 @@ class BestArms:
         margin = np.maximum(eta + gap[y] - gap[y, k][:, None], 0)
         shown = (
             margin**2 * (own[:, None] * others)
-            >= (own[:, None] + others) * (2 * (self.tests.levels.close[y] + reps.cells.slack))[:, None]
+            >= (own[:, None] + others)
+            * (2 * (self.tests.levels.close[y] + reps.cells.slack))[:, None]
         )
         blocked = reps.live[y] & ~shown
         blocked[np.arange(y.size), k] = False
@@ -200,4 +209,6 @@ def _still(need: Floats, n: Floats, n_leader: Floats, share: Floats) -> Floats:
     """
     leader = np.maximum(n_leader, 2 * need)
     own = 1 / (1 / need - 1 / leader)
-    return np.maximum(np.maximum(own - n, 0) + np.maximum(2 * need - n_leader, 0) / share, LEAST * n)
+    return np.maximum(
+        np.maximum(own - n, 0) + np.maximum(2 * need - n_leader, 0) / share, LEAST * n
+    )

@@ -46,7 +46,9 @@ class Budgets:
     def of(cls, problem: Problem, share: float = 1.0) -> Budgets:
         """The budgets of `problem` with a part of its δ."""
         most = min(problem.n_agents, problem.n_arms)
-        return cls(problem.n_agents, problem.n_arms, problem.n_clusters or most, share * problem.delta)
+        return cls(
+            problem.n_agents, problem.n_arms, problem.n_clusters or most, share * problem.delta
+        )
 
     def number_weight(self, number: int) -> float:
         """Weight of the number-th candidate: nine tenths for the first M, the rest for those beyond; the sum is one."""
@@ -57,12 +59,20 @@ class Budgets:
 
     def beaten(self, number: int = 1) -> float:
         """The best arm of the number-th candidate is wrongly declared worse than a given arm."""
-        return SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_arms - 1)
+        return (
+            SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_arms - 1)
+        )
 
     def close(self, number: int = 1) -> float:
         """At the number-th candidate, the best arm of a given other cluster is wrongly declared less than η worse than
         the best arm."""
-        return SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_clusters - 1)
+        return (
+            SHARES["best"]
+            / 2
+            * self.delta
+            * self.number_weight(number)
+            / max(1, self.n_clusters - 1)
+        )
 
     def distinct(self) -> float:
         """Candidates s and t of one cluster are wrongly declared distinct: this times w_s·w_t. Over all pairs the
@@ -77,7 +87,11 @@ class Budgets:
     def accept(self) -> float:
         """At one agent, its best arm is wrongly declared worse than a given arm, or the best arm of a given other
         cluster is wrongly declared less than η worse than it."""
-        return SHARES["accept"] * self.delta / (self.n_agents * (self.n_clusters + self.n_arms - 2 or 1))
+        return (
+            SHARES["accept"]
+            * self.delta
+            / (self.n_agents * (self.n_clusters + self.n_arms - 2 or 1))
+        )
 
 
 def nats(alpha: float) -> float:
@@ -140,7 +154,9 @@ class ClusterWeights:
         self.alternative = log(max(1, n_representatives - 1))
         self.assumed, self.best = -log(self.ASSUMED), -log(self.BEST)
         sizes = range(self.MOST_ARMS + 1)
-        self.any_arms: Floats = np.array([_log_comb(budgets.n_arms, d) - log(self.ANY) for d in sizes])
+        self.any_arms: Floats = np.array(
+            [_log_comb(budgets.n_arms, d) - log(self.ANY) for d in sizes]
+        )
 
     def mixing(self, n: Floats) -> tuple[Floats, Floats]:
         """For a representative's cell with n pulls and every ρ of the grid (..., L): ½ln(1 + n/ρ) − ln w(ρ), and ñ."""

@@ -98,7 +98,9 @@ class _Block:
             after, m_after = cells.n.take(at) / noise, cells.mean.take(at)
             total += after - before
             estimate, n_rep = self.by_arm.take(arm, axis=0), self.n_by_arm.take(arm, axis=0)
-            fit += _misfit(before, m_before, n_rep, estimate) - _misfit(after, m_after, n_rep, estimate)
+            fit += _misfit(before, m_before, n_rep, estimate) - _misfit(
+                after, m_after, n_rep, estimate
+            )
             guess = fit.argmax(axis=1)
             best = fit[index, guess]
             fit[index, guess] = -np.inf
@@ -127,7 +129,9 @@ class _Block:
                 least = left_open[index[: g.size], hardest]
                 rival[ahead] = hardest
                 lack = (plan.beta - least) / (plan.beta + self.tests.price[g, hardest])
-                part[ahead] = np.minimum(np.maximum(0.9 * lack, CONFIRM_LEAST * coarse), stake[ahead])
+                part[ahead] = np.minimum(
+                    np.maximum(0.9 * lack, CONFIRM_LEAST * coarse), stake[ahead]
+                )
             times = np.ceil(plan.pulls[guess] * part)
             if not keep.all():
                 lost = ~keep & (labels[rows] == UNKNOWN)
@@ -135,7 +139,13 @@ class _Block:
                 left = np.flatnonzero(keep)
                 cells.keep(left)
                 fit, ruled_out = fit.take(left, axis=0), ruled_out.take(left, axis=0)
-                rows, total, guess, rival, times = rows[left], total[left], guess[left], rival[left], times[left]
+                rows, total, guess, rival, times = (
+                    rows[left],
+                    total[left],
+                    guess[left],
+                    rival[left],
+                    times[left],
+                )
         return labels
 
     def _next_arm(self, guess: Ints, rival: Ints, n: Floats, total: Floats) -> Ints:
@@ -144,7 +154,10 @@ class _Block:
         if options.shape[1] == 1:
             return options[:, 0]
         index = np.arange(guess.size)
-        lag = self.weight[guess[:, None], options] * total[:, None] - n[index[:, None], options] / self.noise[options]
+        lag = (
+            self.weight[guess[:, None], options] * total[:, None]
+            - n[index[:, None], options] / self.noise[options]
+        )
         return options[index, np.where(options >= 0, lag, -np.inf).argmax(axis=1)]
 
 

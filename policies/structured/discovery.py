@@ -98,7 +98,9 @@ class Discovery:
             if waiting.size:
                 # Once one of them was promoted, most of those that wait are of clusters yet unknown: a few will do.
                 before = len(self.reps)
-                self._search(waiting if fresh else waiting[: max(8, self.goal // 2)], STEPS if fresh else 1)
+                self._search(
+                    waiting if fresh else waiting[: max(8, self.goal // 2)], STEPS if fresh else 1
+                )
                 fresh = fresh and (before == 0 or len(self.reps) == before)
             elif self.asked < self.most:
                 self._draw(self.most - self.asked)
@@ -132,7 +134,10 @@ class Discovery:
         self.of_cell = np.delete(self.of_cell, row, axis=0)
         self.explored = np.delete(self.explored, row)
         self.odd = np.delete(self.odd, row, axis=1)
-        self.looked, self.far = np.delete(self.looked, row, axis=1), np.delete(self.far, row, axis=1)
+        self.looked, self.far = (
+            np.delete(self.looked, row, axis=1),
+            np.delete(self.far, row, axis=1),
+        )
 
     def _search(self, rows: Ints, steps: int) -> None:
         """Compare agents with all representatives at the present effort; promote one of those that fit none."""
@@ -161,7 +166,8 @@ class Discovery:
                 self.explored, self.of_cell = self.explored[:-1], self.of_cell[:-1]
                 return
         self.odd, self.looked, self.far = (
-            np.hstack([a, np.zeros((a.shape[0], 1), dtype=a.dtype)]) for a in (self.odd, self.looked, self.far)
+            np.hstack([a, np.zeros((a.shape[0], 1), dtype=a.dtype)])
+            for a in (self.odd, self.looked, self.far)
         )
 
     def _explore_representatives(self, rows: Ints) -> None:
@@ -181,7 +187,9 @@ class Discovery:
             noise = np.sqrt(2 * SOFT * (1 / n + 1 / n[index, leader][:, None]))
             times = np.zeros_like(reps.n)
             contend = (gap <= noise) & reps.live[rows]
-            times[rows] = np.where(contend, np.maximum(level * self.variance, START) - reps.n[rows], 0)
+            times[rows] = np.where(
+                contend, np.maximum(level * self.variance, START) - reps.n[rows], 0
+            )
             reps.pull_where(times)
             self._learn_variance()
         if glance:
@@ -197,7 +205,9 @@ class Discovery:
         of_all = (n * variance).sum() / n.sum()
         sums = n * variance
         self.of_cell = np.minimum(MARGIN * (sums + START * of_all) / (n + START), 1)
-        self.variance = np.minimum(MARGIN * (sums.sum(axis=0) + START * of_all) / (n.sum(axis=0) + START), 1)
+        self.variance = np.minimum(
+            MARGIN * (sums.sum(axis=0) + START * of_all) / (n.sum(axis=0) + START), 1
+        )
 
     def _explore(self, rows: Ints, steps: int) -> Ints:
         """Those of `rows` that fit no representative, after each representative was given a fair chance."""
@@ -231,14 +241,20 @@ class Discovery:
             rows, fit = rows[go_on], fit[go_on]
             if rows.size:
                 near_best = fit <= fit.min(axis=1, keepdims=True) + BEHIND
-                r, a = np.nonzero((near_best @ leads > 0) & (self.drawn.n[rows[:, None], arms] < most))
+                r, a = np.nonzero(
+                    (near_best @ leads > 0) & (self.drawn.n[rows[:, None], arms] < most)
+                )
                 self.drawn.pull(rows[r], arms[a], step[a])
         return np.concatenate(nobody)
 
     def _look(self, rows: Ints, leader: Ints) -> None:
         """A few pulls of every arm, and a comparison over all arms where there was none at this effort."""
         arms = self.reps.n.shape[1]
-        look = ceil(2 * self.effort / arms) if arms <= FEW_ARMS else min(LOOK_MOST, ceil(LOOK * self.effort))
+        look = (
+            ceil(2 * self.effort / arms)
+            if arms <= FEW_ARMS
+            else min(LOOK_MOST, ceil(LOOK * self.effort))
+        )
         self.drawn.pull_where(np.ceil(look * self.variance) - self.drawn.n[rows], rows)
         columns = np.flatnonzero((self.looked[rows] < self.effort).any(axis=0))
         if columns.size:
@@ -259,7 +275,9 @@ class Discovery:
 
     def _keep(self, keep: np.ndarray) -> None:
         self.drawn.keep(keep)
-        self.seen, self.odd, self.looked, self.far = (a[keep] for a in (self.seen, self.odd, self.looked, self.far))
+        self.seen, self.odd, self.looked, self.far = (
+            a[keep] for a in (self.seen, self.odd, self.looked, self.far)
+        )
 
 
 class _Sides:
@@ -272,13 +290,18 @@ class _Sides:
         arms: increasing, None for all of them; the leaders of `columns` are among them.
     """
 
-    def __init__(self, discovery: Discovery, leader: Ints, columns: Ints | None, arms: Ints | None) -> None:
+    def __init__(
+        self, discovery: Discovery, leader: Ints, columns: Ints | None, arms: Ints | None
+    ) -> None:
         reps = discovery.reps
         tables = [reps.n, reps.mean, discovery.of_cell]
         if columns is not None:
             leader, tables = leader[columns], [table.take(columns, axis=0) for table in tables]
         if arms is not None:
-            leader, tables = np.searchsorted(arms, leader), [table.take(arms, axis=1) for table in tables]
+            leader, tables = (
+                np.searchsorted(arms, leader),
+                [table.take(arms, axis=1) for table in tables],
+            )
         self.arms, self.leader = arms, leader
         self.n, self.mean, variance = tables
         self.half = 0.5 / variance  # agents of one cluster have the same variances

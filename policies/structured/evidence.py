@@ -43,9 +43,16 @@ class SameBandit:
         shown = cells.shows(low, arm, high, arm, 0.0, level + np.log(4 * n_arms))
         # All arms together, only where that could reach the level with the ρ that suits best.
         mean = np.maximum(terms.mean(axis=1), 1)
-        hope = ~shown & (n_arms * (mean - 1 - np.log(mean)) >= level) & (np.minimum(n_a, n_b).min(axis=1) > 0)
+        hope = (
+            ~shown
+            & (n_arms * (mean - 1 - np.log(mean)) >= level)
+            & (np.minimum(n_a, n_b).min(axis=1) > 0)
+        )
         if hope.any():
-            values = [pair_evidence(difference[hope], 0.0, n_a[hope], n_b[hope], rho).sum(axis=1) for rho in self.rho]
+            values = [
+                pair_evidence(difference[hope], 0.0, n_a[hope], n_b[hope], rho).sum(axis=1)
+                for rho in self.rho
+            ]
             shown[hope] = np.max(values, axis=0) >= level[hope] + np.log(2 * self.rho.size)
         return shown
 
@@ -64,7 +71,9 @@ class CandidateTests:
     @property
     def levels(self) -> CandidateLevels:
         """Evidence that the tests need, for the candidates as they are now."""
-        if self._levels.number is not self.reps.number:  # replaced whenever a candidate is added or dropped
+        if (
+            self._levels.number is not self.reps.number
+        ):  # replaced whenever a candidate is added or dropped
             self._levels = CandidateLevels(self.reps.budgets, self.reps.number)
         return self._levels
 
@@ -105,7 +114,10 @@ class CandidateTests:
         # hardest to be close to for most arms, so the comparison with it comes first.
         y, c = np.nonzero(reps.distinct.astype(np.float64) @ task)
         shift = np.repeat((0.0, self.eta), (x.size, y.size))
-        row, level = np.concatenate([x, y]), np.concatenate([self.levels.beaten[x], self.levels.close[y]])
+        row, level = (
+            np.concatenate([x, y]),
+            np.concatenate([self.levels.beaten[x], self.levels.close[y]]),
+        )
         leaders = leader[row]
         low, high = leaders.copy(), leaders
         low[: x.size], high[x.size :] = k, c
@@ -178,7 +190,9 @@ class ClusterTests:
     ) -> None:
         r = len(reps)
         if np.unique(best).size < r or r != reps.budgets.n_clusters:
-            raise ValueError(f"expected {reps.budgets.n_clusters} representatives with different best arms, got {best}")
+            raise ValueError(
+                f"expected {reps.budgets.n_clusters} representatives with different best arms, got {best}"
+            )
         if not bets and np.any(noise != 1):
             raise ValueError("noise must be 1 without bets: only bets adapt to the variance")
         self.reps, self.best, self.eta, self.level, self.bets = reps, best, eta, level, bets
@@ -188,14 +202,21 @@ class ClusterTests:
         cell = np.where(assumed[:, :, None], best[None, :, None], np.maximum(arms, 0))
         pick = scale[..., None]
         mixing, self.worth = (
-            np.take_along_axis(table, pick, -1)[..., 0] for table in weights.mixing((reps.n / noise)[j, cell])
+            np.take_along_axis(table, pick, -1)[..., 0]
+            for table in weights.mixing((reps.n / noise)[j, cell])
         )
-        self.reference = reps.mean[j, cell] - np.where(assumed[:, :, None], 0.0 if eta is None else eta, 0.0)
-        of_best = ((arms == best[:, None, None]) | (arms == best[None, :, None]) | ~used).all(axis=2)
+        self.reference = reps.mean[j, cell] - np.where(
+            assumed[:, :, None], 0.0 if eta is None else eta, 0.0
+        )
+        of_best = ((arms == best[:, None, None]) | (arms == best[None, :, None]) | ~used).all(
+            axis=2
+        )
         price = np.where(of_best, weights.best, weights.any_arms[used.sum(axis=2)])
         price = np.where(assumed, weights.assumed, price)
         # Where there is a choice between bets and the other kind, each has weight ½.
-        choice = weights.alternative + price + (log(2) if isinstance(reps.cells, BettingCells) else 0.0)
+        choice = (
+            weights.alternative + price + (log(2) if isinstance(reps.cells, BettingCells) else 0.0)
+        )
         self.price = choice + np.where(used, mixing, 0).sum(axis=2) + self.BET_SLACK * bets
         #: (R, R) price of a bet: x, the kind of test, the arm, and the direction where it is not given by the kind.
         self.bet_price = choice + np.where(assumed, 0.0, log(2))
@@ -236,7 +257,10 @@ class ClusterTests:
             arm = table[x, :1] if self._single else table.take(x, axis=0)
             safe = np.maximum(arm, 0)
             n_i, m_i = n[index, safe], mean[index, safe]
-            worth, reference = self._worth[slot].take(x, axis=0), self._reference[slot].take(x, axis=0)
+            worth, reference = (
+                self._worth[slot].take(x, axis=0),
+                self._reference[slot].take(x, axis=0),
+            )
             alternative = self._estimate[column, safe]
             term = n_i * worth / (n_i + worth) * (m_i - reference) ** 2
             term -= n_i * (m_i - alternative) ** 2
@@ -269,12 +293,18 @@ class ClusterTests:
         shift = np.where(assumed, self.eta or 0.0, 0.0)
         up = assumed | (self.estimate[alternative, arm] > self.estimate[j, arm])
         table, down = self.reps.cells, ~up
-        shown[i[up], j[up]] = table.shows(j[up], cell[up], row[up], place[up], shift[up], needed[up], cells)
-        shown[i[down], j[down]] = cells.shows(row[down], place[down], j[down], arm[down], 0.0, needed[down], table)
+        shown[i[up], j[up]] = table.shows(
+            j[up], cell[up], row[up], place[up], shift[up], needed[up], cells
+        )
+        shown[i[down], j[down]] = cells.shows(
+            row[down], place[down], j[down], arm[down], 0.0, needed[down], table
+        )
         return shown
 
 
-def one_sided(n: Floats, mean: Floats, worth: Floats, reference: Floats, alternative: Floats, free: Floats) -> Floats:
+def one_sided(
+    n: Floats, mean: Floats, worth: Floats, reference: Floats, alternative: Floats, free: Floats
+) -> Floats:
     """Evidence by Assumption 1: smallest value over u of ½ñ(R − u)² plus the agent's Wald ratio of ν to u.
 
     The agent's mean is at most u. The ratio is used for u below the alternative ν only; for larger u it is replaced

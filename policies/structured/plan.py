@@ -95,7 +95,9 @@ class Plan:
         self.price_of_kind = ClusterTests.BET_SLACK * bets + np.log(2) * self.bounded
         if bets:
             mean, variance = reps.mean, reps.cells.variance()
-            self.noise = np.minimum((reps.n * variance).sum(axis=0) / reps.n.sum(axis=0) + np.ptp(mean, axis=0) / 3, 1)
+            self.noise = np.minimum(
+                (reps.n * variance).sum(axis=0) / reps.n.sum(axis=0) + np.ptp(mean, axis=0) / 3, 1
+            )
 
     @property
     def worth(self) -> Floats:
@@ -108,14 +110,20 @@ class Plan:
         loss = price + self.beta * wanted[..., None] / (wanted[..., None] + worth)
         pick = loss.argmin(axis=-1)
         at = pick[..., None]
-        return np.take_along_axis(price, at, -1)[..., 0], np.take_along_axis(worth, at, -1)[..., 0], pick
+        return (
+            np.take_along_axis(price, at, -1)[..., 0],
+            np.take_along_axis(worth, at, -1)[..., 0],
+            pick,
+        )
 
     def _discount(self, rate: Floats, n: Floats, users: float) -> Floats:
         """What remains of the evidence per pull when the representative's own pulls are counted in."""
         with np.errstate(divide="ignore"):
             alone = self.beta / rate
         ratio = np.sqrt(users)
-        return np.where(n >= alone * (1 + ratio), 1 / (1 + alone / np.maximum(n, 1)), 1 / (1 + 1 / ratio) ** 2)
+        return np.where(
+            n >= alone * (1 + ratio), 1 / (1 + alone / np.maximum(n, 1)), 1 / (1 + 1 / ratio) ** 2
+        )
 
     def _assumed_gap(self) -> Floats:
         """(R, R) how much more arm k_x gives at x than Assumption 1 lets it give at j; −inf without η."""
@@ -175,7 +183,9 @@ class Plan:
         rows = np.arange(r)
         weight = self.allocation[:, None, :]
         d2 = (reps.mean[:, None] - reps.mean[None, :]) ** 2 / 2
-        order = np.argsort(-weight * d2, axis=2, kind="stable")[:, :, : 1 if self.bets else ClusterWeights.MOST_ARMS]
+        order = np.argsort(-weight * d2, axis=2, kind="stable")[
+            :, :, : 1 if self.bets else ClusterWeights.MOST_ARMS
+        ]
         w = np.take_along_axis(np.broadcast_to(weight, d2.shape), order, 2)
         gain = np.cumsum(w * np.take_along_axis(d2, order, 2), axis=2)
         n_cell = self.worth[rows[None, :, None], order]
@@ -184,7 +194,9 @@ class Plan:
         ours = (order == self.best[:, None, None]) | (order == self.best[None, :, None])
         all_ours = np.logical_and.accumulate(ours, axis=2)
         sizes = np.arange(1, order.shape[2] + 1)
-        cost = np.where(all_ours, self.weights.best, self.weights.any_arms[sizes]) + np.cumsum(mixing, axis=2)
+        cost = np.where(all_ours, self.weights.best, self.weights.any_arms[sizes]) + np.cumsum(
+            mixing, axis=2
+        )
         cost += self.weights.alternative + self.price_of_kind
         with np.errstate(divide="ignore"):
             need = np.where(w > 0, (self.beta + cost) / gain, np.inf)
@@ -218,7 +230,9 @@ class Plan:
         rate = np.maximum(gap, 0) ** 2 / 2 * w[:, None]
         with np.errstate(divide="ignore"):
             alone = np.where(rate > 0, (self.beta + cost) / rate, np.inf)
-        direct = need / self._discount(self.beta / np.maximum(need, 1e-300), n_top * 0, self.share / max(1, r - 1))
+        direct = need / self._discount(
+            self.beta / np.maximum(need, 1e-300), n_top * 0, self.share / max(1, r - 1)
+        )
         ours = alone / self._discount(self.beta / alone, n_top, self.share)
         self.assumed = (ours < direct) & np.isfinite(alone)
         a, j = np.nonzero(self.assumed)
@@ -259,10 +273,21 @@ class Plan:
         rows = np.arange(len(reps))
         arm = np.maximum(self.arms, 0)
         cell = np.where(self.assumed[:, :, None], self.best[None, :, None], arm)
-        wanted = np.maximum(self.pulls[:, None, None] * self.allocation[rows[:, None, None], arm], 1)
+        wanted = np.maximum(
+            self.pulls[:, None, None] * self.allocation[rows[:, None, None], arm], 1
+        )
         _, _, scale = self._mixing(self.worth[rows[None, :, None], cell], wanted)
         tests = ClusterTests(
-            reps, self.best, self.eta, self.beta, self.weights, self.arms, self.assumed, scale, self.noise, self.bets
+            reps,
+            self.best,
+            self.eta,
+            self.beta,
+            self.weights,
+            self.arms,
+            self.assumed,
+            scale,
+            self.noise,
+            self.bets,
         )
         self._expect(tests, arm)
         return tests
@@ -278,6 +303,8 @@ class Plan:
             each = pulls[:, :, None] * weight
             got = (d2 * each * tests.worth / (each + tests.worth)).sum(axis=2)
             # Where the representatives are too noisy, agents run out of patience; expect at most four times as many.
-            pulls = np.clip(pulls * need / np.maximum(got, 1e-9 * need), 1, 4 * self.alone[:, None] + 1)
+            pulls = np.clip(
+                pulls * need / np.maximum(got, 1e-9 * need), 1, 4 * self.alone[:, None] + 1
+            )
         np.fill_diagonal(pulls, 0)
         self.pulls = pulls.max(axis=1)

@@ -42,7 +42,9 @@ class Record:
         self.federation, self.budgets, self.agents = federation, budgets, agents
         alpha = budgets.beaten()
         eta = eta_in_sigmas(federation.problem)
-        self.scales = Scales.around(2 * nats(alpha) / (TUNED_GAP if eta is None else eta) ** 2, alpha)
+        self.scales = Scales.around(
+            2 * nats(alpha) / (TUNED_GAP if eta is None else eta) ** 2, alpha
+        )
         self.cells = self._make((agents.size, federation.problem.n_arms))
 
     def empty(self, rows: int, arms: int) -> Cells:
@@ -51,7 +53,9 @@ class Record:
 
     def _make(self, memory: Floats | tuple[int, int]) -> Cells:
         problem = self.federation.problem
-        return make_cells(problem, self.federation.reward_values, self.scales, memory, unit=problem.sigma)
+        return make_cells(
+            problem, self.federation.reward_values, self.scales, memory, unit=problem.sigma
+        )
 
     @property
     def n(self) -> Floats:
@@ -79,13 +83,17 @@ class Record:
         """Fresh pulls wherever `times` (R, K) is positive, rounded up. With `rows`, the rows of `times` are these."""
         row, arms = np.nonzero(times > 0)
         if row.size:
-            self.pull(row if rows is None else rows[row], arms, np.ceil(times[row, arms]).astype(np.int64))
+            self.pull(
+                row if rows is None else rows[row], arms, np.ceil(times[row, arms]).astype(np.int64)
+            )
 
     def append(self, agents: Ints) -> None:
         """Add agents that have not been pulled yet."""
         memory = self.cells.memory
         self.agents = np.append(self.agents, agents)
-        self.cells = self._make(np.concatenate([memory, np.zeros((agents.size, *memory.shape[1:]))]))
+        self.cells = self._make(
+            np.concatenate([memory, np.zeros((agents.size, *memory.shape[1:]))])
+        )
 
     def keep(self, rows: np.ndarray) -> None:
         """Forget all agents but those of `rows`, booleans (R,)."""
@@ -144,4 +152,6 @@ class Representatives(Record):
 
 def eta_in_sigmas(problem: Problem) -> float | None:
     """η in units of σ; None where it is not told, or infinite."""
-    return None if problem.eta is None or not np.isfinite(problem.eta) else problem.eta / problem.sigma
+    return (
+        None if problem.eta is None or not np.isfinite(problem.eta) else problem.eta / problem.sigma
+    )

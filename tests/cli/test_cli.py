@@ -44,7 +44,17 @@ def test_audit_fails_with_exit_code_1() -> None:
 
 def test_help_of_every_command() -> None:
     text = call("--help")
-    for name in ("list", "compare", "audit", "show", "bounds", "reproduce", "train", "report", "demo"):
+    for name in (
+        "list",
+        "compare",
+        "audit",
+        "show",
+        "bounds",
+        "reproduce",
+        "train",
+        "report",
+        "demo",
+    ):
         assert name in text
         assert "Usage" in call(name, "--help")
     assert cbg.__version__ in call("--version")
@@ -75,7 +85,9 @@ def test_defaults_are_in_the_help_of_every_verb() -> None:
         (path, parameter.name)
         for path, command in commands(get_command(cli.app), "")
         for parameter in command.params
-        if not (parameter.required or getattr(parameter, "is_flag", False) or parameter.name == "help")
+        if not (
+            parameter.required or getattr(parameter, "is_flag", False) or parameter.name == "help"
+        )
         if parameter.default is None and not isinstance(parameter.show_default, str)
     ]
     assert found == []
@@ -83,7 +95,18 @@ def test_defaults_are_in_the_help_of_every_verb() -> None:
 
 def test_an_audit_is_kept_resumed_and_written_in_any_format(tmp_path: Path) -> None:
     out = tmp_path / "audit"
-    base = ("audit", "uniform:pulls_per_arm=50", "--quick", "--trials", 6, "--out", out, "--replays", 0, "--quiet")
+    base = (
+        "audit",
+        "uniform:pulls_per_arm=50",
+        "--quick",
+        "--trials",
+        6,
+        "--out",
+        out,
+        "--replays",
+        0,
+        "--quiet",
+    )
     first = json.loads(call(*base, "--format", "json", code=FAILED))
     assert first["verdict"] == "FAIL"
     with cbg.Store(out, create=False) as store:
@@ -99,4 +122,6 @@ def test_an_audit_is_kept_resumed_and_written_in_any_format(tmp_path: Path) -> N
     assert call(*base, "--format", "markdown", code=FAILED).startswith("*Audit of uniform")
     assert call(*base, "--format", "latex", code=FAILED).count(r"\begin{table}") == 2
     assert "--format is" in error(*base, "--format", "word")
-    assert f"{kept} of {kept} trials were played before and kept in" in call(*base[:-1], code=FAILED)
+    assert f"{kept} of {kept} trials were played before and kept in" in call(
+        *base[:-1], code=FAILED
+    )

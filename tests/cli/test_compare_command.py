@@ -37,9 +37,17 @@ class Mine(cbg.Policy):
 
 def test_the_scoreboard_of_the_four_schemes(tmp_path: Path) -> None:
     """The command of the documentation, as a process of its own."""
-    command = [sys.executable, "-m", "clustered_bandit_gym.cli", "compare", "ClusteredBAI-PaperSmall-v0"]
+    command = [
+        sys.executable,
+        "-m",
+        "clustered_bandit_gym.cli",
+        "compare",
+        "ClusteredBAI-PaperSmall-v0",
+    ]
     options = ["--n-agents", "30", "--delta", "1e-10", "--trials", "50", "--jobs", "2"]
-    done = subprocess.run([*command, *options, "--out", tmp_path / "out"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [*command, *options, "--out", tmp_path / "out"], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     for part in ("naive", "cl-bai", "bai-cl", "bai-cl++", "0/50", "no simulation can give a PASS"):
         assert part in done.stdout
@@ -65,8 +73,17 @@ def test_a_policy_of_the_user_s_own_file(tmp_path: Path) -> None:
         "-j",
         "2",
     ]
-    chosen = ["--policies", "naive", "my_file_of_policies:Mine:n=50", "my_file_of_policies:Mine", "--format", "csv"]
-    done = subprocess.run([*command, *chosen], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    chosen = [
+        "--policies",
+        "naive",
+        "my_file_of_policies:Mine:n=50",
+        "my_file_of_policies:Mine",
+        "--format",
+        "csv",
+    ]
+    done = subprocess.run(
+        [*command, *chosen], capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     table = csv(done.stdout)
     assert list(table["policy"]) == ["naive", "Mine:n=50", "Mine"]
@@ -74,7 +91,9 @@ def test_a_policy_of_the_user_s_own_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_thread_that_a_policy_leaves_running_does_not_keep_the_command_from_ending(tmp_path: Path, jobs: str) -> None:
+def test_a_thread_that_a_policy_leaves_running_does_not_keep_the_command_from_ending(
+    tmp_path: Path, jobs: str
+) -> None:
     (tmp_path / "with_a_thread.py").write_text(
         "import threading\nimport time\n\nimport numpy as np\n\nimport clustered_bandit_gym as cbg\n\n\n"
         "class Busy(cbg.Policy):\n"
@@ -82,30 +101,68 @@ def test_a_thread_that_a_policy_leaves_running_does_not_keep_the_command_from_en
         "        threading.Thread(target=time.sleep, args=(600,)).start()\n"
         "        return np.zeros(federation.problem.n_agents, int)\n"
     )
-    command = [sys.executable, "-m", "clustered_bandit_gym.cli", "compare", "ClusteredBAI-Tiny-v0", "--jobs", jobs]
+    command = [
+        sys.executable,
+        "-m",
+        "clustered_bandit_gym.cli",
+        "compare",
+        "ClusteredBAI-Tiny-v0",
+        "--jobs",
+        jobs,
+    ]
     chosen = ["--policies", "with_a_thread:Busy", "--trials", "3", "--format", "csv"]
-    done = subprocess.run([*command, *chosen], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    done = subprocess.run(
+        [*command, *chosen], capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert list(csv(done.stdout)["trials"]) == [3]
     assert jobs == "2" or "threads that a policy has left running" in done.stderr
 
 
 def test_several_values_after_one_flag() -> None:
-    table = csv(call("compare", "--policies", "naive", "bai-cl", "--n-agents", 4, 6, "-t", 2, "--format", "csv"))
+    table = csv(
+        call(
+            "compare",
+            "--policies",
+            "naive",
+            "bai-cl",
+            "--n-agents",
+            4,
+            6,
+            "-t",
+            2,
+            "--format",
+            "csv",
+        )
+    )
     assert list(zip(table["n_agents"], table["policy"], strict=True)) == [
         (4, "naive"),
         (4, "bai-cl"),
         (6, "naive"),
         (6, "bai-cl"),
     ]
-    again = csv(call("compare", "-p", "naive", "-p", "bai-cl", "-n", 4, "-n", 6, "-t", 2, "--format", "csv"))
+    again = csv(
+        call("compare", "-p", "naive", "-p", "bai-cl", "-n", 4, "-n", 6, "-t", 2, "--format", "csv")
+    )
     pd.testing.assert_frame_equal(table.drop(columns="seconds"), again.drop(columns="seconds"))
 
 
 def test_environments_in_a_row_and_other_keywords() -> None:
     envs = ["ClusteredBAI-PaperSmall-v0", "ClusteredBAI-NearTie-v0"]
     text = call(
-        "compare", *envs, "-p", "naive", "-t", 2, "-n", 4, "--set", "sigma=2", 'told={"eta": 0.1}', "-f", "json"
+        "compare",
+        *envs,
+        "-p",
+        "naive",
+        "-t",
+        2,
+        "-n",
+        4,
+        "--set",
+        "sigma=2",
+        'told={"eta": 0.1}',
+        "-f",
+        "json",
     )
     table = json.loads(text)
     assert [row["env"] for row in table] == envs
@@ -116,7 +173,9 @@ def test_an_instance_needs_no_environment(tmp_path: Path) -> None:
     path = tmp_path / "means.csv"
     path.write_text("cluster,red,green\nyoung,0.9,0.1\nold,0.2,0.8\n")
     options = ("--set", f"instance={path}", "-n", 4)
-    assert list(csv(call("compare", *options, "-p", "naive", "-t", 2, "-f", "csv"))["env"]) == ["ClusteredBAI-v0"]
+    assert list(csv(call("compare", *options, "-p", "naive", "-t", 2, "-f", "csv"))["env"]) == [
+        "ClusteredBAI-v0"
+    ]
     assert call("bounds", *options).startswith("ClusteredBAI-v0: N = 4, M = 2, K = 2")
     path.write_text("cluster,red,green\nyoung,0.9,0.1\nold,0.8,0.2\n")
     text = error("compare", *options, "-p", "naive", "-t", 2)
@@ -133,7 +192,9 @@ def test_resume_and_show(tmp_path: Path) -> None:
     call(*base, "-t", 4)
     after = cbg.Board.load(out).trials
     assert len(after) == 8
-    assert f"8 of 10 trials were played before and kept in {out}." in call(*base, "-t", 5).replace("\n", " ")
+    assert f"8 of 10 trials were played before and kept in {out}." in call(*base, "-t", 5).replace(
+        "\n", " "
+    )
     assert "were played before" not in call(*base, "-t", 5, "--quiet")
     kept = after[after["trial"] < 2].reset_index(drop=True)
     assert sorted(kept["seconds"]) == sorted(before["seconds"])  # the same plays, not new ones
@@ -143,7 +204,9 @@ def test_resume_and_show(tmp_path: Path) -> None:
     assert len(pd.read_parquet(tmp_path / "all.parquet")) == 10
     call("show", out, "--export", tmp_path / "all.CSV")
     assert len(pd.read_csv(tmp_path / "all.CSV")) == 10
-    assert call("show", out, "-f", "latex", "--plot", tmp_path / "b.svg").count(r"\begin{table}") == 2
+    assert (
+        call("show", out, "-f", "latex", "--plot", tmp_path / "b.svg").count(r"\begin{table}") == 2
+    )
     assert (tmp_path / "b.svg").exists()
     assert call("show", out, "-f", "markdown").startswith("**ClusteredBAI")
 
@@ -171,7 +234,9 @@ def test_columns_name_swept_settings(tmp_path: Path, monkeypatch: pytest.MonkeyP
     done = cbg.Board.load(out).trials
     first = cbg.Board(done[done["n_agents"] == 4], missing=2)
     monkeypatch.setattr("clustered_bandit_gym.harness.run.sweep", lambda *_, **__: first)
-    assert "Interrupted" in call("compare", "-p", "naive", "-n", 4, 6, "-t", 2, "--columns", columns, code=130)
+    assert "Interrupted" in call(
+        "compare", "-p", "naive", "-n", 4, 6, "-t", 2, "--columns", columns, code=130
+    )
 
 
 def test_x_chooses_the_axis_and_a_report_is_not_overwritten(tmp_path: Path) -> None:

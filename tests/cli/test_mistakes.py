@@ -22,7 +22,10 @@ from clustered_bandit_gym.cli.app import BUG, FAILED
         (("compare", "--n-agents", "0"), "n_agents"),
         (("compare", "--n-agents", "many"), "--n-agents"),
         (("compare", "-n", "99999999999999", "--trials", "1"), "does not fit in memory"),
-        (("compare", "--set", "told=5"), "told takes a dict of n_clusters, eta, eta1, support, got 5"),
+        (
+            ("compare", "--set", "told=5"),
+            "told takes a dict of n_clusters, eta, eta1, support, got 5",
+        ),
         (
             ("compare", "ClusteredBAI-v0", "--set", f"instance={__file__}"),
             "is not a saved Instance; `Instance.save` writes one",
@@ -64,7 +67,9 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_trials(
     option: str, value: str, message: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    assert message in " ".join(error("compare", "-p", "naive", "-n", 4, "-t", 2, "--out", out, option, value).split())
+    assert message in " ".join(
+        error("compare", "-p", "naive", "-n", 4, "-t", 2, "--out", out, option, value).split()
+    )
     assert not out.exists()
 
 
@@ -88,7 +93,9 @@ def test_a_bug_shows_its_traceback_and_asks_for_a_report(monkeypatch: pytest.Mon
     assert "this is a bug" in output
 
 
-def test_an_error_in_the_user_s_own_module_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_the_user_s_own_module_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "raising_of_cli.py").write_text(
         "import clustered_bandit_gym as cbg\n"
         "class Picky(cbg.Policy):\n"
@@ -98,7 +105,10 @@ def test_an_error_in_the_user_s_own_module_is_told_in_one_line(tmp_path: Path, m
     )
     (tmp_path / "broken_of_cli.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    for policy, text in (("raising_of_cli:Picky", "constructor raised KeyError"), ("broken_of_cli:P", "ZeroDivision")):
+    for policy, text in (
+        ("raising_of_cli:Picky", "constructor raised KeyError"),
+        ("broken_of_cli:P", "ZeroDivision"),
+    ):
         assert text in error("compare", "--policies", policy, "--trials", 1, "--quiet")
 
 

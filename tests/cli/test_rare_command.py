@@ -14,7 +14,16 @@ QUICK = ["--trials", "20", "--searches", "1", "--search-plays", "5"]
 
 
 def test_rare_prints_fails_and_keeps(tmp_path: Path) -> None:
-    arguments = ["rare", "random", "ClusteredBAI-Tiny-v0", "--n-agents", "3", *QUICK, "--out", str(tmp_path)]
+    arguments = [
+        "rare",
+        "random",
+        "ClusteredBAI-Tiny-v0",
+        "--n-agents",
+        "3",
+        *QUICK,
+        "--out",
+        str(tmp_path),
+    ]
     result = CliRunner().invoke(cli.app, arguments)
     assert result.exit_code == FAILED, result.output
     assert "FAIL" in result.output

@@ -49,7 +49,10 @@ def test_exit_code_1_if_none_could_be_played(kept: Path) -> None:
     done = run(kept / "elsewhere", "verify", "../out/m", "--replay", "3")
     assert done.returncode == FAILED
     assert "no trial could be played once more" in done.stderr
-    assert "not played once more (5): Mine: cannot rebuild the policy own_of_verify:Mine" in done.stdout
+    assert (
+        "not played once more (5): Mine: cannot rebuild the policy own_of_verify:Mine"
+        in done.stdout
+    )
     assert "run this in the folder where the trials were played" in done.stdout
     # Hashes alone need no policy, and the command says that nothing was played.
     done = run(kept / "elsewhere", "verify", "../out/m")
@@ -58,4 +61,6 @@ def test_exit_code_1_if_none_could_be_played(kept: Path) -> None:
 
 
 def test_help_says_that_nothing_is_played_by_default() -> None:
-    assert "0 checks hashes and plays nothing" in " ".join(call("verify", "--help").replace("│", " ").split())
+    assert "0 checks hashes and plays nothing" in " ".join(
+        call("verify", "--help").replace("│", " ").split()
+    )

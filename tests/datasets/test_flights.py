@@ -27,7 +27,9 @@ def test_clusters_satisfy_the_assumption() -> None:
     data = flights.load()
     for m in range(3):
         own = data.clusters == m
-        assert instance.means[m] == pytest.approx(data.on_time[own].sum(0) / data.flights[own].sum(0))
+        assert instance.means[m] == pytest.approx(
+            data.on_time[own].sum(0) / data.flights[own].sum(0)
+        )
     assert instance.best_arms.tolist() == [0, 1, 2]
     assert 0.024 < instance.eta < 0.025
     assert sorted(np.bincount(instance.clusters).tolist()) == [7, 7, 18]

@@ -38,7 +38,9 @@ def small_ratings() -> dict[tuple[int, int], list[int]]:
     return table
 
 
-def write(folder: Path, table: dict[tuple[int, int], list[int]], titles: dict[int, str] = TITLES) -> Path:
+def write(
+    folder: Path, table: dict[tuple[int, int], list[int]], titles: dict[int, str] = TITLES
+) -> Path:
     """users.dat, movies.dat and ratings.dat: the j-th rater of a group gives the j-th rating of every movie."""
     folder.mkdir(parents=True, exist_ok=True)
     users: dict[tuple[int, int], int] = {}
@@ -50,10 +52,13 @@ def write(folder: Path, table: dict[tuple[int, int], list[int]], titles: dict[in
     child = len(users) + 1  # under 18: must not count
     lines += [f"{child}::{movie}::1::978300000\n" for movie in titles]
     (folder / "users.dat").write_text(
-        "".join(f"{user}::F::{age}::10::48067\n" for (age, _), user in users.items()) + f"{child}::M::1::10::48067\n"
+        "".join(f"{user}::F::{age}::10::48067\n" for (age, _), user in users.items())
+        + f"{child}::M::1::10::48067\n"
     )
     (folder / "movies.dat").write_bytes(
-        "".join(f"{movie}::{title}::Drama|Children's\n" for movie, title in titles.items()).encode("latin-1")
+        "".join(f"{movie}::{title}::Drama|Children's\n" for movie, title in titles.items()).encode(
+            "latin-1"
+        )
     )
     (folder / "ratings.dat").write_text("".join(lines))
     return folder
@@ -66,7 +71,9 @@ def ml(tmp_path: Path) -> Path:
 
 def test_every_number_of_the_small_file(ml: Path) -> None:
     instance = datasets.movielens(ml, n_agents=13, min_ratings=2, seed=4)
-    assert instance.arm_names == tuple(TITLES[movie] for movie in range(1, 7))  # latin-1; movie 7 dropped
+    assert instance.arm_names == tuple(
+        TITLES[movie] for movie in range(1, 7)
+    )  # latin-1; movie 7 dropped
     assert instance.cluster_names == ("18-24", "25-34", "35-44", "45-49", "50-55", "56+")
     expected = np.full((6, 6), 7 / 4)  # (3 + 4)/2, halved
     np.fill_diagonal(expected, 14 / 6)
@@ -98,9 +105,14 @@ def test_a_larger_random_file_agrees_with_pandas(tmp_path: Path) -> None:
         for age in AGES
         for movie in range(1, 41)
     }
-    table |= {(age, movie): [5] * 20 for movie, age in enumerate(AGES, start=1)}  # a best movie for each group
+    table |= {
+        (age, movie): [5] * 20 for movie, age in enumerate(AGES, start=1)
+    }  # a best movie for each group
     folder = write(tmp_path / "data", table, {movie: f"Movie {movie}" for movie in range(1, 41)})
-    frame = pd.DataFrame([(*key, score) for key, scores in table.items() for score in scores], columns=["a", "m", "r"])
+    frame = pd.DataFrame(
+        [(*key, score) for key, scores in table.items() for score in scores],
+        columns=["a", "m", "r"],
+    )
     counts = frame.pivot_table(index="m", columns="a", values="r", aggfunc="count")
     kept = counts[counts.min(axis=1) >= 12].index
     means = frame.pivot_table(index="a", columns="m", values="r", aggfunc="mean")[kept].to_numpy()
@@ -119,7 +131,9 @@ def test_zip_folder_file_and_environment_variable_are_the_same_data(
     with zipfile.ZipFile(shelf / "ml-1m.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("__MACOSX/ml-1m/._ratings.dat", b"\x00junk")
         for name in ("README", "ratings.dat", "users.dat", "movies.dat"):
-            archive.writestr(f"ml-1m/{name}", (ml / name).read_bytes() if name != "README" else b"hello")
+            archive.writestr(
+                f"ml-1m/{name}", (ml / name).read_bytes() if name != "README" else b"hello"
+            )
     assert datasets.movielens(shelf / "ml-1m.zip", min_ratings=2) == expected
     assert datasets.movielens(shelf, min_ratings=2) == expected
     assert datasets.movielens(tmp_path, min_ratings=2) == expected  # holds ml-1m/
@@ -164,7 +178,11 @@ def test_carriage_returns_and_blank_lines_do_not_matter(ml: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "line", "said"),
     [
-        ("ratings.dat", b"1::1::5", r"ratings\.dat, line 4: expected UserID::MovieID::Rating::Timestamp"),
+        (
+            "ratings.dat",
+            b"1::1::5",
+            r"ratings\.dat, line 4: expected UserID::MovieID::Rating::Timestamp",
+        ),
         ("ratings.dat", b"1::1::6::978300000", r"line 4: .*rating of 1 to 5, found '1::1::6"),
         ("ratings.dat", b"1::one::5::978300000", r"ratings\.dat, line 4"),
         ("ratings.dat", b"999::1::5::978300000", r"line 4: expected a user of users\.dat"),
@@ -181,9 +199,13 @@ def test_a_broken_line_is_named(ml: Path, file: str, line: bytes, said: str) -> 
         datasets.movielens(ml, min_ratings=2)
 
 
-def test_missing_data_says_where_to_get_it(ml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_data_says_where_to_get_it(
+    ml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("CLUSTERED_BANDIT_DATA", raising=False)
-    with pytest.raises(FileNotFoundError, match=r"no path given.*grouplens\.org.*CLUSTERED_BANDIT_DATA") as told:
+    with pytest.raises(
+        FileNotFoundError, match=r"no path given.*grouplens\.org.*CLUSTERED_BANDIT_DATA"
+    ) as told:
         datasets.movielens()
     assert "--set data=PATH" in str(told.value)
     assert "ClusteredBAI-MovieLensLike-v0" in str(told.value)
@@ -224,8 +246,12 @@ def test_no_movie_left(ml: Path) -> None:
 def test_no_unique_best_arm(ml: Path) -> None:
     table = small_ratings()
     table[35, 5] = [5, 4, 5, 5, 4, 5]  # 28/6 = 14/3: equal means from different counts
-    with pytest.raises(ValueError, match=r"no unique best arm: in group 35-44 Léon.* and Movie 5 .*4\.66667"):
+    with pytest.raises(
+        ValueError, match=r"no unique best arm: in group 35-44 Léon.* and Movie 5 .*4\.66667"
+    ):
         datasets.movielens(write(ml, table), min_ratings=2)
     table[35, 5] = [5, 5]
-    with pytest.raises(ValueError, match=r"groups 35-44 and 50-55 have the same best movie, Movie 5"):
+    with pytest.raises(
+        ValueError, match=r"groups 35-44 and 50-55 have the same best movie, Movie 5"
+    ):
         datasets.movielens(write(ml, table), min_ratings=2)

@@ -30,7 +30,11 @@ def zipped(path: Path, members: dict[str, bytes]) -> Path:
 
 
 def test_the_second_files_of_macos_are_skipped(tmp_path: Path) -> None:
-    members = {f"__MACOSX/yelp/._{FILE}": b"junk", f"__MACOSX/{FILE}": b"junk", f"yelp/{FILE}": LINE}
+    members = {
+        f"__MACOSX/yelp/._{FILE}": b"junk",
+        f"__MACOSX/{FILE}": b"junk",
+        f"yelp/{FILE}": LINE,
+    }
     assert lines(zipped(tmp_path / "a.zip", members)) == [(1, LINE.strip())]
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
         for name, content in members.items():
@@ -40,7 +44,9 @@ def test_the_second_files_of_macos_are_skipped(tmp_path: Path) -> None:
     assert lines(tmp_path / "a.tar") == [(1, LINE.strip())]
 
 
-def test_archives_that_expand_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archives_that_expand_without_end_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one_line = zipped(tmp_path / "line.zip", {FILE: b"x" * 50_000_000})
     assert one_line.stat().st_size < 100_000
     with pytest.raises(UserError, match="at most 1,048,576 bytes"):
@@ -59,7 +65,9 @@ def test_archives_that_expand_without_end_are_refused(tmp_path: Path, monkeypatc
 def test_damaged_archives_give_one_kind_of_error(tmp_path: Path) -> None:
     """Random bytes changed and ends cut off: whatever the libraries raise, the user gets a `UserError` or the lines."""
     rng = np.random.default_rng(0)
-    content = b"".join(json.dumps({"name": str(i), "state": "LA"}).encode() + b"\n" for i in range(300))
+    content = b"".join(
+        json.dumps({"name": str(i), "state": "LA"}).encode() + b"\n" for i in range(300)
+    )
     whole = {".zip": zipped(tmp_path / "w.zip", {FILE: content}).read_bytes()}
     with tarfile.open(tmp_path / "w.tgz", "w:gz") as tar:
         header = tarfile.TarInfo(FILE)

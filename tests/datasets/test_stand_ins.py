@@ -92,7 +92,9 @@ def test_groups_correlate_and_ratings_spread_as_stated(movies: Instance) -> None
 
 
 def test_rating_laws_have_the_moments_asked_for() -> None:
-    means, deviations = (grid.ravel() for grid in np.meshgrid([1.2, 2.5, 3.0, 4.0, 4.7], [0.5, 0.52, 0.6]))
+    means, deviations = (
+        grid.ravel() for grid in np.meshgrid([1.2, 2.5, 3.0, 4.0, 4.7], [0.5, 0.52, 0.6])
+    )
     laws = stand_ins.rating_laws(means, deviations)
     ratings = np.arange(1, 6)
     np.testing.assert_allclose(laws.sum(axis=1), 1, atol=1e-13)
@@ -100,7 +102,9 @@ def test_rating_laws_have_the_moments_asked_for() -> None:
     np.testing.assert_allclose(laws @ ratings, means, atol=1e-12)
     np.testing.assert_allclose(laws @ ratings**2 - (laws @ ratings) ** 2, deviations**2, atol=1e-6)
     with pytest.raises(ValueError, match="no law on the ratings"):
-        stand_ins.rating_laws(np.array([4.5]), np.array([0.4]))  # 4 or 5 with equal odds spread by 0.5 at least
+        stand_ins.rating_laws(
+            np.array([4.5]), np.array([0.4])
+        )  # 4 or 5 with equal odds spread by 0.5 at least
 
 
 def test_yelp_like_has_the_published_numbers() -> None:
@@ -129,7 +133,10 @@ def test_the_bandits_are_fixed_and_the_agents_are_drawn(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("env", "told"),
-    [("ClusteredBAI-MovieLensLike-v0", (316, 6, 0.0014, 0.013)), ("ClusteredBAI-YelpLike-v0", (211, 4, 0.375, 1 / 6))],
+    [
+        ("ClusteredBAI-MovieLensLike-v0", (316, 6, 0.0014, 0.013)),
+        ("ClusteredBAI-YelpLike-v0", (211, 4, 0.375, 1 / 6)),
+    ],
 )
 def test_the_environments_tell_the_true_separations(env: str, told: tuple[float, ...]) -> None:
     _, info = gym.make(env, n_agents=12).reset(seed=0)
@@ -143,7 +150,7 @@ def test_the_stand_ins_are_the_same_for_everybody() -> None:
     assert movies.best.tolist() == FINGERPRINT["movies"]
     assert yelp.best.tolist() == FINGERPRINT["yelp"]
     weights = np.sin(np.arange(316))
-    assert float(movies.rewards.probabilities[3] @ movies.rewards.support @ weights) == pytest.approx(
-        FINGERPRINT["movies sum"], abs=1e-9
-    )
+    assert float(
+        movies.rewards.probabilities[3] @ movies.rewards.support @ weights
+    ) == pytest.approx(FINGERPRINT["movies sum"], abs=1e-9)
     assert float(yelp.means[2] @ weights[:211]) == pytest.approx(FINGERPRINT["yelp sum"], abs=1e-9)

@@ -64,7 +64,9 @@ def test_every_number_of_the_small_file(business: Path) -> None:
     instance = datasets.yelp(business, n_agents=5, states=("LA", "TN"), seed=2)
     assert instance.arm_names == ("Baker's Own", "Chain", "Zeta Café")
     assert instance.cluster_names == ("LA", "TN")
-    np.testing.assert_allclose(instance.means, [[3, 2, 4.5], [13 / 3, 1.75, 3.5]], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(
+        instance.means, [[3, 2, 4.5], [13 / 3, 1.75, 3.5]], rtol=0, atol=1e-15
+    )
     assert instance.best_arms.tolist() == [2, 0]
     # LA: 4.5 − 3; TN: 13/3 − 3.5 = 5/6, the smaller. Assumption 2: |4.5 − 3.5| = 1, |13/3 − 3| = 4/3.
     assert instance.eta == pytest.approx(5 / 6, abs=1e-15)
@@ -76,7 +78,9 @@ def test_every_number_of_the_small_file(business: Path) -> None:
 def test_averages_weighted_by_reviews(business: Path) -> None:
     instance = datasets.yelp(business, states=("LA", "TN"), weights="reviews")
     bakers = (4.5 * 10 + 4.5 * 1 + 4.0 * 4) / 15
-    np.testing.assert_allclose(instance.means, [[3, 2, 4.25], [bakers, 1.75, 3.5]], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(
+        instance.means, [[3, 2, 4.25], [bakers, 1.75, 3.5]], rtol=0, atol=1e-15
+    )
     with pytest.raises(ValueError, match='"branches" or "reviews"'):
         datasets.yelp(business, weights="users")
 
@@ -88,11 +92,19 @@ def test_arms_as_good_as_a_best_arm_go(tmp_path: Path) -> None:
         "c": (5.0, 2.0, 4.0),  # best in LA too: goes
         "d": (1.0, 5.0, 4.0),  # best in TN alone: stays
         "e": (2.0, 2.0, 4.5),  # best in MO: stays
-        "f": (4.5, 4.5, 4.0),  # equals the best mean of MO, but in LA and TN, where it is not the best: stays
+        "f": (
+            4.5,
+            4.5,
+            4.0,
+        ),  # equals the best mean of MO, but in LA and TN, where it is not the best: stays
     }
     path = tmp_path / "business.json"  # a renamed file
     path.write_text(
-        "\n".join(line(n, s, v) for n, row in stars.items() for s, v in zip(("LA", "TN", "MO"), row, strict=True))
+        "\n".join(
+            line(n, s, v)
+            for n, row in stars.items()
+            for s, v in zip(("LA", "TN", "MO"), row, strict=True)
+        )
     )
     instance = datasets.yelp(path, states=("LA", "TN", "MO"))
     assert instance.arm_names == ("b", "d", "e", "f")
@@ -104,11 +116,15 @@ def test_no_unique_best_arm(tmp_path: Path) -> None:
     path = tmp_path / NAME
     rows = [("x", "LA", 5), ("x", "TN", 5), ("y", "LA", 4), ("y", "TN", 5)]
     path.write_text("\n".join(line(*row) for row in rows))
-    with pytest.raises(ValueError, match=r"no unique best arm: every best business of LA \(x\) is also best"):
+    with pytest.raises(
+        ValueError, match=r"no unique best arm: every best business of LA \(x\) is also best"
+    ):
         datasets.yelp(path, states=("LA", "TN"))
 
 
-def test_folder_zip_tar_and_a_tar_in_a_zip(business: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_zip_tar_and_a_tar_in_a_zip(
+    business: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = datasets.yelp(business, states=("LA", "TN"))
     other = b'{"review_id": "x"}\n' * 1000
     for name, mode in (("plain.tar", "w"), ("packed.tgz", "w:gz")):
@@ -123,10 +139,20 @@ def test_folder_zip_tar_and_a_tar_in_a_zip(business: Path, tmp_path: Path, monke
     shelf.mkdir()
     with zipfile.ZipFile(shelf / "Yelp-JSON.zip", "w") as archive:
         archive.write(tmp_path / "packed.tgz", "Yelp JSON/yelp_dataset.tar")
-    for path in (tmp_path, "plain.tar", "packed.tgz", "archive.zip", "shelf", "shelf/Yelp-JSON.zip"):
+    for path in (
+        tmp_path,
+        "plain.tar",
+        "packed.tgz",
+        "archive.zip",
+        "shelf",
+        "shelf/Yelp-JSON.zip",
+    ):
         assert datasets.yelp(tmp_path / path, states=("LA", "TN")) == expected, path
     monkeypatch.setenv("CLUSTERED_BANDIT_DATA", str(shelf))
-    assert make_generator("yelp", n_agents=100, states=["LA", "TN"])(np.random.default_rng(0)) == expected
+    assert (
+        make_generator("yelp", n_agents=100, states=["LA", "TN"])(np.random.default_rng(0))
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,7 +173,9 @@ def test_a_broken_line_is_named(business: Path, broken: str) -> None:
         datasets.yelp(business, states=("LA", "TN"))
 
 
-def test_errors_say_what_to_do(business: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_say_what_to_do(
+    business: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("CLUSTERED_BANDIT_DATA", raising=False)
     with pytest.raises(FileNotFoundError, match=r"www\.yelp\.com/dataset.*CLUSTERED_BANDIT_DATA"):
         datasets.yelp()

@@ -81,7 +81,9 @@ def is_legal(action: Any) -> bool:
     return int(kind) == cbg.STOP and len(numbers) == N and all(0 <= one < K for one in numbers)
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(anything)
 def test_any_action(action: Any) -> None:
     if ENV._over:
@@ -98,7 +100,9 @@ def test_any_action(action: Any) -> None:
     assert pickle.dumps(ENV) == before
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(st.one_of(scalars, arrays, lists, st.integers(0, N * K)))
 def test_any_flat_action(action: Any) -> None:
     if ENV._over:

@@ -42,7 +42,9 @@ def some_pull(env: gym.Env[Any, Any]) -> Any:
 @every_id
 def test_check_env(name: str) -> None:
     env = gym.make(name, disable_env_checker=True, render_mode="ansi")
-    checked = env.env if name == DISCRETE else env.unwrapped  # without the wrappers that gym.make puts around
+    checked = (
+        env.env if name == DISCRETE else env.unwrapped
+    )  # without the wrappers that gym.make puts around
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         check_env(checked, skip_render_check=True)
@@ -57,7 +59,9 @@ def test_passive_checker_is_silent(name: str) -> None:
     """The checker that `gym.make` adds looks at the first calls of a play."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message=".*Box observation space m.* value is -?infinity.*")
+        warnings.filterwarnings(
+            "ignore", message=".*Box observation space m.* value is -?infinity.*"
+        )
         scripted_play(gym.make(name), seed=1)
 
 
@@ -112,7 +116,9 @@ def test_render_modes(name: str, mode: str) -> None:
         env.close()
         env.close()
     if mode == "rgb_array":
-        assert {(picture.shape, picture.dtype.name) for picture in pictures} == {((640, 1120, 3), "uint8")}
+        assert {(picture.shape, picture.dtype.name) for picture in pictures} == {
+            ((640, 1120, 3), "uint8")
+        }
         assert not np.array_equal(pictures[0], pictures[1])
     elif mode == "ansi":
         assert all(isinstance(picture, str) for picture in pictures)
@@ -137,7 +143,10 @@ def test_sync_vectorisation(name: str) -> None:
 
 def test_async_vectorisation() -> None:
     """Workers are fresh processes, which import the package through the id alone. One slow start for all ids."""
-    makers = [lambda name=name: gym.make(f"clustered_bandit_gym:{name}") for name in ("ClusteredBAI-v0", IDS[2])]
+    makers = [
+        lambda name=name: gym.make(f"clustered_bandit_gym:{name}")
+        for name in ("ClusteredBAI-v0", IDS[2])
+    ]
     envs = gym.vector.AsyncVectorEnv(makers, context="spawn")
     try:
         obs, _ = envs.reset(seed=7)
@@ -160,7 +169,9 @@ def test_async_vectorisation() -> None:
 @every_id
 def test_async_vectorisation_of_every_id(name: str) -> None:
     """Forked workers: quick enough to do it for all."""
-    envs = gym.make_vec(name, num_envs=2, vectorization_mode="async", vector_kwargs={"context": "fork"})
+    envs = gym.make_vec(
+        name, num_envs=2, vectorization_mode="async", vector_kwargs={"context": "fork"}
+    )
     try:
         envs.reset(seed=1)
         envs.action_space.seed(1)
@@ -208,7 +219,10 @@ def test_register_is_idempotent() -> None:
         register()
     assert all(gym.spec(name) is spec for name, spec in before.items())
     assert all(isinstance(spec.entry_point, str) for spec in before.values())
-    assert gym.spec(DISCRETE).vector_entry_point == "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv"
+    assert (
+        gym.spec(DISCRETE).vector_entry_point
+        == "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv"
+    )
 
 
 def test_fresh_process_knows_the_ids_and_loads_nothing_heavy() -> None:
@@ -216,12 +230,16 @@ def test_fresh_process_knows_the_ids_and_loads_nothing_heavy() -> None:
         "import gymnasium as gym, sys; env = gym.make('clustered_bandit_gym:ClusteredBAI-Tiny-v0'); env.reset(seed=0);"
         "print([name for name in ('torch', 'matplotlib', 'pandas', 'joblib') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
     assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if entry.needs_data])
-def test_data_backed_ids_say_what_they_need(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_data_backed_ids_say_what_they_need(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("CLUSTERED_BANDIT_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"https://.*data=.*CLUSTERED_BANDIT_DATA"):

@@ -45,7 +45,12 @@ def test_outcome() -> None:
     _, reward, terminated, truncated, info = env.step((cbg.STOP, [0, 1, 0, 1]))
     assert (reward, terminated, truncated) == (-6.0, True, False)
     assert info.keys() == OUTCOME_KEYS
-    assert (info["stopped"], info["correct"], info["wrong_agents"], info["pulls"]) == (True, False, 2, 3)
+    assert (info["stopped"], info["correct"], info["wrong_agents"], info["pulls"]) == (
+        True,
+        False,
+        2,
+        3,
+    )
     assert info["agent_correct"].tolist() == [True, True, False, False]
     assert info["pulls_per_agent"].tolist() == [2, 1, 0, 0]
     assert info["best_arms"].tolist() == [0, 1, 1, 0]
@@ -87,13 +92,17 @@ def test_bill_is_that_of_central_pulls() -> None:
                 central.pull([agent], [arm])
         mine = env.federation
         expected = {
-            key: without_count(total) if key[2] == "order" else total for key, total in central.ledger.totals.items()
+            key: without_count(total) if key[2] == "order" else total
+            for key, total in central.ledger.totals.items()
         }
         assert mine.ledger.totals == expected
         assert mine.pulls_by_phase == central.pulls_by_phase == {"first": 5, "second": 7}
         assert (mine.rounds, mine.pulls) == (central.rounds, central.pulls) == (12, 12)
         if itemise:
-            listed = [without_count(one) if one.kind == "order" else one for one in central.ledger.messages()]
+            listed = [
+                without_count(one) if one.kind == "order" else one
+                for one in central.ledger.messages()
+            ]
             assert list(mine.ledger.messages()) == listed
 
 
@@ -149,7 +158,9 @@ def test_instances_are_fresh_unless_fixed() -> None:
         fixed.reset(seed=1, options={"instance_seed": 77})
         assert fixed.federation._instance is first
         assert fixed.new_federation(5, 5)._instance is first
-    assert ClusteredBAIEnv(generator="tiny", instance_seed=3).draw_instance(0) == env.draw_instance(3)
+    assert ClusteredBAIEnv(generator="tiny", instance_seed=3).draw_instance(0) == env.draw_instance(
+        3
+    )
 
 
 def test_local_pulls_are_neither_shown_nor_billed() -> None:
@@ -188,8 +199,15 @@ def test_what_the_learner_is_told() -> None:
     coins = cbg.Instance([[0.9, 0.1], [0.1, 0.8]], [0, 1], cbg.Bernoulli())
     assert ClusteredBAIEnv(coins).reset(seed=0)[1]["support"] == (0.0, 1.0)
     assert ClusteredBAIEnv(coins, told={"support": None}).reset(seed=0)[1]["support"] is None
-    hidden = ClusteredBAIEnv(told={"n_clusters": None, "eta1": None, "eta": 0.1}, sigma=2.0).reset(seed=0)[1]
-    assert (hidden["n_clusters"], hidden["eta1"], hidden["eta"], hidden["sigma"]) == (None, None, 0.1, 2.0)
+    hidden = ClusteredBAIEnv(told={"n_clusters": None, "eta1": None, "eta": 0.1}, sigma=2.0).reset(
+        seed=0
+    )[1]
+    assert (hidden["n_clusters"], hidden["eta1"], hidden["eta"], hidden["sigma"]) == (
+        None,
+        None,
+        0.1,
+        2.0,
+    )
     assert ClusteredBAIEnv(told={"eta": "truth"}).reset(seed=0)[1]["eta"] == pytest.approx(0.5)
     with pytest.raises(ValueError, match="Assumption 1 fails"):
         ClusteredBAIEnv(told={"eta": 0.6})
@@ -206,7 +224,10 @@ def test_what_the_learner_is_told() -> None:
         ({"pull_cost": float("nan")}, "pull_cost"),
         ({"error_penalty": -1.0}, "error_penalty"),
         ({"told": {"eta2": 1}}, "told takes n_clusters, eta, eta1, support, got eta2"),
-        ({"max_pull": 3}, "neither the environment nor its generator 'paper-small' has a setting max_pull"),
+        (
+            {"max_pull": 3},
+            "neither the environment nor its generator 'paper-small' has a setting max_pull",
+        ),
         ({"eta": 0.2}, "told="),
         ({"generator": "paper-smal"}, "known: paper-small"),
         ({"instance": INSTANCE, "generator": "tiny"}, "not both; here the generator is 'tiny'"),
@@ -215,7 +236,10 @@ def test_what_the_learner_is_told() -> None:
         ({"instance": "."}, "there is no file ."),
         ({"instance": 5}, "must be an Instance or the path of a file, got 5"),
         ({"instance": INSTANCE, "n_agents": 4}, "n_agents: settings of a generator"),
-        ({"n_agents": 4, "generator_kwargs": {"n_agents": 4}}, "both as a keyword and in generator_kwargs"),
+        (
+            {"n_agents": 4, "generator_kwargs": {"n_agents": 4}},
+            "both as a keyword and in generator_kwargs",
+        ),
         ({"render_mode": "rgb"}, "render_mode"),
     ],
 )

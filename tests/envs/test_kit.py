@@ -44,7 +44,9 @@ class Remembers(cbg.Policy):
 
 class OwnDice(cbg.Policy):
     def solve(self, federation: cbg.Federation) -> np.ndarray:
-        return np.random.default_rng().integers(federation.problem.n_arms, size=federation.problem.n_agents)
+        return np.random.default_rng().integers(
+            federation.problem.n_arms, size=federation.problem.n_agents
+        )
 
 
 class Wide(cbg.Policy):
@@ -85,7 +87,9 @@ class NeverStops(cbg.StepPolicy):
         (3, AssertionError, "inherits"),
     ],
 )
-def test_policies_that_break_the_contract(policy: Any, error: type[Exception], message: str) -> None:
+def test_policies_that_break_the_contract(
+    policy: Any, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         check_policy(policy, max_pulls=1000)
 
@@ -138,7 +142,11 @@ def test_harmless_wrappers_pass() -> None:
 
 def test_odd_instances_are_odd() -> None:
     odd = odd_instances()
-    assert {type(one.rewards) for one in odd.values()} == {cbg.Gaussian, cbg.Bernoulli, cbg.Categorical}
+    assert {type(one.rewards) for one in odd.values()} == {
+        cbg.Gaussian,
+        cbg.Bernoulli,
+        cbg.Categorical,
+    }
     assert min(one.n_agents for one in odd.values()) == min(one.n_arms for one in odd.values()) == 1
     assert any(np.unique(one.clusters).size < one.n_clusters for one in odd.values())
 
@@ -149,7 +157,9 @@ class SubtractsTheBlockMean(cbg.Policy):
     def solve(self, federation: cbg.Federation) -> np.ndarray:
         def program(block: cbg.Block) -> cbg.ArmIndex:
             averages = block.pull_grid(5)
-            return cbg.ArmIndex((averages - averages.mean(axis=0)).argmax(axis=1), among=block.problem.n_arms)
+            return cbg.ArmIndex(
+                (averages - averages.mean(axis=0)).argmax(axis=1), among=block.problem.n_arms
+            )
 
         arms: np.ndarray = federation.local(federation.agents, program)
         return arms

@@ -51,7 +51,13 @@ def test_naive_world_hears_nothing_and_bills_the_commitment_alone() -> None:
     outcome = infos["agent_0"]
     assert outcome["correct"]
     assert outcome["pulls"] == 2
-    assert outcome["communication"] == {"cost": 3.0, "bits_up": 3, "bits_down": 0, "reals_up": 0, "reals_down": 0}
+    assert outcome["communication"] == {
+        "cost": 3.0,
+        "bits_up": 3,
+        "bits_down": 0,
+        "reals_up": 0,
+        "reals_down": 0,
+    }
     assert env.agents == []
 
 

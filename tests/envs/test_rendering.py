@@ -67,7 +67,10 @@ def test_rows_are_sorted_by_cluster_after_the_end() -> None:
     assert view.brackets == [(0, 0, 1), (1, 2, 3)]
     frame = env.render()
     # The wrong agent, number 3, is in the second of four rows, and its best arm is marked there.
-    red = [pixels(frame[130 + 110 * row : 222 + 110 * row, 60:846], RED, part=True) > 0 for row in range(4)]
+    red = [
+        pixels(frame[130 + 110 * row : 222 + 110 * row, 60:846], RED, part=True) > 0
+        for row in range(4)
+    ]
     assert red == [False, True, False, False]
     strokes = (frame[122:560, 850:862].max(axis=2) < 150).any(axis=1)
     starts = np.flatnonzero(np.diff(strokes.astype(int), prepend=0) == 1)
@@ -116,10 +119,22 @@ def test_views() -> None:
     assert view.leaders.tolist() == [0, -1]
     assert view.shares.tolist() == [[1, 0.25, 0], [0, 0, 0]]
     assert view.verdict == ""
-    ended = View(problem, pulls, means, np.array([5, 0]), 12.0, None, True, np.array([1, 2]), np.array([False, True]))
+    ended = View(
+        problem,
+        pulls,
+        means,
+        np.array([5, 0]),
+        12.0,
+        None,
+        True,
+        np.array([1, 2]),
+        np.array([False, True]),
+    )
     assert ended.verdict == "1 of 2 agents wrong"
     assert ended.leaders.tolist() == [1, 2]
-    truncated = View(problem, pulls, means, np.array([5, 0]), 12.0, over=True, best=np.array([0, 0]))
+    truncated = View(
+        problem, pulls, means, np.array([5, 0]), 12.0, over=True, best=np.array([0, 0])
+    )
     assert "nothing recommended" in truncated.verdict
     viewer = Viewer(problem, 20)
     assert len({viewer.frame(one).tobytes() for one in (view, ended, truncated)}) == 3
@@ -156,7 +171,9 @@ def test_table() -> None:
 def test_record_video(tmp_path: Path) -> None:
     pytest.importorskip("moviepy")
     env = gym.wrappers.RecordVideo(
-        gym.make("ClusteredBAI-Discrete-v0", instance=INSTANCE, render_mode="rgb_array", max_pulls=6),
+        gym.make(
+            "ClusteredBAI-Discrete-v0", instance=INSTANCE, render_mode="rgb_array", max_pulls=6
+        ),
         str(tmp_path),
         episode_trigger=lambda number: True,
         disable_logger=True,
@@ -177,7 +194,9 @@ def test_frame_lists_through_make() -> None:
 
 
 def test_vector_pictures() -> None:
-    envs = gym.make_vec("ClusteredBAI-Discrete-v0", num_envs=2, instance=INSTANCE, render_mode="rgb_array")
+    envs = gym.make_vec(
+        "ClusteredBAI-Discrete-v0", num_envs=2, instance=INSTANCE, render_mode="rgb_array"
+    )
     single = gym.make("ClusteredBAI-v0", instance=INSTANCE, render_mode="rgb_array")
     envs.reset(seed=0)
     single.reset(seed=0)
@@ -240,5 +259,7 @@ def test_frames_leave_pyplot_alone() -> None:
         "env.reset(seed=0); print('matplotlib' in sys.modules); env.render();"
         "print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
     assert done.stdout.split() == ["False", "True", "False"]

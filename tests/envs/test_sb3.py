@@ -34,20 +34,27 @@ def test_check_env() -> None:
         check_env(flat(), warn=True)
     # Its one remark: matrices are flattened by the policy, which MultiInputPolicy does.
     messages = [str(one.message) for one in caught]
-    assert all(re.match(r"Your observation (pulls|means) has an unconventional shape", one) for one in messages)
+    assert all(
+        re.match(r"Your observation (pulls|means) has an unconventional shape", one)
+        for one in messages
+    )
 
 
 def test_ppo() -> None:
     from stable_baselines3 import PPO
 
-    model = PPO("MultiInputPolicy", flat(), n_steps=100, batch_size=50, n_epochs=1, **SMALL).learn(500)
+    model = PPO("MultiInputPolicy", flat(), n_steps=100, batch_size=50, n_epochs=1, **SMALL).learn(
+        500
+    )
     assert model.num_timesteps == 500
 
 
 def test_dqn() -> None:
     from stable_baselines3 import DQN
 
-    model = DQN("MultiInputPolicy", flat(), learning_starts=50, buffer_size=1000, batch_size=16, **SMALL).learn(500)
+    model = DQN(
+        "MultiInputPolicy", flat(), learning_starts=50, buffer_size=1000, batch_size=16, **SMALL
+    ).learn(500)
     assert model.num_timesteps == 500
 
 
@@ -66,7 +73,9 @@ def test_maskable_ppo() -> None:
         def action_masks(self) -> Any:
             return self.env.get_wrapper_attr("action_masks")()
 
-    model = contrib.MaskablePPO("MultiInputPolicy", Watch(flat()), n_steps=100, batch_size=50, n_epochs=1, **SMALL)
+    model = contrib.MaskablePPO(
+        "MultiInputPolicy", Watch(flat()), n_steps=100, batch_size=50, n_epochs=1, **SMALL
+    )
     assert model.learn(500).num_timesteps == 500
     assert len(early) > 5
     assert not any(early)

@@ -32,7 +32,9 @@ class Fixed(cbg.Policy):
         return np.array([0, 1, 1, 0])
 
 
-@pytest.mark.parametrize("policy", [NaiveSE(), ClBAI(), BAICl(), BAIClPlusPlus()], ids=lambda policy: policy.label)
+@pytest.mark.parametrize(
+    "policy", [NaiveSE(), ClBAI(), BAICl(), BAIClPlusPlus()], ids=lambda policy: policy.label
+)
 def test_schemes_play_the_same_game(policy: cbg.Policy) -> None:
     check_stepwise(policy, seed=4)
 
@@ -45,7 +47,13 @@ def test_counts_and_bill() -> None:
     assert info["pulls_per_agent"].tolist() == [7, 5, 5, 5]
     assert env.federation.pulls_by_phase == {"local": 20, "central": 2}
     # One real from every agent; then ⌈log2 3⌉ bits and 4 for the number 2 (Elias δ) down and one real up.
-    assert info["communication"] == {"cost": 5 * 32.0 + 6, "bits_up": 0, "bits_down": 6, "reals_up": 5, "reals_down": 0}
+    assert info["communication"] == {
+        "cost": 5 * 32.0 + 6,
+        "bits_up": 0,
+        "bits_down": 6,
+        "reals_up": 5,
+        "reals_down": 0,
+    }
 
 
 def test_law_of_an_average() -> None:
@@ -67,7 +75,9 @@ def test_goes_through_wrappers() -> None:
             seen.append(action[0])
             return self.env.step(action)
 
-    wrapped = gym.wrappers.RecordEpisodeStatistics(Watch(gym.make("ClusteredBAI-v0", instance=INSTANCE)))
+    wrapped = gym.wrappers.RecordEpisodeStatistics(
+        Watch(gym.make("ClusteredBAI-v0", instance=INSTANCE))
+    )
     info = play_stepwise(Fixed(), wrapped, seed=0)
     assert seen == [cbg.PULL] * 22 + [cbg.STOP]
     assert info["episode"]["l"] == 23

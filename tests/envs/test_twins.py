@@ -17,10 +17,16 @@ def test_every_id_has_a_flat_twin_with_the_same_settings() -> None:
         twin = gym.spec(flat_id(name))
         assert twin.kwargs == gym.spec(name).kwargs
         assert twin.vector_entry_point is not None
-    assert flat_id("ClusteredBAI-v0") == flat_id("ClusteredBAI-Discrete-v0") == "ClusteredBAI-Discrete-v0"
+    assert (
+        flat_id("ClusteredBAI-v0")
+        == flat_id("ClusteredBAI-Discrete-v0")
+        == "ClusteredBAI-Discrete-v0"
+    )
 
 
-@pytest.mark.parametrize("name", ["ClusteredBAI-Tiny-Discrete-v0", "ClusteredBAI-NearTie-Discrete-v0"])
+@pytest.mark.parametrize(
+    "name", ["ClusteredBAI-Tiny-Discrete-v0", "ClusteredBAI-NearTie-Discrete-v0"]
+)
 def test_twins_are_good_environments(name: str) -> None:
     env = gym.make(name)
     assert isinstance(env.action_space, gym.spaces.Discrete)
@@ -33,13 +39,18 @@ def test_twins_are_good_environments(name: str) -> None:
 def test_the_composite_space_names_the_twin() -> None:
     """Libraries print the space they cannot use."""
     sb3 = pytest.importorskip("stable_baselines3")
-    with pytest.raises(AssertionError, match=r'gym\.make\("ClusteredBAI-Tiny-Discrete-v0"\) or cbg\.DiscreteActions'):
+    with pytest.raises(
+        AssertionError,
+        match=r'gym\.make\("ClusteredBAI-Tiny-Discrete-v0"\) or cbg\.DiscreteActions',
+    ):
         sb3.PPO("MultiInputPolicy", gym.make("ClusteredBAI-Tiny-v0"))
     assert 'gym.make("ClusteredBAI-Discrete-v0")' in repr(cbg.ClusteredBAIEnv().action_space)
 
 
 def test_normalised_features_have_one_size_for_all_games() -> None:
-    small = cbg.NormalisedFeatures(gym.make("ClusteredBAI-Tiny-Discrete-v0"), max_agents=6, max_arms=5)
+    small = cbg.NormalisedFeatures(
+        gym.make("ClusteredBAI-Tiny-Discrete-v0"), max_agents=6, max_arms=5
+    )
     large = cbg.NormalisedFeatures(
         gym.make("ClusteredBAI-Tiny-Discrete-v0", n_agents=6, n_arms=5), max_agents=6, max_arms=5
     )

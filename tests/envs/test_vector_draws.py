@@ -56,7 +56,11 @@ def test_equals_single_environments_with_given_seeds(settings: dict[str, Any]) -
         if over.any():
             seeds = seeds + 4 * over
             obs, infos = envs.reset(
-                options={"reset_mask": over, "instance_seed": seeds.tolist(), "play_seed": (seeds + 1000).tolist()}
+                options={
+                    "reset_mask": over,
+                    "instance_seed": seeds.tolist(),
+                    "play_seed": (seeds + 1000).tolist(),
+                }
             )
             for i in np.flatnonzero(over):
                 options = {"instance_seed": int(seeds[i]), "play_seed": int(seeds[i]) + 1000}
@@ -72,7 +76,11 @@ def test_equals_single_environments_with_given_seeds(settings: dict[str, Any]) -
             assert (reward, end, cut) == (rewards[i], terminated[i], truncated[i])
             assert_same({key: obs[key][i] for key in obs}, own)
             for key, value in info.items():
-                mine = {name: infos[key][name][i] for name in value} if isinstance(value, dict) else infos[key][i]
+                mine = (
+                    {name: infos[key][name][i] for name in value}
+                    if isinstance(value, dict)
+                    else infos[key][i]
+                )
                 np.testing.assert_equal(mine, value, err_msg=key)
         over = terminated | truncated
         ends += int(over.sum())
@@ -83,7 +91,11 @@ def test_one_seed_for_the_rest() -> None:
     """`play_seed` alone fixes the rewards' noise, `instance_seed` alone the instance."""
     envs = cbg.ClusteredBAIVectorEnv(num_envs=2, generator="tiny")
     envs.reset(seed=1, options={"instance_seed": 5})
-    assert envs.instance(0) == envs.instance(1) == cbg.ClusteredBAIEnv(generator="tiny").draw_instance(5)
+    assert (
+        envs.instance(0)
+        == envs.instance(1)
+        == cbg.ClusteredBAIEnv(generator="tiny").draw_instance(5)
+    )
     samples = envs.step(np.zeros(2, dtype=int))[4]["sample"]
     assert samples[0] != samples[1]
     envs.reset(seed=1, options={"play_seed": 9})
@@ -122,7 +134,9 @@ def test_rewards_and_instances_have_the_law_of_the_single_environment() -> None:
         samples = envs.step(action)[4]["sample"]
         truth = [envs.instance(i) for i in range(500)]
         agents, arms = np.divmod(action, 3)
-        means = np.array([one.means[one.clusters[a], k] for one, a, k in zip(truth, agents, arms, strict=True)])
+        means = np.array(
+            [one.means[one.clusters[a], k] for one, a, k in zip(truth, agents, arms, strict=True)]
+        )
         noise.append((samples - means) / 0.4)
         best += [one.means.max(axis=1) for one in truth]
         together += [one.clusters[0] == one.clusters[1] for one in truth]

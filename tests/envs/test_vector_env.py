@@ -35,7 +35,13 @@ def test_speaks_as_sync_vector_env_does(rewards: str, mode: AutoresetMode) -> No
     """Spaces, counts, flags, masks and the form of infos over many episodes: stops, truncations, autoresets."""
     settings = {**SETTINGS[rewards], "max_pulls": 60, "c_b": 2.0}
     native = gym.make_vec(ID, num_envs=5, autoreset_mode=mode, **settings)
-    sync = gym.make_vec(ID, num_envs=5, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}, **settings)
+    sync = gym.make_vec(
+        ID,
+        num_envs=5,
+        vectorization_mode="sync",
+        vector_kwargs={"autoreset_mode": mode},
+        **settings,
+    )
     assert native.metadata["autoreset_mode"] is mode
     assert native.single_action_space == sync.single_action_space
     assert native.action_space == sync.action_space
@@ -58,7 +64,10 @@ def test_speaks_as_sync_vector_env_does(rewards: str, mode: AutoresetMode) -> No
         assert structure(reward) == structure(sync_reward)
         np.testing.assert_array_equal(reward[~flags[0]], sync_reward[~flags[0]])
         assert structure(infos) == structure(sync_infos), f"step {number}"
-        for mine, theirs in ((infos, sync_infos), (infos.get("final_info", {}), sync_infos.get("final_info", {}))):
+        for mine, theirs in (
+            (infos, sync_infos),
+            (infos.get("final_info", {}), sync_infos.get("final_info", {})),
+        ):
             for key in mine:
                 if key.startswith("_"):
                     assert_same(mine[key], theirs[key], f"step {number} {key}")
@@ -96,7 +105,9 @@ def test_action_masks() -> None:
         envs.step(np.array(action))
         single.step(action[0])
         assert envs.action_masks().shape == (3, 21)
-        np.testing.assert_array_equal(envs.action_masks()[0], single.get_wrapper_attr("action_masks")())
+        np.testing.assert_array_equal(
+            envs.action_masks()[0], single.get_wrapper_attr("action_masks")()
+        )
     assert envs.action_masks()[:, -1].tolist() == [True, True, True]
     assert envs.action_masks()[:, :-1].all()
     envs.reset()
@@ -143,9 +154,15 @@ def test_autoreset_disabled_and_reset_mask() -> None:
 
 def test_recommendations_of_the_learners_own() -> None:
     """They hold for the stops of one step; bad ones are refused and change nothing."""
-    envs = cbg.ClusteredBAIVectorEnv(num_envs=2, instance=cbg.Instance(np.eye(2), [0, 1, 1]), error_penalty=2.0)
+    envs = cbg.ClusteredBAIVectorEnv(
+        num_envs=2, instance=cbg.Instance(np.eye(2), [0, 1, 1]), error_penalty=2.0
+    )
     envs.reset(seed=0)
-    for arms, message in (([[0, 1, 1]], "shape"), (np.zeros((2, 3)), "float64"), ([[0, 1, 2]] * 2, "from 0 to 1")):
+    for arms, message in (
+        ([[0, 1, 1]], "shape"),
+        (np.zeros((2, 3)), "float64"),
+        ([[0, 1, 2]] * 2, "from 0 to 1"),
+    ):
         envs.recommendations = np.asarray(arms)
         with pytest.raises(ValueError, match=message):
             envs.step(np.array([6, 6]))

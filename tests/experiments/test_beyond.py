@@ -13,7 +13,10 @@ from clustered_bandit_gym.experiments.beyond import SETTINGS, Setting, beyond_ta
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.run import evaluate
 
-QUICK = (Setting("ClusteredBAI-PaperSmall-v0", 30), Setting("ClusteredBAI-PaperSmall-v0", 30, median=True))
+QUICK = (
+    Setting("ClusteredBAI-PaperSmall-v0", 30),
+    Setting("ClusteredBAI-PaperSmall-v0", 30, median=True),
+)
 
 
 def test_the_settings_are_those_that_the_readme_states() -> None:
@@ -34,7 +37,9 @@ def test_table_holds_what_the_trials_say(tmp_path: Path) -> None:
     assert mean["pulls"] == pytest.approx(played["pulls"].mean())
     assert median["pulls"] == pytest.approx(np.median(played["pulls"]))
     assert mean["communication"] == pytest.approx(played["cost"].mean())
-    assert mean["vs_bound"] ** 3 == pytest.approx(np.prod((played["pulls"] / played["bound"]).astype(float)))
+    assert mean["vs_bound"] ** 3 == pytest.approx(
+        np.prod((played["pulls"] / played["bound"]).astype(float))
+    )
     assert (table.rows["errors"] == 0).all()
     assert (tmp_path / "beyond.png").stat().st_size > 1000
     text = (tmp_path / "beyond.md").read_text(encoding="utf-8")
@@ -58,5 +63,7 @@ def test_interrupted_runs_write_no_table(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(beyond, "evaluate", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        beyond_table(2, out=tmp_path, progress=False, settings=(Setting("ClusteredBAI-PaperSmall-v0", 6),))
+        beyond_table(
+            2, out=tmp_path, progress=False, settings=(Setting("ClusteredBAI-PaperSmall-v0", 6),)
+        )
     assert not (tmp_path / "beyond.md").exists()

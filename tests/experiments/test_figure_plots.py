@@ -14,9 +14,18 @@ from clustered_bandit_gym.experiments.figures import Figure
 from clustered_bandit_gym.harness.output.style import style_of
 
 
-def rows_of(policy: str, pulls: list[float], outcome: str = "solved", **more: Any) -> list[dict[str, Any]]:
+def rows_of(
+    policy: str, pulls: list[float], outcome: str = "solved", **more: Any
+) -> list[dict[str, Any]]:
     """The trials `pulls` at N = 10 and, ten times as many pulls, at N = 100."""
-    base = {"policy": policy, "outcome": outcome, "delta": 1e-10, "seed": 0, "instance_seed": None, "bound": 5.0}
+    base = {
+        "policy": policy,
+        "outcome": outcome,
+        "delta": 1e-10,
+        "seed": 0,
+        "instance_seed": None,
+        "bound": 5.0,
+    }
     return [
         base | {"n_agents": n, "trial": t, "pulls": value * n / 10, "cost": 3.0 * n} | more
         for n in (10, 100)
@@ -24,13 +33,17 @@ def rows_of(policy: str, pulls: list[float], outcome: str = "solved", **more: An
     ]
 
 
-FIGURE = Figure("mine", "Data set 9: pulls against N", "E", ({"n_agents": 10}, {"n_agents": 100}), real=False)
+FIGURE = Figure(
+    "mine", "Data set 9: pulls against N", "E", ({"n_agents": 10}, {"n_agents": 100}), real=False
+)
 
 
 def test_looks_captions_and_verdicts(tmp_path: Path) -> None:
     even = [100.0, 101.0, 102.0]
     rows = pd.DataFrame(
-        rows_of("naive", even) + rows_of("bai-cl", even, "wrong") + rows_of("cl-bai", [50.0, 51.0, 52.0], "budget")
+        rows_of("naive", even)
+        + rows_of("bai-cl", even, "wrong")
+        + rows_of("cl-bai", [50.0, 51.0, 52.0], "budget")
     )
     canvas = plot(FIGURE, rows, tmp_path)
     assert (tmp_path / "mine.png").stat().st_size > 5000
@@ -51,7 +64,11 @@ def test_looks_captions_and_verdicts(tmp_path: Path) -> None:
 
 
 def test_bars_stay_inside_the_log_axis(tmp_path: Path) -> None:
-    canvas = plot(FIGURE, pd.DataFrame(rows_of("naive", [1.0, 90.0]) + rows_of("bai-cl", [40.0, 41.0])), tmp_path)
+    canvas = plot(
+        FIGURE,
+        pd.DataFrame(rows_of("naive", [1.0, 90.0]) + rows_of("bai-cl", [40.0, 41.0])),
+        tmp_path,
+    )
     (ax,) = canvas.axes
     bottom, top = ax.get_ylim()
     segments = [segment for bars in ax.containers for segment in bars[2][0].get_segments()]

@@ -26,8 +26,23 @@ from clustered_bandit_gym.policies import BAICl
 def made_up(figure: str, pulls: dict[str, list[float]], **columns: Any) -> Played:
     """Rows of one point, trial t of a policy with the pulls given."""
     rows = [
-        {"policy": policy, "seed": 0, "trial": t, "pulls": value, "cost": value, "n_agents": 20, "instance_seed": None}
-        | {"outcome": "solved", "env": "e", "env_kwargs": {}, "told": None, "alpha": None, "n_clusters": 2}
+        {
+            "policy": policy,
+            "seed": 0,
+            "trial": t,
+            "pulls": value,
+            "cost": value,
+            "n_agents": 20,
+            "instance_seed": None,
+        }
+        | {
+            "outcome": "solved",
+            "env": "e",
+            "env_kwargs": {},
+            "told": None,
+            "alpha": None,
+            "n_clusters": 2,
+        }
         | columns
         for policy, values in pulls.items()
         for t, value in enumerate(values)
@@ -56,25 +71,41 @@ def test_several_instances_count_once_each() -> None:
     one["instance_seed"] = [0, 0, 1, 1, 2, 2]
     assert claims_measure.units(one, "pulls").tolist() == [20.0, 200.0, 5.0]
     point = claims_measure.points(one, FIGURES["fig1b"](None)).iloc[0]
-    assert (point["centre"], point["low"], point["high"]) == (20.0, 12.5, 110.0)  # median and quartiles
+    assert (point["centre"], point["low"], point["high"]) == (
+        20.0,
+        12.5,
+        110.0,
+    )  # median and quartiles
 
 
 def test_mean_and_interval_of_a_point() -> None:
     rows = made_up("fig1c", {"naive": [1.0, 2.0, 3.0, 4.0]}).rows
     point = claims_measure.points(rows, FIGURES["fig1c"](None)).iloc[0]
-    half = 3.182446305284263 * np.sqrt(5 / 3) / 2  # t quantile with 3 degrees of freedom, standard error
+    half = (
+        3.182446305284263 * np.sqrt(5 / 3) / 2
+    )  # t quantile with 3 degrees of freedom, standard error
     assert (point["centre"], point["high"]) == (2.5, pytest.approx(2.5 + half))
 
 
 def test_agents_asked_are_those_that_sent_something_in_the_first_phase() -> None:
     means = np.where(np.eye(3, 6, dtype=bool), 1.0, 0.2)
     seen = set()
-    for seed, sizes in [(seed, sizes) for seed in range(4) for sizes in ((4, 4, 4), (1, 1, 1), (5, 5, 0))]:
+    for seed, sizes in [
+        (seed, sizes) for seed in range(4) for sizes in ((4, 4, 4), (1, 1, 1), (5, 5, 0))
+    ]:
         instance = Instance(means, np.repeat(np.arange(3), sizes))
         federation = Federation(instance, Problem.of(instance, 0.05), seed, itemise=True)
         federation.stop(BAICl().solve(federation))
-        asked = len({message.agent for message in federation.ledger.messages() if message.phase == "identify"})
-        row = pd.DataFrame([{"rounds": federation.rounds, "pulls_by_phase": federation.pulls_by_phase}])
+        asked = len(
+            {
+                message.agent
+                for message in federation.ledger.messages()
+                if message.phase == "identify"
+            }
+        )
+        row = pd.DataFrame(
+            [{"rounds": federation.rounds, "pulls_by_phase": federation.pulls_by_phase}]
+        )
         assert claims_measure.drawn_agents(row).tolist() == [asked]
         seen.add(asked == sum(sizes))
     assert seen == {True, False}
@@ -95,7 +126,9 @@ def test_the_instance_of_a_row_is_the_one_it_was_played_on() -> None:
     from clustered_bandit_gym.theory import instance_lower_bound
 
     instance = claims_theory.instance_of(pd.Series(row))
-    assert row["bound"] == pytest.approx(instance_lower_bound(instance, row["delta"], row["eta"]), rel=0.01)
+    assert row["bound"] == pytest.approx(
+        instance_lower_bound(instance, row["delta"], row["eta"]), rel=0.01
+    )
 
 
 # --- verdicts --------------------------------------------------------------------------------------------------------
@@ -115,14 +148,18 @@ STEADY = {"naive": [100.0, 101.0, 99.0], "cl-bai": [80.0, 81.0, 79.0]}
     [([10.0, 11.0, 9.0], HOLDS), ([90.0, 91.0, 89.0], FAILS), ([60.0, 81.0, 100.0], OPEN)],
 )
 def test_best_two(bai_cl: list[float], verdict: str) -> None:
-    found = claims_figures.JUDGES["fig1a"](made_up("fig1a", STEADY | {"bai-cl": bai_cl, "bai-cl++": [9.0, 9.1, 8.9]}))
+    found = claims_figures.JUDGES["fig1a"](
+        made_up("fig1a", STEADY | {"bai-cl": bai_cl, "bai-cl++": [9.0, 9.1, 8.9]})
+    )
     assert [claim.verdict for claim in found] == [verdict, HOLDS]
     assert "Cl-BAI 0.8, BAI-Cl" in found[0].measured
 
 
 def test_one_agent_per_cluster_is_shown_and_not_judged() -> None:
     pulls = STEADY | {"bai-cl": [10.0, 11.0, 9.0], "bai-cl++": [9.0, 9.1, 8.9]}
-    worse = {"naive": [100.0, 101.0, 99.0]} | {name: [150.0, 151.0, 149.0] for name in ("cl-bai", "bai-cl", "bai-cl++")}
+    worse = {"naive": [100.0, 101.0, 99.0]} | {
+        name: [150.0, 151.0, 149.0] for name in ("cl-bai", "bai-cl", "bai-cl++")
+    }
     good, alone = made_up("fig1a", pulls), made_up("fig1a", worse, n_agents=2)
     both = Played(good.figure, pd.concat([good.rows, alone.rows]), good.readings)
     found = claims_figures.JUDGES["fig1a"](both)[0]
@@ -134,19 +171,34 @@ def test_one_agent_per_cluster_is_shown_and_not_judged() -> None:
 
 def test_several_comparisons_widen_the_intervals() -> None:
     rows = made_up("fig1c", {"naive": [100.0, 200.0, 400.0], "bai-cl": [50.0, 50.0, 400.0]}).rows
-    one, ten = (claims_measure.paired(rows, "bai-cl", "naive", comparisons=count) for count in (1, 10))
+    one, ten = (
+        claims_measure.paired(rows, "bai-cl", "naive", comparisons=count) for count in (1, 10)
+    )
     assert ten.value == one.value
     # Student's t with 2 degrees of freedom: 4.302653 at 97.5%, 14.089 at 99.75%.
-    assert np.log(ten.high / ten.value) / np.log(one.high / one.value) == pytest.approx(14.0890 / 4.302653, rel=1e-4)
+    assert np.log(ten.high / ten.value) / np.log(one.high / one.value) == pytest.approx(
+        14.0890 / 4.302653, rel=1e-4
+    )
 
 
 def test_communication_and_trade_off_either_way() -> None:
-    cost = {"naive": [1.0, 1.1], "cl-bai": [10.0, 11.0], "bai-cl": [20.0, 22.0], "bai-cl++": [30.0, 33.0]}
+    cost = {
+        "naive": [1.0, 1.1],
+        "cl-bai": [10.0, 11.0],
+        "bai-cl": [20.0, 22.0],
+        "bai-cl++": [30.0, 33.0],
+    }
     as_printed = made_up("figA-c", cost)
     as_printed.rows["pulls"] = 1 / as_printed.rows["cost"]
-    assert [claim.verdict for claim in claims_figures.JUDGES["figA-c"](as_printed)] == [HOLDS, HOLDS]
+    assert [claim.verdict for claim in claims_figures.JUDGES["figA-c"](as_printed)] == [
+        HOLDS,
+        HOLDS,
+    ]
     as_printed.rows["pulls"] = as_printed.rows["cost"]
-    assert [claim.verdict for claim in claims_figures.JUDGES["figA-c"](as_printed)] == [HOLDS, FAILS]
+    assert [claim.verdict for claim in claims_figures.JUDGES["figA-c"](as_printed)] == [
+        HOLDS,
+        FAILS,
+    ]
     swapped = made_up("figA-c", cost | {"cl-bai": [900.0, 990.0]})
     assert claims_figures.JUDGES["figA-c"](swapped)[0].verdict == FAILS
 
@@ -155,29 +207,49 @@ def test_skew_and_eta_verdicts() -> None:
     def figure(name: str, x: str, values: dict[float, float]) -> Played:
         parts = [
             made_up(
-                name, {policy: [level, 1.001 * level, 0.999 * level] for policy in ("naive", "cl-bai")}
+                name,
+                {policy: [level, 1.001 * level, 0.999 * level] for policy in ("naive", "cl-bai")},
             ).rows.assign(**{x: at})
             for at, level in values.items()
         ]
         rows = pd.concat(parts)
-        more = [rows[rows["policy"] == "naive"].assign(policy=name) for name in ("bai-cl", "bai-cl++")]
+        more = [
+            rows[rows["policy"] == "naive"].assign(policy=name) for name in ("bai-cl", "bai-cl++")
+        ]
         return Played(FIGURES[name](None), pd.concat([rows, *more]), rows.iloc[:0])
 
-    steady = claims_figures.JUDGES["fig1e"](figure("fig1e", "alpha", {0.0: 100.0, 1.0: 100.2, 2.0: 100.1}))
+    steady = claims_figures.JUDGES["fig1e"](
+        figure("fig1e", "alpha", {0.0: 100.0, 1.0: 100.2, 2.0: 100.1})
+    )
     assert [claim.verdict for claim in steady] == [HOLDS, FAILS, FAILS]
-    growing = claims_figures.JUDGES["fig1e"](figure("fig1e", "alpha", {0.0: 100.0, 1.0: 150.0, 2.0: 300.0}))
+    growing = claims_figures.JUDGES["fig1e"](
+        figure("fig1e", "alpha", {0.0: 100.0, 1.0: 150.0, 2.0: 300.0})
+    )
     assert [claim.verdict for claim in growing] == [FAILS, HOLDS, HOLDS]
-    dip = claims_figures.JUDGES["fig1e"](figure("fig1e", "alpha", {0.0: 100.0, 1.0: 350.0, 2.0: 300.0}))
-    assert [claim.verdict for claim in dip] == [FAILS, FAILS, FAILS], "every α counts, not the ends alone"
-    (falls,) = claims_figures.JUDGES["fig1d"](figure("fig1d", "eta", {0.05: 400.0, 0.1: 100.0, 0.2: 25.0}))
+    dip = claims_figures.JUDGES["fig1e"](
+        figure("fig1e", "alpha", {0.0: 100.0, 1.0: 350.0, 2.0: 300.0})
+    )
+    assert [claim.verdict for claim in dip] == [FAILS, FAILS, FAILS], (
+        "every α counts, not the ends alone"
+    )
+    (falls,) = claims_figures.JUDGES["fig1d"](
+        figure("fig1d", "eta", {0.05: 400.0, 0.1: 100.0, 0.2: 25.0})
+    )
     assert falls.verdict == HOLDS
     assert "naive 400 → 25 (÷16, ∝ η^-2.00)" in falls.measured
-    (rises,) = claims_figures.JUDGES["fig1d"](figure("fig1d", "eta", {0.05: 400.0, 0.1: 100.0, 0.2: 101.0}))
+    (rises,) = claims_figures.JUDGES["fig1d"](
+        figure("fig1d", "eta", {0.05: 400.0, 0.1: 100.0, 0.2: 101.0})
+    )
     assert rises.verdict == FAILS
 
 
 def test_a_claim_on_real_data_is_not_judged_on_a_stand_in() -> None:
-    pulls = {"naive": [100.0, 100.0], "cl-bai": [150.0, 151.0], "bai-cl": [60.0, 61.0], "bai-cl++": [28.0, 28.0]}
+    pulls = {
+        "naive": [100.0, 100.0],
+        "cl-bai": [150.0, 151.0],
+        "bai-cl": [60.0, 61.0],
+        "bai-cl++": [28.0, 28.0],
+    }
     played = made_up("fig1f", pulls, n_agents=102)
     other = played.rows.assign(n_agents=120, pulls=played.rows["pulls"] ** 0.9)
     played = Played(played.figure, pd.concat([played.rows, other]), played.readings)
@@ -185,7 +257,12 @@ def test_a_claim_on_real_data_is_not_judged_on_a_stand_in() -> None:
     assert {claim.verdict for claim in claims_figures.JUDGES["fig1f"](played)} == {UNTESTED}
     real = Played(dataclasses.replace(played.figure, real=True), played.rows, played.readings)
     verdicts = [claim.verdict for claim in claims_figures.JUDGES["fig1f"](real)]
-    assert verdicts == [HOLDS, FAILS, HOLDS, FAILS]  # 72% saved; Cl-BAI worse than naive; ordered; other counts
+    assert verdicts == [
+        HOLDS,
+        FAILS,
+        HOLDS,
+        FAILS,
+    ]  # 72% saved; Cl-BAI worse than naive; ordered; other counts
 
 
 def test_one_wrong_answer_refutes_delta() -> None:
@@ -205,7 +282,9 @@ def columns(folder: Path, name: str) -> pd.DataFrame:
     return table.sort_values(["policy", "env_kwargs", "trial"], ignore_index=True)
 
 
-def test_interrupted_and_called_again_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_and_called_again_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("CLUSTERED_BANDIT_DATA", raising=False)
     settings: dict[str, Any] = {"trials": 2, "n_jobs": 1, "progress": False, "console": False}
     whole = reproduce(["fig1a", "figA-a"], out=tmp_path / "whole", **settings)
@@ -242,7 +321,9 @@ def test_interrupted_and_called_again_it_goes_on(tmp_path: Path, monkeypatch: py
     assert len(kept) == 50 + 10 + 70
     assert again.path.read_text(encoding="utf-8") == text
     for name in ("fig1a", "figA-a"):
-        pd.testing.assert_frame_equal(columns(tmp_path / "again", name), columns(tmp_path / "whole", name))
+        pd.testing.assert_frame_equal(
+            columns(tmp_path / "again", name), columns(tmp_path / "whole", name)
+        )
 
 
 def test_real_data_take_the_place_of_the_stand_in(tmp_path: Path) -> None:
@@ -254,21 +335,29 @@ def test_real_data_take_the_place_of_the_stand_in(tmp_path: Path) -> None:
             user = group * 31 + j + 1
             users.append(f"{user}::F::{age}::1::12345\n")
             ratings += [
-                f"{user}::{movie + 1}::{5 if movie == group else 1 + (j + movie) % 3}::9\n" for movie in range(6)
+                f"{user}::{movie + 1}::{5 if movie == group else 1 + (j + movie) % 3}::9\n"
+                for movie in range(6)
             ]
             ratings += [f"{user}::7::3::9\n"] if j < 30 else []
     folder = tmp_path / "ml-1m"
     folder.mkdir()
     (folder / "users.dat").write_text("".join(users))
     (folder / "ratings.dat").write_text("".join(ratings))
-    (folder / "movies.dat").write_text("".join(f"{movie}::Title {movie}::Drama\n" for movie in range(1, 8)))
-    out = reproduce(["fig1f"], 2, tmp_path / "out", n_jobs=1, data=str(tmp_path), progress=False, console=False)
+    (folder / "movies.dat").write_text(
+        "".join(f"{movie}::Title {movie}::Drama\n" for movie in range(1, 8))
+    )
+    out = reproduce(
+        ["fig1f"], 2, tmp_path / "out", n_jobs=1, data=str(tmp_path), progress=False, console=False
+    )
     figure = out.played["fig1f"].figure
     assert (figure.env, figure.real) == ("ClusteredBAI-MovieLens-v0", True)
     assert set(out.played["fig1f"].rows["n_arms"]) == {6}
     text = out.path.read_text(encoding="utf-8")
     assert "real data" in text
-    assert "At least 30 ratings in each group: K = 7. More than 30, which is what we took: K = 6." in text
+    assert (
+        "At least 30 ratings in each group: K = 7. More than 30, which is what we took: K = 6."
+        in text
+    )
     assert all(claim.verdict != UNTESTED for claim in out.claims if claim.figure == "fig1f")
 
 

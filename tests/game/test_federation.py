@@ -35,7 +35,11 @@ def test_what_is_returned_is_what_is_billed() -> None:
     def program(block: Block, arms: np.ndarray, allowed: np.ndarray) -> tuple[Payload, ...]:
         assert arms.tolist() == [3, 7, 3]
         assert allowed.tolist() == [[True] * 10] * 3
-        return ArmIndex(arms, among=10), Reals(np.stack([block.agents, -block.agents], axis=1)), Flag(arms == 3)
+        return (
+            ArmIndex(arms, among=10),
+            Reals(np.stack([block.agents, -block.agents], axis=1)),
+            Flag(arms == 3),
+        )
 
     with federation.phase("ask"):
         down = [ArmIndex([3, 7, 3], among=[3, 7]), ArmSet(np.ones(10, dtype=bool))]
@@ -67,7 +71,9 @@ def test_large_sets_of_agents_run_block_by_block() -> None:
     def program(block: Block, number: np.ndarray) -> tuple[Reals, Flag]:
         sizes.append(len(block))
         assert np.array_equal(number, block.agents * 2.0)
-        return Reals(number + block.pull_grid(10**12).mean(axis=1) * 0), Flag(np.ones(len(block), dtype=bool))
+        return Reals(number + block.pull_grid(10**12).mean(axis=1) * 0), Flag(
+            np.ones(len(block), dtype=bool)
+        )
 
     numbers, flags = federation.local(agents, program, Reals(agents * 2.0))
     assert len(sizes) > 1
@@ -105,7 +111,11 @@ def test_a_block_ends_with_its_program() -> None:
     kept: list[Block] = []
     federation.local([0, 1], lambda block: kept.extend([block, block.part([1])]))
     for block in kept:
-        for use in (lambda b: b.pull([0], [0]), lambda b: b.pull_grid(1), lambda b: b.save("x", np.zeros(len(b)))):
+        for use in (
+            lambda b: b.pull([0], [0]),
+            lambda b: b.pull_grid(1),
+            lambda b: b.save("x", np.zeros(len(b))),
+        ):
             with pytest.raises(PlayOver, match="has returned"):
                 use(block)
     assert federation.pulls == 0
@@ -125,7 +135,9 @@ def test_a_block_ends_with_its_program() -> None:
         ([0, 1], lambda block, x: None, Reals(np.zeros(3)), ValueError, "3 rows for 2 agents"),
     ],
 )
-def test_bad_programs(agents: Any, program: Any, down: Any, error: type[Exception], message: str) -> None:
+def test_bad_programs(
+    agents: Any, program: Any, down: Any, error: type[Exception], message: str
+) -> None:
     federation = small()
     with pytest.raises(error, match=message):
         federation.local(agents, program, down)
@@ -144,7 +156,11 @@ def test_phases_nest_and_end_with_an_error() -> None:
         raise RuntimeError("mine")
     federation.pull(0, 0, 16)
     assert federation.pulls_by_phase == {"play": 17, "outer": 10, "inner": 4}
-    assert federation.ledger.by_phase() == {"play": 2 * 36 + 1 + 9, "outer": 2 * 36 + 4 + 8, "inner": 36 + 5}
+    assert federation.ledger.by_phase() == {
+        "play": 2 * 36 + 1 + 9,
+        "outer": 2 * 36 + 4 + 8,
+        "inner": 36 + 5,
+    }
 
 
 # --- seeds, secrecy, set-up ---------------------------------------------------------------------------------------
@@ -162,7 +178,9 @@ def test_seeds() -> None:
     assert drawn(None) != drawn(None)
     federation, twin = small(seed=3), small(seed=3)
     federation.rng.random(100)
-    assert federation.pull(0, 0) == twin.pull(0, 0), "the policy's randomness is a stream of its own"
+    assert federation.pull(0, 0) == twin.pull(0, 0), (
+        "the policy's randomness is a stream of its own"
+    )
     assert small(seed=3).rng.random() == small(seed=3).rng.random()
 
 
@@ -179,9 +197,15 @@ def reachable(root: Any) -> list[Any]:
             todo += [*thing.keys(), *thing.values()]
         elif isinstance(thing, list | tuple | set):
             todo += list(thing)
-        elif not isinstance(thing, str | bytes | int | float | complex | np.ndarray | np.generic | None.__class__):
+        elif not isinstance(
+            thing, str | bytes | int | float | complex | np.ndarray | np.generic | None.__class__
+        ):
             # NumPy's generators have two doors for C code; one of them needs a library that may not be there.
-            names = [name for name in dir(thing) if not name.startswith("_") and name not in ("cffi", "ctypes")]
+            names = [
+                name
+                for name in dir(thing)
+                if not name.startswith("_") and name not in ("cffi", "ctypes")
+            ]
             todo += [getattr(thing, name) for name in names]
     return list(seen.values())
 
@@ -190,9 +214,17 @@ def test_the_truth_is_not_reachable() -> None:
     instance = RandomFamily(rewards="bernoulli")(np.random.default_rng(0))
     federation = Federation(instance, Problem.of(instance, 0.1), 99, itemise=True)
     blocks: list[Block] = []
-    federation.local(federation.agents, lambda block: blocks.append(block) or Reals(block.pull_grid(5)))
+    federation.local(
+        federation.agents, lambda block: blocks.append(block) or Reals(block.pull_grid(5))
+    )
     federation.report_clusters(np.zeros(instance.n_agents, dtype=int))
-    secrets = [instance.means, instance.clusters, instance.agent_best_arms, instance.best_arms, instance.is_best]
+    secrets = [
+        instance.means,
+        instance.clusters,
+        instance.agent_best_arms,
+        instance.best_arms,
+        instance.is_best,
+    ]
     found = reachable(federation) + reachable(blocks[0])
     assert any(thing is federation.problem for thing in found), "the walk must see something"
     for thing in found:

@@ -60,9 +60,14 @@ def test_best_arms_and_gaps_by_brute_force(instance: Instance) -> None:
         assert instance.is_best[m].tolist() == [mean == max(row) for mean in row]
         for k, mean in enumerate(row):
             rest = [max(row) - other for j, other in enumerate(row) if j != best]
-            assert instance.gaps[m, k] == ((min(rest) if rest else np.inf) if k == best else max(row) - mean)
+            assert instance.gaps[m, k] == (
+                (min(rest) if rest else np.inf) if k == best else max(row) - mean
+            )
     assert instance.agent_best_arms.tolist() == [instance.best_arms[m] for m in instance.clusters]
-    assert (instance.n_agents, (instance.n_clusters, instance.n_arms)) == (len(instance.clusters), instance.means.shape)
+    assert (instance.n_agents, (instance.n_clusters, instance.n_arms)) == (
+        len(instance.clusters),
+        instance.means.shape,
+    )
 
 
 @settings(deadline=None, max_examples=40)
@@ -74,7 +79,10 @@ def test_round_trip_through_a_file(odd: Instance, rewards: str, seed: int) -> No
         buffer.seek(0)
         back = Instance.load(buffer)
         assert back == instance
-        assert (back.allow_ties, back.allow_overlap) == (instance.allow_ties, instance.allow_overlap)
+        assert (back.allow_ties, back.allow_overlap) == (
+            instance.allow_ties,
+            instance.allow_overlap,
+        )
         assert back.rewards.sigma == instance.rewards.sigma
         assert pickle.loads(pickle.dumps(instance)) == instance
 
@@ -138,7 +146,11 @@ def test_immutable() -> None:
         (GOOD, [], "one entry per agent"),
         (GOOD, [[0, 1]], "one entry per agent"),
         ([[1.0], [2.0]], [0, 1], "only 1 arms"),
-        ([[0.5, 0.5, 0.1], [0.1, 0.2, 0.3]], [0, 1], r"cluster 0 has several best arms \[0, 1\].*allow_ties"),
+        (
+            [[0.5, 0.5, 0.1], [0.1, 0.2, 0.3]],
+            [0, 1],
+            r"cluster 0 has several best arms \[0, 1\].*allow_ties",
+        ),
         ([[0.9, 0.1], [0.9, 0.1]], [0, 1], "Assumption 1 fails.*allow_overlap"),
     ],
 )
@@ -179,8 +191,13 @@ def test_problem_tells_the_truth_less_or_nothing() -> None:
     assert Problem.of(Instance(GOOD, [0], Gaussian(0.0)), 0.1).sigma == 1
     # 1 − 0.85 is a hair more than 0.15 and 1 − 0.9 a hair less than 0.1.
     for eta in (0.15, 0.1):
-        assert Problem.of(Instance([[1, 1 - eta], [1 - eta, 1]], [0, 1]), 0.1, eta=eta, eta1=eta).eta == eta
-    assert Problem.of(Instance([[1.0, 0.0]], [0, 0]), 0.1, eta=0.2).eta == 0.2, "one cluster satisfies any η"
+        assert (
+            Problem.of(Instance([[1, 1 - eta], [1 - eta, 1]], [0, 1]), 0.1, eta=eta, eta1=eta).eta
+            == eta
+        )
+    assert Problem.of(Instance([[1.0, 0.0]], [0, 0]), 0.1, eta=0.2).eta == 0.2, (
+        "one cluster satisfies any η"
+    )
 
 
 @pytest.mark.parametrize(
@@ -226,12 +243,17 @@ def test_the_support_is_told_where_there_is_one() -> None:
     assert Problem.of(coin, 0.1).support == (0.0, 1.0)
     assert Problem.of(coin, 0.1).to_dict()["support"] == [0.0, 1.0]
     assert Problem.of(coin, 0.1, support=None).support is None
-    assert Problem.of(coin, 0.1, support=(-1, 2)).support == (-1.0, 2.0), "a wider interval is true as well"
+    assert Problem.of(coin, 0.1, support=(-1, 2)).support == (-1.0, 2.0), (
+        "a wider interval is true as well"
+    )
     with pytest.raises(ValueError, match="the rewards span"):
         Problem.of(coin, 0.1, support=(0.0, 0.9))
     assert Problem.of(coin, 0.1, support=(0.0, 0.9), check=False).support == (0.0, 0.9)
     laws = np.array([[[0.1, 0.2, 0.7], [0.7, 0.2, 0.1]]])
-    assert Problem.of(Instance(None, [0], Categorical([-1.0, 0.5, 4.0], laws)), 0.1).support == (-1.0, 4.0)
+    assert Problem.of(Instance(None, [0], Categorical([-1.0, 0.5, 4.0], laws)), 0.1).support == (
+        -1.0,
+        4.0,
+    )
     point = Instance(None, [0], Categorical([0.3], np.ones((1, 1, 1))))
     assert Problem.of(point, 0.1).support is None, "a single value is no interval"
     assert Problem.of(point, 0.1, support=(0.0, 1.0)).support == (0.0, 1.0)

@@ -39,11 +39,24 @@ def placed(program: Any, module: str) -> Any:
 
 
 def test_every_block_sees_the_centres_values_and_changes_none(module: str) -> None:
-    view, array, notes, texts, number, seen = strict_view(), np.zeros(2), Notes(0), Notes("a"), 0, []
+    view, array, notes, texts, number, seen = (
+        strict_view(),
+        np.zeros(2),
+        Notes(0),
+        Notes("a"),
+        0,
+        [],
+    )
 
     def program(block: Any) -> Reals:
         nonlocal number
-        found = [array[0], notes.value, number, float(hasattr(notes, "more")), float(texts.value == "a")]
+        found = [
+            array[0],
+            notes.value,
+            number,
+            float(hasattr(notes, "more")),
+            float(texts.value == "a"),
+        ]
         array[0], notes.value, number, texts.value = 5.0, notes.value + 1, number + 1, "b"
         notes.more = texts.more = True  # type: ignore[attr-defined]
         return Reals([found])
@@ -53,7 +66,12 @@ def test_every_block_sees_the_centres_values_and_changes_none(module: str) -> No
     for step in range(3):
         array[0], notes.value, number = step, 10 + step, 20 + step
         seen.append(view.local(view.agents, there))
-        assert (array[0], vars(notes), vars(texts), number) == (step, {"value": 10 + step}, {"value": "a"}, 20 + step)
+        assert (array[0], vars(notes), vars(texts), number) == (
+            step,
+            {"value": 10 + step},
+            {"value": "a"},
+            20 + step,
+        )
     assert np.array_equal(seen, [[[step, 10 + step, 20 + step, 0, 1]] * 3 for step in range(3)])
 
 
@@ -102,7 +120,11 @@ def test_plays_that_take_turns_keep_their_own_variables(module: str) -> None:
 
     def play(number: int) -> tuple[Any, Any, float]:
         one = numbered(number)
-        return strict_view(2), FunctionType(one.__code__, names, "program", None, one.__closure__), float(number)
+        return (
+            strict_view(2),
+            FunctionType(one.__code__, names, "program", None, one.__closure__),
+            float(number),
+        )
 
     def answer(one: tuple[Any, Any, float]) -> bool:
         view, program, number = one

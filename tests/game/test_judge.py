@@ -45,7 +45,9 @@ def test_any_tied_arm_is_right() -> None:
     assert judgement.agent_correct.tolist() == [True, True, False, True]
 
 
-@pytest.mark.parametrize("arms", [[0, 1, 1], [[0, 1, 1, 0]], [0, 1, 1, 3], [0, 1, 1, -1], [0.0, 1, 1, 0], 0])
+@pytest.mark.parametrize(
+    "arms", [[0, 1, 1], [[0, 1, 1, 0]], [0, 1, 1, 3], [0, 1, 1, -1], [0.0, 1, 1, 0], 0]
+)
 def test_bad_recommendations(arms: Any) -> None:
     federation = noiseless()
     with pytest.raises(ValueError):
@@ -73,5 +75,8 @@ def test_misplaced_by_brute_force(rows: list[tuple[int, int]]) -> None:
     for label in set(labels.tolist()):
         counts = Counter(clusters[labels == label].tolist())
         majority[label] = min(counts, key=lambda cluster: (-counts[cluster], cluster))
-    expected = [majority[label] != cluster for label, cluster in zip(labels.tolist(), clusters.tolist(), strict=True)]
+    expected = [
+        majority[label] != cluster
+        for label, cluster in zip(labels.tolist(), clusters.tolist(), strict=True)
+    ]
     assert misplaced(labels, clusters).tolist() == expected

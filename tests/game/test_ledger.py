@@ -69,7 +69,9 @@ def test_totals_are_sums_of_messages(entries: list, c_b: float, c_r: float) -> N
     assert [m.agent for m in messages] == [agent for entry in entries for agent in entry[3]]
     for direction in ("up", "down", None):
         for phase in ("explore", "identify", None):
-            mine = [m for m in messages if direction in (None, m.direction) and phase in (None, m.phase)]
+            mine = [
+                m for m in messages if direction in (None, m.direction) and phase in (None, m.phase)
+            ]
             assert ledger.bits(direction, phase) == sum(m.bits for m in mine)
             assert ledger.reals(direction, phase) == sum(m.reals for m in mine)
     expected = sum(c_b * m.bits + c_r * m.reals for m in messages)
@@ -180,9 +182,15 @@ def test_bad_payloads_and_prices(make: object) -> None:
 
 
 @given(st.integers(1, 12), st.data())
-def test_sparse_sets_cost_what_a_prefix_free_code_of_them_takes(n_arms: int, data: st.DataObject) -> None:
-    within = np.array([data.draw(st.lists(st.booleans(), min_size=n_arms, max_size=n_arms)) for _ in range(3)])
-    chosen = within & np.array([data.draw(st.lists(st.booleans(), min_size=n_arms, max_size=n_arms)) for _ in range(3)])
+def test_sparse_sets_cost_what_a_prefix_free_code_of_them_takes(
+    n_arms: int, data: st.DataObject
+) -> None:
+    within = np.array(
+        [data.draw(st.lists(st.booleans(), min_size=n_arms, max_size=n_arms)) for _ in range(3)]
+    )
+    chosen = within & np.array(
+        [data.draw(st.lists(st.booleans(), min_size=n_arms, max_size=n_arms)) for _ in range(3)]
+    )
     bits = ArmSubset(chosen, within=within).bits
     for row in range(3):
         size, count = int(within[row].sum()), int(chosen[row].sum())
@@ -191,7 +199,9 @@ def test_sparse_sets_cost_what_a_prefix_free_code_of_them_takes(n_arms: int, dat
         assert bits[row] == gamma + ceil(log2(choices))
     # Kraft: all subsets of one set fit into one prefix-free code.
     size = int(within[0].sum())
-    lengths = [2 * ((c + 1).bit_length() - 1) + 1 + ceil(log2(comb(size, c))) for c in range(size + 1)]
+    lengths = [
+        2 * ((c + 1).bit_length() - 1) + 1 + ceil(log2(comb(size, c))) for c in range(size + 1)
+    ]
     assert sum(comb(size, c) * 2.0**-length for c, length in enumerate(lengths)) <= 1
 
 
@@ -203,7 +213,11 @@ def test_messages_of_different_lengths_are_billed_one_by_one() -> None:
     assert ledger.bits("up") == 7
 
 
-@given(st.lists(st.floats(-50, 50), min_size=1, max_size=20), st.integers(2, 300), st.sampled_from(["up", "down"]))
+@given(
+    st.lists(st.floats(-50, 50), min_size=1, max_size=20),
+    st.integers(2, 300),
+    st.sampled_from(["up", "down"]),
+)
 def test_rounding_keeps_its_side(numbers: list[float], size: int, rounding: str) -> None:
     grid = np.linspace(-50, 50, size)
     got = Quantised(numbers, grid, rounding).values
@@ -211,7 +225,9 @@ def test_rounding_keeps_its_side(numbers: list[float], size: int, rounding: str)
     error = got - numbers if rounding == "up" else numbers - got
     assert (error >= 0).all()
     assert (error < 100 / (size - 1) + 1e-9).all()
-    assert np.array_equal(Quantised(grid, grid, rounding).values, grid), "a grid point is sent as itself"
+    assert np.array_equal(Quantised(grid, grid, rounding).values, grid), (
+        "a grid point is sent as itself"
+    )
 
 
 def elias_delta(n: int) -> str:
@@ -230,7 +246,24 @@ def decoded(stream: str) -> tuple[int, str]:
 
 def test_the_number_of_pulls_in_an_order_can_be_decoded() -> None:
     """The bill is the length of a code word that a reader can cut off a stream without knowing where it ends."""
-    numbers = [1, 2, 3, 4, 7, 8, 15, 16, 255, 256, 10**6, 2**31 - 1, 2**31, 10**12 + 7, 2**53 - 1, 2**53]
+    numbers = [
+        1,
+        2,
+        3,
+        4,
+        7,
+        8,
+        15,
+        16,
+        255,
+        256,
+        10**6,
+        2**31 - 1,
+        2**31,
+        10**12 + 7,
+        2**53 - 1,
+        2**53,
+    ]
     stream = "".join(map(elias_delta, numbers))
     found = []
     while stream:

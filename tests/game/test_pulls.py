@@ -40,7 +40,11 @@ def test_counts_and_bills_of_central_pulls(data: st.DataObject) -> None:
     def array(low: int, high: int) -> Any:
         mine = shape[data.draw(st.integers(0, len(shape))) :]
         mine = tuple(data.draw(st.sampled_from([1, size])) for size in mine)
-        cells = data.draw(st.lists(st.integers(low, high), min_size=int(np.prod(mine)), max_size=int(np.prod(mine))))
+        cells = data.draw(
+            st.lists(
+                st.integers(low, high), min_size=int(np.prod(mine)), max_size=int(np.prod(mine))
+            )
+        )
         return np.array(cells, dtype=np.int64).reshape(mine)
 
     per_agent: Counter[int] = Counter()
@@ -88,7 +92,9 @@ def test_pulls_have_the_law_of_their_cell() -> None:
     federation = small()
     mean = federation._instance.means[federation._instance.clusters[4], 7]
     central = federation.pull(np.full(10_000, 4), 7, 25)
-    local = federation.local([4], lambda block: Reals(block.pull(np.zeros(10_000, int), 7, 25)[None, :]))
+    local = federation.local(
+        [4], lambda block: Reals(block.pull(np.zeros(10_000, int), 7, 25)[None, :])
+    )
     for averages in (central, local[0]):
         assert stats.kstest((averages - mean) * 5, "norm").pvalue > ALARM
 
@@ -112,7 +118,9 @@ def test_stepwise_pulls_go_through_the_step() -> None:
         return float(len(calls))
 
     with federation.stepping(step):
-        averages = federation.local([2, 5], lambda block: Reals(block.pull([[0], [1]], [[3, 4]], [[2], [1]])))
+        averages = federation.local(
+            [2, 5], lambda block: Reals(block.pull([[0], [1]], [[3, 4]], [[2], [1]]))
+        )
     assert calls == [(2, 3), (2, 3), (2, 4), (2, 4), (5, 3), (5, 4)]
     assert averages.tolist() == [[1.5, 3.5], [5.0, 6.0]]
 
@@ -153,11 +161,17 @@ def test_budget_is_checked_before_drawing() -> None:
 def test_counts_never_overflow() -> None:
     federation = small()
     for _ in range(MAX_PULLS // (MAX_TIMES * 300) + 1):
-        with pytest.raises(BudgetExceeded) if federation.pulls > MAX_PULLS - 300 * MAX_TIMES else _nothing():
+        with (
+            pytest.raises(BudgetExceeded)
+            if federation.pulls > MAX_PULLS - 300 * MAX_TIMES
+            else _nothing()
+        ):
             federation.pull(np.zeros(300, int), 0, np.full(300, MAX_TIMES))
     assert 0 < federation.pulls <= MAX_PULLS
     assert federation.pulls == federation.pulls_per_agent[0]
-    assert federation.ledger.bits("down") == federation.ledger.totals["play", "down", "order"].messages * (4 + 64)
+    assert federation.ledger.bits("down") == federation.ledger.totals[
+        "play", "down", "order"
+    ].messages * (4 + 64)
 
 
 class _nothing:
@@ -216,7 +230,9 @@ def test_counts_at_agents() -> None:
     np.testing.assert_allclose(shares, instance.means[instance.clusters], atol=0.15)
     gaussian = Instance(instance.means, [0, 1, 1])
     with pytest.raises(ValueError, match="cannot be counted"):
-        Federation(gaussian, Problem.of(gaussian, 0.1)).local([0], lambda block: block.pull_counts([0], [0], 2))
+        Federation(gaussian, Problem.of(gaussian, 0.1)).local(
+            [0], lambda block: block.pull_counts([0], [0], 2)
+        )
 
 
 def test_counts_on_the_centres_orders() -> None:
@@ -244,11 +260,15 @@ def test_counts_on_the_centres_orders() -> None:
 
 
 def test_counts_one_pull_at_a_time() -> None:
-    instance = Instance(None, [0], Categorical([-1.0, 0.5, 2.0], np.array([[[0.2, 0.3, 0.5], [0.5, 0.5, 0.0]]])))
+    instance = Instance(
+        None, [0], Categorical([-1.0, 0.5, 2.0], np.array([[[0.2, 0.3, 0.5], [0.5, 0.5, 0.0]]]))
+    )
     federation = Federation(instance, Problem.of(instance, 0.1), seed=3)
     counts: list[np.ndarray] = []
     with federation.stepping(federation.draw_one):
-        federation.local([0], lambda block: counts.append(block.pull_counts([0, 0], [0, 1], [40, 3])))
+        federation.local(
+            [0], lambda block: counts.append(block.pull_counts([0, 0], [0, 1], [40, 3]))
+        )
     assert counts[0].shape == (2, 3)
     assert counts[0].sum(axis=1).tolist() == [40, 3]
     assert counts[0][1, 2] == 0

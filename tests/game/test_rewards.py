@@ -26,7 +26,9 @@ LAWS = np.array(
 )
 
 
-def averages(model: RewardModel, means: np.ndarray, cluster: int, arm: int, n: int, rows: int = ROWS) -> np.ndarray:
+def averages(
+    model: RewardModel, means: np.ndarray, cluster: int, arm: int, n: int, rows: int = ROWS
+) -> np.ndarray:
     rng = np.random.default_rng([cluster, arm, n % 2**31])
     return model.average(rng, means, np.full(rows, cluster), np.full(rows, arm), n)
 
@@ -47,7 +49,9 @@ def chi_square(observed: np.ndarray, expected: np.ndarray) -> float:
 
 def uniform_p(below: np.ndarray, at: np.ndarray, seed: int = 5) -> float:
     """p-value of the randomised probability transform: P(X < x) + U·P(X = x) is uniform for the true law."""
-    return float(stats.kstest(below + np.random.default_rng(seed).random(below.size) * at, "uniform").pvalue)
+    return float(
+        stats.kstest(below + np.random.default_rng(seed).random(below.size) * at, "uniform").pvalue
+    )
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -66,7 +70,10 @@ def test_bernoulli_sum_is_binomial(n: int, cluster: int, arm: int) -> None:
     assert np.allclose(drawn, counts, rtol=4e-16, atol=1e-9)
     law = stats.binom(n, p)
     if n <= 7:
-        assert chi_square(np.bincount(counts, minlength=n + 1), ROWS * law.pmf(np.arange(n + 1))) > ALARM
+        assert (
+            chi_square(np.bincount(counts, minlength=n + 1), ROWS * law.pmf(np.arange(n + 1)))
+            > ALARM
+        )
     elif n <= 10**9:
         assert uniform_p(law.cdf(counts - 1), law.pmf(counts)) > ALARM
     else:
@@ -82,7 +89,9 @@ def test_binomial_of_huge_n_and_rare_event(p: float) -> None:
     rare = min(p, 1 - p)
     z = squares = 0.0
     for _ in range(5):
-        drawn = Bernoulli().average(rng, np.array([[p]]), np.zeros(rows, int), np.zeros(rows, int), n)
+        drawn = Bernoulli().average(
+            rng, np.array([[p]]), np.zeros(rows, int), np.zeros(rows, int), n
+        )
         counts = np.rint((drawn if p < 0.5 else 1 - drawn) * n)
         z += (counts - n * rare).sum() / np.sqrt(n * rare)
         squares += ((counts - n * rare) ** 2).sum() / (n * rare)
@@ -127,7 +136,9 @@ def test_rows_of_different_clusters_arms_and_times_at_once() -> None:
     rng = np.random.default_rng(3)
     clusters, arms = rng.integers(2, size=ROWS), rng.integers(3, size=ROWS)
     times = 10 ** rng.integers(0, 10, size=ROWS)
-    z = (Gaussian().average(rng, MEANS, clusters, arms, times) - MEANS[clusters, arms]) * np.sqrt(times)
+    z = (Gaussian().average(rng, MEANS, clusters, arms, times) - MEANS[clusters, arms]) * np.sqrt(
+        times
+    )
     assert stats.kstest(z, "norm").pvalue > ALARM
     counts = np.rint(Bernoulli().average(rng, MEANS, clusters, arms, times) * times)
     law = stats.binom(times, MEANS[clusters, arms])
@@ -145,7 +156,10 @@ def test_a_grid_has_the_law_of_its_rows(model: RewardModel) -> None:
         for column, arm in enumerate(arms[0]):
             for m in range(2):
                 flat = averages(model, means, m, int(arm), 11, 10_000)
-                assert stats.ks_2samp(grid[clusters[:, 0] == m, column], flat, method="asymp").pvalue > ALARM
+                assert (
+                    stats.ks_2samp(grid[clusters[:, 0] == m, column], flat, method="asymp").pvalue
+                    > ALARM
+                )
 
 
 @pytest.mark.parametrize("model", [Gaussian(0.5), Bernoulli(), Categorical(SUPPORT, LAWS)])
@@ -160,7 +174,10 @@ def test_one_by_one_against_batch(model: RewardModel) -> None:
         for k in range(3):
             singles = model.single(means, m, k, model.noise(bulk, 7 * 20_000)).reshape(20_000, 7)
             batch = averages(model, means, m, k, 7, 20_000)
-            assert stats.ks_2samp(singles.mean(axis=1).round(9), batch.round(9), method="asymp").pvalue > ALARM
+            assert (
+                stats.ks_2samp(singles.mean(axis=1).round(9), batch.round(9), method="asymp").pvalue
+                > ALARM
+            )
 
 
 def test_single_pulls_never_land_on_a_value_without_mass() -> None:
@@ -177,7 +194,9 @@ def test_sigma_bounds_the_moment_generating_function(model: RewardModel) -> None
     laws = np.stack([1 - MEANS, MEANS], axis=-1) if isinstance(model, Bernoulli) else LAWS
     for t in np.linspace(-20, 20, 81):
         for p in laws.reshape(-1, values.size):
-            assert np.log(p @ np.exp(t * (values - p @ values))) <= model.sigma**2 * t**2 / 2 + 1e-12
+            assert (
+                np.log(p @ np.exp(t * (values - p @ values))) <= model.sigma**2 * t**2 / 2 + 1e-12
+            )
 
 
 def test_divergences() -> None:
@@ -207,7 +226,9 @@ def test_k_inf_of_bernoulli_laws_is_their_divergence() -> None:
     discrete = Categorical(np.array([0.0, 1.0]), laws)
     for mean in (0.4, 0.7, 0.999):
         expected = Bernoulli().kl_to_mean(MEANS, 0, np.arange(3), mean)
-        assert discrete.kl_to_mean(MEANS, 0, np.arange(3), mean) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        assert discrete.kl_to_mean(MEANS, 0, np.arange(3), mean) == pytest.approx(
+            expected, rel=1e-9, abs=1e-12
+        )
 
 
 @pytest.mark.parametrize(("cluster", "arm"), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2)])

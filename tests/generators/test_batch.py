@@ -17,7 +17,10 @@ from clustered_bandit_gym.generators import Batch, make_generator
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "paper-small": ("paper-small", {}),
     "paper-random": ("paper-random", {"n_agents": 6, "n_clusters": 3, "n_arms": 7}),
-    "paper-flat": ("paper-flat", {"n_agents": 5, "n_clusters": 4, "n_arms": 6, "sizes": "power", "alpha": 1.0}),
+    "paper-flat": (
+        "paper-flat",
+        {"n_agents": 5, "n_clusters": 4, "n_arms": 6, "sizes": "power", "alpha": 1.0},
+    ),
     "near-tie": ("near-tie", {}),
     "random": ("random", {"n_agents": 5, "n_clusters": 3, "n_arms": 5, "rewards": "bernoulli"}),
     "one cluster": ("random", {"n_clusters": 1, "n_arms": 3}),
@@ -54,7 +57,9 @@ def test_same_law_as_one_by_one(name: str) -> None:
     rng = np.random.default_rng(2)
     singles = [generator(rng) for _ in range(N)]
     ours = features(batch.means, batch.clusters)
-    theirs = features(np.stack([one.means for one in singles]), np.stack([one.clusters for one in singles]))
+    theirs = features(
+        np.stack([one.means for one in singles]), np.stack([one.clusters for one in singles])
+    )
     for key in ours:
         if np.ptp(np.concatenate([ours[key], theirs[key]])) < 1e-12:
             continue

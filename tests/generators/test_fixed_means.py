@@ -30,7 +30,11 @@ def write(folder: Path, text: str) -> Path:
         ("0.9,0.2,0.1\n0.3,0.8,0.2\n", None, None),
         ("red,green,blue\n0.9,0.2,0.1\n0.3,0.8,0.2\n", ("red", "green", "blue"), None),
         ("young,0.9,0.2,0.1\n\nold,0.3,0.8,0.2\n", None, ("young", "old")),
-        ("\ufeffred,green,blue\nyoung,.9,.2,.1\nold,.3,.8,.2\n", ("red", "green", "blue"), ("young", "old")),
+        (
+            "\ufeffred,green,blue\nyoung,.9,.2,.1\nold,.3,.8,.2\n",
+            ("red", "green", "blue"),
+            ("young", "old"),
+        ),
     ],
 )
 def test_tables_of_means(tmp_path: Path, text: str, arms: Any, clusters: Any) -> None:
@@ -44,7 +48,9 @@ def test_tables_of_means(tmp_path: Path, text: str, arms: Any, clusters: Any) ->
 def test_raw_rewards_keep_their_law(tmp_path: Path) -> None:
     rows = [("a", "x", v) for v in (3, 4, 5, 5)] + [("a", "y", v) for v in (1, 2)]
     rows += [("b", "x", 1), ("b", "y", 5), ("b", "y", 4)]
-    path = write(tmp_path, "arm,cluster,when,reward\n" + "".join(f"{arm},{c},t,{v}\n" for c, arm, v in rows))
+    path = write(
+        tmp_path, "arm,cluster,when,reward\n" + "".join(f"{arm},{c},t,{v}\n" for c, arm, v in rows)
+    )
     instance = cbg.Instance.from_csv(path, clusters=[0, 1, 1])
     assert instance.means.tolist() == [[4.25, 1.5], [1.0, 4.5]]
     law = instance.rewards
@@ -60,10 +66,14 @@ def test_raw_rewards_of_zero_and_one_and_continuous_ones(tmp_path: Path) -> None
     assert instance.means.tolist() == [[1.0, 0.0], [0.0, 0.5]]
     rng = np.random.default_rng(0)
     draws = {(c, k): rng.normal(c == k, 0.5, 200) for c in (0, 1) for k in (0, 1)}
-    text = "cluster,arm,reward\n" + "".join(f"{c},{k},{v}\n" for (c, k), values in draws.items() for v in values)
+    text = "cluster,arm,reward\n" + "".join(
+        f"{c},{k},{v}\n" for (c, k), values in draws.items() for v in values
+    )
     instance = cbg.Instance.from_csv(write(tmp_path, text))
     assert isinstance(instance.rewards, cbg.Gaussian)
-    assert instance.rewards.sigma == pytest.approx(max(values.std(ddof=1) for values in draws.values()))
+    assert instance.rewards.sigma == pytest.approx(
+        max(values.std(ddof=1) for values in draws.values())
+    )
     assert instance.means[1, 0] == pytest.approx(draws[1, 0].mean())
 
 
@@ -99,7 +109,9 @@ def test_generator_spreads_any_number_of_agents() -> None:
     assert instance.means.tolist() == MEANS
     assert make_generator("fixed-means", **generator.settings) == generator
     assert FixedMeans(means=MEANS).n_agents == 2
-    assert np.bincount(FixedMeans(means=MEANS, n_agents=7)(np.random.default_rng(0)).clusters).tolist() == [4, 3]
+    assert np.bincount(
+        FixedMeans(means=MEANS, n_agents=7)(np.random.default_rng(0)).clusters
+    ).tolist() == [4, 3]
 
 
 @pytest.mark.parametrize(
@@ -120,11 +132,20 @@ def test_split(n: int, shares: list[float], sizes: list[int]) -> None:
         ({"means": MEANS, "sizes": "odd"}, "sizes must be one of"),
         ({"means": MEANS, "rewards": "odd"}, "rewards must be"),
         ({"means": MEANS, "rewards": "data"}, "means alone have no law"),
-        ({"means": [[1, 0], [1, 0]]}, "clusters 0 and 1 share the best arm 0; .* allow_overlap=True"),
+        (
+            {"means": [[1, 0], [1, 0]]},
+            "clusters 0 and 1 share the best arm 0; .* allow_overlap=True",
+        ),
         ({"means": [[1, 0], [0, 1], [0, 1]]}, "clusters 1 and 2 share the best arm 1"),
-        ({"means": [[1, 0], [0, 1], [0, 1]], "sizes": [1, 1, 1]}, "clusters 1 and 2 share the best arm 1"),
+        (
+            {"means": [[1, 0], [0, 1], [0, 1]], "sizes": [1, 1, 1]},
+            "clusters 1 and 2 share the best arm 1",
+        ),
         ({"means": MEANS, "allow_overlap": "no"}, "allow_overlap must be True or False, got 'no'"),
-        ({"means": [[1, 1, 0]]}, "cluster 0 has several best arms, 0 and 1; .* --set allow_ties=true"),
+        (
+            {"means": [[1, 1, 0]]},
+            "cluster 0 has several best arms, 0 and 1; .* --set allow_ties=true",
+        ),
     ],
 )
 def test_bad_settings(settings: dict[str, Any], says: str) -> None:
@@ -138,7 +159,9 @@ def test_shared_best_arms_and_ties_can_be_allowed(tmp_path: Path) -> None:
         gym.make("ClusteredBAI-v0", instance=str(path), allow_overlap=True)
     with pytest.raises(ValueError, match="clusters young and old share the best arm red"):
         gym.make("ClusteredBAI-v0", instance=str(path), allow_ties=True)
-    env = gym.make("ClusteredBAI-v0", instance=str(path), allow_overlap=True, allow_ties=True, n_agents=6)
+    env = gym.make(
+        "ClusteredBAI-v0", instance=str(path), allow_overlap=True, allow_ties=True, n_agents=6
+    )
     _, info = env.reset(seed=0)
     assert (info["n_agents"], info["eta"]) == (6, None)
 
@@ -150,7 +173,9 @@ def test_environment_takes_a_csv_file_and_sweeps_agents(tmp_path: Path) -> None:
     truth = env.unwrapped.truth  # type: ignore[attr-defined]
     assert truth.n_agents == 6
     assert truth.arm_names == ("red", "green", "blue")
-    board = cbg.sweep("naive", "ClusteredBAI-v0", instance=str(path), n_agents=(2, 4), trials=2, progress=False)
+    board = cbg.sweep(
+        "naive", "ClusteredBAI-v0", instance=str(path), n_agents=(2, 4), trials=2, progress=False
+    )
     assert sorted(board.trials["n_agents"].unique()) == [2, 4]
     path.write_text(TABLE.replace("0.9", "0.95"))
     env = gym.make("ClusteredBAI-v0", instance=str(path))

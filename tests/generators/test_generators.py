@@ -71,7 +71,9 @@ def test_assumptions_hold_as_stated(generate: Any, seed: int) -> None:
     if generate.sizes == "equal":
         sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
         assert sizes.max() - sizes.min() <= 1
-    assert generate(np.random.default_rng(seed)) == instance, "the generator must depend on its rng alone"
+    assert generate(np.random.default_rng(seed)) == instance, (
+        "the generator must depend on its rng alone"
+    )
 
 
 @settings(deadline=None)
@@ -119,21 +121,32 @@ def test_an_index_tells_nothing(kind: Any) -> None:
     """The best arm of cluster 0 and the cluster of agent 0 are uniform (chi-square, false alarm 1e-10)."""
     generate = kind(n_agents=6, n_clusters=2, n_arms=4)
     drawn = [generate(np.random.default_rng(seed)) for seed in range(1000)]
-    assert stats.chisquare(np.bincount([one.best_arms[0] for one in drawn], minlength=4)).pvalue > ALARM
-    assert stats.chisquare(np.bincount([one.clusters[0] for one in drawn], minlength=2)).pvalue > ALARM
+    assert (
+        stats.chisquare(np.bincount([one.best_arms[0] for one in drawn], minlength=4)).pvalue
+        > ALARM
+    )
+    assert (
+        stats.chisquare(np.bincount([one.clusters[0] for one in drawn], minlength=2)).pvalue > ALARM
+    )
 
 
 def test_power_law_of_cluster_sizes() -> None:
-    instance = PaperFlat(n_agents=100_000, n_clusters=5, n_arms=5, sizes="power", alpha=1.5)(np.random.default_rng(1))
+    instance = PaperFlat(n_agents=100_000, n_clusters=5, n_arms=5, sizes="power", alpha=1.5)(
+        np.random.default_rng(1)
+    )
     weights = np.arange(1, 6) ** 1.5
     expected = 100_000 * weights / weights.sum()
     assert stats.chisquare(np.bincount(instance.clusters, minlength=5), expected).pvalue > ALARM
-    flat = PaperFlat(n_agents=100_000, n_clusters=5, n_arms=5, sizes="uniform")(np.random.default_rng(1))
+    flat = PaperFlat(n_agents=100_000, n_clusters=5, n_arms=5, sizes="uniform")(
+        np.random.default_rng(1)
+    )
     assert stats.chisquare(np.bincount(flat.clusters)).pvalue > ALARM
 
 
 def test_clusters_may_stay_empty() -> None:
-    instance = PaperFlat(n_agents=10, n_clusters=20, sizes="power", alpha=2)(np.random.default_rng(0))
+    instance = PaperFlat(n_agents=10, n_clusters=20, sizes="power", alpha=2)(
+        np.random.default_rng(0)
+    )
     assert np.unique(instance.clusters).size < 20
     assert np.unique(PaperSmall(n_agents=2)(np.random.default_rng(0)).clusters).size == 2
 

@@ -46,7 +46,10 @@ def test_trials_that_failed_stay_on_record(tmp_path: Any) -> None:
 
 
 def test_a_secret_seed_is_drawn_and_shown() -> None:
-    boards = [cbg.evaluate("random", TINY, trials=1, seed="secret", bound=False, progress=False) for _ in range(2)]
+    boards = [
+        cbg.evaluate("random", TINY, trials=1, seed="secret", bound=False, progress=False)
+        for _ in range(2)
+    ]
     first, second = (board.trials.seed[0] for board in boards)
     assert first != second
     assert min(first, second) > 2**64  # fails with probability 2^-63
@@ -72,7 +75,9 @@ def test_state_carried_from_trial_to_trial_shows_in_a_fresh_process() -> None:
     Learns.seen.clear()
     settings: dict[str, Any] = {"trials": 3, "replays": 1, "bound": False, "progress": False}
     board = cbg.evaluate([Learns(), "uniform"], TINY, **settings)
-    by_policy = board.trials.groupby("policy")["reproduced"].apply(lambda column: column.dropna().tolist())
+    by_policy = board.trials.groupby("policy")["reproduced"].apply(
+        lambda column: column.dropna().tolist()
+    )
     assert by_policy["Learns"] == [False]
     assert by_policy["uniform"] == [True]
     assert "fresh process" in board.summary.doubt[0]

@@ -19,7 +19,9 @@ def test_bound_does_not_depend_on_names(rewards: str) -> None:
     for seed in range(2):
         instance = family(np.random.default_rng(seed))
         problem = cbg.Problem.of(instance, 1e-3)
-        assert bound_of(instance, problem) == pytest.approx(cbg.theory.instance_lower_bound(instance, 1e-3), rel=0.01)
+        assert bound_of(instance, problem) == pytest.approx(
+            cbg.theory.instance_lower_bound(instance, 1e-3), rel=0.01
+        )
 
 
 def test_bound_is_for_what_was_told() -> None:
@@ -34,7 +36,9 @@ def test_bound_is_for_what_was_told() -> None:
     overlapping = cbg.Instance([[1.0, 0.0]] * 2, [0, 1], allow_overlap=True)
     assert bound_of(overlapping, cbg.Problem.of(overlapping, 1e-3)) is None
     far = cbg.Problem.of(instance, 1e-3, eta=5.0, check=False)
-    assert bound_of(instance, far) == values[0], "an η that does not hold is taken as the instance's own"
+    assert bound_of(instance, far) == values[0], (
+        "an η that does not hold is taken as the instance's own"
+    )
 
 
 def test_bound_of_shuffled_instances_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +51,10 @@ def test_bound_of_shuffled_instances_is_solved_once(monkeypatch: pytest.MonkeyPa
     bound._cached_bound.cache_clear()
     monkeypatch.setattr(cbg.theory, "instance_lower_bound", count)
     flat = {"n_agents": 12, "n_clusters": 4, "n_arms": 9, "eta": 0.125}
-    rows = [cbg.play(Empirical(1), "ClusteredBAI-PaperFlat-v0", trial=t, env_kwargs=flat) for t in range(4)]
+    rows = [
+        cbg.play(Empirical(1), "ClusteredBAI-PaperFlat-v0", trial=t, env_kwargs=flat)
+        for t in range(4)
+    ]
     assert [row["bound"] for row in rows] == [1.0] * 4
     assert len(solved) == 1
     bound._cached_bound.cache_clear()

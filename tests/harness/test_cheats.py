@@ -74,9 +74,9 @@ def test_delta_is_the_harness_s() -> None:
         federation.local([0], lambda block: object.__setattr__(block.problem, "delta", 0.98))
 
     assert row_of(easier)["delta"] == 0.05
-    assert row_of(lambda federation: setattr(federation, "problem", replace(federation.problem, delta=0.99)))[
-        "message"
-    ].startswith("AttributeError")
+    assert row_of(
+        lambda federation: setattr(federation, "problem", replace(federation.problem, delta=0.99))
+    )["message"].startswith("AttributeError")
 
 
 def test_what_is_read_is_a_copy() -> None:
@@ -145,11 +145,16 @@ def test_a_real_carries_what_it_is_billed_for() -> None:
     row_of(send, env_kwargs={"c_r": 64.0})
     assert [x.item() for x in seen[2:]] == [math.pi, math.e]
     for number, reason in ((math.nan, "NaN"), (1e300, "single precision")):
-        row = row_of(lambda federation, x=number: federation.local([0], lambda block: cbg.Reals([x])))
+        row = row_of(
+            lambda federation, x=number: federation.local([0], lambda block: cbg.Reals([x]))
+        )
         assert row["outcome"] == "error"
         assert reason in row["message"]
     assert (
-        row_of(lambda federation: federation.local([0], lambda b: cbg.Reals([math.inf])) and None)["outcome"] == "wrong"
+        row_of(lambda federation: federation.local([0], lambda b: cbg.Reals([math.inf])) and None)[
+            "outcome"
+        ]
+        == "wrong"
     )
 
 

@@ -46,11 +46,21 @@ class Cluster:
     def __init__(self, stack: contextlib.ExitStack, folder: Path) -> None:
         self.file = folder / "scheduler.json"
         quiet = ("--scheduler-file", str(self.file), "--no-dashboard", "--host", "127.0.0.1")
-        self.scheduler = stack.enter_context(process("distributed.cli.dask_scheduler", "--port", "0", *quiet))
+        self.scheduler = stack.enter_context(
+            process("distributed.cli.dask_scheduler", "--port", "0", *quiet)
+        )
         start = time.monotonic()
         while not self.file.exists() and time.monotonic() - start < 60:
             time.sleep(0.05)
-        worker = ("distributed.cli.dask_worker", *quiet, "--nthreads", "1", "--no-nanny", "--death-timeout", "30")
+        worker = (
+            "distributed.cli.dask_worker",
+            *quiet,
+            "--nthreads",
+            "1",
+            "--no-nanny",
+            "--death-timeout",
+            "30",
+        )
         self.workers = [stack.enter_context(process(*worker)) for _ in range(2)]
         self.address = json.loads(self.file.read_text())["address"]
 
@@ -97,7 +107,9 @@ def test_a_killed_worker_a_stopped_scheduler_a_killed_scheduler(
         *("--policies", f"cluster_players:Paced:folder={folder}", "--trials", "24", "--seed", "5"),
         *("--out", str(out), "--quiet", "--backend", "dask", "--address", cluster.address),
     ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as playing:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as playing:
         kept, start = 0, time.monotonic()
         while kept < 5 and time.monotonic() - start < 60:
             time.sleep(0.05)
@@ -132,4 +144,6 @@ def test_dask_s_own_processes_and_a_trial_that_ends_one() -> None:
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 0.5)
     with pytest.raises(UserError, match="there is no Dask scheduler at"):
-        cbg.evaluate("naive", TINY, trials=1, backend="dask", address="tcp://127.0.0.1:1", progress=False)
+        cbg.evaluate(
+            "naive", TINY, trials=1, backend="dask", address="tcp://127.0.0.1:1", progress=False
+        )

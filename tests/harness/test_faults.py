@@ -79,7 +79,11 @@ def test_a_trial_that_ends_its_process_costs_one_trial(tmp_path: Path) -> None:
     trials = board.trials
     assert len(trials) == 16
     dead = trials[trials["outcome"] == "crash"]
-    assert sorted(text.split()[-1] for text in dead["message"]) == ["EXIT(3)", "SIGKILL(-9)", "SIGSEGV(-11)"]
+    assert sorted(text.split()[-1] for text in dead["message"]) == [
+        "EXIT(3)",
+        "SIGKILL(-9)",
+        "SIGSEGV(-11)",
+    ]
     assert set(dead["trial"]) == {2}  # the same trial, whatever the way
     assert dead["correct"].isna().all()
     assert set(trials[trials["policy"] == "naive"]["outcome"]) == {"solved"}
@@ -140,13 +144,18 @@ def test_workers_killed_at_random_moments_change_no_row(tmp_path: Path) -> None:
 
     def content(rows: dict[Task, Any]) -> Any:
         left_out = ("seconds", "attempts")
-        return {task: {key: row[key] for key in row if key not in left_out} for task, row in rows.items()}
+        return {
+            task: {key: row[key] for key in row if key not in left_out}
+            for task, row in rows.items()
+        }
 
     killed_twice = [task for task, row in disturbed.items() if row["outcome"] == "crash"]
     # A trial is given up after its second crash, so that ten kills cost five trials at most. Usually none.
     assert len(killed_twice) <= 5
     expected = {task: row for task, row in content(whole).items() if task not in killed_twice}
-    assert {task: row for task, row in content(disturbed).items() if task not in killed_twice} == expected
+    assert {
+        task: row for task, row in content(disturbed).items() if task not in killed_twice
+    } == expected
 
 
 @POSIX
@@ -155,7 +164,9 @@ def test_workers_do_not_outlive_a_parent_killed_before_their_first_trial() -> No
         "import time; from clustered_bandit_gym.harness.processes import _Slot; "
         "slot = _Slot(); slot.submit(time.sleep, 600); print('started', flush=True); time.sleep(600)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True
+    ) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"started\n"
         parent.kill()
@@ -171,7 +182,12 @@ def test_workers_do_not_outlive_a_parent_killed_before_their_first_trial() -> No
 
 @pytest.mark.parametrize(
     ("what", "text"),
-    [("base", "BaseException: bare"), ("generator", "GeneratorExit"), ("surrogate", "alone"), ("text", "text failed")],
+    [
+        ("base", "BaseException: bare"),
+        ("generator", "GeneratorExit"),
+        ("surrogate", "alone"),
+        ("text", "text failed"),
+    ],
 )
 def test_whatever_a_policy_raises_becomes_a_row(what: str, text: str, tmp_path: Path) -> None:
     board = cbg.evaluate(Raises(what), TINY, trials=1, out=tmp_path, progress=False)

@@ -43,10 +43,14 @@ class Mine(cbg.Policy):
 def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Writes a user's module and its helper and (re)loads both."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two edits within a second would look the same
+    monkeypatch.setattr(
+        sys, "dont_write_bytecode", True
+    )  # two edits within a second would look the same
 
     def write(answer: str = "0", factor: str = "1") -> Any:
-        (tmp_path / "helper_of_mine.py").write_text(f"FACTOR = {factor}\n\ndef double(x):\n    return 2 * x\n")
+        (tmp_path / "helper_of_mine.py").write_text(
+            f"FACTOR = {factor}\n\ndef double(x):\n    return 2 * x\n"
+        )
         text = POLICY.format(answer=answer, helper="helper_of_mine")
         (tmp_path / "mine_of_mine.py").write_text(text.replace("FACTOR\n", "FACTOR, double\n"))
         importlib.invalidate_caches()
@@ -139,7 +143,9 @@ def test_the_hash_is_the_same_in_another_process() -> None:
         "from clustered_bandit_gym.harness.fingerprint import policy_key; "
         "print(policy_key(BAICl()))"
     )
-    fresh = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    fresh = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
     assert fresh == policy_key(BAICl())
 
 
@@ -158,7 +164,9 @@ def test_packages_of_another_python_and_namespaces_inside_them(tmp_path: Path) -
         "from clustered_bandit_gym.harness.imports import reached\n"
         "print(*reached(['near'], []))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert done.stderr == ""
     assert done.stdout.split() == ["far", "mine", "mine.space", "mine.space.inner", "near"]
 
@@ -169,7 +177,9 @@ def test_environment_specs() -> None:
     means = np.array([[1.0, 0.0], [0.0, 1.0]])
     one, two = cbg.Instance(means, [0, 1, 1]), cbg.Instance(means, [0, 0, 1])
     assert env_key("E", {"instance": one}) != env_key("E", {"instance": two})
-    assert env_key("E", {"instance": one}) == env_key("E", {"instance": cbg.Instance(means, [0, 1, 1])})
+    assert env_key("E", {"instance": one}) == env_key(
+        "E", {"instance": cbg.Instance(means, [0, 1, 1])}
+    )
     assert find_instance(instance_digest(one)) is one
     other = cbg.Instance(means, [0, 1, 1], cbg.Gaussian(2.0))
     assert instance_digest(other) != instance_digest(one)

@@ -24,7 +24,9 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Writes files of a user's into the current folder, forgets their modules, and imports the first."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two edits within a second would look the same
+    monkeypatch.setattr(
+        sys, "dont_write_bytecode", True
+    )  # two edits within a second would look the same
 
     def forget() -> None:
         for name in list(sys.modules):
@@ -73,16 +75,24 @@ HELPER = {"h_outside.py": "import os\n\ndef t():\n    return int(os.environ['T']
 def test_code_that_reaches_beyond_itself_has_no_key_and_the_reason_is_told(
     user: Write, files: dict[str, str], door: str
 ) -> None:
-    with pytest.raises(Unwritable, match=rf"uses {door}, and a key cannot hold what the code finds there"):
+    with pytest.raises(
+        Unwritable, match=rf"uses {door}, and a key cannot hold what the code finds there"
+    ):
         policy_key(user(files).Mine())
 
 
-def test_an_environment_variable_is_played_afresh_with_a_note(user: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_variable_is_played_afresh_with_a_note(
+    user: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = user(mine("import os", times="int(os.environ['TIMES'])"))
     for times in (3, 5):
         monkeypatch.setenv("TIMES", str(times))
-        with pytest.warns(UserWarning, match=r"kept trials are not reused, because Mine\.solve uses os\.environ"):
-            board = cbg.evaluate(module.Mine(), TINY, trials=1, progress=False, bound=False, out="out")
+        with pytest.warns(
+            UserWarning, match=r"kept trials are not reused, because Mine\.solve uses os\.environ"
+        ):
+            board = cbg.evaluate(
+                module.Mine(), TINY, trials=1, progress=False, bound=False, out="out"
+            )
         assert board.trials["pulls"].tolist() == [times]
 
 
@@ -90,7 +100,9 @@ def test_what_is_read_when_a_module_is_imported_is_a_value_like_any_other(
     user: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Constants from the environment, and code for the command line beside the policy, cost nobody the reuse."""
-    files = mine("import os, sys\nT = int(os.environ['TIMES'])\ndef main():\n    print(sys.argv, __file__)")
+    files = mine(
+        "import os, sys\nT = int(os.environ['TIMES'])\ndef main():\n    print(sys.argv, __file__)"
+    )
     keys = []
     for times in ("3", "5", "3"):
         monkeypatch.setenv("TIMES", times)
@@ -134,7 +146,14 @@ def draw(rng):
 def test_a_generator_named_by_a_string_that_was_edited(user: Write) -> None:
     for n in (4, 6, 4):
         user({"g_outside.py": GENERATOR.format(n=n)}, load="")
-        board = cbg.evaluate(Empirical(1), trials=1, progress=False, bound=False, out="out", generator="g_outside:draw")
+        board = cbg.evaluate(
+            Empirical(1),
+            trials=1,
+            progress=False,
+            bound=False,
+            out="out",
+            generator="g_outside:draw",
+        )
         assert board.trials["n_agents"].tolist() == [n]
     assert len(cbg.Store("out")) == 2
 
@@ -152,12 +171,21 @@ gym.register(id="Outside-v0", entry_point={entry})
 
 @pytest.mark.parametrize("entry", ["make", "'e_outside:make'"], ids=["object", "name"])
 @pytest.mark.filterwarnings("ignore:.*Overriding environment")
-def test_an_environment_whose_id_names_its_module_and_that_was_edited(user: Write, entry: str) -> None:
+def test_an_environment_whose_id_names_its_module_and_that_was_edited(
+    user: Write, entry: str
+) -> None:
     try:
         for n in (4, 6, 4):
             gym.registry.pop("Outside-v0", None)
             user({"e_outside.py": ENVIRONMENT.format(n=n, entry=entry)}, load="")
-            board = cbg.evaluate(Empirical(1), "e_outside:Outside-v0", trials=1, progress=False, bound=False, out="out")
+            board = cbg.evaluate(
+                Empirical(1),
+                "e_outside:Outside-v0",
+                trials=1,
+                progress=False,
+                bound=False,
+                out="out",
+            )
             assert board.trials["n_agents"].tolist() == [n]
         assert len(cbg.Store("out")) == 2
     finally:

@@ -32,10 +32,14 @@ def test_jobs_and_dask_give_identical_rows() -> None:
     pd.testing.assert_frame_equal(one, rows(n_jobs=2))
     # Threads instead of processes start faster, and are the harder case: workers that share a process.
     with (
-        LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        ) as cluster,
         Client(cluster),
     ):
-        pd.testing.assert_frame_equal(one, rows(n_jobs=2, backend="dask", address=cluster.scheduler_address))
+        pd.testing.assert_frame_equal(
+            one, rows(n_jobs=2, backend="dask", address=cluster.scheduler_address)
+        )
 
 
 def test_a_class_of_this_function_reaches_the_workers() -> None:
@@ -51,9 +55,17 @@ def test_a_class_of_this_function_reaches_the_workers() -> None:
 
 
 def test_an_instance_reaches_the_workers() -> None:
-    instance = cbg.generators.PaperSmall(n_agents=200_000)(np.random.default_rng(0))  # large: mapped, not copied
+    instance = cbg.generators.PaperSmall(n_agents=200_000)(
+        np.random.default_rng(0)
+    )  # large: mapped, not copied
     board = cbg.evaluate(
-        Empirical(1), "ClusteredBAI-v0", instance=instance, trials=2, n_jobs=2, progress=False, bound=False
+        Empirical(1),
+        "ClusteredBAI-v0",
+        instance=instance,
+        trials=2,
+        n_jobs=2,
+        progress=False,
+        bound=False,
     )
     assert board.trials["pulls"].tolist() == [2_000_000] * 2
 

@@ -10,7 +10,17 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from harness_players import TINY, Duck, Empirical, Fails, Greedy, Remembers, Stepper, Telepath, truth_of
+from harness_players import (
+    TINY,
+    Duck,
+    Empirical,
+    Fails,
+    Greedy,
+    Remembers,
+    Stepper,
+    Telepath,
+    truth_of,
+)
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.game.seeds import trial_seeds
@@ -32,7 +42,12 @@ def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
 
 
 def test_row_of_a_policy() -> None:
-    row = cbg.play(Empirical(10), "ClusteredBAI-PaperSmall-v0", seed=3, env_kwargs={"n_agents": 6, "delta": 0.1})
+    row = cbg.play(
+        Empirical(10),
+        "ClusteredBAI-PaperSmall-v0",
+        seed=3,
+        env_kwargs={"n_agents": 6, "delta": 0.1},
+    )
     assert set(row) == KEYS
     assert json.loads(json.dumps(row)) == row  # plain values only
     assert (row["policy"], row["settings"]) == ("empirical", {"n": 10})
@@ -50,12 +65,16 @@ def test_row_of_a_policy() -> None:
 def test_same_seed_same_row_another_seed_another_row() -> None:
     env = gym.make(TINY)
     assert same(cbg.play(Empirical(), env, seed=5), cbg.play(Empirical(), env, seed=5))
-    assert not same(cbg.play(Empirical(), env, seed=5), cbg.play(Empirical(), env, seed=6) | {"seed": 5})
+    assert not same(
+        cbg.play(Empirical(), env, seed=5), cbg.play(Empirical(), env, seed=6) | {"seed": 5}
+    )
 
 
 def test_trials_and_roots_do_not_share_streams() -> None:
     first = [trial_seeds(seed, trial) for seed in range(4) for trial in range(4)]
-    words = {tuple(s.generate_state(4)) for pair in first for s in pair} | {(pair.policy,) for pair in first}
+    words = {tuple(s.generate_state(4)) for pair in first for s in pair} | {
+        (pair.policy,) for pair in first
+    }
     assert len(words) == 3 * 16
 
 
@@ -87,7 +106,9 @@ def test_both_doors_meet_the_same_instance_and_noise() -> None:
         centre, loop = cbg.play(Central(), env, seed=seed), cbg.play(Stepper(1), env, seed=seed)
         for key in ("correct", "wrong_agents", "pulls", "rounds", "bound"):
             assert centre[key] == loop[key], (seed, key)
-        assert centre["cost"] == loop["cost"] + loop["pulls"], "an order says how many pulls, 1 bit for one; a step not"
+        assert centre["cost"] == loop["cost"] + loop["pulls"], (
+            "an order says how many pulls, 1 bit for one; a step not"
+        )
 
 
 def test_anything_with_act_is_a_player_and_global_randomness_is_seeded() -> None:
@@ -115,7 +136,10 @@ def test_stepwise_has_the_same_bill_and_goes_through_wrappers() -> None:
             return self.env.step(action)
 
     env = Count(gym.make(TINY))
-    direct, stepped = cbg.play(Empirical(5), env, seed=1), cbg.play(Empirical(5), env, seed=1, stepwise=True)
+    direct, stepped = (
+        cbg.play(Empirical(5), env, seed=1),
+        cbg.play(Empirical(5), env, seed=1, stepwise=True),
+    )
     assert Count.steps == direct["pulls"] + 1
     for key in ("pulls", "pulls_by_phase", "cost", "bits_up", "reals_up", "rounds", "bound"):
         assert direct[key] == stepped[key]
@@ -124,7 +148,12 @@ def test_stepwise_has_the_same_bill_and_goes_through_wrappers() -> None:
 
 def test_a_policy_that_raises_loses_its_trial_only() -> None:
     row = cbg.play(Fails(), TINY, seed=0)
-    assert (row["outcome"], row["correct"], row["wrong_agents"], row["pulls"]) == ("error", None, None, 1)
+    assert (row["outcome"], row["correct"], row["wrong_agents"], row["pulls"]) == (
+        "error",
+        None,
+        None,
+        1,
+    )
     assert "ZeroDivisionError: no such luck" in row["message"]
     assert "harness_players.py, line" in row["message"]
     assert "/" not in row["message"]  # the file's name, not where it lies on this machine
@@ -233,14 +262,21 @@ def test_clustering_errors_and_arm_errors_are_told_apart() -> None:
             return arms
 
     row = cbg.play(Mixed(), "ClusteredBAI-PaperSmall-v0", env_kwargs={"n_agents": 30})
-    assert (row["outcome"], row["wrong_agents"], row["clustering_errors"], row["arm_errors"]) == ("wrong", 2, 1, 1)
+    assert (row["outcome"], row["wrong_agents"], row["clustering_errors"], row["arm_errors"]) == (
+        "wrong",
+        2,
+        1,
+        1,
+    )
 
 
 def test_bound_is_that_of_the_trial_s_instance_under_the_told_eta() -> None:
     env: Any = gym.make("ClusteredBAI-PaperSmall-v0", n_agents=8, delta=1e-4)
     row = cbg.play(Empirical(), env, seed=4)
     instance = env.unwrapped.draw_instance(trial_seeds(4, 0).instance)
-    assert row["bound"] == pytest.approx(cbg.theory.instance_lower_bound(instance, 1e-4, 0.3), rel=0.01)
+    assert row["bound"] == pytest.approx(
+        cbg.theory.instance_lower_bound(instance, 1e-4, 0.3), rel=0.01
+    )
     assert cbg.play(Empirical(), env, seed=4, bound=False)["bound"] is None
 
 

@@ -26,7 +26,9 @@ from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.parallel import Task, Work, run
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds Ray's processes through /proc")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="finds Ray's processes through /proc"
+)
 
 
 class Head:
@@ -40,8 +42,22 @@ class Head:
         script = Path(sys.executable).with_name("ray")
         self.process = subprocess.Popen(
             [
-                *(str(script), "start", "--head", "--port", str(port), "--num-cpus", "2", "--block"),
-                *("--node-ip-address", "127.0.0.1", "--include-dashboard=false", "--disable-usage-stats"),
+                *(
+                    str(script),
+                    "start",
+                    "--head",
+                    "--port",
+                    str(port),
+                    "--num-cpus",
+                    "2",
+                    "--block",
+                ),
+                *(
+                    "--node-ip-address",
+                    "127.0.0.1",
+                    "--include-dashboard=false",
+                    "--disable-usage-stats",
+                ),
                 *("--temp-dir", str(folder), "--min-worker-port", "0", "--max-worker-port", "0"),
             ],
             stdout=subprocess.DEVNULL,
@@ -58,7 +74,9 @@ class Head:
                     command, _, rest = (entry / "stat").read_text().rpartition(")")
                 except OSError:
                     continue
-                if int(rest.split()[3]) == self.process.pid and command.partition("(")[2].startswith(name):
+                if int(rest.split()[3]) == self.process.pid and command.partition("(")[
+                    2
+                ].startswith(name):
                     found.append(int(entry.name))
         return found
 
@@ -77,7 +95,9 @@ def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[Head]:
     # A token of this cluster's own, whatever the machine is set up for.
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", uuid.uuid4().hex)
-    folder = Path("/tmp", f"ray-{uuid.uuid4().hex[:8]}")  # not tmp_path: names of sockets must be short
+    folder = Path(
+        "/tmp", f"ray-{uuid.uuid4().hex[:8]}"
+    )  # not tmp_path: names of sockets must be short
     started = Head(folder)
     try:
         yield started
@@ -93,7 +113,9 @@ def connected(head: Head) -> None:
     """Waits until the cluster plays."""
     for _ in range(60):
         try:
-            cbg.evaluate(Empirical(3), TINY, trials=1, backend="ray", address=head.address, progress=False)
+            cbg.evaluate(
+                Empirical(3), TINY, trials=1, backend="ray", address=head.address, progress=False
+            )
         except UserError:
             time.sleep(1)
         else:
@@ -120,7 +142,9 @@ def test_a_killed_worker_costs_an_attempt(head: Head, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["raylet", "gcs_server"])
-def test_a_killed_cluster_ends_in_one_line_and_resumes(head: Head, tmp_path: Path, name: str) -> None:
+def test_a_killed_cluster_ends_in_one_line_and_resumes(
+    head: Head, tmp_path: Path, name: str
+) -> None:
     connected(head)
     folder, out = tmp_path / "ids", tmp_path / "out"
     folder.mkdir()
@@ -140,7 +164,9 @@ def test_a_killed_cluster_ends_in_one_line_and_resumes(head: Head, tmp_path: Pat
     killer = threading.Thread(target=kill, args=(stop,))
     killer.start()
     try:
-        with pytest.raises(UserError, match=r"Ray cluster at .* is lost.* the same command plays the rest") as caught:
+        with pytest.raises(
+            UserError, match=r"Ray cluster at .* is lost.* the same command plays the rest"
+        ) as caught:
             cbg.evaluate(policy, TINY, out=out, backend="ray", address=head.address, **HOW)
     finally:
         stop.set()
@@ -149,7 +175,9 @@ def test_a_killed_cluster_ends_in_one_line_and_resumes(head: Head, tmp_path: Pat
     with cbg.Store(out) as store:
         assert 5 <= len(store) < 24
     resumed = cbg.evaluate(policy, TINY, out=out, **HOW).trials
-    pd.testing.assert_frame_equal(content(resumed), content(cbg.evaluate(policy, TINY, **HOW).trials))
+    pd.testing.assert_frame_equal(
+        content(resumed), content(cbg.evaluate(policy, TINY, **HOW).trials)
+    )
 
 
 def test_ray_s_own_processes_and_a_trial_that_ends_one() -> None:

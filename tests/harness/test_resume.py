@@ -63,11 +63,15 @@ print(counts)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_ten_times(tmp_path: Path) -> None:
     out = tmp_path / "killed"
-    done = subprocess.run([sys.executable, "-c", KILLER, str(out), "1"], capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLER, str(out), "1"], capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout)
     assert len(counts) == 10
-    assert all(a < b for a, b in itertools.pairwise(counts)), counts  # every run added to what was there
+    assert all(a < b for a, b in itertools.pairwise(counts)), (
+        counts
+    )  # every run added to what was there
     assert counts[-1] < 200
     whole = cbg.sweep(
         ["naive", "bai-cl"],
@@ -87,7 +91,15 @@ def test_killed_ten_times(tmp_path: Path) -> None:
     assert content(kept) == content(whole)
 
 
-COMMAND = [sys.executable, "-m", "clustered_bandit_gym.cli", "compare", "ClusteredBAI-PaperSmall-v0", "--n-agents", "9"]
+COMMAND = [
+    sys.executable,
+    "-m",
+    "clustered_bandit_gym.cli",
+    "compare",
+    "ClusteredBAI-PaperSmall-v0",
+    "--n-agents",
+    "9",
+]
 
 
 def test_the_command_line_killed_with_two_processes(tmp_path: Path) -> None:
@@ -128,9 +140,16 @@ def test_the_command_line_killed_with_two_processes(tmp_path: Path) -> None:
         os.killpg(group, signal.SIGKILL)
         pytest.fail("workers outlived the run")
     whole = cbg.sweep(
-        ["naive", "bai-cl"], "ClusteredBAI-PaperSmall-v0", n_agents=9, trials=400, progress=False, out=out
+        ["naive", "bai-cl"],
+        "ClusteredBAI-PaperSmall-v0",
+        n_agents=9,
+        trials=400,
+        progress=False,
+        out=out,
     )
     assert len(whole.trials) == 800
-    fresh = cbg.sweep(["naive", "bai-cl"], "ClusteredBAI-PaperSmall-v0", n_agents=9, trials=100, progress=False).trials
+    fresh = cbg.sweep(
+        ["naive", "bai-cl"], "ClusteredBAI-PaperSmall-v0", n_agents=9, trials=100, progress=False
+    ).trials
     resumed = whole.trials[whole.trials["trial"] < 100].reset_index(drop=True)
     assert resumed.drop(columns="seconds").equals(fresh.drop(columns="seconds"))

@@ -21,7 +21,12 @@ from harness_players import TINY, USER_MODULE, Empirical
 
 import clustered_bandit_gym as cbg
 
-SMALL: dict[str, Any] = {"env_id": "ClusteredBAI-v0", "trials": 2, "progress": False, "bound": False}
+SMALL: dict[str, Any] = {
+    "env_id": "ClusteredBAI-v0",
+    "trials": 2,
+    "progress": False,
+    "bound": False,
+}
 
 
 def draw(rng: np.random.Generator, n: int) -> cbg.Instance:
@@ -30,7 +35,9 @@ def draw(rng: np.random.Generator, n: int) -> cbg.Instance:
 
 def test_a_generator_with_other_partial_arguments(tmp_path: Path) -> None:
     for n in (10, 30, 10):
-        board = cbg.evaluate(Empirical(1), **SMALL, generator=functools.partial(draw, n=n), out=tmp_path)
+        board = cbg.evaluate(
+            Empirical(1), **SMALL, generator=functools.partial(draw, n=n), out=tmp_path
+        )
         assert board.trials["n_agents"].tolist() == [n, n]
     assert len(cbg.Store(tmp_path)) == 4  # n = 10 was played once
 
@@ -61,7 +68,9 @@ class Private(cbg.Policy):
 
 
 def pulls(policy: Any, out: Path) -> list[int]:
-    return list(cbg.evaluate(policy, TINY, trials=2, progress=False, bound=False, out=out).trials["pulls"])
+    return list(
+        cbg.evaluate(policy, TINY, trials=2, progress=False, bound=False, out=out).trials["pulls"]
+    )
 
 
 def test_a_private_attribute(tmp_path: Path) -> None:
@@ -76,7 +85,9 @@ def test_a_setting_that_is_a_partial(tmp_path: Path) -> None:
         assert pulls(Private(functools.partial(int, str(times))), tmp_path) == [times, times]
 
 
-def test_a_class_attribute_changed_at_run_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_attribute_changed_at_run_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert pulls(Private(10), tmp_path) == [10, 10]
     monkeypatch.setattr(Private, "factor", 2)
     assert pulls(Private(10), tmp_path) == [20, 20]
@@ -88,7 +99,9 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     folder = tmp_path / "code"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two edits within a second would look the same
+    monkeypatch.setattr(
+        sys, "dont_write_bytecode", True
+    )  # two edits within a second would look the same
     names: set[str] = set()
 
     def write(load: str | None, **modules: str) -> Any:
@@ -112,12 +125,20 @@ WHOLE = USER_MODULE.format(imports="import conf_of_reuse", inside="", times="con
 INSIDE = USER_MODULE.format(imports="", inside="from conf_of_reuse import TIMES", times="TIMES")
 
 
-@pytest.mark.parametrize("text", [FROM, WHOLE, INSIDE], ids=["from import", "import", "import inside"])
+@pytest.mark.parametrize(
+    "text", [FROM, WHOLE, INSIDE], ids=["from import", "import", "import inside"]
+)
 @pytest.mark.parametrize("indirect", [False, True])
-def test_an_imported_module_that_was_edited(tmp_path: Path, user: Any, text: str, indirect: bool) -> None:
+def test_an_imported_module_that_was_edited(
+    tmp_path: Path, user: Any, text: str, indirect: bool
+) -> None:
     for times in (3, 5, 3):
         conf = f"TIMES = {times}"
-        modules = {"deep_of_reuse": conf, "conf_of_reuse": "from deep_of_reuse import *"} if indirect else {}
+        modules = (
+            {"deep_of_reuse": conf, "conf_of_reuse": "from deep_of_reuse import *"}
+            if indirect
+            else {}
+        )
         mine = user("mine_of_reuse", mine_of_reuse=text, **({"conf_of_reuse": conf} | modules)).Mine
         assert pulls(mine(), tmp_path / "out") == [times, times]
     assert len(cbg.Store(tmp_path / "out")) == 4
@@ -154,7 +175,12 @@ def test_an_environment_of_the_user_s_own_that_was_edited(tmp_path: Path, user: 
         for n in (4, 6):
             user("env_of_reuse", env_of_reuse=text.format(n=n))
             board = cbg.evaluate(
-                Empirical(1), "OfReuse-v0", trials=1, progress=False, bound=False, out=tmp_path / "out"
+                Empirical(1),
+                "OfReuse-v0",
+                trials=1,
+                progress=False,
+                bound=False,
+                out=tmp_path / "out",
             )
             assert board.trials["n_agents"].tolist() == [n]
     finally:
@@ -186,7 +212,9 @@ def test_an_open_file_is_played_afresh_and_the_board_says_so(tmp_path: Path) -> 
     for times in (3, 5):
         source.write_text(str(times))
         policy = Holds(source)
-        with pytest.warns(UserWarning, match=r"holds: kept trials are not reused, because the policy\._file is a"):
+        with pytest.warns(
+            UserWarning, match=r"holds: kept trials are not reused, because the policy\._file is a"
+        ):
             assert pulls([policy, Private(1)], out) == [times, times, 1, 1]
         policy._file.close()
     board = cbg.Board.load(out)
@@ -203,7 +231,9 @@ def test_a_generator_with_an_open_file(tmp_path: Path) -> None:
             def generator(rng: np.random.Generator, n: int = n, file: Any = file) -> cbg.Instance:
                 return draw(rng, n)
 
-            with pytest.warns(UserWarning, match="kept trials are not reused, because a default of"):
+            with pytest.warns(
+                UserWarning, match="kept trials are not reused, because a default of"
+            ):
                 board = cbg.evaluate(Private(1), **SMALL, generator=generator, out=tmp_path)
             assert board.trials["n_agents"].tolist() == [n, n]
     assert cbg.Board.load(tmp_path).trials["n_agents"].tolist() == [6, 6]
@@ -216,13 +246,20 @@ def test_a_generator_with_an_open_file(tmp_path: Path) -> None:
 def copy_of_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package as a wheel would install it, in a folder that goes to PYTHONPATH."""
     home = tmp_path_factory.mktemp("copy")
-    for name in ("clustered_bandit_gym", "clustered_bandit_gym.policies", "clustered_bandit_gym.envs_registry"):
+    for name in (
+        "clustered_bandit_gym",
+        "clustered_bandit_gym.policies",
+        "clustered_bandit_gym.envs_registry",
+    ):
         spec = find_spec(name)
         assert spec is not None
         assert spec.origin is not None
         target = home / name.replace(".", "/")
         shutil.copytree(
-            Path(spec.origin).parent, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True
+            Path(spec.origin).parent,
+            target,
+            ignore=shutil.ignore_patterns("__pycache__"),
+            dirs_exist_ok=True,
         )
     return home
 
@@ -230,7 +267,9 @@ def copy_of_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_copy(home: Path, code: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(home)}
     text = "import clustered_bandit_gym as cbg\n" + textwrap.dedent(code)
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment, cwd=home)
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, env=environment, cwd=home
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -238,8 +277,18 @@ def run_copy(home: Path, code: str) -> str:
 @pytest.mark.parametrize(
     ("file", "edit", "policy", "env"),
     [
-        ("policies/engines/lucb.py", "GROWTH = GROWTH + 0.5", "naive:engine=lucb", "ClusteredBAI-PaperSmall-v0"),
-        ("datasets/stand_ins.py", "YELP_BEST = YELP_BEST - 0.001", "uniform", "ClusteredBAI-YelpLike-v0"),
+        (
+            "policies/engines/lucb.py",
+            "GROWTH = GROWTH + 0.5",
+            "naive:engine=lucb",
+            "ClusteredBAI-PaperSmall-v0",
+        ),
+        (
+            "datasets/stand_ins.py",
+            "YELP_BEST = YELP_BEST - 0.001",
+            "uniform",
+            "ClusteredBAI-YelpLike-v0",
+        ),
     ],
     ids=["of an engine", "of a stand-in"],
 )
@@ -284,6 +333,21 @@ def test_a_byte_in_any_folder_of_the_package(copy_of_package: Path) -> None:
     (root / "game" / "table.csv").unlink()
     """
     seen = dict(line.rsplit(" ", 1) for line in run_copy(copy_of_package, code).splitlines())
-    shown = {"cli", "experiments", "experiments/claims", "harness/output", "envs/rendering", "suite"}
+    shown = {
+        "cli",
+        "experiments",
+        "experiments/claims",
+        "harness/output",
+        "envs/rendering",
+        "suite",
+    }
     assert {folder for folder, changed in seen.items() if changed == "False"} == shown
-    assert {".", "game", "harness", "policies", "policies/engines", "envs_registry", "new data file"} <= seen.keys()
+    assert {
+        ".",
+        "game",
+        "harness",
+        "policies",
+        "policies/engines",
+        "envs_registry",
+        "new data file",
+    } <= seen.keys()

@@ -34,7 +34,9 @@ def test_every_policy_meets_the_same_instances() -> None:
         def solve(self, federation: cbg.Federation) -> np.ndarray:
             truth = truth_of(federation)
             noise = federation.pull(federation.agents, 0)
-            seen.setdefault(self.who, []).append(truth.means.tobytes() + truth.clusters.tobytes() + noise.tobytes())
+            seen.setdefault(self.who, []).append(
+                truth.means.tobytes() + truth.clusters.tobytes() + noise.tobytes()
+            )
             return truth.agent_best_arms.copy()
 
     cbg.evaluate([Spy("a"), Spy("b")], TINY, trials=5, progress=False)
@@ -58,7 +60,9 @@ def test_play_is_a_trial() -> None:
 def test_replay_of_every_row(tmp_path: Path) -> None:
     instance = cbg.generators.PaperSmall(n_agents=5)(np.random.default_rng(0))
     players = [NaiveSE(), BAIClPlusPlus(), Stepper(3), Duck(10), Fails(0.5)]
-    board = cbg.evaluate(players, "ClusteredBAI-v0", trials=2, instance=instance, delta=0.2, progress=False)
+    board = cbg.evaluate(
+        players, "ClusteredBAI-v0", trials=2, instance=instance, delta=0.2, progress=False
+    )
     for _, row in board.trials.iterrows():
         again = cbg.replay(row)
         for key, value in again.items():
@@ -75,7 +79,10 @@ def test_replay_of_what_a_row_cannot_hold() -> None:
     assert cbg.replay(other, instance=instance)["pulls"] == row["pulls"]
     with pytest.raises(ValueError, match=r"replay\(row, policy=\.\.\.\)"):
         cbg.replay({**row, "policy_class": "gone:Gone"})
-    assert cbg.replay({**row, "policy_class": "gone:Gone"}, policy=Empirical(3))["pulls"] == row["pulls"]
+    assert (
+        cbg.replay({**row, "policy_class": "gone:Gone"}, policy=Empirical(3))["pulls"]
+        == row["pulls"]
+    )
     with pytest.warns(UserWarning, match="was played by"):
         cbg.replay({**row, "version": "an older one"})
 
@@ -138,12 +145,20 @@ def test_editing_solve_does_not_reuse_rows(tmp_path: Path, monkeypatch: pytest.M
         importlib.invalidate_caches()
         sys.modules.pop("edited_policy", None)
         board = cbg.evaluate(
-            "edited_policy:Edited", TINY, trials=2, out=tmp_path / "out", progress=False, n_jobs=n_jobs
+            "edited_policy:Edited",
+            TINY,
+            trials=2,
+            out=tmp_path / "out",
+            progress=False,
+            n_jobs=n_jobs,
         )
         return list(board.trials["pulls"])
 
     assert run(3, 2) == [3, 3]
-    assert run(5, 2) == [5, 5]  # neither the store nor a worker that is still there may know the old code
+    assert run(5, 2) == [
+        5,
+        5,
+    ]  # neither the store nor a worker that is still there may know the old code
     assert run(3, 1) == [3, 3]
     shown = cbg.Board.load(tmp_path / "out").trials
     assert shown["pulls"].tolist() == [3, 3]
@@ -174,7 +189,15 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_sweep_over_a_grid_and_over_cells(tmp_path: Path) -> None:
-    board = cbg.sweep(Empirical(1), TINY, n_agents=(3, 4), delta=[0.1, 0.2], trials=2, progress=False, out=tmp_path)
+    board = cbg.sweep(
+        Empirical(1),
+        TINY,
+        n_agents=(3, 4),
+        delta=[0.1, 0.2],
+        trials=2,
+        progress=False,
+        out=tmp_path,
+    )
     assert board.varied == ["delta", "n_agents"]
     assert sorted(zip(board.summary["n_agents"], board.summary["delta"], strict=True)) == [
         (3, 0.1),
@@ -183,7 +206,9 @@ def test_sweep_over_a_grid_and_over_cells(tmp_path: Path) -> None:
         (4, 0.2),
     ]
     cells = ({"n_agents": 3, "delta": 0.1}, {"env_id": "ClusteredBAI-PaperSmall-v0", "n_agents": 5})
-    mixed = cbg.sweep([Empirical(1), Telepath()], TINY, cells=cells, trials=2, progress=False, out=tmp_path)
+    mixed = cbg.sweep(
+        [Empirical(1), Telepath()], TINY, cells=cells, trials=2, progress=False, out=tmp_path
+    )
     assert list(mixed.summary["env"]) == [TINY] * 2 + ["ClusteredBAI-PaperSmall-v0"] * 2
     assert len(cbg.Store(tmp_path)) == 8 + 8 - 2  # the cell that both have was played once
     one = cbg.evaluate(Empirical(1), TINY, n_agents=3, delta=0.1, trials=2, progress=False)
@@ -211,10 +236,17 @@ def test_sweep_over_a_grid_and_over_cells(tmp_path: Path) -> None:
         ({"policies": 3}, "policies are objects"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_played(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_mistakes_are_told_before_anything_is_played(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
     if change.get("backend") == "ray" and find_spec("ray"):
         pytest.skip("ray is installed")
-    arguments: dict[str, Any] = {"policies": Empirical(1), "env_id": TINY, "trials": 2, "progress": False} | change
+    arguments: dict[str, Any] = {
+        "policies": Empirical(1),
+        "env_id": TINY,
+        "trials": 2,
+        "progress": False,
+    } | change
     with pytest.raises(ValueError, match=message):
         cbg.evaluate(arguments.pop("policies"), arguments.pop("env_id"), **arguments)
 
@@ -229,6 +261,11 @@ def test_equal_labels_are_kept_apart() -> None:
 
 def test_a_million_agents_through_the_federation_door() -> None:
     board = cbg.evaluate(
-        Empirical(1), "ClusteredBAI-PaperSmall-v0", n_agents=10**6, trials=1, progress=False, bound=False
+        Empirical(1),
+        "ClusteredBAI-PaperSmall-v0",
+        n_agents=10**6,
+        trials=1,
+        progress=False,
+        bound=False,
     )
     assert board.trials["pulls"][0] == 10**7

@@ -48,7 +48,9 @@ def test_two_stores_may_write_at_once(tmp_path: Path) -> None:
     with Store(tmp_path) as one, Store(tmp_path) as two:
         for trial in range(50):
             (one if trial % 2 else two).put(Key("e", "p", "v", "0", trial), row(trial=trial))
-            (two if trial % 2 else one).put(Key("e", "p", "v", "0", trial), row("wrong", trial=trial))
+            (two if trial % 2 else one).put(
+                Key("e", "p", "v", "0", trial), row("wrong", trial=trial)
+            )
         assert len(one) == 50
         assert {kept["outcome"] for kept in one.get("e", "p", "v", "0").values()} == {"solved"}
 
@@ -84,8 +86,12 @@ def test_newer_stores_are_refused(tmp_path: Path) -> None:
 def test_a_changed_row_is_refused(tmp_path: Path) -> None:
     cbg.evaluate(Empirical(1), TINY, trials=2, out=tmp_path, progress=False, bound=False)
     with sqlite3.connect(tmp_path / FILE) as db:
-        db.execute("UPDATE trials SET row = replace(row, '\"pulls\": ', '\"pulls\": 9') WHERE trial = 1")
-    with pytest.raises(UserError, match=r"holds a damaged row; `clustered-bai verify .*` says which"):
+        db.execute(
+            "UPDATE trials SET row = replace(row, '\"pulls\": ', '\"pulls\": 9') WHERE trial = 1"
+        )
+    with pytest.raises(
+        UserError, match=r"holds a damaged row; `clustered-bai verify .*` says which"
+    ):
         cbg.Board.load(tmp_path)
     with pytest.raises(UserError, match="damaged row"):
         cbg.evaluate(Empirical(1), TINY, trials=2, out=tmp_path, progress=False, bound=False)

@@ -75,7 +75,9 @@ def test_programs_send_the_same_form_in_every_block(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "BLOCK_CELLS", 1)
 
     def talkative(federation: Any) -> None:
-        federation.local(federation.agents, lambda block: [cbg.Flag(True)] * (1 + int(block.agents[0] == 2)))
+        federation.local(
+            federation.agents, lambda block: [cbg.Flag(True)] * (1 + int(block.agents[0] == 2))
+        )
 
     row = row_of(talkative)
     assert row["outcome"] == "error"
@@ -83,7 +85,11 @@ def test_programs_send_the_same_form_in_every_block(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_program_pulls_at_its_own_agents_only() -> None:
-    row = row_of(lambda federation: federation.local([0], lambda block: setattr(block, "agents", federation.agents)))
+    row = row_of(
+        lambda federation: federation.local(
+            [0], lambda block: setattr(block, "agents", federation.agents)
+        )
+    )
     assert row["outcome"] == "error"
     row = row_of(lambda federation: federation.local([0], lambda block: block.agents.fill(3)))
     assert row["outcome"] == "error"
@@ -98,7 +104,9 @@ STRICT_ROWS = [
 @pytest.mark.parametrize("name", STRICT_ROWS)
 def test_honest_policies_get_the_same_rows_in_strict_mode(name: str) -> None:
     for env, kwargs in ((TINY, {}), ("ClusteredBAI-PaperFlat-v0", {"n_agents": 40, "delta": 0.1})):
-        plain, strict = (cbg.play(name, env, strict=s, bound=False, env_kwargs=kwargs) for s in (False, True))
+        plain, strict = (
+            cbg.play(name, env, strict=s, bound=False, env_kwargs=kwargs) for s in (False, True)
+        )
         assert (plain.pop("strict"), strict.pop("strict")) == (False, True)
         plain.pop("seconds"), strict.pop("seconds")
         assert plain == strict
@@ -106,7 +114,9 @@ def test_honest_policies_get_the_same_rows_in_strict_mode(name: str) -> None:
 
 def test_strict_mode_reaches_every_trial(tmp_path: Any) -> None:
     players = [WritesHome("closure"), "naive"]
-    board = cbg.evaluate(players, TINY, trials=3, strict=True, out=tmp_path, bound=False, progress=False)
+    board = cbg.evaluate(
+        players, TINY, trials=3, strict=True, out=tmp_path, bound=False, progress=False
+    )
     assert board.trials.strict.all()
     assert not board.trials[board.trials.policy == "WritesHome"].correct.any()
     # Kept rows of the other mode are not reused.

@@ -29,7 +29,9 @@ class KnowsTheAnswer(cbg.Policy):
 @pytest.mark.parametrize("pulls", [0, 1])
 def test_too_good_to_be_true(pulls: int) -> None:
     policy = KnowsTheAnswer() if pulls else Telepath()
-    board = cbg.evaluate([policy, "naive"], "ClusteredBAI-PaperSmall-v0", trials=100, n_agents=6, progress=False)
+    board = cbg.evaluate(
+        [policy, "naive"], "ClusteredBAI-PaperSmall-v0", trials=100, n_agents=6, progress=False
+    )
     cheat, honest = board.summary.iloc[0], board.summary.iloc[1]
     assert (cheat.errors, cheat.verdict) == (0, "INCONCLUSIVE")
     assert ("lower bound" if pulls else "without a single pull") in cheat.doubt
@@ -76,7 +78,9 @@ def test_answers_that_no_message_carried_cannot_pass(where: str) -> None:
             return np.array(ByClass.best)
 
     policy = WritesHome("closure") if where == "closure" else ByClass()
-    score = cbg.evaluate(policy, TINY, trials=80, strict=where == "class", bound=False, progress=False).summary.iloc[0]
+    score = cbg.evaluate(
+        policy, TINY, trials=80, strict=where == "class", bound=False, progress=False
+    ).summary.iloc[0]
     assert score.errors == 0
     assert score.verdict == "INCONCLUSIVE"
     assert "less than half of the bits" in score.doubt

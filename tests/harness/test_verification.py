@@ -42,7 +42,10 @@ def test_what_was_played_is_verified(kept: Path) -> None:
 @pytest.mark.parametrize("how", ["content", "trial", "text"])
 def test_changed_rows_are_found(kept: Path, how: str) -> None:
     if how == "content":
-        change(kept, "UPDATE trials SET row = replace(row, '\"pulls\": ', '\"pulls\": 1') WHERE trial = 2")
+        change(
+            kept,
+            "UPDATE trials SET row = replace(row, '\"pulls\": ', '\"pulls\": 1') WHERE trial = 2",
+        )
     elif how == "trial":  # a row in another's place
         change(kept, "UPDATE trials SET trial = 7 WHERE trial = 2")
     else:
@@ -72,7 +75,9 @@ def test_rows_without_a_hash_are_counted(kept: Path) -> None:
         db.execute("ALTER TABLE trials DROP COLUMN hash")
         db.execute("PRAGMA user_version = 2")
     assert (verify(kept).rows, verify(kept).hashed) == (4, 0)
-    cbg.evaluate(["naive"], TINY, trials=5, out=kept, progress=False)  # the file is brought up to date
+    cbg.evaluate(
+        ["naive"], TINY, trials=5, out=kept, progress=False
+    )  # the file is brought up to date
     assert (verify(kept).rows, verify(kept).hashed) == (5, 1)
 
 
@@ -114,13 +119,18 @@ print(len(cbg.Board.load(sys.argv[1]).trials))
 @pytest.mark.skipif(os.name != "posix", reason="needs permissions")
 def test_a_store_in_a_read_only_place_can_be_read(kept: Path) -> None:
     for folder in kept.parents:  # the reader is another user, who must be able to get there
-        if folder.name.startswith(("pytest", "popen", "test_")) and folder.stat().st_uid == os.getuid():
+        if (
+            folder.name.startswith(("pytest", "popen", "test_"))
+            and folder.stat().st_uid == os.getuid()
+        ):
             folder.chmod(0o755)
     (kept / FILE).chmod(0o444)
     kept.chmod(0o555)
     try:
         assert sorted(path.name for path in kept.iterdir()) == [FILE]
-        done = subprocess.run([sys.executable, "-c", READ, str(kept)], capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", READ, str(kept)], capture_output=True, text=True
+        )
     finally:
         kept.chmod(0o755)
     assert done.stdout == "4\n", done.stderr

@@ -65,8 +65,12 @@ def test_a_set_that_depends_on_rewards_is_not_known_to_both_sides() -> None:
     with pytest.raises(UserError, match="among"):
         play.local(play.agents, lambda block: cbg.ArmIndex(best(block), among=best(block)))
     with pytest.raises(UserError, match="grid"):
-        play.local(play.agents, lambda b: cbg.Quantised(best(b), grid=best(b).astype(float), rounding="up"))
-    assert play.local(play.agents, lambda block: cbg.ArmIndex(best(block), among=np.arange(3))).tolist() == [0, 1, 2]
+        play.local(
+            play.agents, lambda b: cbg.Quantised(best(b), grid=best(b).astype(float), rounding="up")
+        )
+    assert play.local(
+        play.agents, lambda block: cbg.ArmIndex(best(block), among=np.arange(3))
+    ).tolist() == [0, 1, 2]
 
 
 def test_agents_and_what_is_told_cannot_be_written_to() -> None:
@@ -78,7 +82,9 @@ def test_agents_and_what_is_told_cannot_be_written_to() -> None:
 
     assert outcome(through_agents) == outcome(through_the_problem) == "error"
     with pytest.raises(ValueError, match="WRITEABLE"):
-        cbg.Federation(cbg.Instance(np.eye(3), [0]), cbg.Problem(1, 3, 1, 0.1)).agents.setflags(write=True)
+        cbg.Federation(cbg.Instance(np.eye(3), [0]), cbg.Problem(1, 3, 1, 0.1)).agents.setflags(
+            write=True
+        )
 
 
 def test_exceptions_end_the_play() -> None:

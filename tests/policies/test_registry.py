@@ -30,8 +30,14 @@ def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert policy.settings["verify"] == "agent"
     assert policy.label == "bai-cl++:confidence=certified,verify=agent"
     assert make(policy.label).settings == policy.settings
-    assert str(tmp_path) not in sys.path  # the current folder is searched for one's own modules only
-    assert make("uniform:7").settings == make("uniform:pulls_per_arm=7").settings == {"pulls_per_arm": 7}
+    assert (
+        str(tmp_path) not in sys.path
+    )  # the current folder is searched for one's own modules only
+    assert (
+        make("uniform:7").settings
+        == make("uniform:pulls_per_arm=7").settings
+        == {"pulls_per_arm": 7}
+    )
 
 
 OWN = """
@@ -57,7 +63,9 @@ def test_one_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     policy = make("own_policies_for_a_test:Mine:c=3,flag=true,word=none,x=1e-3")
     assert policy.settings == {"c": 3, "flag": True, "word": None, "x": 1e-3}
     assert make("own_policies_for_a_test:Mine").settings["c"] == 1
-    assert make("own_policies_for_a_test:Mine:runs/lr=3.zip,word=x").settings["c"] == "runs/lr=3.zip"
+    assert (
+        make("own_policies_for_a_test:Mine:runs/lr=3.zip,word=x").settings["c"] == "runs/lr=3.zip"
+    )
     with pytest.raises(ValueError, match="its policies: Mine"):
         make("own_policies_for_a_test:Other")
     with pytest.raises(ValueError, match="is not a Policy or StepPolicy"):
@@ -69,7 +77,10 @@ def test_one_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("bai-clx", r"unknown policy 'bai-clx' \(did you mean 'bai-cl' or 'bai-cl\+\+'\?\); known: naive"),
+        (
+            "bai-clx",
+            r"unknown policy 'bai-clx' \(did you mean 'bai-cl' or 'bai-cl\+\+'\?\); known: naive",
+        ),
         ("Structured_BAI", "did you mean 'structured-bai'"),
         ("niave:engine=lucb", "did you mean 'naive'"),
         ("xyz", "unknown policy 'xyz'; known: naive"),
@@ -113,7 +124,9 @@ def test_uniform_pulls_what_it_says() -> None:
 
 def test_uniform_breaks_ties_at_random() -> None:
     """4000 agents with two equal arms; each share is within 6 standard deviations of a half (false alarm 2e-9)."""
-    instance = cbg.Instance(np.array([[1.0, 0.0, 1.0]]), np.zeros(4000, dtype=int), cbg.Gaussian(0.0), allow_ties=True)
+    instance = cbg.Instance(
+        np.array([[1.0, 0.0, 1.0]]), np.zeros(4000, dtype=int), cbg.Gaussian(0.0), allow_ties=True
+    )
     federation = cbg.Federation(instance, cbg.Problem.of(instance, 0.1), seed=0)
     arms = UniformPolicy(1).solve(federation)
     assert abs(int((arms == 0).sum()) - 2000) < 6 * np.sqrt(1000)
@@ -129,7 +142,9 @@ def test_random_pulls_nothing() -> None:
     assert {UniformPolicy.guarantee, RandomPolicy.guarantee} == {"none"}
 
 
-def test_a_typing_error_in_one_s_own_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_typing_error_in_one_s_own_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mistyped_for_a_test.py").write_text("x = 1\nclass Bad(:\n    pass\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"mistyped_for_a_test\.py, line 2"):

@@ -45,7 +45,10 @@ def test_a_trial_has_one_attempt() -> None:
     next(row for row in rows if (row["cell"], row["trial"]) == ("coins", 5))["attempts"] = 2
     found = entries(rows)
     assert [name for name, entry in found.items() if not entry["solved"]] == ["coins"]
-    assert found["coins"]["reason"] == "1 of 70 trials without an answer: trial 5 was solved only at attempt 2"
+    assert (
+        found["coins"]["reason"]
+        == "1 of 70 trials without an answer: trial 5 was solved only at attempt 2"
+    )
     assert found["coins"]["unfinished"] == 1
 
 

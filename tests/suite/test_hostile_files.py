@@ -22,13 +22,17 @@ NAIVE = Path(__file__).parents[2] / "submissions" / "quick" / "naive"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(NAIVE, tmp_path / "naive", ignore=shutil.ignore_patterns(".trials")))
+    return Path(
+        shutil.copytree(NAIVE, tmp_path / "naive", ignore=shutil.ignore_patterns(".trials"))
+    )
 
 
 def change_metadata(folder: Path, drop: tuple[str, ...] = (), **values: Any) -> None:
     path = folder / "metadata.json"
     metadata = json.loads(path.read_text(encoding="utf-8")) | values
-    path.write_text(json.dumps({key: metadata[key] for key in metadata if key not in drop}), encoding="utf-8")
+    path.write_text(
+        json.dumps({key: metadata[key] for key in metadata if key not in drop}), encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,10 +87,14 @@ def test_whole_files(folder: Path, name: str, content: bytes, reason: str) -> No
         verify(folder, replay=0)
 
 
-def test_a_small_file_that_expands_to_a_large_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_file_that_expands_to_a_large_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(schema, "MOST_BYTES", 10**6)
     (folder / "rows.jsonl.gz").write_bytes(gzip.compress(b"\n" * 10**7))
-    with pytest.raises(UserError, match=r"too long: a file of a submission has at most 1,000,000 bytes"):
+    with pytest.raises(
+        UserError, match=r"too long: a file of a submission has at most 1,000,000 bytes"
+    ):
         verify(folder, replay=0)
 
 
@@ -126,7 +134,9 @@ def test_metadata(folder: Path, values: dict[str, Any]) -> None:
         (lambda source: None, "is missing"),
     ],
 )
-def test_sources_that_are_not_there(folder: Path, make: Callable[[Path], None], reason: str) -> None:
+def test_sources_that_are_not_there(
+    folder: Path, make: Callable[[Path], None], reason: str
+) -> None:
     (folder / "source").mkdir()
     make(folder / "source")
     change_metadata(folder, sources={"a.py": "00"})
@@ -141,12 +151,17 @@ def test_a_name_that_is_too_long_for_a_file(folder: Path) -> None:
 
 
 def test_a_board_needs_no_optional_metadata(folder: Path) -> None:
-    change_metadata(folder, drop=("authors", "date", "link", "package", "versions", "guarantee_text"), guarantee="none")
+    change_metadata(
+        folder,
+        drop=("authors", "date", "link", "package", "versions", "guarantee_text"),
+        guarantee="none",
+    )
     assert '"name": "naive"' in leaderboard_page([folder])
 
 
 @pytest.mark.parametrize(
-    "link", ["javascript:alert(1)//https://", "data:text/html,x", "https:alert(1)", " https://x.org"]
+    "link",
+    ["javascript:alert(1)//https://", "data:text/html,x", "https:alert(1)", " https://x.org"],
 )
 def test_only_web_pages_are_linked(folder: Path, link: str) -> None:
     change_metadata(folder, link=link)

@@ -27,7 +27,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     found = []
     for spec, guarantee in POLICIES:
         folder = home / spec.partition(":")[0]
-        run_suite(spec, folder, quick=True, progress=False, guarantee=guarantee, link="https://example.org/proof")
+        run_suite(
+            spec,
+            folder,
+            quick=True,
+            progress=False,
+            guarantee=guarantee,
+            link="https://example.org/proof",
+        )
         found.append(folder)
     return found
 
@@ -38,13 +45,17 @@ def page(folders: list[Path]) -> Path:
 
 
 def data_of(page: Path) -> dict[str, Any]:
-    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page.read_text("utf-8"), re.S)
+    found = re.search(
+        r'<script id="data" type="application/json">(.*?)</script>', page.read_text("utf-8"), re.S
+    )
     assert found
     return json.loads(found.group(1))
 
 
 def test_the_page_fetches_nothing(page: Path) -> None:
-    outside = re.sub(r'<script id="data".*?</script>', "", page.read_text(encoding="utf-8"), flags=re.S)
+    outside = re.sub(
+        r'<script id="data".*?</script>', "", page.read_text(encoding="utf-8"), flags=re.S
+    )
     outside = outside.replace("http://www.w3.org/2000/svg", "")
     assert not re.search(r"(src|href)=\"(?!data:)", outside)
     assert "https://" not in outside
@@ -62,13 +73,17 @@ def test_hostile_text_cannot_leave_its_place(folders: list[Path], tmp_path: Path
     assert data_of(page)["policies"][0]["name"].startswith("</script>")
 
 
-def test_full_and_quick_runs_do_not_mix(folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_and_quick_runs_do_not_mix(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import clustered_bandit_gym.suite.leaderboard as module
 
     folder = tmp_path / "full"
     shutil.copytree(folders[0], folder)
     metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
-    (folder / "metadata.json").write_text(json.dumps(metadata | {"quick": False, "name": "full"}), encoding="utf-8")
+    (folder / "metadata.json").write_text(
+        json.dumps(metadata | {"quick": False, "name": "full"}), encoding="utf-8"
+    )
     with pytest.raises(UserError, match="completeness"):
         load_all([folder])
     monkeypatch.setattr(module, "verify", lambda folder, replay: None)
@@ -173,8 +188,11 @@ def test_in_a_browser(browser: Any, page: Path) -> None:
 
     # On a phone nothing sticks out.
     browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True},
     )
     browser.get(page.as_uri())
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
-    assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
+    assert [
+        entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")
+    ] == []

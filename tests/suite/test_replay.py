@@ -27,15 +27,27 @@ COINS = next(cell for cell in SUITE_V1 if cell.name == "coins")
 
 @pytest.fixture
 def random(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(QUICK / "random", tmp_path / "random", ignore=shutil.ignore_patterns(".trials")))
+    return Path(
+        shutil.copytree(
+            QUICK / "random", tmp_path / "random", ignore=shutil.ignore_patterns(".trials")
+        )
+    )
 
 
 def give_up(folder: Path, outcome: str) -> None:
     """Replaces the rows of every cell by three that end without an answer."""
     lines = (folder / "rows.jsonl").read_text(encoding="utf-8").splitlines()
-    lost = {"outcome": outcome, "wrong_agents": None, "message": "the trial's process ended: SIGSEGV(-11)"}
-    rows: list[dict[str, Any]] = [row | lost for row in map(json.loads, lines) if row["trial"] < GIVE_UP]
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    lost = {
+        "outcome": outcome,
+        "wrong_agents": None,
+        "message": "the trial's process ended: SIGSEGV(-11)",
+    }
+    rows: list[dict[str, Any]] = [
+        row | lost for row in map(json.loads, lines) if row["trial"] < GIVE_UP
+    ]
+    (folder / "rows.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
     full = [{"attempts": 1, "suspicious_communication": False} | row for row in rows]
     (folder / "scores.json").write_text(json.dumps(score(full, quick=True)), encoding="utf-8")
 
@@ -43,14 +55,17 @@ def give_up(folder: Path, outcome: str) -> None:
 def test_a_wrong_trial_called_a_crash(random: Path) -> None:
     give_up(random, "crash")
     with pytest.raises(
-        Mismatch, match=r"replay: 1 of 1 trials differ. coins, trial 1: outcome crash \(replayed: wrong\)"
+        Mismatch,
+        match=r"replay: 1 of 1 trials differ. coins, trial 1: outcome crash \(replayed: wrong\)",
     ):
         verify(random, trials=[("coins", 1)])
 
 
 def test_the_suite_has_no_timeouts(random: Path) -> None:
     give_up(random, "timeout")
-    with pytest.raises(Mismatch, match="expected an outcome of solved, wrong, budget, error, crash"):
+    with pytest.raises(
+        Mismatch, match="expected an outcome of solved, wrong, budget, error, crash"
+    ):
         verify(random, replay=0)
 
 
@@ -66,21 +81,32 @@ def test_a_crash_is_replayed_alone() -> None:
 
 def change_metadata(folder: Path, **values: Any) -> None:
     path = folder / "metadata.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
+    path.write_text(
+        json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize(
     "values",
-    [{"guarantee": "proved by authority"}, {"guarantee": None}, {"guarantee": "proved", "link": ""}, {"suite": "v0"}],
+    [
+        {"guarantee": "proved by authority"},
+        {"guarantee": None},
+        {"guarantee": "proved", "link": ""},
+        {"suite": "v0"},
+    ],
 )
 def test_a_guarantee_is_one_of_three(random: Path, values: dict[str, Any]) -> None:
     change_metadata(random, **values)
-    with pytest.raises((UserError, Mismatch), match=r"guarantee must be|given where guarantee is proved|expected v1"):
+    with pytest.raises(
+        (UserError, Mismatch),
+        match=r"guarantee must be|given where guarantee is proved|expected v1",
+    ):
         verify(random, replay=0)
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("policy_class", "mine:Mine"), ("settings", {"a": 1}), ("fingerprint", "forged")]
+    ("key", "value"),
+    [("policy_class", "mine:Mine"), ("settings", {"a": 1}), ("fingerprint", "forged")],
 )
 def test_metadata_describe_the_policy_that_is_replayed(random: Path, key: str, value: Any) -> None:
     true = identity(make("random"))
@@ -91,10 +117,17 @@ def test_metadata_describe_the_policy_that_is_replayed(random: Path, key: str, v
 
 def test_another_platform_is_a_statement(random: Path) -> None:
     change_metadata(random, platform=this_platform() | {"machine": "another"})
-    rows = [json.loads(line) for line in (random / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (random / "rows.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     next(row for row in rows if (row["cell"], row["trial"]) == ("coins", 3))["rounds"] += 1
-    (random / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    (random / "scores.json").write_text(json.dumps(score(load_submission(random).rows, quick=True)), encoding="utf-8")
+    (random / "rows.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
+    (random / "scores.json").write_text(
+        json.dumps(score(load_submission(random).rows, quick=True)), encoding="utf-8"
+    )
     checked = verify(random, trials=[("coins", trial) for trial in range(10)])
     assert (checked.exact, checked.different, len(checked.replayed)) == (False, 1, 10)
     assert any("own statement, which cannot be checked here" in note for note in checked.notes)
@@ -114,5 +147,6 @@ def test_a_policy_without_a_fingerprint_is_noted(random: Path) -> None:
     change_metadata(random, fingerprint="none: it reads os.environ", versions="of another day")
     notes = verify(random, trials=[("coins", 0)]).notes
     assert any(
-        "no fingerprint (it reads os.environ): attempts of earlier runs are not counted" in note for note in notes
+        "no fingerprint (it reads os.environ): attempts of earlier runs are not counted" in note
+        for note in notes
     )

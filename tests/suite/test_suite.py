@@ -45,7 +45,11 @@ def test_v1_is_the_same_on_other_processors() -> None:
     )
     plain, reduced = (
         subprocess.run(
-            [sys.executable, "-c", script], env=os.environ | more, capture_output=True, text=True, check=True
+            [sys.executable, "-c", script],
+            env=os.environ | more,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         for more in ({}, other)
     )
@@ -86,7 +90,11 @@ def test_what_the_suite_covers() -> None:
     assert by_name["arms-1e3"].instance.n_arms == 1000
     sizes = np.bincount(by_name["empty-100"].instance.clusters, minlength=20)
     assert (sizes == 0).sum() >= 8
-    assert {cell.instance.rewards.to_dict()["kind"] for cell in SUITE_V1} >= {"gaussian", "bernoulli", "categorical"}
+    assert {cell.instance.rewards.to_dict()["kind"] for cell in SUITE_V1} >= {
+        "gaussian",
+        "bernoulli",
+        "categorical",
+    }
     assert {cell.delta for cell in SUITE_V1} >= {0.1, 1e-10}
 
 
@@ -110,7 +118,9 @@ def test_yardsticks_hold() -> None:
         assert frozen["bound"] <= today["bound"] * (1 + TOLERANCE), cell.name
 
 
-def made_up_rows(pulls: dict[str, float], wrong: dict[str, int] | None = None) -> list[dict[str, Any]]:
+def made_up_rows(
+    pulls: dict[str, float], wrong: dict[str, int] | None = None
+) -> list[dict[str, Any]]:
     """Rows of a quick run: trial t of a cell makes `pulls` or 3·`pulls` times the bound, in turn."""
     rows = []
     for cell in played_cells(quick=True):
@@ -121,7 +131,9 @@ def made_up_rows(pulls: dict[str, float], wrong: dict[str, int] | None = None) -
                     "cell": cell.name,
                     "trial": trial,
                     "outcome": "wrong" if failed else "solved",
-                    "pulls": pulls.get(cell.name, 1.0) * yardsticks()[cell.name]["bound"] * (1 + 2 * (trial % 2)),
+                    "pulls": pulls.get(cell.name, 1.0)
+                    * yardsticks()[cell.name]["bound"]
+                    * (1 + 2 * (trial % 2)),
                     "cost": 5 * yardsticks()[cell.name]["cost"],
                     "rounds": 4,
                     "attempts": 1,
@@ -181,7 +193,9 @@ def test_profiles_and_frontier() -> None:
 
 @pytest.fixture(scope="module")
 def submission(tmp_path_factory: pytest.TempPathFactory) -> Submission:
-    return run_suite(TOY, tmp_path_factory.mktemp("suite") / "toy", quick=True, progress=False, authors="A. Toy")
+    return run_suite(
+        TOY, tmp_path_factory.mktemp("suite") / "toy", quick=True, progress=False, authors="A. Toy"
+    )
 
 
 def test_a_toy_is_verified(submission: Submission) -> None:
@@ -237,9 +251,13 @@ def forged(submission: Submission, tmp_path: Path, change: Any, rescore: bool = 
     shutil.copytree(submission.folder, folder)
     rows = [dict(row) for row in submission.rows]
     rows = change(rows) or rows
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "rows.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
     if rescore:
-        (folder / "scores.json").write_text(json.dumps(score(rows, submission.quick)), encoding="utf-8")
+        (folder / "scores.json").write_text(
+            json.dumps(score(rows, submission.quick)), encoding="utf-8"
+        )
     return folder
 
 
@@ -252,16 +270,22 @@ def test_pulls_lowered_by_one(submission: Submission, tmp_path: Path) -> None:
         find(rows, "coins", 7)["pulls"] -= 1
 
     folder = forged(submission, tmp_path, change)
-    with pytest.raises(Mismatch, match=r"replay: 1 of 1 trials differ. coins, trial 7: pulls \d+ \(replayed: \d+\)"):
+    with pytest.raises(
+        Mismatch, match=r"replay: 1 of 1 trials differ. coins, trial 7: pulls \d+ \(replayed: \d+\)"
+    ):
         verify(folder, trials=[("coins", 7)])
-    verify(folder, trials=[("coins", 6)])  # what a checker cannot catch: a trial that it does not replay
+    verify(
+        folder, trials=[("coins", 6)]
+    )  # what a checker cannot catch: a trial that it does not replay
 
 
 def test_scores_that_do_not_fit_the_rows(submission: Submission, tmp_path: Path) -> None:
     def change(rows: list[dict[str, Any]]) -> None:
         find(rows, "coins", 7)["pulls"] -= 1
 
-    with pytest.raises(Mismatch, match=r"scores recomputed from the rows differ: scores\.cells\.coins\.pulls"):
+    with pytest.raises(
+        Mismatch, match=r"scores recomputed from the rows differ: scores\.cells\.coins\.pulls"
+    ):
         verify(forged(submission, tmp_path, change, rescore=False), replay=0)
 
 
@@ -277,15 +301,23 @@ def test_a_wrong_trial_turned_right(submission: Submission, tmp_path: Path) -> N
 
 def test_a_trial_dropped_or_twice(submission: Submission, tmp_path: Path) -> None:
     with pytest.raises(Mismatch, match="completeness: flat-200 needs trials 0 to 29"):
-        verify(forged(submission, tmp_path / "a", lambda rows: rows.remove(find(rows, "flat-200", 5))), replay=0)
+        verify(
+            forged(submission, tmp_path / "a", lambda rows: rows.remove(find(rows, "flat-200", 5))),
+            replay=0,
+        )
     with pytest.raises(Mismatch, match="completeness: flat-200"):
-        verify(forged(submission, tmp_path / "b", lambda rows: rows.append(find(rows, "flat-200", 5))), replay=0)
+        verify(
+            forged(submission, tmp_path / "b", lambda rows: rows.append(find(rows, "flat-200", 5))),
+            replay=0,
+        )
 
 
 def test_another_digest_or_source_or_price(submission: Submission, tmp_path: Path) -> None:
     folder = forged(submission, tmp_path / "a", lambda rows: None)
     metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
-    (folder / "metadata.json").write_text(json.dumps(metadata | {"digest": "0" * 64}), encoding="utf-8")
+    (folder / "metadata.json").write_text(
+        json.dumps(metadata | {"digest": "0" * 64}), encoding="utf-8"
+    )
     with pytest.raises(Mismatch, match="suite digest"):
         verify(folder, replay=0)
     folder = forged(submission, tmp_path / "b", lambda rows: None)
@@ -304,7 +336,9 @@ def test_another_digest_or_source_or_price(submission: Submission, tmp_path: Pat
 def test_verify_says_why_and_exits_with_one(submission: Submission, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
-    good = CliRunner().invoke(app, ["suite", "verify", str(submission.folder), "--replay", "2", "--seed", "1"])
+    good = CliRunner().invoke(
+        app, ["suite", "verify", str(submission.folder), "--replay", "2", "--seed", "1"]
+    )
     assert good.exit_code == 0
     assert "VERIFIED" in good.output
     folder = forged(submission, tmp_path, lambda rows: rows[:-1])

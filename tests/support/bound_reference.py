@@ -40,7 +40,9 @@ class Laws:
 
     @property
     def bounds(self) -> list[tuple[float, float]] | None:
-        return None if isinstance(self.rewards, Gaussian) else [(1e-9, 1 - 1e-9)] * self.start.shape[1]
+        return (
+            None if isinstance(self.rewards, Gaussian) else [(1e-9, 1 - 1e-9)] * self.start.shape[1]
+        )
 
     @property
     def constraints(self) -> list[dict]:
@@ -104,13 +106,20 @@ def cheapest(
     return total, coefficients
 
 
-def enumerated_bound(instance: Instance, eta: float, rounds: int = 40, tolerance: float = 2e-3) -> tuple[float, float]:
+def enumerated_bound(
+    instance: Instance, eta: float, rounds: int = 40, tolerance: float = 2e-3
+) -> tuple[float, float]:
     """The least ΣP over *all* alternatives of the class, for kl(δ, 1 − δ) = 1: a value below and one above it.
 
     Every assignment of the agents to bandits and every choice of best arms that changes an answer, by cutting planes.
     """
-    m_all, sizes = range(instance.n_clusters), np.bincount(instance.clusters, minlength=instance.n_clusters)
-    splits = product(*([s for s in product(range(n + 1), repeat=len(m_all)) if sum(s) == n] for n in sizes))
+    m_all, sizes = (
+        range(instance.n_clusters),
+        np.bincount(instance.clusters, minlength=instance.n_clusters),
+    )
+    splits = product(
+        *([s for s in product(range(n + 1), repeat=len(m_all)) if sum(s) == n] for n in sizes)
+    )
     choices = []
     for split in splits:
         shares = np.array(split) / np.maximum(sizes, 1)[:, None]
@@ -121,13 +130,17 @@ def enumerated_bound(instance: Instance, eta: float, rounds: int = 40, tolerance
     gaps = np.maximum(instance.means.max(axis=1, keepdims=True) - instance.means, 0.1)
     point, rows, low, high = 4 / gaps**2, [], 0.0, np.inf
     for _ in range(rounds):
-        found = [cheapest(instance, point, eta, *choice, tolerance=1e-8, starts=1) for choice in choices]
+        found = [
+            cheapest(instance, point, eta, *choice, tolerance=1e-8, starts=1) for choice in choices
+        ]
         least = min(value for value, _ in found)
         high = min(high, point[sizes > 0].sum() / least)
         rows += [row.ravel() for value, row in found if value < 1.2 * max(1.0, least)]
         if high <= (1 + tolerance) * low:
             break
-        program = linprog(played.astype(float), A_ub=-np.array(rows), b_ub=-np.ones(len(rows)), method="highs")
+        program = linprog(
+            played.astype(float), A_ub=-np.array(rows), b_ub=-np.ones(len(rows)), method="highs"
+        )
         low = max(low, program.fun)
         point = 0.5 * point + 0.5 * (program.x.reshape(point.shape) + 1e-6)
     return low, high

@@ -20,7 +20,9 @@ def chromium(width: int, height: int) -> Iterator[Any]:
     """A headless Chromium with a window of this size that keeps its console log."""
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if not (program and driver):
-        pytest.skip("needs Chromium and its driver (Debian: apt-get install chromium chromium-driver)")
+        pytest.skip(
+            "needs Chromium and its driver (Debian: apt-get install chromium chromium-driver)"
+        )
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 

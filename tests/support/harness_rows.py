@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 
-def rows(policy: str, pulls: list[float], outcomes: str | list[str] = "solved", **more: Any) -> list[dict[str, Any]]:
+def rows(
+    policy: str, pulls: list[float], outcomes: str | list[str] = "solved", **more: Any
+) -> list[dict[str, Any]]:
     outcomes = [outcomes] * len(pulls) if isinstance(outcomes, str) else outcomes
     base = {
         "env": "E", "env_kwargs": {}, "policy": policy, "seed": 0, "delta": 0.1, "bound": 0.5, "cost": 5.0,
@@ -14,6 +16,8 @@ def rows(policy: str, pulls: list[float], outcomes: str | list[str] = "solved", 
         "suspicious_communication": False,
     }  # fmt: skip
     return [
-        base | {"trial": t, "pulls": p, "outcome": o, "correct": {"solved": True, "wrong": False}.get(o)} | more
+        base
+        | {"trial": t, "pulls": p, "outcome": o, "correct": {"solved": True, "wrong": False}.get(o)}
+        | more
         for t, (p, o) in enumerate(zip(pulls, outcomes, strict=True))
     ]

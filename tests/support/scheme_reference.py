@@ -50,7 +50,11 @@ def gamma_cl_bai(delta: float, n_agents: int, n_arms: int) -> float:
 
 
 def gamma_bai_cl(delta: float, n_clusters: int) -> float:
-    return delta * (math.log(n_clusters) - math.log(n_clusters - 1)) / (math.log(3 * n_clusters) - math.log(delta))
+    return (
+        delta
+        * (math.log(n_clusters) - math.log(n_clusters - 1))
+        / (math.log(3 * n_clusters) - math.log(delta))
+    )
 
 
 def check_pulls(log_term: float, eta1: float, sigma: float = 1.0) -> int:
@@ -59,7 +63,10 @@ def check_pulls(log_term: float, eta1: float, sigma: float = 1.0) -> int:
 
 def binomial_bits(n_arms: int, at_most: int) -> int:
     """⌈log2 Σ_{i≤m} C(K, i)⌉, counted with factorials."""
-    count = sum(math.factorial(n_arms) // (math.factorial(i) * math.factorial(n_arms - i)) for i in range(at_most + 1))
+    count = sum(
+        math.factorial(n_arms) // (math.factorial(i) * math.factorial(n_arms - i))
+        for i in range(at_most + 1)
+    )
     bits = 0
     while 2**bits < count:
         bits += 1

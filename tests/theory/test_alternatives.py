@@ -22,8 +22,12 @@ Family = Callable[[Truth, np.ndarray], tuple[Cuts, Moves]]
 KINDS = ["gaussian", "bernoulli", "categorical"]
 
 
-def drawn(kind: str, seed: int, n_clusters: int = 3, n_arms: int = 5, empty: bool = False) -> Instance:
-    generate = RandomFamily(7, n_clusters, n_arms, eta=0.2, eta1=0.01, gap=0.02, rewards=kind, sizes="equal")
+def drawn(
+    kind: str, seed: int, n_clusters: int = 3, n_arms: int = 5, empty: bool = False
+) -> Instance:
+    generate = RandomFamily(
+        7, n_clusters, n_arms, eta=0.2, eta1=0.01, gap=0.02, rewards=kind, sizes="equal"
+    )
     instance = generate(np.random.default_rng(seed))
     clusters = np.minimum(instance.clusters, n_clusters - 2) if empty else instance.clusters
     return Instance(None if kind == "categorical" else instance.means, clusters, instance.rewards)
@@ -55,7 +59,9 @@ def alternative(truth: Truth, moves: Moves, a: int) -> tuple[np.ndarray, np.ndar
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", [change_bandit, new_best_arm, new_bandit])
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_every_alternative_lies_in_the_class_and_changes_an_answer(family: Family, kind: str, share: float) -> None:
+def test_every_alternative_lies_in_the_class_and_changes_an_answer(
+    family: Family, kind: str, share: float
+) -> None:
     """Assumption 1 with the told η, as `Instance` checks it; means inside the support; some agent's answer differs."""
     for seed in range(4):
         for empty in (False, True):
@@ -135,7 +141,9 @@ def test_no_alternative_is_cheaper_nearby() -> None:
         for cuts in found:
             for point, there in zip(points, found, strict=True):
                 possible = np.isfinite(cuts.values)
-                assert np.all(cuts.rows[possible] @ point.ravel() >= there.values[possible] * (1 - 1e-8))
+                assert np.all(
+                    cuts.rows[possible] @ point.ravel() >= there.values[possible] * (1 - 1e-8)
+                )
 
 
 def test_where_the_support_leaves_no_room() -> None:

@@ -28,7 +28,9 @@ def test_theorem_terms_by_hand() -> None:
     assert theory.naive_terms(instance, delta).total == pytest.approx(n * k * alone)
     terms = theory.cl_bai_terms(instance, delta, eta)
     assert terms.first == pytest.approx(n * k * eta**-2 * (log(k) + log(n) + log(1 / delta)))
-    assert terms.second == pytest.approx(m * k * gap**-2 * (log(k) + log(m) + log(2) + log(1 / delta)))
+    assert terms.second == pytest.approx(
+        m * k * gap**-2 * (log(k) + log(m) + log(2) + log(1 / delta))
+    )
     assert terms.total == terms.first + terms.second
     gamma = delta * log(2) / log(6 / delta)
     assert theory.bai_cl_gamma(2, delta) == pytest.approx(gamma)
@@ -40,7 +42,9 @@ def test_theorem_terms_by_hand() -> None:
     assert terms.second == pytest.approx(n * m * eta**-2 * (log(m) + log(1 / delta) + log(n)))
     terms = theory.bai_cl_pp_terms(instance, delta, eta, eta1=eta)
     assert terms.first == pytest.approx(discovery + m * eta**-2 * (log(m) + log(1 / delta)))
-    assert terms.second == pytest.approx(n * m * eta**-2 * log(m) + n * eta**-2 * (log(n) + log(1 / delta)))
+    assert terms.second == pytest.approx(
+        n * m * eta**-2 * log(m) + n * eta**-2 * (log(n) + log(1 / delta))
+    )
     double = theory.bai_cl_pp_terms(instance, delta, eta, eta, sigma=2.0)
     assert double.total == pytest.approx(4 * terms.total)
 
@@ -49,7 +53,12 @@ def test_theorem_terms_are_finite_at_the_corners() -> None:
     alone = Instance([[1.0, 0.5]], [0, 0])
     empty = Instance([[1.0, 0.5, 0.2], [0.0, 1.0, 0.1]], [0, 0])
     for instance in (alone, empty):
-        for terms in (theory.cl_bai_terms, theory.bai_cl_terms, theory.bai_cl_pp_terms, theory.naive_terms):
+        for terms in (
+            theory.cl_bai_terms,
+            theory.bai_cl_terms,
+            theory.bai_cl_pp_terms,
+            theory.naive_terms,
+        ):
             assert 0 <= terms(instance, 0.1).total < inf
     full = Instance(empty.means, [0, 1])
     assert theory.cl_bai_terms(empty, 0.1).second < theory.cl_bai_terms(full, 0.1).second
@@ -65,7 +74,9 @@ def test_coupon_collector_of_equal_types(m: int) -> None:
 def test_coupon_collector_by_inclusion_and_exclusion(weights: list[int]) -> None:
     p = np.array(weights) / sum(weights)
     expected = sum(
-        (-1) ** (size + 1) / sum(chosen) for size in range(1, len(p) + 1) for chosen in combinations(p, size)
+        (-1) ** (size + 1) / sum(chosen)
+        for size in range(1, len(p) + 1)
+        for chosen in combinations(p, size)
     )
     assert theory.coupon_collector(p) == pytest.approx(expected, rel=1e-7)
 
@@ -125,6 +136,9 @@ def test_printed_budgets_of_bai_cl_add_up(m: int, delta: float) -> None:
         return 2 * exp(-(32 * log(1 / level)) / 16 / 2)
 
     stored = m * check(delta / (12 * m))
-    tries = n * sum(check(delta / (6 * n) / (4 * k**2)) for k in range(1, 200)) + n * 2 * delta / (24 * n) / 200
+    tries = (
+        n * sum(check(delta / (6 * n) / (4 * k**2)) for k in range(1, 200))
+        + n * 2 * delta / (24 * n) / 200
+    )
     assert stored + tries <= delta / 3
     assert phase_1 + stored + tries <= delta

@@ -9,8 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import rel_entr
 
-from clustered_bandit_gym import Bernoulli, Categorical, Federation, Gaussian, Instance, Problem, theory
-from clustered_bandit_gym.generators import NearTie, PaperFlat, PaperRandom, PaperSmall, RandomFamily
+from clustered_bandit_gym import (
+    Bernoulli,
+    Categorical,
+    Federation,
+    Gaussian,
+    Instance,
+    Problem,
+    theory,
+)
+from clustered_bandit_gym.generators import (
+    NearTie,
+    PaperFlat,
+    PaperRandom,
+    PaperSmall,
+    RandomFamily,
+)
 from clustered_bandit_gym.policies import NaiveSE
 from clustered_bandit_gym.theory.alternatives import Truth, all_cuts
 from clustered_bandit_gym.theory.laws import laws_of
@@ -35,7 +49,9 @@ def test_information_needed() -> None:
         ([[0.9, 0.3, 0.6], [0.2, 0.7, 0.4]], [0, 1], 0.3, Bernoulli()),
     ],
 )
-def test_families_against_all_alternatives(means: list, clusters: list, eta: float, model: Gaussian) -> None:
+def test_families_against_all_alternatives(
+    means: list, clusters: list, eta: float, model: Gaussian
+) -> None:
     """Full enumeration of assignments and best arms with a general solver: the families give at least 97% of it."""
     instance = Instance(means, clusters, model)
     low, high = enumerated_bound(instance, eta, tolerance=0.02)
@@ -54,10 +70,14 @@ def test_families_against_all_alternatives(means: list, clusters: list, eta: flo
     st.sampled_from(["equal", "uniform"]),
     st.floats(0.0, 1.0),
 )
-def test_the_certificate(seed: int, rewards: str, n_clusters: int, sizes: str, share: float) -> None:
+def test_the_certificate(
+    seed: int, rewards: str, n_clusters: int, sizes: str, share: float
+) -> None:
     """The allocation satisfies every alternative and sums to `upper`; the value is within the tolerance of it. And a
     bound stopped early is below one that was not: every value is valid."""
-    generate = RandomFamily(7, n_clusters, 4, eta=0.3, eta1=0.1, gap=0.05, rewards=rewards, sizes=sizes)
+    generate = RandomFamily(
+        7, n_clusters, 4, eta=0.3, eta1=0.1, gap=0.05, rewards=rewards, sizes=sizes
+    )
     instance = generate(np.random.default_rng(seed))
     eta = share * (instance.eta if n_clusters > 1 else 0.0)
     found = theory.solve_lower_bound(instance, DELTA, eta)
@@ -78,17 +98,25 @@ def test_bound_solved_by_hand() -> None:
     # One cluster: each rival at distance g and the best arm must be told apart together. Two arms: the means meet
     # halfway, at g²/8 per pull of either, hence 8L/g² in all.
     alone = Instance([[1.0, 0.5]], [0, 0])
-    assert theory.instance_lower_bound(alone, DELTA, tolerance=1e-4) == pytest.approx(8 * L / 0.25, rel=1e-4)
+    assert theory.instance_lower_bound(alone, DELTA, tolerance=1e-4) == pytest.approx(
+        8 * L / 0.25, rel=1e-4
+    )
     scaled = Instance([[1.0, 0.5]], [0, 0], Gaussian(3.0))
-    assert theory.instance_lower_bound(scaled, DELTA, tolerance=1e-4) == pytest.approx(9 * 8 * L / 0.25, rel=1e-4)
+    assert theory.instance_lower_bound(scaled, DELTA, tolerance=1e-4) == pytest.approx(
+        9 * 8 * L / 0.25, rel=1e-4
+    )
     # Bernoulli with means p and 1 − p: by symmetry both move to 1/2.
     coins = Instance([[0.7, 0.3]], [0, 0], Bernoulli())
     kl = 0.7 * log(0.7 / 0.5) + 0.3 * log(0.3 / 0.5)
-    assert theory.instance_lower_bound(coins, DELTA, tolerance=1e-4) == pytest.approx(L / kl, rel=1e-4)
+    assert theory.instance_lower_bound(coins, DELTA, tolerance=1e-4) == pytest.approx(
+        L / kl, rel=1e-4
+    )
     # The same law, as a categorical one.
     laws = Categorical([0.0, 1.0], np.array([[[0.3, 0.7], [0.7, 0.3]]]))
     same = Instance(None, [0, 0], laws)
-    assert theory.instance_lower_bound(same, DELTA, tolerance=1e-4) == pytest.approx(L / kl, rel=1e-4)
+    assert theory.instance_lower_bound(same, DELTA, tolerance=1e-4) == pytest.approx(
+        L / kl, rel=1e-4
+    )
 
 
 def test_one_cluster_is_best_arm_identification() -> None:
@@ -108,7 +136,9 @@ def test_what_is_told_matters() -> None:
     assert np.all(np.diff(told) > -0.01 * np.array(told[1:])), "knowing less can only cost more"
     assert told[-1] > 1.5 * told[0]
     many = PaperSmall(300)(np.random.default_rng(0))
-    known, unknown = (theory.instance_lower_bound(many, 1e-10, 0.3, clusters_told=said) for said in (True, False))
+    known, unknown = (
+        theory.instance_lower_bound(many, 1e-10, 0.3, clusters_told=said) for said in (True, False)
+    )
     assert unknown > 1.5 * known, "without M, every agent may be alone in a bandit of its own"
 
 
@@ -129,7 +159,9 @@ def test_near_ties_and_known_separation() -> None:
     near = NearTie(gap=0.001)(np.random.default_rng(2))
     # A runner-up 0.001 away in each of three clusters: 8L/gap² each, from the pulls of two arms.
     needed = theory.information_needed(1e-10)
-    assert theory.instance_lower_bound(near, 1e-10) == pytest.approx(3 * 8 * needed / 0.001**2, rel=0.02)
+    assert theory.instance_lower_bound(near, 1e-10) == pytest.approx(
+        3 * 8 * needed / 0.001**2, rel=0.02
+    )
 
 
 def test_paper_random_is_reproducible_and_stops_early() -> None:
@@ -153,7 +185,9 @@ def test_no_bound() -> None:
     with pytest.raises(ValueError, match="Assumption 1"):
         theory.instance_lower_bound(Instance([[1.0, 0.0]] * 2, [0, 1], allow_overlap=True), DELTA)
     certain = Instance([[1.0, 0.0], [0.0, 1.0]], [0, 1], Gaussian(0.0))
-    assert theory.instance_lower_bound(certain, DELTA) == 0, "noiseless rewards tell any two instances apart"
+    assert theory.instance_lower_bound(certain, DELTA) == 0, (
+        "noiseless rewards tell any two instances apart"
+    )
     assert theory.instance_lower_bound(Instance([[1.0]], [0]), DELTA) == 0, "nothing to find out"
 
 
@@ -197,6 +231,8 @@ def test_one_cluster_whose_eta_is_told_excludes_a_second_one(n_agents: int) -> N
     one = Instance([[1.0, 0.5, 0.0]], np.zeros(n_agents, dtype=int))
     alone = theory.instance_lower_bound(Instance([[1.0, 0.5, 0.0]], [0]), 0.05)
     for eta in (None, np.inf):
-        assert theory.instance_lower_bound(one, 0.05, eta, clusters_told=False) == pytest.approx(alone, rel=0.02)
+        assert theory.instance_lower_bound(one, 0.05, eta, clusters_told=False) == pytest.approx(
+            alone, rel=0.02
+        )
     # Not told η either, every agent may be of a cluster of its own.
     assert theory.instance_lower_bound(one, 0.05, 0.0, clusters_told=False) > n_agents * alone / 20

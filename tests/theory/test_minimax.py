@@ -25,7 +25,9 @@ def test_minimax_bound_adds_its_terms() -> None:
     assert found > 3 * 97 * kl * unit / 2 + n * 2 * log(n / (1.6 * DELTA)) * unit
     assert theory.minimax_lower_bound(n, 3, 100, 0.2, DELTA, sigma=0.5) == pytest.approx(found / 4)
     # With as many agents as clusters, all bandits occupied is the better case.
-    assert theory.minimax_lower_bound(3, 3, 100, 0.2, DELTA) == pytest.approx((3 * 97 / 2 + 6) * kl * unit)
+    assert theory.minimax_lower_bound(3, 3, 100, 0.2, DELTA) == pytest.approx(
+        (3 * 97 / 2 + 6) * kl * unit
+    )
     assert theory.minimax_lower_bound(10, 1, 1, 0.2, DELTA) == 0, "nothing to find out"
     for bad in ((0, 3, 10, 0.2), (10, 3, 2, 0.2), (10, 3, 10, 0.0)):
         with pytest.raises(ValueError):
@@ -66,8 +68,12 @@ def test_learners_that_give_up_are_allowed_for() -> None:
 def test_the_papers_own_bounds() -> None:
     """Data set 1 by hand: arms that are η worse in both other bandits, and the best single arm of each agent."""
     level = log(1 / 2.4e-10)
-    assert theory.paper_minimax_bound(10, 3, 100, 0.2, 1e-10) == pytest.approx(3 * 97 / 4 * level / 0.04)
-    assert theory.paper_minimax_bound(10**4, 3, 100, 0.2, 1e-10) == pytest.approx(10**4 * level / 0.04)
+    assert theory.paper_minimax_bound(10, 3, 100, 0.2, 1e-10) == pytest.approx(
+        3 * 97 / 4 * level / 0.04
+    )
+    assert theory.paper_minimax_bound(10**4, 3, 100, 0.2, 1e-10) == pytest.approx(
+        10**4 * level / 0.04
+    )
     instance = PaperSmall(3)(np.random.default_rng(0))
     mu, best = instance.means, instance.best_arms
     arms = single = 0.0
@@ -76,7 +82,11 @@ def test_the_papers_own_bounds() -> None:
         for k in range(10):
             if k != best[m] and all(mu[j].max() - mu[j, k] >= 0.3 for j in others):
                 arms += level / (mu[m].max() - mu[m, k]) ** 2
-        single += min(max(level / (mu[m, k] - mu[j, k]) ** 2 for j in others) for k in range(10) if k not in (7,))
+        single += min(
+            max(level / (mu[m, k] - mu[j, k]) ** 2 for j in others)
+            for k in range(10)
+            if k not in (7,)
+        )
     assert theory.paper_instance_bound(instance, 1e-10, 0.3) == pytest.approx(max(arms, single))
     # No single arm separates agent 0 from both rivals: what is printed is infinite, what is needed is not.
     apart = Instance([[1.0, 0.0, 0.0], [1.0, 2.0, 0.0], [1.0, 0.0, 2.0]], [0, 1, 2])

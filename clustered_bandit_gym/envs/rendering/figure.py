@@ -46,7 +46,9 @@ class Viewer:
     def frame(self, view: View) -> np.ndarray:
         """(H, W, 3) uint8."""
         self._update(view)
-        self._canvas.restore_region(self._still if view.clusters is None else self._by_cluster(view))
+        self._canvas.restore_region(
+            self._still if view.clusters is None else self._by_cluster(view)
+        )
         renderer = self._canvas.get_renderer()
         for artist in self._moving:
             artist.draw(renderer)
@@ -82,8 +84,17 @@ class Viewer:
 
     def _draw_frame(self, problem: Problem) -> None:
         clusters = "M hidden" if problem.n_clusters is None else f"M = {problem.n_clusters}"
-        told = [f"N = {self._n:,} agents", f"K = {self._k:,} arms", f"{clusters} clusters", f"δ = {problem.delta:g}"]
-        told += [f"η = {problem.eta:.3g}"] if problem.eta is not None and np.isfinite(problem.eta) else []
+        told = [
+            f"N = {self._n:,} agents",
+            f"K = {self._k:,} arms",
+            f"{clusters} clusters",
+            f"δ = {problem.delta:g}",
+        ]
+        told += (
+            [f"η = {problem.eta:.3g}"]
+            if problem.eta is not None and np.isfinite(problem.eta)
+            else []
+        )
         self._title = self._add(self._text(0.06, 0.945, "", 19, weight="bold"))
         self._text(0.06, 0.896, "   ".join(told), 11.5, color=_FAINT)
         self._pulls_text = self._add(self._text(0.94, 0.945, "", 19, weight="bold", ha="right"))
@@ -99,16 +110,28 @@ class Viewer:
         key.set(xlim=(0, 61), ylim=(-2, 2))
         key.set_axis_off()
         label: dict[str, Any] = {"fontsize": 9.5, "color": _FAINT, "va": "center"}
-        key.scatter([0.6, 1.7, 3.2], [1] * 3, s=[10, 40, 110], marker="s", color=_COLOURS[3], linewidths=0)
-        key.text(4.4, 1, f"{'size' if self._grid else 'strength'}: share of the agent's pulls", **label)
-        key.scatter([27], [1], s=110, marker="s", facecolor=_CELL if self._grid else _PAPER, edgecolor=_LINE)
+        key.scatter(
+            [0.6, 1.7, 3.2], [1] * 3, s=[10, 40, 110], marker="s", color=_COLOURS[3], linewidths=0
+        )
+        key.text(
+            4.4, 1, f"{'size' if self._grid else 'strength'}: share of the agent's pulls", **label
+        )
+        key.scatter(
+            [27], [1], s=110, marker="s", facecolor=_CELL if self._grid else _PAPER, edgecolor=_LINE
+        )
         if self._grid:
             key.plot([26.4, 27.6], [1.45, 0.55], color=_LINE, linewidth=1.0)
         key.text(28.3, 1, "never pulled", **label)
         key.scatter([41], [1], s=50, color="white", edgecolor=_INK, linewidths=0.8)
         key.text(42.1, 1, "last pull", **label)
-        for x, colour, word in ((0.9, _LEADER, "leader"), (9.3, _RIGHT, "right"), (17, _WRONG, "wrong")):
-            key.scatter([x], [-1], s=110, marker="s", facecolor="none", edgecolor=colour, linewidths=2.2)
+        for x, colour, word in (
+            (0.9, _LEADER, "leader"),
+            (9.3, _RIGHT, "right"),
+            (17, _WRONG, "wrong"),
+        ):
+            key.scatter(
+                [x], [-1], s=110, marker="s", facecolor="none", edgecolor=colour, linewidths=2.2
+            )
             key.text(x + 1.3, -1, word, **label)
         key.scatter([27], [-1], s=80, marker="*", color=_WRONG, linewidths=0)
         key.text(28.3, -1, "missed best", **label)
@@ -141,25 +164,50 @@ class Viewer:
         rows, columns = np.divmod(np.arange(self._n * self._k), self._k)
         self._places = np.column_stack([columns, rows])
         if self._grid:
-            axes.add_collection(PolyCollection(list(self._tiles(self._places)), facecolor=_CELL, linewidths=0))
-            self._unseen = self._add(axes.add_collection(LineCollection([], colors=_LINE, linewidths=1.0)))
-            self._cells = self._add(axes.add_collection(PolyCollection(list(self._tiles(self._places)), linewidths=0)))
+            axes.add_collection(
+                PolyCollection(list(self._tiles(self._places)), facecolor=_CELL, linewidths=0)
+            )
+            self._unseen = self._add(
+                axes.add_collection(LineCollection([], colors=_LINE, linewidths=1.0))
+            )
+            self._cells = self._add(
+                axes.add_collection(PolyCollection(list(self._tiles(self._places)), linewidths=0))
+            )
         else:
             # An image of the very pixels: Matplotlib's resampling would take most of a frame's time.
             across, down = round(box[2] * SIZE[0]), round(box[3] * SIZE[1])
-            self._columns, self._rows = np.arange(across) * self._k // across, np.arange(down) * self._n // down
+            self._columns, self._rows = (
+                np.arange(across) * self._k // across,
+                np.arange(down) * self._n // down,
+            )
             blank = np.zeros((down, across, 4), dtype=np.uint8)
             left, bottom = round(box[0] * SIZE[0]), round(box[1] * SIZE[1])
             self._cells = self._add(self._figure.figimage(blank, left, bottom, origin="upper"))
             self._half = np.maximum(self._half, 2.5 / np.array([wide, high]))
         edge = min(2.6, max(1.2, short / 10))
-        self._rings = self._add(axes.add_collection(PolyCollection([], facecolor="none", linewidths=edge)))
+        self._rings = self._add(
+            axes.add_collection(PolyCollection([], facecolor="none", linewidths=edge))
+        )
         nowhere, star, dot = np.full(self._n, np.nan), 0.25 * short**2, 0.04 * short**2
         self._stars = self._add(
-            axes.scatter(nowhere, nowhere, s=min(max(star, 14.0), 250.0), marker="*", color=_WRONG, linewidths=0)
+            axes.scatter(
+                nowhere,
+                nowhere,
+                s=min(max(star, 14.0), 250.0),
+                marker="*",
+                color=_WRONG,
+                linewidths=0,
+            )
         )
         self._last = self._add(
-            axes.scatter([np.nan], [np.nan], s=min(max(dot, 6.0), 90.0), color="white", edgecolor=_INK, linewidths=0.8)
+            axes.scatter(
+                [np.nan],
+                [np.nan],
+                s=min(max(dot, 6.0), 90.0),
+                color="white",
+                edgecolor=_INK,
+                linewidths=0.8,
+            )
         )
 
     def _tiles(self, places: np.ndarray, scale: Any = 1.0) -> np.ndarray:
@@ -178,11 +226,17 @@ class Viewer:
         # Thick enough that the bars of very many agents leave no gaps to flicker.
         pitch = 0.685 * SIZE[1] / self._n * 0.72
         thick = min(14.0, 0.5 * pitch) if self._grid else 1.3 * pitch
-        self._bars = self._add(axes.add_collection(LineCollection([], linewidths=thick, capstyle="butt")))
+        self._bars = self._add(
+            axes.add_collection(LineCollection([], linewidths=thick, capstyle="butt"))
+        )
         self._most_text = self._add(self._text(0.94, 0.105, "", 9.5, ha="right", color=_FAINT))
         few = self._n <= 30
         self._marks = [
-            self._add(axes.text(1.04, row, "", va="center", ha="left", fontsize=12, weight="bold", clip_on=False))
+            self._add(
+                axes.text(
+                    1.04, row, "", va="center", ha="left", fontsize=12, weight="bold", clip_on=False
+                )
+            )
             for row in (range(self._n) if few else ())
         ]
 
@@ -200,8 +254,17 @@ class Viewer:
             added += axes.plot(*line, color=_INK, linewidth=1.4, transform=along, clip_on=False)
             if high >= 11:
                 name = f"cluster {cluster}" if high >= 70 else str(cluster)
-                style = {"va": "center", "fontsize": 9.5, "color": _INK, "rotation": 90 if high >= 70 else 0}
-                added.append(axes.text(1.021, (top + bottom) / 2, name, transform=along, clip_on=False, **style))
+                style = {
+                    "va": "center",
+                    "fontsize": 9.5,
+                    "color": _INK,
+                    "rotation": 90 if high >= 70 else 0,
+                }
+                added.append(
+                    axes.text(
+                        1.021, (top + bottom) / 2, name, transform=along, clip_on=False, **style
+                    )
+                )
         self._canvas.draw()
         background = self._canvas.copy_from_bbox(self._figure.bbox)
         for artist in added:
@@ -234,16 +297,26 @@ class Viewer:
         led = leaders >= 0
         self._rings.set_verts(self._tiles(np.column_stack([leaders, rows])[led]))
         right = None if view.right is None else view.right[order]
-        judged = [_LEADER] * self._n if right is None else [_RIGHT if good else _WRONG for good in right]
+        judged = (
+            [_LEADER] * self._n if right is None else [_RIGHT if good else _WRONG for good in right]
+        )
         self._rings.set_edgecolor([judged[row] for row in rows[led]])
         lost = np.zeros(self._n, dtype=bool) if right is None else ~right
-        best = np.where(lost, view.best[order], np.nan) if view.best is not None else np.full(self._n, np.nan)
+        best = (
+            np.where(lost, view.best[order], np.nan)
+            if view.best is not None
+            else np.full(self._n, np.nan)
+        )
         self._stars.set_offsets(np.column_stack([best, rows]))
-        self._last.set_offsets([(np.nan, np.nan) if view.last is None or view.over else view.last[::-1]])
+        self._last.set_offsets(
+            [(np.nan, np.nan) if view.last is None or view.over else view.last[::-1]]
+        )
         per_agent = view.pulls_per_agent[order]
         most = int(per_agent.max())
         lengths = per_agent / max(most, 1)
-        self._bars.set_segments([[(0.0, row), (length, row)] for row, length in zip(rows, lengths, strict=True)])
+        self._bars.set_segments(
+            [[(0.0, row), (length, row)] for row, length in zip(rows, lengths, strict=True)]
+        )
         self._bars.set_color([_BAR] if right is None else [_PALE[colour] for colour in judged])
         for row, mark in enumerate(self._marks):
             mark.set_text("" if right is None else "✓" if right[row] else "✗")
@@ -260,7 +333,9 @@ class Viewer:
 
 def _ticks(count: int) -> list[int]:
     """Indices to label: all of a few, round steps of many."""
-    step = next(size for size in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9) if count <= 26 * size)
+    step = next(
+        size for size in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9) if count <= 26 * size
+    )
     return list(range(0, count, step))
 
 
@@ -277,7 +352,9 @@ def _open_window() -> Any:
             image = axes.imshow(np.full((SIZE[1], SIZE[0], 3), 255, dtype=np.uint8))
             return image, plt.pause
         plt.close(figure)
-    except Exception as error:  # every toolkit has exceptions of its own for a display that is missing
+    except (
+        Exception
+    ) as error:  # every toolkit has exceptions of its own for a display that is missing
         reason = f"{type(error).__name__}: {error}"
     warnings.warn(
         f"render_mode='human' cannot open a window ({reason}); use render_mode='rgb_array' with RecordVideo, or 'ansi'",

@@ -56,8 +56,13 @@ class View:
         """Of each cluster that has agents: its number, and its first and last row in `order`. [] before the end."""
         if self.clusters is None:
             return []
-        numbers, first, sizes = np.unique(self.clusters[self.order], return_index=True, return_counts=True)
-        return [(int(m), int(top), int(top + size - 1)) for m, top, size in zip(numbers, first, sizes, strict=True)]
+        numbers, first, sizes = np.unique(
+            self.clusters[self.order], return_index=True, return_counts=True
+        )
+        return [
+            (int(m), int(top), int(top + size - 1))
+            for m, top, size in zip(numbers, first, sizes, strict=True)
+        ]
 
     @property
     def leaders(self) -> Ints:
@@ -80,4 +85,8 @@ class View:
         if self.right is None:
             return "Out of pulls: nothing recommended"
         wrong = int(self.right.size - self.right.sum())
-        return f"{wrong} of {self.right.size} agents wrong" if wrong else f"All {self.right.size} agents right"
+        return (
+            f"{wrong} of {self.right.size} agents wrong"
+            if wrong
+            else f"All {self.right.size} agents right"
+        )

@@ -41,7 +41,9 @@ SIGNS = {"n_agents": "N", "n_clusters": "M", "eta": "η", "alpha": "α"}
 def name_of(policy: str) -> str:
     """“BAI-Cl, certified” for ``bai-cl:confidence=certified``."""
     plain, _, setting = policy.partition(":")
-    return NAMES[plain] + (f", {setting.replace('confidence=', '').replace('verify=', 'check at ')}" if setting else "")
+    return NAMES[plain] + (
+        f", {setting.replace('confidence=', '').replace('verify=', 'check at ')}" if setting else ""
+    )
 
 
 def table(header: list[str], lines: list[list[str]]) -> str:

@@ -41,14 +41,18 @@ def _confidence(played: dict[str, Played]) -> str:
         spans = []
         for policy in CERTIFIED:
             plain = policy.partition(":")[0]
-            ratios = [paired(rows, policy, plain).value for _, rows in points_of(one.rows, one.figure)]
+            ratios = [
+                paired(rows, policy, plain).value for _, rows in points_of(one.rows, one.figure)
+            ]
             spans.append(f"{NAMES[plain]} {span(ratios)}")
         said.append(f"{name} {', '.join(spans)}")
     if not said:
         return ""
     return (
         "**BAI-Cl's γ.** As printed the error budgets do not add up to δ. Taken: as printed (the plots); beside it "
-        "budgets that do add up (`confidence=certified`). Pulls certified over printed: " + "; ".join(said) + "."
+        "budgets that do add up (`confidence=certified`). Pulls certified over printed: "
+        + "; ".join(said)
+        + "."
     )
 
 
@@ -91,7 +95,9 @@ def _change(one: Played) -> str:
     said = []
     for name in SCHEMES[1:]:
         other, taken = (rows[rows["policy"] == name] for rows in (one.readings, one.rows))
-        ratios = other.groupby("n_agents")["pulls"].mean() / taken.groupby("n_agents")["pulls"].mean()
+        ratios = (
+            other.groupby("n_agents")["pulls"].mean() / taken.groupby("n_agents")["pulls"].mean()
+        )
         said.append(f"{NAMES[name]} {span(ratios.tolist())}")
     return ", ".join(said)
 
@@ -127,7 +133,9 @@ def _skew(played: dict[str, Played]) -> str:
         return ""
     said = []
     own = one.rows[one.rows["policy"] == "bai-cl"]
-    for (m, alpha), rows in own[own["alpha"].isin([0.0, 2.0])].groupby(["n_clusters", "alpha"], sort=True):
+    for (m, alpha), rows in own[own["alpha"].isin([0.0, 2.0])].groupby(
+        ["n_clusters", "alpha"], sort=True
+    ):
         empty = np.mean([sizes.min() == 0 for sizes in sizes_of(rows)])
         said.append(
             f"M = {m}, α = {alpha:g}: some cluster is empty in {100 * empty:.0f}% of the trials, "
@@ -135,7 +143,9 @@ def _skew(played: dict[str, Played]) -> str:
         )
     return (
         "**Skewed clusters, M.** The text says M = 100, a commented-out passage M = 20: both were played. BAI-Cl's "
-        "first phase has to meet every cluster, and asks all agents when one is empty. " + "; ".join(said) + "."
+        "first phase has to meet every cluster, and asks all agents when one is empty. "
+        + "; ".join(said)
+        + "."
     )
 
 
@@ -144,7 +154,10 @@ def _order_of_costs(played: dict[str, Played]) -> str:
     for name in ("figA-b", "figA-c"):
         if name in played:
             one = played[name]
-            ratios = [paired(rows, "cl-bai", "bai-cl", "cost").value for _, rows in points_of(one.rows, one.figure)]
+            ratios = [
+                paired(rows, "cl-bai", "bai-cl", "cost").value
+                for _, rows in points_of(one.rows, one.figure)
+            ]
             said.append(f"{name} {span(ratios)}")
     if not said:
         return ""
@@ -191,8 +204,12 @@ def _gain_condition(played: dict[str, Played]) -> str:
             ratio = paired(rows, "bai-cl++", "bai-cl")
             if ratio.sign == (1 if promised else -1):
                 signs = [SIGNS[column] for column in keys_of(one.figure)]
-                where = ", ".join(f"{sign} = {value:g}" for sign, value in zip(signs, key, strict=True))
-                wrong.append(f"{where}: {'gain' if promised else 'loss'} promised, ratio {ratio.value:.4g}")
+                where = ", ".join(
+                    f"{sign} = {value:g}" for sign, value in zip(signs, key, strict=True)
+                )
+                wrong.append(
+                    f"{where}: {'gain' if promised else 'loss'} promised, ratio {ratio.value:.4g}"
+                )
         said.append(f"{name} {len(wrong)} of {total}" + (f" ({'; '.join(wrong)})" if wrong else ""))
     if not said:
         return ""

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from clustered_bandit_gym.experiments.claims.claim import FAILS, HOLDS, NAMES, SIGNS, UNTESTED, Claim, judge
+from clustered_bandit_gym.experiments.claims.claim import (
+    FAILS,
+    HOLDS,
+    NAMES,
+    SIGNS,
+    UNTESTED,
+    Claim,
+    judge,
+)
 from clustered_bandit_gym.experiments.claims.measure import Ratio, against, paired
 from clustered_bandit_gym.experiments.figures import DELTA, SCHEMES
 from clustered_bandit_gym.harness.scoring.numbers import number
@@ -40,12 +48,23 @@ def _best_two(played: Played) -> Claim:
     shared = [label for label, rows in parts if (rows["n_agents"] > rows["n_clusters"]).all()]
     signs, said = [], []
     for label, rows in parts:
-        ratios = {name: paired(rows, name, "naive", comparisons=4 * len(parts)) for name in SCHEMES[1:]}
+        ratios = {
+            name: paired(rows, name, "naive", comparisons=4 * len(parts)) for name in SCHEMES[1:]
+        }
         if label in shared:
             for mine in ("bai-cl", "bai-cl++"):
-                signs += [ratios[mine].sign, paired(rows, mine, "cl-bai", comparisons=4 * len(parts)).sign]
-        said.append(f"{label}: {', '.join(f'{NAMES[name]} {ratio.value:.3g}' for name, ratio in ratios.items())}")
-    note = "" if len(shared) == len(parts) else " (N = M, one agent per cluster, is shown and not judged)"
+                signs += [
+                    ratios[mine].sign,
+                    paired(rows, mine, "cl-bai", comparisons=4 * len(parts)).sign,
+                ]
+        said.append(
+            f"{label}: {', '.join(f'{NAMES[name]} {ratio.value:.3g}' for name, ratio in ratios.items())}"
+        )
+    note = (
+        ""
+        if len(shared) == len(parts)
+        else " (N = M, one agent per cluster, is shown and not judged)"
+    )
     return Claim(
         played.figure.name,
         "BAI-Cl and BAI-Cl++ need the fewest pulls",
@@ -56,7 +75,9 @@ def _best_two(played: Played) -> Claim:
 
 def _cl_bai_against_naive(played: Played, text: str, wanted: int) -> Claim:
     parts = at(played)
-    ratios = {label: paired(rows, "cl-bai", "naive", comparisons=len(parts)) for label, rows in parts}
+    ratios = {
+        label: paired(rows, "cl-bai", "naive", comparisons=len(parts)) for label, rows in parts
+    }
     return Claim(
         played.figure.name,
         text,
@@ -66,11 +87,16 @@ def _cl_bai_against_naive(played: Played, text: str, wanted: int) -> Claim:
 
 
 def _significant(played: Played) -> list[Claim]:
-    return [_best_two(played), _cl_bai_against_naive(played, "Cl-BAI needs fewer pulls than naive", -1)]
+    return [
+        _best_two(played),
+        _cl_bai_against_naive(played, "Cl-BAI needs fewer pulls than naive", -1),
+    ]
 
 
 def _flat(played: Played) -> list[Claim]:
-    poor = _cl_bai_against_naive(played, "naive and Cl-BAI are poor: Cl-BAI does not improve on naive", 1)
+    poor = _cl_bai_against_naive(
+        played, "naive and Cl-BAI are poor: Cl-BAI does not improve on naive", 1
+    )
     return [_best_two(played), poor, _order_optimal(played)]
 
 
@@ -132,7 +158,12 @@ def _skew(played: Played) -> list[Claim]:
             return {float(str(alpha)): part for alpha, part in mine.groupby("alpha", sort=True)}
 
         flat = [points(name) for name in ("naive", "cl-bai")]
-        off = max(abs(against(part, own[0.0]).value - 1) for own in flat for alpha, part in own.items() if alpha > 0)
+        off = max(
+            abs(against(part, own[0.0]).value - 1)
+            for own in flat
+            for alpha, part in own.items()
+            if alpha > 0
+        )
         claims.append(
             Claim(
                 where,
@@ -156,7 +187,9 @@ def _skew(played: Played) -> list[Claim]:
                     + "; ".join(map(str, steps))
                     + f". (At α = 0 it needs {naive.value:.3g} of naive's.)",
                     # An interval that ends this close above 1 leaves no room for a change worth the name.
-                    FAILS if total[max(total)].high < 1 + _EQUAL else judge([step.sign for step in steps], 1),
+                    FAILS
+                    if total[max(total)].high < 1 + _EQUAL
+                    else judge([step.sign for step in steps], 1),
                 )
             )
     return claims
@@ -171,12 +204,16 @@ def _real(played: Played, text: str, measured: str, verdict: str) -> Claim:
 
 def _saving(played: Played, sizes: tuple[int, ...], published: float, where: str) -> Claim:
     """Holds if the saving at one of these N is the published one."""
-    ratios = {n: paired(played.rows[played.rows["n_agents"] == n], "bai-cl++", "naive") for n in sizes}
+    ratios = {
+        n: paired(played.rows[played.rows["n_agents"] == n], "bai-cl++", "naive") for n in sizes
+    }
     return _real(
         played,
         f"BAI-Cl++ saves {published:g}% of naive's pulls {where}",
         "It saves " + ", ".join(f"{ratio.saving} at N = {n}" for n, ratio in ratios.items()),
-        HOLDS if any(abs(100 * (1 - ratio.value) - published) <= _POINTS for ratio in ratios.values()) else FAILS,
+        HOLDS
+        if any(abs(100 * (1 - ratio.value) - published) <= _POINTS for ratio in ratios.values())
+        else FAILS,
     )
 
 
@@ -186,7 +223,9 @@ def _competitive(played: Played) -> Claim:
         plus = paired(rows, "bai-cl++", "bai-cl", comparisons=2 * len(parts))
         naive = paired(rows, "bai-cl", "naive", comparisons=2 * len(parts))
         signs += [plus.sign, naive.sign]
-        said.append(f"{label}: BAI-Cl {naive.value:.3g} of naive, BAI-Cl++ {plus.value:.3g} of BAI-Cl")
+        said.append(
+            f"{label}: BAI-Cl {naive.value:.3g} of naive, BAI-Cl++ {plus.value:.3g} of BAI-Cl"
+        )
     return _real(
         played,
         "BAI-Cl needs fewer pulls than naive, and BAI-Cl++ fewer than BAI-Cl",
@@ -196,7 +235,9 @@ def _competitive(played: Played) -> Claim:
 
 
 def _movielens(played: Played) -> list[Claim]:
-    clustering = _cl_bai_against_naive(played, "Clustering-based methods (Cl-BAI too) need fewer pulls than naive", -1)
+    clustering = _cl_bai_against_naive(
+        played, "Clustering-based methods (Cl-BAI too) need fewer pulls than naive", -1
+    )
     return [
         _saving(played, (102, 120), 72, "with about 100 users"),
         _real(played, clustering.text, clustering.measured, clustering.verdict),
@@ -209,10 +250,14 @@ def _absolute(played: Played) -> Claim:
     """The commented-out table does not print its N: the N at which our means come nearest."""
     means = played.rows.groupby(["n_agents", "policy"])["pulls"].mean()
     sizes = sorted(set(played.rows["n_agents"]))
-    off = {n: {name: float(means[n, name]) / count - 1 for name, count in PRINTED.items()} for n in sizes}
+    off = {
+        n: {name: float(means[n, name]) / count - 1 for name, count in PRINTED.items()}
+        for n in sizes
+    }
     nearest = min(sizes, key=lambda n: max(abs(np.log1p(value)) for value in off[n].values()))
     said = ", ".join(
-        f"{NAMES[name]} {number(float(means[nearest, name]))} ({100 * off[nearest][name]:+.1f}%)" for name in PRINTED
+        f"{NAMES[name]} {number(float(means[nearest, name]))} ({100 * off[nearest][name]:+.1f}%)"
+        for name in PRINTED
     )
     return _real(
         played,
@@ -224,7 +269,9 @@ def _absolute(played: Played) -> Claim:
 
 
 def _yelp(played: Played) -> list[Claim]:
-    poor = _cl_bai_against_naive(played, "naive and Cl-BAI are poor: Cl-BAI does not improve on naive", 1)
+    poor = _cl_bai_against_naive(
+        played, "naive and Cl-BAI are poor: Cl-BAI does not improve on naive", 1
+    )
     return [
         _saving(played, (100,), 65, "(N is not stated; taken as 100)"),
         _competitive(played),
@@ -239,9 +286,13 @@ def _communication(played: Played) -> list[Claim]:
         pairs = (("cl-bai", "bai-cl"), ("bai-cl", "bai-cl++"))
         order += [paired(rows, a, b, "cost", 2 * len(parts)).sign for a, b in pairs]
         costs = rows.groupby("policy")["cost"].mean()
-        said.append(f"{label}: " + ", ".join(f"{NAMES[name]} {number(costs[name])}" for name in SCHEMES))
+        said.append(
+            f"{label}: " + ", ".join(f"{NAMES[name]} {number(costs[name])}" for name in SCHEMES)
+        )
         for a, b in pairs:
-            cost, pulls = (paired(rows, a, b, column, 4 * len(parts)) for column in ("cost", "pulls"))
+            cost, pulls = (
+                paired(rows, a, b, column, 4 * len(parts)) for column in ("cost", "pulls")
+            )
             reverse.append(-cost.sign * pulls.sign)
     return [
         Claim(

@@ -73,7 +73,9 @@ def centre(rows: pd.DataFrame, column: str, figure: Figure) -> float:
     return float(np.median(values) if figure.over_instances else values.mean())
 
 
-def paired(rows: pd.DataFrame, policy: str, other: str, column: str = "pulls", comparisons: int = 1) -> Ratio:
+def paired(
+    rows: pd.DataFrame, policy: str, other: str, column: str = "pulls", comparisons: int = 1
+) -> Ratio:
     """`policy` over `other`, at one point: geometric mean of the ratio within a trial (within an instance where there
     are several), with the t interval of the logs. With `comparisons` intervals, all of them hold together with 95%
     (Bonferroni)."""
@@ -82,11 +84,17 @@ def paired(rows: pd.DataFrame, policy: str, other: str, column: str = "pulls", c
     values = (mine - theirs).dropna().to_numpy()
     if values.size < 2:
         raise UserError("a ratio needs at least two trials")
-    half = stats.t.ppf(_level(comparisons), values.size - 1) * values.std(ddof=1) / np.sqrt(values.size)
+    half = (
+        stats.t.ppf(_level(comparisons), values.size - 1)
+        * values.std(ddof=1)
+        / np.sqrt(values.size)
+    )
     return _around(float(np.exp(values.mean())), float(half))
 
 
-def against(first: pd.DataFrame, second: pd.DataFrame, column: str = "pulls", comparisons: int = 1) -> Ratio:
+def against(
+    first: pd.DataFrame, second: pd.DataFrame, column: str = "pulls", comparisons: int = 1
+) -> Ratio:
     """Mean of `first` over mean of `second`, rows of one policy at two points, not paired: a normal interval for the
     logarithm, by the delta method. `comparisons` as in `paired`."""
     a, b = (units(rows, column).to_numpy(dtype=float) for rows in (first, second))

@@ -37,10 +37,15 @@ def claims_of(played: dict[str, Played]) -> list[Claim]:
 def _correctness(played: dict[str, Played]) -> Claim:
     rows = pd.concat([pd.concat([one.rows, one.readings]) for one in played.values()])
     # Figures share trials: data set 2's communication is that of the same plays.
-    rows = rows.assign(cell=rows["env"] + rows["env_kwargs"].map(str)).drop_duplicates(["cell", "policy", "trial"])
+    rows = rows.assign(cell=rows["env"] + rows["env_kwargs"].map(str)).drop_duplicates(
+        ["cell", "policy", "trial"]
+    )
     told_wrongly = rows["env_kwargs"].map(lambda kwargs: kwargs.get("check") is False)
     rows = rows[~told_wrongly & (rows["policy"] != OURS)]
-    wrong, unfinished = int((rows["outcome"] == "wrong").sum()), int(rows["outcome"].isin(UNFINISHED).sum())
+    wrong, unfinished = (
+        int((rows["outcome"] == "wrong").sum()),
+        int(rows["outcome"].isin(UNFINISHED).sum()),
+    )
     high = confidence_sequence(wrong, len(rows))[1]
     return Claim(
         "all",
@@ -68,7 +73,10 @@ def render_terminal(claims: list[Claim], console: Any) -> None:
 def render_markdown(played: dict[str, Played], claims: list[Claim], command: str, seed: int) -> str:
     """The page `claims.md`."""
     some = next(iter(played.values()))
-    counts = {word: sum(claim.verdict == word for claim in claims) for word in (HOLDS, FAILS, UNTESTED, OPEN)}
+    counts = {
+        word: sum(claim.verdict == word for claim in claims)
+        for word in (HOLDS, FAILS, UNTESTED, OPEN)
+    }
     undecided = f", {counts[OPEN]} would need more trials" if counts[OPEN] else ""
     parts = [
         "# The paper's claims, measured",
@@ -83,11 +91,19 @@ def render_markdown(played: dict[str, Played], claims: list[Claim], command: str
         f"On data set 2 the pairs are the {len(INSTANCE_SEEDS)} fixed instances.",
         *(f"**{name}: {one.figure.source}.**" for name, one in played.items() if one.figure.source),
         "## Claims",
-        table(["verdict", "figure", "claim", "measured"], [[c.verdict, c.figure, c.text, c.measured] for c in claims]),
+        table(
+            ["verdict", "figure", "claim", "measured"],
+            [[c.verdict, c.figure, c.text, c.measured] for c in claims],
+        ),
         "## Figures",
     ]
     for name, one in played.items():
-        parts += [f"### {name}: {one.figure.title}", f"![{name}]({name}.png)", *one.figure.notes, _figure_table(one)]
+        parts += [
+            f"### {name}: {one.figure.title}",
+            f"![{name}]({name}.png)",
+            *one.figure.notes,
+            _figure_table(one),
+        ]
     parts += ["## Where the paper can be read in two ways", disagreements(played)]
     for text in (theorem_table(played), coupon_table(played)):
         if text:
@@ -110,7 +126,9 @@ def _figure_table(one: Played) -> str:
             line = [*([f"{panel:g}"] if panel is not None else []), f"{x:g}"]
             for own in columns.values():
                 here = own.iloc[i]
-                line.append(f"{number(here['centre'])} ({number(here['low'])} to {number(here['high'])})")
+                line.append(
+                    f"{number(here['centre'])} ({number(here['low'])} to {number(here['high'])})"
+                )
             if figure.measure == "pulls":
                 bound = part[(part[figure.x] == x) & (part["policy"] == "naive")]["bound"].dropna()
                 line.append(number(float(bound.median())) if len(bound) else "none")

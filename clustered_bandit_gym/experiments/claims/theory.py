@@ -37,7 +37,11 @@ def span(values: list[float]) -> str:
 
 def instance_of(row: pd.Series) -> Instance:
     """The instance of a row's trial, drawn again."""
-    kwargs = tuple(sorted((key, value) for key, value in row["env_kwargs"].items() if key not in ("told", "check")))
+    kwargs = tuple(
+        sorted(
+            (key, value) for key, value in row["env_kwargs"].items() if key not in ("told", "check")
+        )
+    )
     seeds = trial_seeds(int(row["seed"]), int(row["trial"]))
     instance: Instance = _env(row["env"], kwargs).draw_instance(seeds.instance)
     return instance
@@ -111,11 +115,19 @@ def coupon_table(played: dict[str, Played]) -> str:
         for _, rows in points_of(one.rows, one.figure):
             own = rows[rows["policy"] == "bai-cl"]
             m = int(own["n_clusters"].iloc[0])
-            expected, variance = np.mean([_draws(tuple(sizes.tolist())) for sizes in sizes_of(own)], axis=0)
+            expected, variance = np.mean(
+                [_draws(tuple(sizes.tolist())) for sizes in sizes_of(own)], axis=0
+            )
             asked = drawn_agents(own).to_numpy(dtype=float)
-            score = float((asked.mean() - expected) / math.sqrt(variance / asked.size)) if variance > 0 else 0.0
+            score = (
+                float((asked.mean() - expected) / math.sqrt(variance / asked.size))
+                if variance > 0
+                else 0.0
+            )
             scores.append(score)
-            shown = [column for column in SIGNS if column in ("n_agents", "n_clusters", one.figure.x)]
+            shown = [
+                column for column in SIGNS if column in ("n_agents", "n_clusters", one.figure.x)
+            ]
             lines.append(
                 [
                     name,

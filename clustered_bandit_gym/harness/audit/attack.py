@@ -57,7 +57,11 @@ class Candidate:
     @property
     def badness(self) -> float:
         """Estimated error rate over δ, shrunk towards 1/2 while trials are few."""
-        return (self.errors + 0.5 * self.delta * FIRST_TRIALS) / (self.trials + FIRST_TRIALS) / self.delta
+        return (
+            (self.errors + 0.5 * self.delta * FIRST_TRIALS)
+            / (self.trials + FIRST_TRIALS)
+            / self.delta
+        )
 
 
 @dataclass(frozen=True)
@@ -92,12 +96,17 @@ class Attack:
             f"unfinished in {self.trials} fresh trials; P(wrong) is at least {self.verdict.low:.3g}",
             f"  game      {cell.name}: {cell.why}",
             f"  sizes     {cell.sizes}   rewards {cell.rewards}   sigma {cell.sigma:.4g}",
-            *(f"  means {m}   " + " ".join(f"{mean:.5g}" for mean in row) for m, row in enumerate(cell.means)),
+            *(
+                f"  means {m}   " + " ".join(f"{mean:.5g}" for mean in row)
+                for m, row in enumerate(cell.means)
+            ),
             f"  told      {cell.told or 'the truth'}",
             f"  search    {self.searched} games, {self.search_trials:,} trials, {self.seconds:.0f} s of processor time",
         ]
         if self.verdict.word != "FAIL":
-            lines.append("No game with an error rate above δ was found. This does not prove that none exists.")
+            lines.append(
+                "No game with an error rate above δ was found. This does not prove that none exists."
+            )
         return "\n".join(lines)
 
     def save(self, path: str | Path) -> Path:
@@ -127,7 +136,9 @@ def load_game(path: str | Path) -> tuple[AuditCell, float]:
         fields["sizes"] = tuple(int(size) for size in fields["sizes"])
         return AuditCell(**fields), float(content["delta"])
     except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is not a game that `clustered-bai attack` wrote ({error})") from error
+        raise UserError(
+            f"{path} is not a game that `clustered-bai attack` wrote ({error})"
+        ) from error
 
 
 def attack(
@@ -207,7 +218,10 @@ class _Search:
                     f"{told:.0f} s: {self.played} trials; worst so far {best.errors} wrong in {best.trials} "
                     f"at δ = {best.delta:g}"
                 )
-            if best.trials >= 32 and verdict(best.errors, best.trials, best.delta, 1e-6).word == "FAIL":
+            if (
+                best.trials >= 32
+                and verdict(best.errors, best.trials, best.delta, 1e-6).word == "FAIL"
+            ):
                 return  # significant even after a search: continue with fresh trials
 
     def _next(self) -> Candidate | None:
@@ -238,7 +252,12 @@ class _Search:
 
     def _env(self, one: Candidate) -> Any:
         budget = MAX_STEPS if self.stepper else MAX_PULLS
-        kwargs = {"generator": one.cell, "delta": one.delta, "told": one.cell.told, "max_pulls": budget}
+        kwargs = {
+            "generator": one.cell,
+            "delta": one.delta,
+            "told": one.cell.told,
+            "max_pulls": budget,
+        }
         return Cell("ClusteredBAI-v0", kwargs).make()
 
     def _judge(self) -> Attack:
@@ -250,22 +269,31 @@ class _Search:
             env = self._env(one)
             end = self.spent + (self.budget - self.spent) / (len(finalists) - number)
             judged = verdict(0, 0, one.delta, ALPHA / FINALISTS)
-            while fresh.trials < FRESH_TRIALS / one.delta and (self.spent < end or fresh.trials < LEAST_FRESH):
+            while fresh.trials < FRESH_TRIALS / one.delta and (
+                self.spent < end or fresh.trials < LEAST_FRESH
+            ):
                 row = self._row(env, 2 * self.seed + 1, trial)
                 trial += 1
                 fresh.trials += 1
                 fresh.errors += row["outcome"] == "wrong"
                 fresh.unfinished += row["correct"] is None
                 judged = verdict(
-                    fresh.errors, fresh.trials, fresh.delta, ALPHA / FINALISTS, unfinished=fresh.unfinished
+                    fresh.errors,
+                    fresh.trials,
+                    fresh.delta,
+                    ALPHA / FINALISTS,
+                    unfinished=fresh.unfinished,
                 )
-                if fresh.trials >= LEAST_FRESH and (judged.word != "INCONCLUSIVE" or judged.hopeless):
+                if fresh.trials >= LEAST_FRESH and (
+                    judged.word != "INCONCLUSIVE" or judged.hopeless
+                ):
                     break
             found.append((fresh, judged))
             if judged.word == "FAIL":
                 break
         worst, judged = max(
-            found, key=lambda pair: (pair[1].word == "FAIL", pair[1].low / pair[0].delta, pair[0].badness)
+            found,
+            key=lambda pair: (pair[1].word == "FAIL", pair[1].low / pair[0].delta, pair[0].badness),
         )
         return Attack(
             policy=label_of(self.policy),

@@ -116,7 +116,11 @@ def audit(
     decisive = sum(cell.in_scope for cell in chosen) + (len(RARE) if rare else 0)
     tallies = []
     for cell in chosen:
-        cap = math.ceil((QUICK_TRIALS if quick else TRIALS) / cell.delta(delta)) if trials is None else int(trials)
+        cap = (
+            math.ceil((QUICK_TRIALS if quick else TRIALS) / cell.delta(delta))
+            if trials is None
+            else int(trials)
+        )
         if cell.in_scope:
             tallies.append(_Tally(cell, cell.delta(delta), alpha / decisive, cap))
         else:
@@ -142,7 +146,15 @@ def audit(
         played, failed = _play(work, tallies, bar, kept, n_jobs, max_seconds, stop_at_fail)
         reused = 0 if kept is None else len(played) - kept.added
     measured = [
-        measure_rare(policy, env, seed=seed, alpha=alpha / decisive, progress=progress, n_agents=9, delta=RARE_DELTA)
+        measure_rare(
+            policy,
+            env,
+            seed=seed,
+            alpha=alpha / decisive,
+            progress=progress,
+            n_agents=9,
+            delta=RARE_DELTA,
+        )
         for env in (RARE if rare else ())
     ]
     return AuditReport(
@@ -152,7 +164,9 @@ def audit(
         seed=seed,
         left_out=tuple(cell.name for cell in left_out),
         cells=pd.DataFrame([tally.row() for tally in tallies]),
-        breaches=() if failed and stop_at_fail else tuple(_breaches(policy, work, tallies, played, replays)),
+        breaches=()
+        if failed and stop_at_fail
+        else tuple(_breaches(policy, work, tallies, played, replays)),
         rare=tuple(measured),
         raised=next((row for row in played.values() if row["outcome"] == "error"), None),
         reused=reused,
@@ -189,7 +203,9 @@ def _play(
         bar.set_postfix(cells=f"{sum(tally.batch() == 0 for tally in tallies)}/{len(tallies)}")
         rows = {task: known[task] for task in tasks if task in known}
         bar.update(len(rows))
-        for task, row in run(work, [task for task in tasks if task not in rows], n_jobs, max_seconds=max_seconds):
+        for task, row in run(
+            work, [task for task in tasks if task not in rows], n_jobs, max_seconds=max_seconds
+        ):
             rows[task] = row if kept is None else kept.put(task, row)
             bar.update()
         for task in tasks:
@@ -203,7 +219,9 @@ def _play(
     return played, failed
 
 
-def _breaches(policy: Any, work: Work, tallies: list[_Tally], played: dict[Task, Row], replays: int) -> Iterator[str]:
+def _breaches(
+    policy: Any, work: Work, tallies: list[_Tally], played: dict[Task, Row], replays: int
+) -> Iterator[str]:
     """Rules of the game that the policy broke, in words."""
     for position, tally in enumerate(tallies):
         rows = [row for task, row in played.items() if task.cell == position]
@@ -213,7 +231,9 @@ def _breaches(policy: Any, work: Work, tallies: list[_Tally], played: dict[Task,
         doubt = too_good(
             [row["pulls"] for row in rows],
             [
-                math.nan if row["bound"] is None or (exempt and row["eta1"] is not None) else row["bound"]
+                math.nan
+                if row["bound"] is None or (exempt and row["eta1"] is not None)
+                else row["bound"]
                 for row in rows
             ],
             [row["correct"] is not None for row in rows],
@@ -314,5 +334,7 @@ def _choose(
         raise UserError(f"unknown cells {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
     chosen = [known[one] if isinstance(one, str) else one for one in wanted]
     if not any(cell.in_scope for cell in chosen):
-        raise UserError("all of these cells are misspecified, and none is scored: add one that is not")
+        raise UserError(
+            "all of these cells are misspecified, and none is scored: add one that is not"
+        )
     return chosen, []

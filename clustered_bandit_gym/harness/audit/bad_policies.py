@@ -91,7 +91,12 @@ def log_mixture(lead: Floats, variance: float, rho: float = 2.0) -> Floats:
     normal variable of variance 1/ρ, ever reaches 1/α with probability at most α.
     """
     total = variance + rho
-    return math.log(2) + 0.5 * math.log(rho / total) + lead**2 / (2 * total) + log_ndtr(lead / math.sqrt(total))
+    return (
+        math.log(2)
+        + 0.5 * math.log(rho / total)
+        + lead**2 / (2 * total)
+        + log_ndtr(lead / math.sqrt(total))
+    )
 
 
 class Guesses(Policy):

@@ -74,7 +74,9 @@ class AuditCell:
             return Bernoulli(), means
         best = means == means.max(axis=1, keepdims=True)
         ones, jackpots = np.where(best, 0.0, means), np.where(best, means / JACKPOT, 0.0)
-        return Categorical(np.array([0.0, 1.0, JACKPOT]), np.stack([1 - ones - jackpots, ones, jackpots], axis=2)), None
+        return Categorical(
+            np.array([0.0, 1.0, JACKPOT]), np.stack([1 - ones - jackpots, ones, jackpots], axis=2)
+        ), None
 
 
 #: What a jackpot pays: with a mean of 0.5, once in twenty pulls.
@@ -97,7 +99,9 @@ def flat(n_clusters: int, n_arms: int, eta: float, top: float = 1.0, step: float
 def near_tie(n_clusters: int, n_arms: int, eta: float, gap: float, top: float = 1.0) -> Means:
     """As `flat`, and arm M + m is a runner-up at distance `gap` in cluster m alone. Needs K ≥ 2M."""
     if n_arms < 2 * n_clusters:
-        raise UserError(f"{n_clusters} clusters with a runner-up each need {2 * n_clusters} arms, got {n_arms}")
+        raise UserError(
+            f"{n_clusters} clusters with a runner-up each need {2 * n_clusters} arms, got {n_arms}"
+        )
     rows = [list(row) for row in flat(n_clusters, n_arms, eta, top)]
     for m, row in enumerate(rows):
         row[n_clusters + m] = top - gap
@@ -130,7 +134,12 @@ CELLS: tuple[AuditCell, ...] = (
         (6, 6, 6, 6),
         quick=True,
     ),
-    AuditCell("as many clusters as arms", "K = M = 6: all are best arms", flat(6, 6, 0.02, step=0.003), (5,) * 6),
+    AuditCell(
+        "as many clusters as arms",
+        "K = M = 6: all are best arms",
+        flat(6, 6, 0.02, step=0.003),
+        (5,) * 6,
+    ),
     AuditCell(
         "skewed clusters",
         "two agents have a cluster of their own, 36 share one",
@@ -145,9 +154,16 @@ CELLS: tuple[AuditCell, ...] = (
         (1599, 1),
         delta_factor=3.0,
     ),
-    AuditCell("empty clusters", "two of five clusters have no agent", near_tie(5, 10, 0.3, 0.02), (10, 0, 10, 0, 5)),
+    AuditCell(
+        "empty clusters",
+        "two of five clusters have no agent",
+        near_tie(5, 10, 0.3, 0.02),
+        (10, 0, 10, 0, 5),
+    ),
     AuditCell("one cluster", "M = 1: there is no eta", flat(1, 2, 0.01), (40,)),
-    AuditCell("one agent", "N = 1, and 29 rivals close behind", flat(1, 30, 0.02, step=0.003), (1,)),
+    AuditCell(
+        "one agent", "N = 1, and 29 rivals close behind", flat(1, 30, 0.02, step=0.003), (1,)
+    ),
     AuditCell(
         "small eta1",
         "a cluster's best arm is nearly as good in the other: eta = 0.5, eta1 = 0.05",
@@ -192,10 +208,21 @@ CELLS: tuple[AuditCell, ...] = (
         delta_factor=3.0,
     ),
     AuditCell(
-        "small game", "few agents, few pulls", near_tie(2, 4, 0.6, 0.3), (3, 3), sigma=0.5, small=True, quick=True
+        "small game",
+        "few agents, few pulls",
+        near_tie(2, 4, 0.6, 0.3),
+        (3, 3),
+        sigma=0.5,
+        small=True,
+        quick=True,
     ),
     AuditCell(
-        "small flat game", "30 chances to be wrong, few pulls", flat(2, 2, 0.15), (15, 15), sigma=0.5, small=True
+        "small flat game",
+        "30 chances to be wrong, few pulls",
+        flat(2, 2, 0.15),
+        (15, 15),
+        sigma=0.5,
+        small=True,
     ),
     AuditCell(
         "small Bernoulli game",

@@ -73,9 +73,17 @@ def draw(rng: np.random.Generator) -> Knobs:
     """A random game."""
     n_clusters = int(rng.choice([1, 2, 2, 3, 4]))
     largest = int(rng.choice([1, 3, 10, 40]))
-    sizes = rng.integers(0 if n_clusters > 1 and rng.random() < 0.3 else 1, largest + 1, size=n_clusters)
+    sizes = rng.integers(
+        0 if n_clusters > 1 and rng.random() < 0.3 else 1, largest + 1, size=n_clusters
+    )
     sizes[0] = max(1, sizes[0])
-    hidden = ("n_clusters", "eta", "eta1") if rng.random() < 0.1 else ("n_clusters",) if rng.random() < 0.1 else ()
+    hidden = (
+        ("n_clusters", "eta", "eta1")
+        if rng.random() < 0.1
+        else ("n_clusters",)
+        if rng.random() < 0.1
+        else ()
+    )
     return Knobs(
         sizes=tuple(int(size) for size in sizes),
         n_arms=n_clusters + int(rng.choice([0, 1, 1, 2, 4])) + (n_clusters == 1),
@@ -96,16 +104,35 @@ def vary(knobs: Knobs, rng: np.random.Generator) -> Knobs:
     fresh = draw(rng)
     for _ in range(int(rng.integers(1, 3))):
         name = str(
-            rng.choice(["eta", "gap", "sizes", "n_arms", "spread", "offset", "told", "hidden", "delta", "sigma"])
+            rng.choice(
+                [
+                    "eta",
+                    "gap",
+                    "sizes",
+                    "n_arms",
+                    "spread",
+                    "offset",
+                    "told",
+                    "hidden",
+                    "delta",
+                    "sigma",
+                ]
+            )
         )
         if name in ("eta", "gap", "sigma"):
-            changed: dict[str, Any] = {name: float(getattr(knobs, name) * np.exp(rng.normal(0, 0.7)))}
+            changed: dict[str, Any] = {
+                name: float(getattr(knobs, name) * np.exp(rng.normal(0, 0.7)))
+            }
             knobs = replace(knobs, **changed)
         elif name == "sizes":
-            sizes = [max(0, round(size * float(np.exp(rng.normal(0, 0.5))))) for size in knobs.sizes]
+            sizes = [
+                max(0, round(size * float(np.exp(rng.normal(0, 0.5))))) for size in knobs.sizes
+            ]
             knobs = replace(knobs, sizes=(max(1, sizes[0]), *sizes[1:]))
         elif name == "n_arms":
-            knobs = replace(knobs, n_arms=max(len(knobs.sizes), 2, knobs.n_arms + int(rng.choice([-1, 1, 2]))))
+            knobs = replace(
+                knobs, n_arms=max(len(knobs.sizes), 2, knobs.n_arms + int(rng.choice([-1, 1, 2])))
+            )
         else:
             knobs = replace(knobs, **{name: getattr(fresh, name)})
     return knobs

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from clustered_bandit_gym.harness.output.escape import csv_cell, markdown, plain
-from clustered_bandit_gym.harness.output.tables import Table, to_html, to_latex, to_markdown, to_rich
+from clustered_bandit_gym.harness.output.tables import (
+    Table,
+    to_html,
+    to_latex,
+    to_markdown,
+    to_rich,
+)
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
 from clustered_bandit_gym.harness.scoring.rare import Rare
@@ -73,21 +79,40 @@ class AuditReport:
     @property
     def text(self) -> str:
         """The verdict in words."""
-        lines = [] if self.breaches and "FAIL" not in set(self.decisive["verdict"]) else [self._finding()]
-        lines += [f"FAIL: {self.policy} breaks the rules of the game: {breach}." for breach in self.breaches]
+        lines = (
+            []
+            if self.breaches and "FAIL" not in set(self.decisive["verdict"])
+            else [self._finding()]
+        )
+        lines += [
+            f"FAIL: {self.policy} breaks the rules of the game: {breach}."
+            for breach in self.breaches
+        ]
         missing = self.cells[self.cells["unfinished"] > 0]
         for _, row in missing.iterrows():
             lines.append(
                 f"Unfinished: {row['unfinished']} of {row['trials']} trials on {row['cell']!r} ended without an answer "
                 f"({row['message']})."
-                + (" They are not errors, but they count against a PASS." if row["in_scope"] else "")
+                + (
+                    " They are not errors, but they count against a PASS."
+                    if row["in_scope"]
+                    else ""
+                )
             )
         broken = self.cells[~self.cells["in_scope"] & (self.cells["errors"] > 0)]
         if len(broken):
-            counts = ", ".join(f"{row['cell']!r} {row['errors']}/{row['trials']}" for _, row in broken.iterrows())
-            lines.append(f"Misspecified problems, where no guarantee holds: wrong on {counts}. Reported, not scored.")
+            counts = ", ".join(
+                f"{row['cell']!r} {row['errors']}/{row['trials']}" for _, row in broken.iterrows()
+            )
+            lines.append(
+                f"Misspecified problems, where no guarantee holds: wrong on {counts}. Reported, not scored."
+            )
         for result in self.rare:
-            found = f"{result.error:.2g} ± {result.stderr:.1g}" if result.error > 0 else "no way to err found"
+            found = (
+                f"{result.error:.2g} ± {result.stderr:.1g}"
+                if result.error > 0
+                else "no way to err found"
+            )
             lines.append(
                 f"Rare errors on {result.env}, N = {result.n_agents}, δ = {result.delta:g}: {found}; certified lower "
                 f"bound {result.low:.2g}; searches differ by a factor {result.spread:.2g}. The estimate may miss ways "
@@ -141,7 +166,9 @@ class AuditReport:
         found = [_table(f"Audit of {self.policy}, δ = {self.delta:g}", self.decisive)]
         apart = self.cells[~self.cells["in_scope"]]
         if len(apart):
-            found.append(_table("Misspecified problems: reported, not scored", apart.drop(columns="verdict")))
+            found.append(
+                _table("Misspecified problems: reported, not scored", apart.drop(columns="verdict"))
+            )
         return found
 
     def __str__(self) -> str:
@@ -151,7 +178,9 @@ class AuditReport:
         Console(file=out, width=120, force_terminal=False, highlight=False).print(self)
         return out.getvalue().rstrip()
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
         from rich.text import Text
 
         for table in self.tables:
@@ -162,13 +191,18 @@ class AuditReport:
 
     def to_markdown(self) -> str:
         """The tables, and the verdict in words."""
-        parts = [part for table in self.tables for part in (f"*{markdown(table.title)}*", to_markdown(table))]
+        parts = [
+            part
+            for table in self.tables
+            for part in (f"*{markdown(table.title)}*", to_markdown(table))
+        ]
         return "\n\n".join([*parts, *map(markdown, self.text.split("\n"))]) + "\n"
 
     def to_latex(self) -> str:
         r"""The tables as `table` environments for ``\usepackage{booktabs}``; the verdict in words as comments."""
         narrow = [
-            table._replace(heads=table.heads[:-1], rows=[row[:-1] for row in table.rows]) for table in self.tables
+            table._replace(heads=table.heads[:-1], rows=[row[:-1] for row in table.rows])
+            for table in self.tables
         ]
         parts = [r"% \usepackage{booktabs}", *map(to_latex, narrow)]
         return "\n".join([*parts, *(f"% {line}" for line in self.text.split("\n"))]) + "\n"
@@ -189,7 +223,10 @@ class AuditReport:
                 "breaches": list(self.breaches),
                 "left_out": list(self.left_out),
                 "cells": json.loads(self.cells.to_json(orient="records")),
-                "rare": [{"env": one.env, "error": one.error, "low": one.low, "fails": one.fails} for one in self.rare],
+                "rare": [
+                    {"env": one.env, "error": one.error, "low": one.low, "fails": one.fails}
+                    for one in self.rare
+                ],
             },
             indent=1,
             ensure_ascii=False,
@@ -209,8 +246,17 @@ def _table(title: str, cells: pd.DataFrame) -> Table:
     heads += ["verdict"] * ("verdict" in cells) + ["mean pulls", "what it tests"]
     rows = []
     for row in cells.to_dict("records"):
-        texts = [row["cell"], *(str(row[name]) for name in ("n_agents", "n_clusters", "n_arms")), f"{row['delta']:g}"]
+        texts = [
+            row["cell"],
+            *(str(row[name]) for name in ("n_agents", "n_clusters", "n_arms")),
+            f"{row['delta']:g}",
+        ]
         texts += [number(row[name]) for name in ("trials", "errors", "unfinished")]
-        texts += [interval(row["low"], row["high"], digits=2), *([row["verdict"]] if "verdict" in row else [])]
-        rows.append([*texts, number(row["pulls_mean"], "≥" if row["unfinished"] else ""), row["why"]])
+        texts += [
+            interval(row["low"], row["high"], digits=2),
+            *([row["verdict"]] if "verdict" in row else []),
+        ]
+        rows.append(
+            [*texts, number(row["pulls_mean"], "≥" if row["unfinished"] else ""), row["why"]]
+        )
     return Table(title, heads, rows)

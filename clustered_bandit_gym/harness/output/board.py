@@ -69,7 +69,9 @@ class Board:
         measured: Sequence[Row] = (),
         reused: int = 0,
     ) -> None:
-        self.trials: pd.DataFrame = frame(trials if isinstance(trials, pd.DataFrame) else list(trials))
+        self.trials: pd.DataFrame = frame(
+            trials if isinstance(trials, pd.DataFrame) else list(trials)
+        )
         self.baseline = baseline
         self.missing, self.reused = missing, reused
         self.measured = measured
@@ -100,13 +102,23 @@ class Board:
         first = self.trials.iloc[0]
         envs = list(dict.fromkeys(self.trials["env"]))
         given = first["env_kwargs"]
-        same = [f"{key}={tables.setting(value)}" for key, value in given.items() if key not in self.varied]
+        same = [
+            f"{key}={tables.setting(value)}"
+            for key, value in given.items()
+            if key not in self.varied
+        ]
         # Defaults that were not given: a verdict needs its δ.
         for key in ("n_agents", "delta"):
-            if key in self.trials and key not in [*given, *self.varied] and self.trials[key].nunique() == 1:
+            if (
+                key in self.trials
+                and key not in [*given, *self.varied]
+                and self.trials[key].nunique() == 1
+            ):
                 same.append(f"{key}={tables.setting(first[key])}")
         seeds = ", ".join(map(str, dict.fromkeys(self.trials["seed"])))
-        return escape.plain(f"{', '.join(envs)}  {' '.join(same)}  seed {seeds}".replace("    ", "  "))
+        return escape.plain(
+            f"{', '.join(envs)}  {' '.join(same)}  seed {seeds}".replace("    ", "  ")
+        )
 
     @cached_property
     def notes(self) -> list[str]:
@@ -119,9 +131,7 @@ class Board:
         return self.to_text()
 
     def __repr__(self) -> str:
-        return (
-            f"Board({len(self.trials)} trials of {self.trials['policy'].nunique() if len(self.trials) else 0} policies)"
-        )
+        return f"Board({len(self.trials)} trials of {self.trials['policy'].nunique() if len(self.trials) else 0} policies)"
 
     def to_text(self, width: int = WIDTH, columns: Sequence[str] | None = None) -> str:
         """The board as plain text of at most `width` columns."""
@@ -153,7 +163,12 @@ class Board:
         parts = [f"**{escape.markdown(self.title)}**"]
         for table in self._tables(columns):
             parts += [f"*{table.title}*", tables.to_markdown(table)]
-        return "\n\n".join([*parts, "\n".join(f"- {escape.markdown(note)}" for note in self.notes)]).rstrip() + "\n"
+        return (
+            "\n\n".join(
+                [*parts, "\n".join(f"- {escape.markdown(note)}" for note in self.notes)]
+            ).rstrip()
+            + "\n"
+        )
 
     def to_latex(self, columns: Sequence[str] | None = None) -> str:
         r"""Both tables, or one of `columns`, as `table` environments for ``\usepackage{booktabs}``.
@@ -162,10 +177,16 @@ class Board:
         """
         parts = [r"% \usepackage{booktabs}"]
         for table in self._tables(columns, display_names=True):
-            parts.append(tables.to_latex(table, f"{table.title}. {self.title}, {self._counts} trials per policy."))
+            parts.append(
+                tables.to_latex(
+                    table, f"{table.title}. {self.title}, {self._counts} trials per policy."
+                )
+            )
         return "\n".join([*parts, *(f"% {note}" for note in self.notes)]) + "\n"
 
-    def to_csv(self, path: str | Path | None = None, columns: Sequence[str] | None = None) -> str | None:
+    def to_csv(
+        self, path: str | Path | None = None, columns: Sequence[str] | None = None
+    ) -> str | None:
         """The summary, or `columns` of it, as CSV: to `path`, or as text. No cell is a formula of a spreadsheet."""
         table = self._chosen(columns)
         text = table.astype(object).map(escape.csv_cell).to_csv(index=False)
@@ -198,7 +219,11 @@ class Board:
 
     def _tables(self, columns: Sequence[str] | None, display_names: bool = False) -> list[Table]:
         if columns is not None:
-            return [layout.chosen(self.summary, self.varied, columns, display_names)] if len(self.trials) else []
+            return (
+                [layout.chosen(self.summary, self.varied, columns, display_names)]
+                if len(self.trials)
+                else []
+            )
         if not display_names:
             return self.tables
         return [table.renamed("policy", lambda name: style_of(name).label) for table in self.tables]

@@ -51,7 +51,9 @@ def plain(text: str) -> str:
     r"""`text` on one line with nothing that acts: ``"a\x1b[2Jb"`` shows its escape and does not clear the screen."""
     if text.isprintable() and not any(unicodedata.category(sign) in _ACTIVE for sign in text):
         return text
-    return "".join(repr(sign)[1:-1] if unicodedata.category(sign) in _ACTIVE else sign for sign in text)
+    return "".join(
+        repr(sign)[1:-1] if unicodedata.category(sign) in _ACTIVE else sign for sign in text
+    )
 
 
 def markdown(text: str) -> str:

@@ -17,7 +17,9 @@ SUFFIXES = (".csv", ".parquet")
 def check_suffix(path: str | Path) -> None:
     """Refuse a file name that trials cannot be exported to. Call it before trials are played."""
     if Path(path).suffix.lower() not in SUFFIXES:
-        raise UserError(f"the export needs a name that ends in .csv or .parquet, got {Path(path).name!r}")
+        raise UserError(
+            f"the export needs a name that ends in .csv or .parquet, got {Path(path).name!r}"
+        )
 
 
 def export(trials: pd.DataFrame, path: str | Path) -> Path:
@@ -31,7 +33,9 @@ def export(trials: pd.DataFrame, path: str | Path) -> Path:
     try:
         table.infer_objects().to_parquet(path, index=False)
     except ImportError as error:
-        raise UserError("Parquet needs pyarrow: pip install 'clustered-bandit-gym[parquet]'") from error
+        raise UserError(
+            "Parquet needs pyarrow: pip install 'clustered-bandit-gym[parquet]'"
+        ) from error
     return path
 
 

@@ -81,7 +81,9 @@ def check_columns(columns: Sequence[str], varied: Sequence[str] = ()) -> None:
         )
 
 
-def chosen(summary: pd.DataFrame, varied: list[str], columns: Sequence[str], display_names: bool = False) -> Table:
+def chosen(
+    summary: pd.DataFrame, varied: list[str], columns: Sequence[str], display_names: bool = False
+) -> Table:
     """One table of `columns` of the summary, after the varied settings that are not among them."""
     check_columns(columns, varied)
     rows = []
@@ -95,12 +97,18 @@ def chosen(summary: pd.DataFrame, varied: list[str], columns: Sequence[str], dis
             elif name not in HEADS:
                 cells.append(setting(value))
             elif isinstance(value, str | bool):
-                cells.append({True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else value)
+                cells.append(
+                    {True: "yes", False: "no"}.get(value, str(value))
+                    if isinstance(value, bool)
+                    else value
+                )
             else:
                 cells.append(number(value, mark if name in _CUT else ""))
         rows.append(cells)
     places = [name for name in varied if name not in columns]
-    return Table("Scores", [*places, *(HEADS.get(name, name) for name in columns)], rows, len(places))
+    return Table(
+        "Scores", [*places, *(HEADS.get(name, name) for name in columns)], rows, len(places)
+    )
 
 
 def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
@@ -124,7 +132,9 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
                 *([number(row["error_measured"], digits=2)] if measured else []),
                 str(row["verdict"]),
                 *pulls,
-                _ratio(row["vs_naive"], row["vs_naive_low"], row["vs_naive_high"], row["vs_naive_mark"]),
+                _ratio(
+                    row["vs_naive"], row["vs_naive_low"], row["vs_naive_high"], row["vs_naive_mark"]
+                ),
                 number(row["vs_bound"], mark),
             ]
         )
@@ -132,7 +142,10 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
             [
                 *place,
                 number(row["cost_mean"], mark),
-                *(number(row[name], mark) for name in ("bits_up", "bits_down", "reals_up", "reals_down", "rounds")),
+                *(
+                    number(row[name], mark)
+                    for name in ("bits_up", "bits_down", "reals_up", "reals_down", "rounds")
+                ),
                 *([f"{row['suspicious_communication']}"] if quiet else []),
                 number(row["seconds"]),
             ]
@@ -140,10 +153,23 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
     heads = ["wrong", "unfin.", "error rate", *(["error, measured"] if measured else []), "verdict"]
     heads += ["median pulls", "mean"] if heavy else ["mean pulls", "median"]
     heads += ["vs naive", "vs bound"]
-    more = ["cost", "bits up", "bits down", "reals up", "reals down", "rounds", *(["too quiet"] if quiet else [])]
+    more = [
+        "cost",
+        "bits up",
+        "bits down",
+        "reals up",
+        "reals down",
+        "rounds",
+        *(["too quiet"] if quiet else []),
+    ]
     return [
         Table("Correctness and pulls", [*varied, "policy", *heads], scores, len(varied)),
-        Table("Communication and time, means per trial", [*varied, "policy", *more, "seconds"], channel, len(varied)),
+        Table(
+            "Communication and time, means per trial",
+            [*varied, "policy", *more, "seconds"],
+            channel,
+            len(varied),
+        ),
     ]
 
 

@@ -12,7 +12,12 @@ from clustered_bandit_gym.harness.scoring.verdict import MANY_TRIALS
 
 #: Up to this many are named one by one in a note.
 _FEW = 6
-_UNFINISHED = {"budget": "out of budget", "error": "raised", "crash": "ended their process", "timeout": "out of time"}
+_UNFINISHED = {
+    "budget": "out of budget",
+    "error": "raised",
+    "crash": "ended their process",
+    "timeout": "out of time",
+}
 
 
 def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> list[str]:
@@ -23,7 +28,10 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
         notes.append(f"Interrupted: {missing:,} trials were not played.")
     if "no_key" in trials:
         unknown = trials[trials["no_key"].notna()].drop_duplicates("policy")
-        notes += [f"{row.policy}: kept trials are not reused, because {row.no_key}." for row in unknown.itertuples()]
+        notes += [
+            f"{row.policy}: kept trials are not reused, because {row.no_key}."
+            for row in unknown.itertuples()
+        ]
     notes += [f"{row.policy} cannot PASS: it {row.doubt}." for row in records if row.doubt]
     again = summary[summary["retried"] > 0]
     if len(again):
@@ -60,8 +68,12 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
     if summary["unfinished"].any():
         kinds = trials["outcome"].value_counts()
         parts = [f"{kinds[name]} {text}" for name, text in _UNFINISHED.items() if name in kinds]
-        notes.append(f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”.")
-        failed = trials[trials["outcome"].isin(("error", "crash", "timeout"))].drop_duplicates("policy")
+        notes.append(
+            f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”."
+        )
+        failed = trials[trials["outcome"].isin(("error", "crash", "timeout"))].drop_duplicates(
+            "policy"
+        )
         notes += [f"{row.policy}, trial {row.trial}: {row.message}" for row in failed.itertuples()]
     heavy = summary[summary["heavy_tail"]]
     if len(heavy):
@@ -118,7 +130,12 @@ def _open_verdicts(summary: pd.DataFrame) -> list[str]:
         )
     near = still.drop(far.index)
     if len(near):
-        needs = near["more_for_pass"].astype(int).groupby(near["policy"], sort=False).agg(["min", "max"])
+        needs = (
+            near["more_for_pass"]
+            .astype(int)
+            .groupby(near["policy"], sort=False)
+            .agg(["min", "max"])
+        )
         if len(needs) <= _FEW:
             ends = zip(needs.index, needs["min"].tolist(), needs["max"].tolist(), strict=True)
             text = ", ".join(f"{name} {_between(low, high)}" for name, low, high in ends)

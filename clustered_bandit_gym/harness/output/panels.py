@@ -8,7 +8,13 @@ import pandas as pd
 
 from clustered_bandit_gym.harness.output.tables import setting
 
-_SYMBOLS = {"n_agents": "agents N", "n_arms": "arms K", "n_clusters": "clusters M", "delta": "δ", "eta": "η"}
+_SYMBOLS = {
+    "n_agents": "agents N",
+    "n_arms": "arms K",
+    "n_clusters": "clusters M",
+    "delta": "δ",
+    "eta": "η",
+}
 
 
 class Measure(NamedTuple):
@@ -22,7 +28,10 @@ class Measure(NamedTuple):
 
 _MEAN = Measure("pulls_mean", "pulls_low", "pulls_high", "mean; bar: 95% t interval")
 _MEDIAN = Measure(
-    "pulls_median", "pulls_median_low", "pulls_median_high", "median; bar: 95% distribution-free interval"
+    "pulls_median",
+    "pulls_median_low",
+    "pulls_median_high",
+    "median; bar: 95% distribution-free interval",
 )
 
 
@@ -31,7 +40,9 @@ def measure_of(summary: pd.DataFrame) -> Measure:
     return _MEDIAN if summary["heavy_tail"].any() else _MEAN
 
 
-def panels_of(summary: pd.DataFrame, varied: list[str], x: str | None) -> list[tuple[str, pd.DataFrame]]:
+def panels_of(
+    summary: pd.DataFrame, varied: list[str], x: str | None
+) -> list[tuple[str, pd.DataFrame]]:
     """(title, rows of the summary) for each combination of the varied settings other than `x`.
 
     Within a panel and a policy the rows differ in `x` alone, so a line may join them.

@@ -90,7 +90,9 @@ def plot_sweep(board: Scored, x: str | None = None, path: str | Path | None = No
     _check(board)
     x = swept_setting(board.summary, board.varied, x)
     if x is None:
-        raise UserError(f"nothing to plot against: the board varies {', '.join(board.varied) or 'nothing'}")
+        raise UserError(
+            f"nothing to plot against: the board varies {', '.join(board.varied) or 'nothing'}"
+        )
     panels = _panels(board, x)
     figure, axes = _grid(len(panels))
     measure = measure_of(board.summary)
@@ -141,7 +143,9 @@ def _floor(summary: pd.DataFrame, measure: Measure) -> float:
     return float(values[values > 0].min(initial=np.inf)) / 1.5 if (values > 0).any() else 1.0
 
 
-def _ends(own: pd.DataFrame, measure: Measure, floor: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _ends(
+    own: pd.DataFrame, measure: Measure, floor: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ends of the bars, and which reach zero. No bar where there is no interval or the centre is a lower bound."""
     centre = own[measure.centre].to_numpy(dtype=float)
     missing = own[measure.low].isna().to_numpy() | (own["unfinished"] > 0).to_numpy()
@@ -158,8 +162,25 @@ def _lines(ax: Axes, summary: pd.DataFrame, x: str, measure: Measure, floor: flo
         at, centre = own[x].to_numpy(dtype=float), own[measure.centre].to_numpy(dtype=float)
         low, high, open_ended = _ends(own, measure, floor)
         spread = np.stack([centre - low, high - centre])
-        ax.errorbar(at, centre, yerr=spread, color=look.colour, ls=look.dashes, lw=1.5, capsize=2.5, zorder=2)
-        ax.plot(at[open_ended], low[open_ended], marker=CARETDOWN, color=look.colour, ls="", ms=6, zorder=3)
+        ax.errorbar(
+            at,
+            centre,
+            yerr=spread,
+            color=look.colour,
+            ls=look.dashes,
+            lw=1.5,
+            capsize=2.5,
+            zorder=2,
+        )
+        ax.plot(
+            at[open_ended],
+            low[open_ended],
+            marker=CARETDOWN,
+            color=look.colour,
+            ls="",
+            ms=6,
+            zorder=3,
+        )
         draw_marks(ax, at, centre, own, look, look.colour, 6)
     values = sorted(set(summary[x].astype(float)))
     if values[0] > 0 and values[-1] >= 3 * values[0]:
@@ -175,7 +196,9 @@ def _lines(ax: Axes, summary: pd.DataFrame, x: str, measure: Measure, floor: flo
 def _strips(ax: Axes, board: Scored, measure: Measure) -> None:
     """Every trial a dot, wrong and unfinished ones crosses; above them the centre and its interval."""
     summary = board.summary
-    floor = min(_floor(summary, measure), float(board.trials["pulls"][board.trials["pulls"] > 0].min()))
+    floor = min(
+        _floor(summary, measure), float(board.trials["pulls"][board.trials["pulls"] > 0].min())
+    )
     rng = np.random.default_rng(0)  # only shifts dots so that they do not hide each other
     cells = cells_of(board.trials)[0]
     groups = board.trials.groupby([cells, "policy"], sort=False)  # the order of the summary's rows
@@ -188,7 +211,14 @@ def _strips(ax: Axes, board: Scored, measure: Measure) -> None:
         solved = (shown["outcome"] == "solved").to_numpy()
         for chosen, mark, size in ((solved, ".", 4), (~solved, "x", 5)):
             ax.plot(
-                shown["pulls"][chosen], height[chosen], mark, color=look.colour, alpha=0.4, ms=size, ls="", zorder=1
+                shown["pulls"][chosen],
+                height[chosen],
+                mark,
+                color=look.colour,
+                alpha=0.4,
+                ms=size,
+                ls="",
+                zorder=1,
             )
         centre = float(row[measure.centre].iloc[0])
         if centre > 0:
@@ -210,7 +240,10 @@ def _scatter(ax: Axes, summary: pd.DataFrame, x: str | None, measure: Measure) -
         own = own.sort_values(x) if x is not None else own
         own = own[(own[measure.centre] > 0) & (own["cost_mean"] > 0)]
         look = style.style_of(str(policy))
-        pulls, cost = own[measure.centre].to_numpy(dtype=float), own["cost_mean"].to_numpy(dtype=float)
+        pulls, cost = (
+            own[measure.centre].to_numpy(dtype=float),
+            own["cost_mean"].to_numpy(dtype=float),
+        )
         if x is not None:
             ax.plot(pulls, cost, ls=look.dashes, lw=0.8, color=look.colour, zorder=2)
         draw_marks(ax, pulls, cost, own, look, look.colour, 7)
@@ -219,7 +252,10 @@ def _scatter(ax: Axes, summary: pd.DataFrame, x: str | None, measure: Measure) -
     ax.set_xlabel(f"pulls ({measure.words.partition(';')[0]})", fontsize=9)
     ax.set_ylabel("communication cost (mean)", fontsize=9)
     if x is not None:
-        ax.set_title(f"each line: {axis_name(x)} from {summary[x].min():g} to {summary[x].max():g}", fontsize=9)
+        ax.set_title(
+            f"each line: {axis_name(x)} from {summary[x].min():g} to {summary[x].max():g}",
+            fontsize=9,
+        )
 
 
 # --- common ----------------------------------------------------------------------------------------------------------
@@ -254,22 +290,39 @@ def _grid(panels: int) -> tuple[Figure, Sequence[Axes]]:
 def _log_ticks(axis: Axis) -> None:
     """Labels at powers of ten, and at 2 and 5 where those are few; the automatic ones run into each other."""
     low, high = np.log10(axis.get_view_interval())
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high - low < 1.6 else (1.0,), numticks=12))
-    axis.set_major_formatter(LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(np.inf, np.inf)))
+    axis.set_major_locator(
+        LogLocator(subs=(1.0, 2.0, 5.0) if high - low < 1.6 else (1.0,), numticks=12)
+    )
+    axis.set_major_formatter(
+        LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(np.inf, np.inf))
+    )
     axis.set_minor_formatter(NullFormatter())
 
 
 def _finish(figure: Figure, board: Scored, path: str | Path | None) -> Figure:
     """Title (environment, settings, δ, trials), legend and axes; written to `path`."""
     counts = board.summary["trials"]
-    trials = number(counts.min()) if counts.nunique() == 1 else f"{number(counts.min())} to {number(counts.max())}"
+    trials = (
+        number(counts.min())
+        if counts.nunique() == 1
+        else f"{number(counts.min())} to {number(counts.max())}"
+    )
     width = figure.get_figwidth()
-    figure.suptitle(textwrap.fill(f"{board.title}, {trials} trials per mark", round(13 * width)), fontsize=10)
-    entries = [legend_entry(str(policy), own) for policy, own in board.summary.groupby("policy", sort=False)]
+    figure.suptitle(
+        textwrap.fill(f"{board.title}, {trials} trials per mark", round(13 * width)), fontsize=10
+    )
+    entries = [
+        legend_entry(str(policy), own)
+        for policy, own in board.summary.groupby("policy", sort=False)
+    ]
     entries += meanings(board.summary)
     columns = max(1, int(width * 11 // (7 + max(len(str(entry.get_label())) for entry in entries))))
     figure.legend(
-        handles=entries, loc="outside lower center", ncols=min(columns, len(entries)), fontsize=9, frameon=False
+        handles=entries,
+        loc="outside lower center",
+        ncols=min(columns, len(entries)),
+        fontsize=9,
+        frameon=False,
     )
     for ax in figure.axes:
         ax.spines[["top", "right"]].set_visible(False)

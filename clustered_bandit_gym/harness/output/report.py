@@ -44,7 +44,9 @@ _TRIAL = (
 _PROBLEM = ("n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma", "support")
 
 
-def write_report(folder: str | Path, path: str | Path, *, x: str | None = None, overwrite: bool = False) -> Path:
+def write_report(
+    folder: str | Path, path: str | Path, *, x: str | None = None, overwrite: bool = False
+) -> Path:
     """Write the report of the store in `folder` to `path`, one HTML file.
 
     Args:
@@ -59,34 +61,49 @@ def write_report(folder: str | Path, path: str | Path, *, x: str | None = None, 
     with Store(folder, create=False) as store:
         rows = store.rows()
     if not rows:
-        raise UserError(f"{folder} holds no finished trials; play some with `clustered-bai compare --out {folder}`")
-    page = report_page(rows, f"clustered-bai report: {Path(folder).resolve().name}", x, kept(folder))
+        raise UserError(
+            f"{folder} holds no finished trials; play some with `clustered-bai compare --out {folder}`"
+        )
+    page = report_page(
+        rows, f"clustered-bai report: {Path(folder).resolve().name}", x, kept(folder)
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8", errors="backslashreplace")
     return path
 
 
 def report_page(
-    rows: list[Row], title: str = "clustered-bai report", x: str | None = None, measured: Sequence[Row] = ()
+    rows: list[Row],
+    title: str = "clustered-bai report",
+    x: str | None = None,
+    measured: Sequence[Row] = (),
 ) -> str:
     """The page for `rows`, as text; `measured`: rows of `rare`."""
     board = Board(sorted(rows, key=lambda row: row["trial"]))
     cells, varied = cells_of(board.trials)
     groups = []
-    for (cell, seed), part in board.trials.groupby([cells, board.trials["seed"].astype(str)], sort=False):
+    for (cell, seed), part in board.trials.groupby(
+        [cells, board.trials["seed"].astype(str)], sort=False
+    ):
         assert isinstance(cell, Cell)
         groups.append(_group(cell, str(seed), part.reset_index(drop=True), varied, measured))
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     data = {
         "title": title,
         "made": f"{len(rows):,} trials; clustered-bandit-gym {__version__}; made {now}",
-        "styles": {name: style_of(str(name))._asdict() for name in dict.fromkeys(board.trials["policy"])},
+        "styles": {
+            name: style_of(str(name))._asdict() for name in dict.fromkeys(board.trials["policy"])
+        },
         "sweep": _sweep(board, x),
         "groups": groups,
     }
     # No "<" may occur in the script element: in a policy's message it could end the element early.
     text = json.dumps(_plain(data), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-    template = files("clustered_bandit_gym.harness.output").joinpath("report.html").read_text(encoding="utf-8")
+    template = (
+        files("clustered_bandit_gym.harness.output")
+        .joinpath("report.html")
+        .read_text(encoding="utf-8")
+    )
     return template.replace("__DATA__", text)
 
 
@@ -102,19 +119,28 @@ def _sweep(board: Board, x: str | None) -> dict[str, Any] | None:
         "x": axis_name(x),
         "words": measure.words,
         "panels": [
-            {"title": title, "points": part.sort_values(x)[shown].rename(columns=names).to_dict("records")}
+            {
+                "title": title,
+                "points": part.sort_values(x)[shown].rename(columns=names).to_dict("records"),
+            }
             for title, part in panels_of(board.summary, board.varied, x)
         ],
     }
 
 
-def _group(cell: Cell, seed: str, trials: pd.DataFrame, varied: list[str], measured: Sequence[Row]) -> dict[str, Any]:
+def _group(
+    cell: Cell, seed: str, trials: pd.DataFrame, varied: list[str], measured: Sequence[Row]
+) -> dict[str, Any]:
     """Everything about the trials of one environment and root seed."""
     env, kwargs = cell.env_id, cell.plain_kwargs
     board = Board(trials, measured=measured)
     first = trials.iloc[0]
     problem = {name: first.get(name) for name in _PROBLEM}
-    shown = [f"{name} = {kwargs[name]}" for name in varied if name in kwargs and name not in ("n_agents", "delta")]
+    shown = [
+        f"{name} = {kwargs[name]}"
+        for name in varied
+        if name in kwargs and name not in ("n_agents", "delta")
+    ]
     shown += [f"N = {problem['n_agents']}", f"δ = {problem['delta']:g}"]
     return {
         "name": " · ".join([env, *shown, f"seed {seed}"]),

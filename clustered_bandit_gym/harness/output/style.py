@@ -72,7 +72,9 @@ def style_of(policy: str) -> Style:
         colour, marker = _pick(_FREE, code)
         return Style(policy, colour, marker, _pick(("-", *_DASHES), code // len(_FREE)))
     others = [marker for marker in MARKERS if marker != base.marker]
-    return Style(f"{base.label} ({settings})", base.colour, _pick(others, code), _pick(_DASHES, code // 7))
+    return Style(
+        f"{base.label} ({settings})", base.colour, _pick(others, code), _pick(_DASHES, code // 7)
+    )
 
 
 def suffix_of(rows: pd.DataFrame) -> str:

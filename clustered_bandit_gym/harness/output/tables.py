@@ -70,7 +70,11 @@ def to_latex(table: Table, caption: str = "") -> str:
 
     def line(cells: list[str]) -> str:
         # A leading bracket after \\ would be read as its optional argument.
-        return "    " + " & ".join("{}" + text if text.startswith("[") else text for text in cells) + r" \\"
+        return (
+            "    "
+            + " & ".join("{}" + text if text.startswith("[") else text for text in cells)
+            + r" \\"
+        )
 
     rows = [
         line(
@@ -136,16 +140,26 @@ def to_rich(table: Table, width: int = 120) -> Any:
         for row in table.rows:
             place = row[:start]
             if place != before:
-                where = ", ".join(f"{name} = {value}" for name, value in zip(table.heads[:start], place, strict=True))
+                where = ", ".join(
+                    f"{name} = {value}"
+                    for name, value in zip(table.heads[:start], place, strict=True)
+                )
                 if before is None:
                     title = table.title + (" (continued)" if pack else "")
                     parts.append(Text(f"{title}: {where}" if where else title, style="bold"))
                 else:
                     parts.append(Text(where, style="italic"))
-                view = RichTable(box=box.SIMPLE_HEAD, show_header=before is None, pad_edge=False, padding=(0, 1, 0, 0))
+                view = RichTable(
+                    box=box.SIMPLE_HEAD,
+                    show_header=before is None,
+                    pad_edge=False,
+                    padding=(0, 1, 0, 0),
+                )
                 for i in columns:
                     side: Any = "left" if table.heads[i] in _TEXT else "right"
-                    view.add_column(Text(table.heads[i]), justify=side, width=widths[i], overflow="fold")
+                    view.add_column(
+                        Text(table.heads[i]), justify=side, width=widths[i], overflow="fold"
+                    )
                 parts.append(view)
                 before = place
             view.add_row(*(Text(row[i], style=_STYLES.get(row[i], "")) for i in columns))

@@ -29,7 +29,9 @@ UNFINISHED_RATIO = 2.0
 def needs_assumption_2(policy: object) -> bool:
     """Whether the policy says, in its `guarantee`, that it relies on Assumption 2. The lower bound does not hold for
     such policies where η1 is told."""
-    return re.search(r"Assumptions?\b[^.;:]*\b2\b", str(getattr(policy, "guarantee", ""))) is not None
+    return (
+        re.search(r"Assumptions?\b[^.;:]*\b2\b", str(getattr(policy, "guarantee", ""))) is not None
+    )
 
 
 def too_good(pulls: ArrayLike, bounds: ArrayLike, finished: ArrayLike, delta: float) -> str:
@@ -54,9 +56,7 @@ def too_good(pulls: ArrayLike, bounds: ArrayLike, finished: ArrayLike, delta: fl
         return ""
     mean, spread = float(ratios.mean()), float(ratios.std(ddof=1)) / np.sqrt(ratios.size)
     if mean + float(stats.t.isf(LEVEL, ratios.size - 1)) * spread < 1:
-        return (
-            f"makes {mean:.3g} times the pulls of the lower bound, too few for any policy that is δ-PC by Assumption 1"
-        )
+        return f"makes {mean:.3g} times the pulls of the lower bound, too few for any policy that is δ-PC by Assumption 1"
     return ""
 
 

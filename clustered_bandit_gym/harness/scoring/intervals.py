@@ -26,7 +26,11 @@ def t_interval(values: ArrayLike) -> Estimate:
     mean = float(values.mean())
     if values.size < 2:
         return Estimate(mean, float("nan"), float("nan"))
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size))
+    half = float(
+        stats.t.ppf((1 + CONFIDENCE) / 2, values.size - 1)
+        * values.std(ddof=1)
+        / np.sqrt(values.size)
+    )
     return Estimate(mean, mean - half, mean + half)
 
 

@@ -14,7 +14,11 @@ import pandas as pd
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.scoring.doubt import too_good, too_quiet
-from clustered_bandit_gym.harness.scoring.intervals import mean_interval, median_interval, ratio_interval
+from clustered_bandit_gym.harness.scoring.intervals import (
+    mean_interval,
+    median_interval,
+    ratio_interval,
+)
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 from clustered_bandit_gym.harness.settings import decode
@@ -51,14 +55,19 @@ def cells_of(trials: pd.DataFrame) -> tuple[pd.Series, list[str]]:
     """The cell of each row (a series), and the names of the settings in which the cells differ, "env" among them if
     their ids do."""
     cells = pd.Series(
-        [Cell(env, kwargs) for env, kwargs in zip(trials["env"], trials["env_kwargs"], strict=True)],
+        [
+            Cell(env, kwargs)
+            for env, kwargs in zip(trials["env"], trials["env_kwargs"], strict=True)
+        ],
         index=trials.index,
         dtype=object,
     )
     distinct = list(dict.fromkeys(cells))
     names = list(dict.fromkeys(key for cell in distinct for key in cell.plain_kwargs))
     # Compared as text: 1, 1.0 and True are different settings, and NaN is equal to itself.
-    values = {name: {json.dumps(cell.plain_kwargs.get(name)) for cell in distinct} for name in names}
+    values = {
+        name: {json.dumps(cell.plain_kwargs.get(name)) for cell in distinct} for name in names
+    }
     varied = [name for name in names if len(values[name]) > 1]
     return cells, (["env"] if len({cell.env_id for cell in distinct}) > 1 else []) + varied
 
@@ -68,11 +77,19 @@ def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None
 
     Returns None where no varied setting has numbers as values in all environments.
     """
-    numeric = [name for name in varied if pd.api.types.is_numeric_dtype(summary[name].infer_objects())]
-    numeric = [name for name in numeric if summary[name].dtype != bool and summary[name].notna().all()]
+    numeric = [
+        name for name in varied if pd.api.types.is_numeric_dtype(summary[name].infer_objects())
+    ]
+    numeric = [
+        name for name in numeric if summary[name].dtype != bool and summary[name].notna().all()
+    ]
     if x is not None and x not in numeric:
-        raise UserError(f"cannot plot against {x!r}: the varied numbers are {', '.join(numeric) or '(none)'}")
-    return x or max(numeric, key=lambda name: (summary[name].nunique(), name == "n_agents"), default=None)
+        raise UserError(
+            f"cannot plot against {x!r}: the varied numbers are {', '.join(numeric) or '(none)'}"
+        )
+    return x or max(
+        numeric, key=lambda name: (summary[name].nunique(), name == "n_agents"), default=None
+    )
 
 
 def summarise(trials: pd.DataFrame, baseline: str = "naive") -> pd.DataFrame:
@@ -83,20 +100,28 @@ def summarise(trials: pd.DataFrame, baseline: str = "naive") -> pd.DataFrame:
     result = []
     for cell, here in trials.groupby(cells, sort=False):
         assert isinstance(cell, Cell)
-        place = {"env": cell.env_id} | {name: cell.plain_kwargs.get(name) for name in varied if name != "env"}
+        place = {"env": cell.env_id} | {
+            name: cell.plain_kwargs.get(name) for name in varied if name != "env"
+        }
         groups = dict(list(here.groupby("policy", sort=False)))
         for policy, own in groups.items():
             result.append(place | {"policy": policy} | _score(own, groups.get(baseline)))
     return pd.DataFrame(result)
 
 
-def with_measured(summary: pd.DataFrame, trials: pd.DataFrame, measured: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def with_measured(
+    summary: pd.DataFrame, trials: pd.DataFrame, measured: Sequence[dict[str, Any]]
+) -> pd.DataFrame:
     """`summary` with `error_measured` and `error_measured_low` from rows of `rare`, oldest first; NaN for none."""
     if summary.empty:
         return summary
     found = {(Cell(row["env"], row["env_kwargs"]), row["policy"]): row for row in measured}
     cells, _ = cells_of(trials)
-    places = [(cell, policy) for cell, here in trials.groupby(cells, sort=False) for policy in here["policy"].unique()]
+    places = [
+        (cell, policy)
+        for cell, here in trials.groupby(cells, sort=False)
+        for policy in here["policy"].unique()
+    ]
     rows: list[dict[str, Any]] = [found.get(place, {}) for place in places]
     return summary.assign(
         error_measured=[row.get("error", math.nan) for row in rows],
@@ -112,7 +137,9 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
     judged = verdict(errors, trials, delta, unfinished=unfinished + retried)
     doubt = _doubt(own, delta)
     if doubt and judged.word == "PASS":
-        judged = replace(judged, word="INCONCLUSIVE", reason=f"{judged.reason}; but it {doubt}", hopeless=True)
+        judged = replace(
+            judged, word="INCONCLUSIVE", reason=f"{judged.reason}; but it {doubt}", hopeless=True
+        )
     pulls = own["pulls"].to_numpy(dtype=float)
     mean, pulls_low, pulls_high = mean_interval(pulls)
     median, median_low, median_high = median_interval(pulls)
@@ -144,7 +171,9 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         "vs_naive_high": ratio[2],
         "vs_naive_mark": ratio[3],
         "vs_bound": _ratio_to_bound(own),
-        "bound_median": float(own["bound"].median()) if own["bound"].notna().any() else float("nan"),
+        "bound_median": float(own["bound"].median())
+        if own["bound"].notna().any()
+        else float("nan"),
         "cost_mean": float(own["cost"].mean()),
         **{
             name: float(own[name].mean())
@@ -175,7 +204,9 @@ def _doubt(own: pd.DataFrame, delta: float) -> str:
     return good or too_quiet(own["suspicious_communication"])
 
 
-def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> tuple[float, float, float, str]:
+def paired_ratio(
+    own: pd.DataFrame, reference: pd.DataFrame | None
+) -> tuple[float, float, float, str]:
     """Geometric mean over trials of own pulls / reference pulls, with a t interval of the logs.
 
     Returns:
@@ -193,11 +224,15 @@ def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> tuple[flo
     pairs = pairs[(pairs["pulls"] > 0) & (pairs["pulls_ref"] > 0)]
     if pairs.empty:
         return nothing
-    cut, cut_ref = (bool(pairs[column].isin(UNFINISHED).any()) for column in ("outcome", "outcome_ref"))
+    cut, cut_ref = (
+        bool(pairs[column].isin(UNFINISHED).any()) for column in ("outcome", "outcome_ref")
+    )
     if cut and cut_ref:
         return nothing
     mark = "≥" if cut else "≤" if cut_ref else ""
-    logs = np.log(pairs["pulls"].to_numpy(dtype=float)) - np.log(pairs["pulls_ref"].to_numpy(dtype=float))
+    logs = np.log(pairs["pulls"].to_numpy(dtype=float)) - np.log(
+        pairs["pulls_ref"].to_numpy(dtype=float)
+    )
     return (*ratio_interval(logs), mark)
 
 
@@ -206,7 +241,13 @@ def _ratio_to_bound(own: pd.DataFrame) -> float:
     known = own[(own["bound"] > 0) & (own["pulls"] > 0)]
     if known.empty:
         return float("nan")
-    return float(np.exp(np.mean(np.log(known["pulls"].to_numpy(dtype=float) / known["bound"].to_numpy(dtype=float)))))
+    return float(
+        np.exp(
+            np.mean(
+                np.log(known["pulls"].to_numpy(dtype=float) / known["bound"].to_numpy(dtype=float))
+            )
+        )
+    )
 
 
 def _total(column: pd.Series) -> int | None:

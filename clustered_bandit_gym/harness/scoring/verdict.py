@@ -101,7 +101,9 @@ def confidence_sequence(
     return (float(low), float(high)) if s.ndim == 0 else (low, high)
 
 
-def verdict(errors: int, trials: int, delta: float, alpha: float = 0.05, *, unfinished: int = 0) -> Verdict:
+def verdict(
+    errors: int, trials: int, delta: float, alpha: float = 0.05, *, unfinished: int = 0
+) -> Verdict:
     """Judge one policy on one environment; wrong about δ-correctness with probability at most `alpha`, even if it is
     asked after every trial.
 
@@ -119,9 +121,7 @@ def verdict(errors: int, trials: int, delta: float, alpha: float = 0.05, *, unfi
     more = None if word == "FAIL" else 0 if word == "PASS" else _more(against, trials, delta, alpha)
     hopeless = against_low > delta
     counts = f"{errors:,} wrong and {unfinished:,} unfinished in {counted(trials, 'trial')}"
-    reason = (
-        f"{counts}; {_bounds(word, low, high, delta, unfinished)} (confidence {1 - alpha:.4g} at any number of trials)"
-    )
+    reason = f"{counts}; {_bounds(word, low, high, delta, unfinished)} (confidence {1 - alpha:.4g} at any number of trials)"
     if more:
         reason += f"; {_what_would_change(more, high, delta, alpha, unfinished, hopeless)}"
     return Verdict(word, low, high, more, hopeless, reason)
@@ -202,7 +202,9 @@ def _bounds(word: Word, low: float, high: float, delta: float, unfinished: int) 
     return f"{above + ' and ' if low > 0 else ''}{below}, which does not decide on δ = {delta:g}"
 
 
-def _what_would_change(more: int, high: float, delta: float, alpha: float, unfinished: int, hopeless: bool) -> str:
+def _what_would_change(
+    more: int, high: float, delta: float, alpha: float, unfinished: int, hopeless: bool
+) -> str:
     if hopeless and unfinished:
         return (
             "wrong or unfinished trials are more frequent than δ, so more trials cannot give a PASS: let the policy "

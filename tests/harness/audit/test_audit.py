@@ -12,7 +12,13 @@ import clustered_bandit_gym as cbg
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.harness.audit.audit import _Tally, audit
-from clustered_bandit_gym.harness.audit.bad_policies import BAD_POLICIES, ForgetsUnion, Guesses, StopsEarly, log_mixture
+from clustered_bandit_gym.harness.audit.bad_policies import (
+    BAD_POLICIES,
+    ForgetsUnion,
+    Guesses,
+    StopsEarly,
+    log_mixture,
+)
 from clustered_bandit_gym.harness.audit.cells import CELLS, AuditCell, flat, near_tie
 from clustered_bandit_gym.harness.output.report import report_page
 from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence, verdict
@@ -65,10 +71,17 @@ def test_forgets_union_is_sharp_for_each_agent_and_wrong_for_all() -> None:
 
 
 def test_log_mixture_against_quadrature() -> None:
-    for lead, variance, rho in ((0.0, 2.0, 2.0), (3.0, 5.0, 2.0), (-4.0, 7.0, 1.0), (9.0, 40.0, 0.5)):
+    for lead, variance, rho in (
+        (0.0, 2.0, 2.0),
+        (3.0, 5.0, 2.0),
+        (-4.0, 7.0, 1.0),
+        (9.0, 40.0, 0.5),
+    ):
         law = stats.halfnorm(scale=rho**-0.5)
         value = law.expect(lambda theta, x=lead, v=variance: np.exp(theta * x - theta**2 * v / 2))
-        assert float(log_mixture(np.array(lead), variance, rho)) == pytest.approx(np.log(value), abs=1e-7)
+        assert float(log_mixture(np.array(lead), variance, rho)) == pytest.approx(
+            np.log(value), abs=1e-7
+        )
 
 
 class Eliminates(cbg.Policy):
@@ -89,8 +102,13 @@ class Eliminates(cbg.Policy):
                 batch = 1 + pulls // 5
                 pulls += batch
                 sums[rows] += batch * block.pull(rows[:, None], np.arange(p.n_arms)[None, :], batch)
-                lead = np.where(active[rows], sums[rows], -np.inf).max(axis=1, keepdims=True) - sums[rows]
-                active[rows] &= log_mixture(np.maximum(lead, 0) / p.sigma, 2.0 * pulls) < -np.log(level)
+                lead = (
+                    np.where(active[rows], sums[rows], -np.inf).max(axis=1, keepdims=True)
+                    - sums[rows]
+                )
+                active[rows] &= log_mixture(np.maximum(lead, 0) / p.sigma, 2.0 * pulls) < -np.log(
+                    level
+                )
                 rows = rows[active[rows].sum(axis=1) > 1]
             return cbg.ArmIndex(active.argmax(axis=1), among=p.n_arms)
 
@@ -100,7 +118,12 @@ class Eliminates(cbg.Policy):
 def test_a_forgotten_union_over_arms_fails_too() -> None:
     """Not one of the three the suite was built against: 15 rivals at level δ/N each. Measured error about 0.3."""
     cells = ["nearly flat", "near tie"]
-    assert audit(Eliminates(union_over_arms=False), cells=cells, stop_at_fail=True, progress=False).word == "FAIL"
+    assert (
+        audit(
+            Eliminates(union_over_arms=False), cells=cells, stop_at_fail=True, progress=False
+        ).word
+        == "FAIL"
+    )
     assert audit(Eliminates(), cells=cells, progress=False).word == "PASS"
 
 
@@ -108,7 +131,10 @@ def test_results_do_not_depend_on_the_number_of_processes() -> None:
     cells = ["one cluster", "near tie", "M told too small"]
     one, two = (audit("bai-cl", cells=cells, n_jobs=jobs, progress=False) for jobs in (1, 2))
     pd.testing.assert_frame_equal(one.cells, two.cells)
-    bad = [audit(ForgetsUnion(), cells=["small delta", "small eta1"], seed=4, n_jobs=n, progress=False) for n in (1, 2)]
+    bad = [
+        audit(ForgetsUnion(), cells=["small delta", "small eta1"], seed=4, n_jobs=n, progress=False)
+        for n in (1, 2)
+    ]
     pd.testing.assert_frame_equal(bad[0].cells, bad[1].cells)
     assert bad[0].cells["errors"].sum() > 0
 
@@ -128,7 +154,9 @@ def test_level_is_shared_by_the_cells_that_decide() -> None:
     assert len(decisive) == sum(cell.in_scope for cell in CELLS) < len(report.cells)
     for _, row in report.cells.iterrows():
         alpha = 0.05 / len(decisive) if row["in_scope"] else 0.05
-        assert (row["low"], row["high"]) == confidence_sequence(row["errors"], row["trials"], alpha, row["delta"])
+        assert (row["low"], row["high"]) == confidence_sequence(
+            row["errors"], row["trials"], alpha, row["delta"]
+        )
         assert row["verdict"] == verdict(row["errors"], row["trials"], row["delta"], alpha).word
         assert row["delta"] == pytest.approx(0.1 * BY_NAME[row["cell"]].delta_factor)
     assert set(decisive["verdict"]) >= {"PASS", "FAIL"}  # right on flat games, wrong on near ties
@@ -255,7 +283,11 @@ def test_cells_cover_what_they_should() -> None:
     assert any(i.n_agents >= 100 for i in instances.values())
     assert any(i.n_clusters == 1 for i in instances.values())
     assert any(i.n_clusters == i.n_arms for i in instances.values())
-    assert {type(i.rewards).__name__ for i in instances.values()} == {"Gaussian", "Bernoulli", "Categorical"}
+    assert {type(i.rewards).__name__ for i in instances.values()} == {
+        "Gaussian",
+        "Bernoulli",
+        "Categorical",
+    }
     assert any(i.rewards.sigma > 1 for i in instances.values())
     assert {cell.delta_factor for cell in scope} >= {0.2, 1.0, 3.0}
     assert min(i.gaps.min() for i in instances.values()) <= 0.011
@@ -300,9 +332,17 @@ def test_report_prints_and_shows() -> None:
     shown = report._repr_html_()
     assert shown.count("<table>") == 2
     assert "few agents, few pulls" in shown
-    assert {"cell", "in_scope", "trials", "errors", "unfinished", "low", "high", "verdict", "pulls_mean"} <= set(
-        report.cells
-    )
+    assert {
+        "cell",
+        "in_scope",
+        "trials",
+        "errors",
+        "unfinished",
+        "low",
+        "high",
+        "verdict",
+        "pulls_mean",
+    } <= set(report.cells)
 
 
 def test_a_cell_of_ones_own() -> None:

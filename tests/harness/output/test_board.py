@@ -63,14 +63,18 @@ def test_printed_board_fits_and_says_what_matters(small: cbg.Board, swept: cbg.B
 def test_wide_figures_and_long_names_are_not_cut() -> None:
     name = "bai-cl++:confidence=certified,engine=mixture,verify=agent"
     naive = rows("naive", [3.3e11 * (1 + t % 7) for t in range(10_000)])
-    own = rows(name, [1.2e9 * (1 + t % 5) for t in range(10_000)], ["wrong"] * 17 + ["solved"] * 9983)
+    own = rows(
+        name, [1.2e9 * (1 + t % 5) for t in range(10_000)], ["wrong"] * 17 + ["solved"] * 9983
+    )
     board = cbg.Board(naive + own)
     for width in (60, 80, 110, 120, 200):
         text = board.to_text(width)
         lines = text.splitlines()
         assert max(map(len, lines)) <= width
         assert "…" not in text
-        shown = {cell for table in board.tables for cell in table.rows[0][1:]}  # of naive, which has a short name
+        shown = {
+            cell for table in board.tables for cell in table.rows[0][1:]
+        }  # of naive, which has a short name
         found = {word for line in lines if line.startswith(" naive") for word in line.split("  ")}
         assert {cell for cell in shown if cell} <= {word.strip() for word in found}, width
 
@@ -78,11 +82,15 @@ def test_wide_figures_and_long_names_are_not_cut() -> None:
 def test_a_long_policy_name_does_not_split_the_table() -> None:
     """At the width of a terminal the name is folded; without it the same columns would stand in one table."""
     name = "my_package.my_module:MyVeryLongPolicy:confidence=certified,engine=mixture,verify=agent"
-    board = cbg.Board(rows("naive", [1.2e9 * (1 + t % 5) for t in range(60)]) + rows(name, [3.0] * 60))
+    board = cbg.Board(
+        rows("naive", [1.2e9 * (1 + t % 5) for t in range(60)]) + rows(name, [3.0] * 60)
+    )
     text = board.to_text(120)
     assert "(continued)" not in text
     assert text.count("vs bound") == 1 + text.count("vs naive, vs bound")
-    short = cbg.Board(rows("naive", [1.2e9 * (1 + t % 5) for t in range(60)]) + rows("mine", [3.0] * 60))
+    short = cbg.Board(
+        rows("naive", [1.2e9 * (1 + t % 5) for t in range(60)]) + rows("mine", [3.0] * 60)
+    )
     assert "(continued)" not in short.to_text(120)
 
 
@@ -96,7 +104,13 @@ def test_hostile_names_and_messages_cannot_act() -> None:
     """Escape sequences, markup and formulas in a policy's name and message, in every output."""
     name, message = "=cmd|'x'!A1\x1b[2J[red]", "boom\n\x07 <b>|x| `y` \u202egnp"
     board = cbg.Board(rows(name, [1.0, 2.0], "error", message=message))
-    texts = [str(board), board.to_markdown(), board.to_latex(), board._repr_html_(), board.to_csv() or ""]
+    texts = [
+        str(board),
+        board.to_markdown(),
+        board.to_latex(),
+        board._repr_html_(),
+        board.to_csv() or "",
+    ]
     for text in texts[:4]:
         assert not {"\x1b", "\x07", "\u202e"} & set(text)
     assert r"\x1b[2J[red]" in texts[0]
@@ -110,7 +124,9 @@ def test_hostile_names_and_messages_cannot_act() -> None:
 
 
 def test_unfinished_means_are_printed_as_lower_bounds(swept: cbg.Board) -> None:
-    greedy = [line for line in str(swept).splitlines() if line.startswith(" Greedy ")]  # rows of the tables
+    greedy = [
+        line for line in str(swept).splitlines() if line.startswith(" Greedy ")
+    ]  # rows of the tables
     assert greedy
     assert all("≥" in line for line in greedy)
     assert "out of budget" in str(swept)
@@ -157,7 +173,9 @@ def test_note_on_quiet_policies_and_heavy_tails() -> None:
 
 def test_note_on_clustering_and_arm_errors() -> None:
     board = cbg.Board(rows("p", [1.0], "wrong", wrong_agents=3, clustering_errors=2, arm_errors=1))
-    assert any("2 agents were clustered wrongly, 1 were clustered rightly" in note for note in board.notes)
+    assert any(
+        "2 agents were clustered wrongly, 1 were clustered rightly" in note for note in board.notes
+    )
 
 
 def test_html_for_notebooks(small: cbg.Board) -> None:
@@ -192,17 +210,28 @@ def test_markdown_is_a_table(small: cbg.Board) -> None:
 
 def test_latex_is_booktabs_and_escaped(small: cbg.Board) -> None:
     text = small.to_latex()
-    for part in (r"\begin{table}", r"\toprule", r"\midrule", r"\bottomrule", r"\end{table}", r"\caption{"):
+    for part in (
+        r"\begin{table}",
+        r"\toprule",
+        r"\midrule",
+        r"\bottomrule",
+        r"\end{table}",
+        r"\caption{",
+    ):
         assert text.count(part) == 2
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
     heads = [line for line in text.splitlines() if r"\begin{tabular}" in line]
     columns = [len(head.split("{")[2].rstrip("}")) for head in heads]
     assert {line.count("&") + 1 for line in body[:4]} == {columns[0]}
-    assert r"{}[0, 1]" in to_latex(Table("t", ["error rate"], [["[0, 1]"]]))  # no optional argument of \\
+    assert r"{}[0, 1]" in to_latex(
+        Table("t", ["error rate"], [["[0, 1]"]])
+    )  # no optional argument of \\
 
 
 def test_latex_of_chosen_columns_has_powers_and_display_names() -> None:
-    board = cbg.Board(rows("bai-cl++", [6.44e7] * 3) + rows("my_policy:a=1e5", [12.0] * 3, "budget"))
+    board = cbg.Board(
+        rows("bai-cl++", [6.44e7] * 3) + rows("my_policy:a=1e5", [12.0] * 3, "budget")
+    )
     text = board.to_latex(["policy", "verdict", "pulls_mean", "cost_mean"])
     assert text.count(r"\begin{table}") == 1
     assert r"    policy & verdict & mean pulls & cost \\" in text
@@ -242,7 +271,9 @@ def test_varied_settings_are_placed_where_they_are_asked_for(swept: cbg.Board) -
     assert "| env | policy | n\\_agents | mean pulls |" in swept.to_markdown(columns)
     assert r"policy & $N$ & mean pulls \\" in swept.to_latex(columns)
     assert "n_agents" in swept.to_text(columns=["env", *columns])
-    with pytest.raises(ValueError, match=r"settings that vary \(here env, n_agents\), which come first"):
+    with pytest.raises(
+        ValueError, match=r"settings that vary \(here env, n_agents\), which come first"
+    ):
         swept.to_csv(columns=["policy", "colour"])
 
 
@@ -257,7 +288,11 @@ def test_heavy_tails_lead_with_the_median_and_its_interval() -> None:
     heavy = board.summary.iloc[0]
     assert heavy["heavy_tail"]
     assert not board.summary.iloc[1]["heavy_tail"]
-    assert (heavy["pulls_median"], heavy["pulls_median_low"], heavy["pulls_median_high"]) == (34.5, 27.0, 42.0)
+    assert (heavy["pulls_median"], heavy["pulls_median_low"], heavy["pulls_median_high"]) == (
+        34.5,
+        27.0,
+        42.0,
+    )
     table = board.tables[0]
     assert table.heads[5:7] == ["median pulls", "mean"]
     assert table.rows[0][5:7] == ["34.5 [27, 42]", "233"]
@@ -288,8 +323,23 @@ def test_csv_is_the_summary(small: cbg.Board, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (12, "12"), (1234.0, "1,234"), (0.1, "0.100"), (27.449, "27.4"), (123456, "1.23e5"), (1.62e9, "1.62e9")]
-    + [(4e-5, "4.00e-5"), (None, "–"), (float("nan"), "–"), (99_999.7, "1.00e5"), (999.9, "1,000"), (9.999, "10.0")]
+    [
+        (0, "0"),
+        (12, "12"),
+        (1234.0, "1,234"),
+        (0.1, "0.100"),
+        (27.449, "27.4"),
+        (123456, "1.23e5"),
+        (1.62e9, "1.62e9"),
+    ]
+    + [
+        (4e-5, "4.00e-5"),
+        (None, "–"),
+        (float("nan"), "–"),
+        (99_999.7, "1.00e5"),
+        (999.9, "1,000"),
+        (9.999, "10.0"),
+    ]
     + [(6.42e7, "6.42e7"), (float("inf"), "∞")],
 )
 def test_numbers(value: Any, text: str) -> None:
@@ -299,7 +349,9 @@ def test_numbers(value: Any, text: str) -> None:
 def test_board_from_a_store_equals_the_run(tmp_path: Path) -> None:
     """Same order, too, although two processes finish trials in any order."""
     players = [Empirical(3), "naive", Empirical(2)]
-    board = cbg.sweep(players, TINY, n_agents=(5, 4), trials=4, out=tmp_path, n_jobs=2, progress=False)
+    board = cbg.sweep(
+        players, TINY, n_agents=(5, 4), trials=4, out=tmp_path, n_jobs=2, progress=False
+    )
     loaded = cbg.Board.load(tmp_path)
     pd.testing.assert_frame_equal(board.summary, loaded.summary)
     assert str(board) == str(loaded)

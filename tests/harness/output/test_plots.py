@@ -48,14 +48,22 @@ def marks(ax: Axes, marker: str | int) -> list[tuple[float, float, str]]:
     ]
 
 
-def grid(policies: dict[str, float], agents: tuple[int, ...], deltas: tuple[float, ...]) -> cbg.Board:
+def grid(
+    policies: dict[str, float], agents: tuple[int, ...], deltas: tuple[float, ...]
+) -> cbg.Board:
     """Three trials at each N and δ; pulls are the policy's factor times N / δ, a little more in later trials."""
     found = []
     for n in agents:
         for delta in deltas:
             for policy, factor in policies.items():
                 pulls = [factor * n / delta * (1 + 0.01 * t) for t in range(3)]
-                found += rows(policy, pulls, env_kwargs={"n_agents": n, "delta": delta}, delta=delta, n_agents=n)
+                found += rows(
+                    policy,
+                    pulls,
+                    env_kwargs={"n_agents": n, "delta": delta},
+                    delta=delta,
+                    n_agents=n,
+                )
     return cbg.Board(found)
 
 
@@ -91,7 +99,11 @@ def test_lines_join_points_that_differ_in_the_swept_setting_alone() -> None:
                 assert xs == [9, 30, 100]
                 assert ys == pytest.approx([factor * n / delta * 1.01 for n in xs])
     other = plot_sweep(board, "delta")
-    assert [ax.get_title() for ax in other.axes] == ["agents N = 9", "agents N = 30", "agents N = 100"]
+    assert [ax.get_title() for ax in other.axes] == [
+        "agents N = 9",
+        "agents N = 30",
+        "agents N = 100",
+    ]
     assert joined(other.axes[0])[style_of("naive").colour][0][0] == [0.01, 0.05]
     tradeoff = plot_tradeoff(board, x="delta")
     assert len(tradeoff.axes) == 3
@@ -108,7 +120,12 @@ def test_most_values_are_swept_by_default() -> None:
 
 def test_environments_have_panels_of_their_own() -> None:
     board = cbg.Board(
-        [row for env in "EF" for n in (4, 8) for row in rows("naive", [n, n + 1], env=env, env_kwargs={"n_agents": n})]
+        [
+            row
+            for env in "EF"
+            for n in (4, 8)
+            for row in rows("naive", [n, n + 1], env=env, env_kwargs={"n_agents": n})
+        ]
     )
     assert [ax.get_title() for ax in board.plot().axes] == ["env = E", "env = F"]
     apart = cbg.Board([row for env in "EF" for row in rows("naive", [4, 5], env=env)])
@@ -122,12 +139,22 @@ def test_fail_and_unfinished_are_visible_in_every_picture() -> None:
         place = {"env_kwargs": {"n_agents": n}}
         found += rows("naive", [100.0 + t for t in range(40)], **place)
         found += rows("bai-cl", [10.0 + t for t in range(40)], "wrong", **place)
-        found += rows("cl-bai", [50.0 + t for t in range(40)], ["budget"] + ["solved"] * 39, **place)
+        found += rows(
+            "cl-bai", [50.0 + t for t in range(40)], ["budget"] + ["solved"] * 39, **place
+        )
     swept = cbg.Board(found)
     single = cbg.Board([row for row in found if row["env_kwargs"] == {"n_agents": 4}])
-    for figure in (swept.plot(), single.plot(), plot_sweep(swept), plot_tradeoff(swept), plot_tradeoff(single)):
+    for figure in (
+        swept.plot(),
+        single.plot(),
+        plot_sweep(swept),
+        plot_tradeoff(swept),
+        plot_tradeoff(single),
+    ):
         assert any(entry.startswith("BAI-Cl, FAIL") for entry in legend(figure))
-        assert any(entry.startswith("Cl-BAI, ") and "unfinished" in entry for entry in legend(figure))
+        assert any(
+            entry.startswith("Cl-BAI, ") and "unfinished" in entry for entry in legend(figure)
+        )
         assert "crossed out: FAIL" in legend(figure)
         assert "hollow: some trials unfinished" in legend(figure)
         for ax in figure.axes:
@@ -140,9 +167,11 @@ def test_fail_and_unfinished_are_visible_in_every_picture() -> None:
 
 def test_bars_stay_above_the_floor_of_a_log_axis() -> None:
     """A t interval that is cut at zero ends inside the axes, with a caret that says it goes on."""
-    found = [row for n in (4, 8) for row in rows("naive", [1.0 * n, 30.0 * n], env_kwargs={"n_agents": n})] + [
-        row for n in (4, 8) for row in rows("bai-cl", [500.0, 510.0], env_kwargs={"n_agents": n})
-    ]
+    found = [
+        row
+        for n in (4, 8)
+        for row in rows("naive", [1.0 * n, 30.0 * n], env_kwargs={"n_agents": n})
+    ] + [row for n in (4, 8) for row in rows("bai-cl", [500.0, 510.0], env_kwargs={"n_agents": n})]
     board = cbg.Board(found)
     assert (board.summary.query("policy == 'naive'")["pulls_low"] == 0).all()
     figure = board.plot()
@@ -162,7 +191,9 @@ def test_bars_stay_above_the_floor_of_a_log_axis() -> None:
 
 def test_heavy_tails_are_drawn_as_medians() -> None:
     pulls = [10.0 + t for t in range(49)] + [1e6]
-    board = cbg.Board([row for n in (4, 8) for row in rows("naive", pulls, env_kwargs={"n_agents": n})])
+    board = cbg.Board(
+        [row for n in (4, 8) for row in rows("naive", pulls, env_kwargs={"n_agents": n})]
+    )
     ax = board.plot().axes[0]
     assert joined(ax)[style_of("naive").colour][0][1] == [34.5, 34.5]
     assert ax.get_ylabel() == "pulls (median; bar: 95% distribution-free interval)"
@@ -175,11 +206,20 @@ def test_zero_pulls_are_named_although_a_log_axis_has_no_place_for_them() -> Non
 
 def test_a_policy_looks_the_same_on_every_board() -> None:
     names = ["bai-cl++", "mine", "naive", "bai-cl++:engine=lucb"]
-    boards = [cbg.Board([row for name in order for row in rows(name, [5.0, 6.0])]) for order in (names, names[::-1])]
+    boards = [
+        cbg.Board([row for name in order for row in rows(name, [5.0, 6.0])])
+        for order in (names, names[::-1])
+    ]
     looks = []
     for board in boards:
         handles = board.plot().legends[0].legend_handles
-        looks.append({h.get_label(): (h.get_color(), h.get_marker(), h.get_linestyle()) for h in handles if h})
+        looks.append(
+            {
+                h.get_label(): (h.get_color(), h.get_marker(), h.get_linestyle())
+                for h in handles
+                if h
+            }
+        )
     assert looks[0] == looks[1]
     assert looks[0]["BAI-Cl++"][:2] == ("#009E73", "D")
     assert looks[0]["BAI-Cl++ (engine=lucb)"][0] == "#009E73"  # the family's colour, another marker
@@ -193,9 +233,21 @@ def test_built_in_policies_have_different_looks() -> None:
 
 #: Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
 VISION = {
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
 }
 
 
@@ -207,7 +259,9 @@ def lab(linear: np.ndarray) -> np.ndarray:
         / np.array([0.9505, 1.0, 1.089])
     )
     f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
-    return np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
+    return np.stack(
+        [116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1
+    )
 
 
 @pytest.mark.parametrize("vision", VISION)
@@ -236,6 +290,8 @@ def test_mistakes_in_pictures(small: cbg.Board, tmp_path: Path) -> None:
         small.plot(tmp_path / "board.xyz")
     with pytest.raises(ValueError, match="no trials"):
         cbg.Board([]).plot()
-    many = grid({"naive": 1.0}, tuple(range(2, 17)), tuple(0.5**k for k in range(2, 2 + MAX_PANELS + 1)))
+    many = grid(
+        {"naive": 1.0}, tuple(range(2, 17)), tuple(0.5**k for k in range(2, 2 + MAX_PANELS + 1))
+    )
     with pytest.raises(ValueError, match="sweep another setting"):
         many.plot(x="n_agents")

@@ -28,12 +28,20 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("store")
     for n_agents in (9, 18):
         cbg.evaluate(
-            FOUR, "ClusteredBAI-PaperSmall-v0", n_agents=n_agents, delta=0.05, trials=3, out=out, progress=False
+            FOUR,
+            "ClusteredBAI-PaperSmall-v0",
+            n_agents=n_agents,
+            delta=0.05,
+            trials=3,
+            out=out,
+            progress=False,
         )
     with pytest.raises(ValueError, match="cannot plot against 'eta'"):
         write_report(out, out / "pages" / "report.html", x="eta")
     path = write_report(out, out / "pages" / "report.html")
-    with pytest.raises(ValueError, match="exists already; choose another name, or overwrite it with --force"):
+    with pytest.raises(
+        ValueError, match="exists already; choose another name, or overwrite it with --force"
+    ):
         write_report(out, path)
     return write_report(out, path, overwrite=True)
 
@@ -48,7 +56,9 @@ def test_the_page_holds_all_trials_and_fetches_nothing(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     data = data_of(text)
     assert [group["n_agents"] for group in data["groups"]] == [9, 18]
-    assert all(len(group["trials"]) == 12 and len(group["summary"]) == 4 for group in data["groups"])
+    assert all(
+        len(group["trials"]) == 12 and len(group["summary"]) == 4 for group in data["groups"]
+    )
     assert data["sweep"]["x"] == "agents N"
     outside = re.sub(r"http://www\.w3\.org/2000/svg", "", text.replace(json.dumps(data), ""))
     assert not re.search(r"(src|href)=\"(?!data:)", outside)
@@ -56,8 +66,13 @@ def test_the_page_holds_all_trials_and_fetches_nothing(page: Path) -> None:
 
 
 def test_hostile_text_cannot_leave_its_place() -> None:
-    board = cbg.evaluate(["random"], "ClusteredBAI-PaperSmall-v0", n_agents=3, delta=0.05, trials=1, progress=False)
-    row = board.trials.iloc[0].to_dict() | {"message": "</script><script>alert(1)</script>", "outcome": "error"}
+    board = cbg.evaluate(
+        ["random"], "ClusteredBAI-PaperSmall-v0", n_agents=3, delta=0.05, trials=1, progress=False
+    )
+    row = board.trials.iloc[0].to_dict() | {
+        "message": "</script><script>alert(1)</script>",
+        "outcome": "error",
+    }
     text = report_page([row])
     assert "<script>alert(1)" not in text
     assert data_of(text)["groups"][0]["trials"][0]["message"].startswith("</script>")
@@ -83,10 +98,16 @@ def test_in_a_browser(browser: Any, page: Path) -> None:
     browser.get(page.as_uri())
     assert column(browser, 1) == FOUR
 
-    heading = next(b for b in browser.find_elements("css selector", "#board th button") if b.text == "mean pulls")
+    heading = next(
+        b
+        for b in browser.find_elements("css selector", "#board th button")
+        if b.text == "mean pulls"
+    )
     by_pulls = [
         line["policy"]
-        for line in sorted(data_of(page.read_text())["groups"][0]["summary"], key=lambda s: s["pulls_mean"])
+        for line in sorted(
+            data_of(page.read_text())["groups"][0]["summary"], key=lambda s: s["pulls_mean"]
+        )
     ]
     heading.click()
     assert column(browser, 1) == by_pulls
@@ -96,7 +117,9 @@ def test_in_a_browser(browser: Any, page: Path) -> None:
     for plot in ("plot-pulls", "plot-tradeoff", "plot-phases", "plot-trials", "plot-sweep"):
         traces = browser.find_elements("css selector", f"#{plot} .trace")
         assert {trace.get_attribute("data-policy") for trace in traces} == set(FOUR), plot
-        assert all(trace.find_elements("css selector", "circle, rect, path") for trace in traces), plot
+        assert all(trace.find_elements("css selector", "circle, rect, path") for trace in traces), (
+            plot
+        )
     assert len(browser.find_elements("css selector", "#plot-trials .trace circle")) == 12
 
     # A legend's button hides its policy everywhere.
@@ -111,7 +134,9 @@ def test_in_a_browser(browser: Any, page: Path) -> None:
     words = browser.find_element("id", "verdicts").text
     assert "80 further trials, all right, would give a PASS" in words
 
-    assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
+    assert [
+        entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")
+    ] == []
 
 
 @pytest.fixture(scope="module")
@@ -122,14 +147,31 @@ def awkward(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for delta in (0.05, 1e-10):
             where = {"env_kwargs": {"n_agents": n, "delta": delta}, "delta": delta, "n_agents": n}
             where["pulls_by_phase"] = {"identify": 80.0, "verify": 20.0}
-            base = n * np.log(1 / delta) * 1.32e4  # a tick of 5e5 near the right end: its label must not stick out
+            base = (
+                n * np.log(1 / delta) * 1.32e4
+            )  # a tick of 5e5 near the right end: its label must not stick out
             spread = 1 + 0.01 * np.arange(20)
             found += rows("naive", list(base * spread), cost=40.0 * n, **where)
-            found += rows("bai-cl", list(0.1 * base * spread), ["budget"] * 2 + ["solved"] * 18, cost=90.0 * n, **where)
+            found += rows(
+                "bai-cl",
+                list(0.1 * base * spread),
+                ["budget"] * 2 + ["solved"] * 18,
+                cost=90.0 * n,
+                **where,
+            )
             found += rows(LONG, list(0.01 * base * spread), "wrong", cost=7e6 * n, **where)
-    found += rows("heavy", [10.0 + t for t in range(49)] + [1e4], env="F", n_agents=3, env_kwargs={"n_agents": 3})
+    found += rows(
+        "heavy",
+        [10.0 + t for t in range(49)] + [1e4],
+        env="F",
+        n_agents=3,
+        env_kwargs={"n_agents": 3},
+    )
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(report_page([{"version": "0", "pulls_by_phase": {}} | row for row in found]), encoding="utf-8")
+    path.write_text(
+        report_page([{"version": "0", "pulls_by_phase": {}} | row for row in found]),
+        encoding="utf-8",
+    )
     return path
 
 
@@ -173,7 +215,9 @@ return found;
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [400, 1400])
-def test_readable_at_both_widths_in_both_themes(browser: Any, awkward: Path, width: int, dark: bool) -> None:
+def test_readable_at_both_widths_in_both_themes(
+    browser: Any, awkward: Path, width: int, dark: bool
+) -> None:
     resize(browser, width, dark)
     browser.get(awkward.as_uri())
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
@@ -206,7 +250,9 @@ def test_the_whole_heading_cell_sorts(browser: Any, awkward: Path) -> None:
 
     resize(browser, 1400)
     browser.get(awkward.as_uri())
-    heading = next(th for th in browser.find_elements("css selector", "#board th") if th.text == "mean pulls")
+    heading = next(
+        th for th in browser.find_elements("css selector", "#board th") if th.text == "mean pulls"
+    )
     box = heading.rect
     for side in (-1, 1):
         ActionChains(browser).move_to_element_with_offset(
@@ -222,21 +268,37 @@ def test_pictures_of_the_report(browser: Any, awkward: Path) -> None:
     titles = [box.text for box in browser.find_elements("css selector", "#panels h3")]
     assert titles == ["env = E, δ = 0.05", "env = E, δ = 1e-10", "env = F, δ = 0.1"]
     for panel in browser.find_elements("css selector", "#panels .panel")[:2]:
-        lines = [path.get_attribute("d") for path in panel.find_elements("css selector", "path.line")]
+        lines = [
+            path.get_attribute("d") for path in panel.find_elements("css selector", "path.line")
+        ]
         assert [line.count("L") for line in lines] == [3, 3, 3]
         xs = [float(point.split(",")[0]) for point in lines[0][1:].split("L")]
         assert xs == sorted(set(xs))  # no zigzag
     for plot in ("plot-pulls", "plot-tradeoff", "plot-sweep"):
-        for policy, cross, hollow in (("naive", False, "0"), ("bai-cl", False, "1"), (LONG, True, "0")):
-            for trace in browser.find_elements("css selector", f'#{plot} .trace[data-policy="{policy}"]'):
+        for policy, cross, hollow in (
+            ("naive", False, "0"),
+            ("bai-cl", False, "1"),
+            (LONG, True, "0"),
+        ):
+            for trace in browser.find_elements(
+                "css selector", f'#{plot} .trace[data-policy="{policy}"]'
+            ):
                 assert bool(trace.find_elements("css selector", ".cross")) == cross, (plot, policy)
                 marks = trace.find_elements("css selector", ".mark")
-                assert {mark.get_attribute("data-hollow") for mark in marks} == {hollow}, (plot, policy)
+                assert {mark.get_attribute("data-hollow") for mark in marks} == {hollow}, (
+                    plot,
+                    policy,
+                )
     for plot in ("plot-tradeoff", "plot-trials", "plot-sweep"):
-        words = [button.text for button in browser.find_elements("css selector", f"#{plot} .legend button")]
+        words = [
+            button.text
+            for button in browser.find_elements("css selector", f"#{plot} .legend button")
+        ]
         assert any(word.endswith(", FAIL") for word in words)
         assert any("unfinished" in word for word in words)
-    colours = "return Object.fromEntries(Object.entries(DATA.styles).map(([k, s]) => [k, s.colour]))"
+    colours = (
+        "return Object.fromEntries(Object.entries(DATA.styles).map(([k, s]) => [k, s.colour]))"
+    )
     assert browser.execute_script(colours)["bai-cl"] == style_of("bai-cl").colour
 
 
@@ -253,7 +315,25 @@ def test_heavy_tails_lead_with_the_median(browser: Any, awkward: Path) -> None:
 
 def test_numbers_are_written_as_on_the_board(browser: Any, awkward: Path) -> None:
     browser.get(awkward.as_uri())
-    values = [0, 1, 12, 999.9, 0.1, 27.449, 1234.0, 99_999.7, 123_456, 1.62e9, 4e-5, 0.00123, 6.42e7, 9.999, -3.5]
+    values = [
+        0,
+        1,
+        12,
+        999.9,
+        0.1,
+        27.449,
+        1234.0,
+        99_999.7,
+        123_456,
+        1.62e9,
+        4e-5,
+        0.00123,
+        6.42e7,
+        9.999,
+        -3.5,
+    ]
     for digits in (2, 3):
-        found = browser.execute_script("return arguments[0].map(v => num(v, arguments[1]))", values, digits)
+        found = browser.execute_script(
+            "return arguments[0].map(v => num(v, arguments[1]))", values, digits
+        )
         assert found == [number(value, digits=digits) for value in values]

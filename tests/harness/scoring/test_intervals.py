@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clustered_bandit_gym.harness.scoring.intervals import mean_interval, median_interval, ratio_interval, t_interval
+from clustered_bandit_gym.harness.scoring.intervals import (
+    mean_interval,
+    median_interval,
+    ratio_interval,
+    t_interval,
+)
 
 
 def test_mean_and_interval_against_scipy() -> None:
@@ -51,12 +56,16 @@ def test_ranks_of_the_median_are_the_narrowest_that_cover(n: int) -> None:
 
 
 @pytest.mark.parametrize("law", [stats.lognorm(2.0), stats.pareto(1.5), stats.pareto(1.1)])
-def test_interval_of_the_median_covers_under_heavy_tails_and_that_of_the_mean_does_not(law: stats.rv_frozen) -> None:
+def test_interval_of_the_median_covers_under_heavy_tails_and_that_of_the_mean_does_not(
+    law: stats.rv_frozen,
+) -> None:
     """20,000 samples of 50. The exact coverage of the order statistics at n = 50 is 1 − 2·P(Binomial(50, 1/2) < 18);
     six standard deviations are a 2e-9 alarm. Student's t covers the mean in less than 0.8 of the samples."""
     draws = law.rvs(size=(20_000, 50), random_state=np.random.default_rng(3))
     exact = 1 - 2 * stats.binom.cdf(17, 50, 0.5)
-    hits = np.mean([low <= law.median() <= high for _, low, high in map(median_interval, draws[:5_000])])
+    hits = np.mean(
+        [low <= law.median() <= high for _, low, high in map(median_interval, draws[:5_000])]
+    )
     assert abs(hits - exact) < 6 * np.sqrt(exact * (1 - exact) / 5_000)
     means, sd = draws.mean(axis=1), draws.std(axis=1, ddof=1)
     half = stats.t.ppf(0.975, 49) * sd / np.sqrt(50)

@@ -37,7 +37,9 @@ def measure(policy: Any, instance: cbg.Instance, delta: float = 0.1, **settings:
 def agrees(result: Rare, exact: float, relative: float = 0.25) -> None:
     assert result.stderr < relative * exact
     assert abs(result.error - exact) < 7 * result.stderr
-    assert 0 < result.low <= exact  # false alarm: 5% in general, none at these seeds; far below with these margins
+    assert (
+        0 < result.low <= exact
+    )  # false alarm: 5% in general, none at these seeds; far below with these margins
 
 
 @pytest.mark.parametrize("exponent", [2, 5, 8, 11, 14])
@@ -45,7 +47,9 @@ def test_two_gaussian_arms(exponent: int) -> None:
     """Wrong if the average of the worse arm is ahead: Φ(−gap·√(n/2)/σ)."""
     n, sigma = 50, 2.0
     gap = -stats.norm.ppf(10.0**-exponent) * sigma * math.sqrt(2 / n)
-    result = measure(UniformPolicy(n), cbg.Instance([[gap, 0.0]], [0], cbg.Gaussian(sigma)), seed=exponent)
+    result = measure(
+        UniformPolicy(n), cbg.Instance([[gap, 0.0]], [0], cbg.Gaussian(sigma)), seed=exponent
+    )
     agrees(result, 10.0**-exponent)
 
 
@@ -107,7 +111,9 @@ class Counter(cbg.Policy):
 def test_policies_that_count_values(law: str) -> None:
     """Tilted counts: P(X ≤ Y) for two sums of n draws, by convolution."""
     n = 40
-    laws = np.array([[0.2, 0.8], [0.7, 0.3]] if law == "bernoulli" else [[0.1, 0.3, 0.6], [0.5, 0.4, 0.1]])
+    laws = np.array(
+        [[0.2, 0.8], [0.7, 0.3]] if law == "bernoulli" else [[0.1, 0.3, 0.6], [0.5, 0.4, 0.1]]
+    )
     best, other = np.ones(1), np.ones(1)
     for _ in range(n):
         best, other = np.convolve(best, laws[0]), np.convolve(other, laws[1])
@@ -148,7 +154,11 @@ def test_step_policies() -> None:
     n, gap = 10, 3.0
     exact = float(stats.norm.cdf(-gap * math.sqrt(n / 2)))
     assert exact < 1e-9
-    agrees(measure(OneByOne(n), cbg.Instance([[gap, 0.0]], [0]), trials=300, searches=1), exact, relative=0.5)
+    agrees(
+        measure(OneByOne(n), cbg.Instance([[gap, 0.0]], [0]), trials=300, searches=1),
+        exact,
+        relative=0.5,
+    )
 
 
 def test_mean_weight_is_one() -> None:
@@ -191,7 +201,8 @@ def test_the_same_seed_gives_the_same_result() -> None:
     assert np.array_equal(a.log_weights, b.log_weights)
     assert a.low == b.low
     assert not np.array_equal(
-        a.log_weights, measure(UniformPolicy(50), instance, trials=30, searches=1, seed=4).log_weights
+        a.log_weights,
+        measure(UniformPolicy(50), instance, trials=30, searches=1, seed=4).log_weights,
     )
 
 
@@ -200,7 +211,15 @@ def test_a_search_may_start_from_what_another_one_found() -> None:
     n, gap = 50, 1.3
     instance = cbg.Instance([[gap, 0.0]], [0])
     first = measure(UniformPolicy(n), instance, searches=1, trials=50)
-    again = measure(UniformPolicy(n), instance, delta=0.2, rounds=2, start_from=first.families, searches=1, seed=5)
+    again = measure(
+        UniformPolicy(n),
+        instance,
+        delta=0.2,
+        rounds=2,
+        start_from=first.families,
+        searches=1,
+        seed=5,
+    )
     agrees(again, float(stats.norm.cdf(-gap * math.sqrt(n / 2))))
     assert again.search_plays < first.search_plays / 3
     assert {way.name for way in again.ways} <= {way.name for way in first.ways}
@@ -235,7 +254,15 @@ def test_agents_misplaced_by_a_test_that_begins_late() -> None:
     exact = -math.expm1(3 * math.log1p(-float(stats.norm.cdf(-norm * math.sqrt(15 * times) / 2))))
     assert 1e-8 < exact < 1e-6
     assert 5 * 400 * norm**2 / 2 > 75
-    agrees(measure(LateTest(means.tolist(), times), cbg.Instance(means, [0, 1, 1]), searches=1, search_plays=20), exact)
+    agrees(
+        measure(
+            LateTest(means.tolist(), times),
+            cbg.Instance(means, [0, 1, 1]),
+            searches=1,
+            search_plays=20,
+        ),
+        exact,
+    )
 
 
 def test_bad_arguments() -> None:
@@ -256,7 +283,9 @@ def test_a_sequential_policy_with_several_rivals_against_brute_force() -> None:
     """
     delta = 0.1
     instance = cbg.Instance([[0.5, 0.46, 0.45, 0.4]], [0])
-    result = measure("naive:engine=mixture", instance, delta=delta, searches=1, search_plays=20, trials=300)
+    result = measure(
+        "naive:engine=mixture", instance, delta=delta, searches=1, search_plays=20, trials=300
+    )
     brute = MILLION[delta] / 1e6
     spread = math.hypot(result.stderr, math.sqrt(brute / 1e6))
     assert result.stderr < 0.25 * brute
@@ -266,7 +295,14 @@ def test_a_sequential_policy_with_several_rivals_against_brute_force() -> None:
 
 def test_kept_results_give_the_board_a_column(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"n_agents": 3, "delta": 0.2}
-    cbg.evaluate(["uniform", "random"], "ClusteredBAI-Tiny-v0", trials=2, out=tmp_path, progress=False, **settings)
+    cbg.evaluate(
+        ["uniform", "random"],
+        "ClusteredBAI-Tiny-v0",
+        trials=2,
+        out=tmp_path,
+        progress=False,
+        **settings,
+    )
     assert cbg.Board.load(tmp_path).summary["error_measured"].isna().all()
     result = cbg.rare("random", "ClusteredBAI-Tiny-v0", 20, searches=1, search_plays=5, **settings)
     keep(result, tmp_path)
@@ -275,7 +311,9 @@ def test_kept_results_give_the_board_a_column(tmp_path: Path) -> None:
     assert measured["random"] == pytest.approx(result.error)
     assert math.isnan(measured["uniform"])
     assert "error, measured" in board.to_text()
-    assert f"lower bounds: random {number(result.low, digits=2)}." in " ".join(board.to_text().split())
+    assert f"lower bounds: random {number(result.low, digits=2)}." in " ".join(
+        board.to_text().split()
+    )
     page = write_report(tmp_path, tmp_path / "report.html").read_text(encoding="utf-8")
     assert '"error_measured"' in page
     (row,) = kept(tmp_path)
@@ -301,7 +339,12 @@ class SometimesLong(cbg.Policy):
 def test_plays_that_are_cut_off_may_have_been_wrong() -> None:
     """With this seed no natural play is long, so that the long ones are cut off. `high` is certified at level 0.05; the
     seed is fixed, and without the plays that were cut off `high` is 0.056."""
-    env = gym.make("ClusteredBAI-v0", instance=cbg.Instance([[1.0, 0.0]], [0]), delta=0.1, disable_env_checker=True)
+    env = gym.make(
+        "ClusteredBAI-v0",
+        instance=cbg.Instance([[1.0, 0.0]], [0]),
+        delta=0.1,
+        disable_env_checker=True,
+    )
     result = cbg.rare(SometimesLong(), env, trials=2000, seed=0, searches=1, search_plays=20)
     assert result.unfinished > 100
     assert result.error < 0.01

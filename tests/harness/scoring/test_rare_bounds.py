@@ -32,7 +32,9 @@ def test_lower_bound_with_plays_left_out() -> None:
     logs = np.log(rng.exponential(size=500))
     padded = np.full(1000, np.nan)
     padded[::2] = logs
-    assert log_lower_bound([padded], [1.0]) == pytest.approx(log_lower_bound([logs], [1.0]), abs=1e-9)
+    assert log_lower_bound([padded], [1.0]) == pytest.approx(
+        log_lower_bound([logs], [1.0]), abs=1e-9
+    )
     assert log_lower_bound([np.full(9, -np.inf)], [1.0]) == -math.inf
 
 
@@ -40,7 +42,9 @@ def test_upper_bound_of_bounded_weights() -> None:
     """Chernoff tilt of a fixed number of pulls: on an error the weight cannot exceed exp(−n·gap²/4)."""
     rng = np.random.default_rng(7)
     n, gap = 50, 1.5
-    difference = rng.normal(0.0, math.sqrt(2 / n), size=2000)  # tilted: centred at 0 instead of −gap
+    difference = rng.normal(
+        0.0, math.sqrt(2 / n), size=2000
+    )  # tilted: centred at 0 instead of −gap
     largest = math.exp(-n * gap**2 / 4)
     weights = np.where(difference > 0, largest * np.exp(-difference * n * gap / 2), 0.0)
     exact = float(stats.norm.cdf(-gap * math.sqrt(n / 2)))

@@ -25,7 +25,9 @@ def test_ratio_is_paired_geometric_and_matches_scipy() -> None:
     reference = rng.lognormal(10, 2, size=25)
     own = reference * rng.lognormal(-1, 0.3, size=25)
     table = frame(rows("naive", list(reference)) + rows("mine", list(own)))
-    ratio, low, high, mark = paired_ratio(table[table.policy == "mine"], table[table.policy == "naive"])
+    ratio, low, high, mark = paired_ratio(
+        table[table.policy == "mine"], table[table.policy == "naive"]
+    )
     expected = stats.ttest_rel(np.log(own), np.log(reference)).confidence_interval(0.95)
     assert ratio == pytest.approx(stats.gmean(own / reference))
     assert (low, high) == pytest.approx((np.exp(expected.low), np.exp(expected.high)))
@@ -54,7 +56,9 @@ def test_unfinished_trials_are_counted_marked_and_in_the_mean() -> None:
 
 def test_marks_of_ratios_with_unfinished_trials() -> None:
     def mark(own: str, reference: str) -> tuple[float, str]:
-        table = frame(rows("naive", [10, 20], ["solved", reference]) + rows("mine", [1, 2], ["solved", own]))
+        table = frame(
+            rows("naive", [10, 20], ["solved", reference]) + rows("mine", [1, 2], ["solved", own])
+        )
         found = only(summarise(table).query("policy == 'mine'"))
         return found["vs_naive"], found["vs_naive_mark"]
 
@@ -67,7 +71,11 @@ def test_marks_of_ratios_with_unfinished_trials() -> None:
 def test_verdict_counts_errors_of_stopped_trials() -> None:
     own = only(summarise(frame(rows("mine", [1.0] * 60))))
     expected = verdict(0, 60, 0.1)
-    assert (own["verdict"], own["error_low"], own["error_high"]) == ("PASS", expected.low, expected.high)
+    assert (own["verdict"], own["error_low"], own["error_high"]) == (
+        "PASS",
+        expected.low,
+        expected.high,
+    )
     own = only(summarise(frame(rows("mine", [1.0] * 60, "wrong"))))
     assert own["verdict"] == "FAIL"
 

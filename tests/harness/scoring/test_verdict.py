@@ -24,14 +24,20 @@ def mixture_by_quadrature(errors: int, trials: int, delta: float | None) -> floa
             return float(np.exp(xlogy(errors, q) + xlog1py(trials - errors, -q)))
 
         edges = np.linspace(0, 1, 41)
-        return sum(integrate.quad(integrand, a, b, limit=100)[0] for a, b in itertools.pairwise(edges))
+        return sum(
+            integrate.quad(integrand, a, b, limit=100)[0] for a, b in itertools.pairwise(edges)
+        )
 
     return sum(weight * average(law) for weight, law in laws)
 
 
 @pytest.mark.parametrize("delta", [None, 0.3, 0.05])
-@pytest.mark.parametrize(("errors", "trials"), [(0, 1), (0, 30), (1, 1), (2, 7), (5, 40), (9, 12), (12, 12)])
-def test_ends_are_where_the_martingale_reaches_one_over_alpha(errors: int, trials: int, delta: float | None) -> None:
+@pytest.mark.parametrize(
+    ("errors", "trials"), [(0, 1), (0, 30), (1, 1), (2, 7), (5, 40), (9, 12), (12, 12)]
+)
+def test_ends_are_where_the_martingale_reaches_one_over_alpha(
+    errors: int, trials: int, delta: float | None
+) -> None:
     mixture = mixture_by_quadrature(errors, trials, delta)
     low, high = confidence_sequence(errors, trials, alpha=0.1, delta=delta)
     for end, trivial in ((low, errors == 0), (high, errors == trials)):
@@ -43,7 +49,9 @@ def test_ends_are_where_the_martingale_reaches_one_over_alpha(errors: int, trial
     assert low <= errors / trials <= high
 
 
-def missing_table(p: float, trials: np.ndarray, width: int, alpha: float, delta: float | None) -> np.ndarray:
+def missing_table(
+    p: float, trials: np.ndarray, width: int, alpha: float, delta: float | None
+) -> np.ndarray:
     """(trials, width) booleans: with S (column) errors the interval misses p."""
     n, s = trials[:, None], np.arange(width)[None, :]
     rows, columns = np.nonzero(s <= n)
@@ -107,7 +115,9 @@ def test_error_free_trials_that_a_pass_needs() -> None:
         assert (before.word, before.more) == ("INCONCLUSIVE", 1)
 
 
-@pytest.mark.parametrize(("errors", "trials", "delta"), [(0, 0, 0.1), (0, 10, 0.05), (3, 40, 0.1), (7, 30, 0.2)])
+@pytest.mark.parametrize(
+    ("errors", "trials", "delta"), [(0, 0, 0.1), (0, 10, 0.05), (3, 40, 0.1), (7, 30, 0.2)]
+)
 def test_more_is_the_least_number_that_passes(errors: int, trials: int, delta: float) -> None:
     found = verdict(errors, trials, delta)
     assert found.word == "INCONCLUSIVE"
@@ -125,7 +135,9 @@ def test_words() -> None:
         found = verdict(errors, trials, delta)
         low, high = confidence_sequence(errors, trials, 0.05, delta)
         assert (found.low, found.high) == (low, high)
-        assert found.word == ("PASS" if high <= delta else "FAIL" if low > delta else "INCONCLUSIVE")
+        assert found.word == (
+            "PASS" if high <= delta else "FAIL" if low > delta else "INCONCLUSIVE"
+        )
 
 
 def test_tiny_delta_says_what_the_trials_cannot_tell() -> None:
@@ -139,7 +151,9 @@ def test_tiny_delta_says_what_the_trials_cannot_tell() -> None:
 
 def test_unfinished_trials_count_against_a_pass_and_cannot_fail() -> None:
     """FAIL: the sequence of P(wrong) is above δ. PASS: that of P(wrong or unfinished) is at or below δ."""
-    for errors, unfinished, trials in itertools.product((0, 1, 3, 30, 60), (0, 1, 2, 40, 140), (200,)):
+    for errors, unfinished, trials in itertools.product(
+        (0, 1, 3, 30, 60), (0, 1, 2, 40, 140), (200,)
+    ):
         found = verdict(errors, trials, 0.1, unfinished=unfinished)
         low = confidence_sequence(errors, trials, 0.05, 0.1)[0]
         high = confidence_sequence(errors + unfinished, trials, 0.05, 0.1)[1]

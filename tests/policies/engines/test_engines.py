@@ -20,11 +20,15 @@ from clustered_bandit_gym.policies.sequential.running_means import Tally
 NAMES = tuple(ENGINES)
 
 
-def run(means: list[float], n_agents: int, engine: str, gamma: float, seed: int, **kwargs: object) -> tuple:
+def run(
+    means: list[float], n_agents: int, engine: str, gamma: float, seed: int, **kwargs: object
+) -> tuple:
     """One engine at `n_agents` agents of a single bandit: (active (n, k), estimates, federation)."""
     rewards = kwargs.pop("rewards", None) or cbg.Gaussian(kwargs.pop("sigma", 1.0))
     instance = cbg.Instance([means], np.zeros(n_agents, dtype=int), rewards, allow_ties=True)
-    federation = cbg.Federation(instance, cbg.Problem.of(instance, 0.1), seed, max_pulls=kwargs.pop("max_pulls", None))
+    federation = cbg.Federation(
+        instance, cbg.Problem.of(instance, 0.1), seed, max_pulls=kwargs.pop("max_pulls", None)
+    )
     found: list = []
 
     def program(block: Block) -> None:
@@ -83,8 +87,12 @@ def test_precision_of_bets(engine: str) -> None:
     assert federation.pulls / 200 < resolved.pulls / 20, "stopping early must be cheaper"
 
 
-@pytest.mark.parametrize("policy", [f"naive:engine={engine}" for engine in BETTING] + ["uniform-glr"])
-def test_bets_save_pulls_where_the_variance_is_small_and_cost_little_where_it_is_not(policy: str) -> None:
+@pytest.mark.parametrize(
+    "policy", [f"naive:engine={engine}" for engine in BETTING] + ["uniform-glr"]
+)
+def test_bets_save_pulls_where_the_variance_is_small_and_cost_little_where_it_is_not(
+    policy: str,
+) -> None:
     """δ = 1e-9: an error has a probability of 4e-9. 200 agents: averages within 5% of their means."""
     pulls = {}
     for means in ([0.95, 0.85], [0.55, 0.45]):
@@ -108,7 +116,9 @@ def test_uniform_glr_stops_when_its_leader_beats_every_arm_at_the_level_of_the_u
     levels: list[float] = []
     original = Tally.worse
 
-    def spy(self: Tally, rows: np.ndarray, leader: np.ndarray, level: float, among: np.ndarray) -> np.ndarray:
+    def spy(
+        self: Tally, rows: np.ndarray, leader: np.ndarray, level: float, among: np.ndarray
+    ) -> np.ndarray:
         worse = original(self, rows, leader, level, among)
         levels.append(level)
         for row, count in zip(rows.tolist(), worse.sum(axis=1).tolist(), strict=True):
@@ -162,7 +172,9 @@ def test_infinite_precision_needs_no_pull(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", [name for name in NAMES if name != "elimination"])
-@pytest.mark.parametrize("policy", ["naive:", "bai-cl:confidence=certified,", "bai-cl++:confidence=certified,"])
+@pytest.mark.parametrize(
+    "policy", ["naive:", "bai-cl:confidence=certified,", "bai-cl++:confidence=certified,"]
+)
 def test_schemes_with_other_engines_are_right_and_cheaper(policy: str, engine: str) -> None:
     """Dataset 1 at δ = 1e-10, 8 trials: no error (false-alarm rate 8e-10), and fewer pulls than with the paper's."""
     generator = cbg.generators.PaperSmall(12)
@@ -170,7 +182,9 @@ def test_schemes_with_other_engines_are_right_and_cheaper(policy: str, engine: s
     for seed in range(8):
         instance = generator(np.random.default_rng(seed))
         for name in pulls:
-            federation = cbg.Federation(instance, cbg.Problem.of(instance, 1e-10, **generator.declared), seed)
+            federation = cbg.Federation(
+                instance, cbg.Problem.of(instance, 1e-10, **generator.declared), seed
+            )
             assert federation.stop(make(f"{policy}engine={name}").solve(federation)).correct
             pulls[name] += federation.pulls
     assert pulls[engine] < 0.75 * pulls["elimination"]
@@ -195,7 +209,10 @@ def test_optimal_shares_solve_the_allocation_problem() -> None:
             return -value(w, row)
 
         found = minimize(
-            negative, np.zeros(finite.sum()), method="Nelder-Mead", options={"maxiter": 20000, "fatol": 1e-14}
+            negative,
+            np.zeros(finite.sum()),
+            method="Nelder-Mead",
+            options={"maxiter": 20000, "fatol": 1e-14},
         )
         assert value(share[finite], row[finite]) >= -found.fun * (1 - 1e-6)
 
@@ -260,7 +277,10 @@ def test_noiseless_arms_part_exactly_when_the_boundary_allows(engine: str, gamma
         if engine == "mixture":
             return bool(gap > one_sided(2 * counts[0], pairs, rho) / counts[0])
         if engine == "lucb":
-            return all(gap > radius(counts[0], each, rho_each) + radius(n, each, rho_each) for n in counts[1:])
+            return all(
+                gap > radius(counts[0], each, rho_each) + radius(n, each, rho_each)
+                for n in counts[1:]
+            )
         return all(least_product(gap, counts[0], n, rho) > np.log(1 / pairs) for n in counts[1:])
 
     assert parted(seen[-1])

@@ -10,7 +10,13 @@ import pytest
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game import federation as federation_module
-from clustered_bandit_gym.generators import NearTie, PaperFlat, PaperRandom, PaperSmall, RandomFamily
+from clustered_bandit_gym.generators import (
+    NearTie,
+    PaperFlat,
+    PaperRandom,
+    PaperSmall,
+    RandomFamily,
+)
 from clustered_bandit_gym.policies import BAIClPlusPlus, FrugalBAI
 from clustered_bandit_gym.policies.frugal import policy as policy_module
 from clustered_bandit_gym.policies.frugal.best_arms import Stuck
@@ -18,7 +24,9 @@ from clustered_bandit_gym.policies.frugal.budget import LAST_RESORT
 from clustered_bandit_gym.policies.registry import make
 
 
-def play(generator: Any, seed: int, delta: float, policy: cbg.Policy | None = None, **told: Any) -> cbg.Federation:
+def play(
+    generator: Any, seed: int, delta: float, policy: cbg.Policy | None = None, **told: Any
+) -> cbg.Federation:
     instance = generator(np.random.default_rng(seed))
     problem = cbg.Problem.of(instance, delta, **{**generator.declared, **told})
     federation = cbg.Federation(instance, problem, seed=seed)
@@ -37,10 +45,16 @@ CASES = {
     "singletons": PaperRandom(n_agents=4, n_clusters=4, n_arms=6, eta=0.4),
     "many clusters": PaperFlat(n_agents=40, n_clusters=10, n_arms=14, eta=0.5),
     "many clusters, not flat": NearTie(n_agents=40, n_clusters=9, n_arms=20, eta=0.5, gap=0.3),
-    "coins": RandomFamily(n_agents=16, n_clusters=3, n_arms=6, rewards="bernoulli", eta=0.4, gap=0.2),
-    "five values": RandomFamily(n_agents=16, n_clusters=3, n_arms=6, rewards="categorical", eta=0.4, gap=0.2),
+    "coins": RandomFamily(
+        n_agents=16, n_clusters=3, n_arms=6, rewards="bernoulli", eta=0.4, gap=0.2
+    ),
+    "five values": RandomFamily(
+        n_agents=16, n_clusters=3, n_arms=6, rewards="categorical", eta=0.4, gap=0.2
+    ),
     "far from zero": RandomFamily(n_agents=16, n_clusters=3, n_arms=6, sigma=0.3, eta=0.4, gap=0.2),
-    "skew": NearTie(n_agents=30, n_clusters=3, n_arms=8, eta=0.4, gap=0.2, sizes="power", alpha=2.0),
+    "skew": NearTie(
+        n_agents=30, n_clusters=3, n_arms=8, eta=0.4, gap=0.2, sizes="power", alpha=2.0
+    ),
 }
 
 
@@ -121,7 +135,9 @@ def test_agents_run_in_blocks_of_any_size(name: str, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("name", ["eta exactly tight", "many clusters", "many clusters, not flat", "coins"])
+@pytest.mark.parametrize(
+    "name", ["eta exactly tight", "many clusters", "many clusters, not flat", "coins"]
+)
 def test_plays_of_the_harness(name: str, strict: bool) -> None:
     """Also where programs run as serialised copies that share nothing with the centre."""
     env = {"generator": CASES[name], "delta": 1e-9}
@@ -130,7 +146,9 @@ def test_plays_of_the_harness(name: str, strict: bool) -> None:
 
 
 def test_fewer_bits_and_fewer_pulls_than_bai_cl_plus_plus() -> None:
-    ours, theirs = (play(PaperSmall(300), 7, 1e-10, policy) for policy in (FrugalBAI(), BAIClPlusPlus()))
+    ours, theirs = (
+        play(PaperSmall(300), 7, 1e-10, policy) for policy in (FrugalBAI(), BAIClPlusPlus())
+    )
     assert correct(ours)
     assert correct(theirs)
     assert ours.ledger.cost < theirs.ledger.cost
@@ -151,7 +169,9 @@ def test_betting_uses_the_small_variance_of_ratings() -> None:
 
 @pytest.mark.parametrize("name", ["near ties", "many clusters, not flat", "coins"])
 def test_a_lavish_budget_sends_more_and_is_right(name: str) -> None:
-    lavish, frugal = (play(CASES[name], 4, 1e-9, make(f"frugal-bai:budget={b}")) for b in ("lavish", "frugal"))
+    lavish, frugal = (
+        play(CASES[name], 4, 1e-9, make(f"frugal-bai:budget={b}")) for b in ("lavish", "frugal")
+    )
     assert correct(lavish)
     assert lavish.ledger.cost > frugal.ledger.cost
 

@@ -11,7 +11,14 @@ import pytest
 
 from clustered_bandit_gym import Problem
 from clustered_bandit_gym.policies.frugal import levels
-from clustered_bandit_gym.policies.frugal.budget import ATTEMPTS, LAST_RESORT, SHARES, STREAMS, Budget, try_weight
+from clustered_bandit_gym.policies.frugal.budget import (
+    ATTEMPTS,
+    LAST_RESORT,
+    SHARES,
+    STREAMS,
+    Budget,
+    try_weight,
+)
 
 PROBLEMS = [
     Problem(9, 10, 3, 0.05, eta=0.3),
@@ -43,7 +50,11 @@ def test_levels_of_all_events_add_up(problem: Problem, attempt: int) -> None:
     bounds = STREAMS * m * 2 * 5 * exp(-budget.bound(5))
     listed = n * (m - 1) * exp(-budget.classify(1, tests=m - 1))
     # A node compares with one of two averages, or with bounds; a guess with one of 2(M − 1) + 1 averages.
-    tree = n * (m - 1) * max(STREAMS * exp(-budget.node(bounded=False)), exp(-budget.node(bounded=True)))
+    tree = (
+        n
+        * (m - 1)
+        * max(STREAMS * exp(-budget.node(bounded=False)), exp(-budget.node(bounded=True)))
+    )
     tries = n * (STREAMS * (m - 1) + 1) * sum(exp(-budget.guess(t)) for t in range(1, 2000))
     alone = n * budget.alone()
     delta = problem.delta * ATTEMPTS[attempt]
@@ -76,7 +87,11 @@ VALUES = {"δ'": 0.03, "π_a": 0.25, "v_t": try_weight(3), "M": 7.0, "N": 50.0, 
 def page_levels(text: str) -> list[float]:
     """The formulas in the last column of the page's table, worked out, in their order."""
     rows = re.findall(r"^\| \w+, \w+ \| [0-9.]+ \| (.*) \|$", text, re.MULTILINE)
-    formulas = [f for row in rows for f in re.findall(r"0\.\d+δ'(?:[^\s,()]|\((?:[^()]|\([^()]*\))*\))*", row)]
+    formulas = [
+        f
+        for row in rows
+        for f in re.findall(r"0\.\d+δ'(?:[^\s,()]|\((?:[^()]|\([^()]*\))*\))*", row)
+    ]
     return [worked_out(formula) for formula in formulas]
 
 
@@ -88,7 +103,9 @@ def worked_out(formula: str) -> float:
         if parts and parts[-1] not in "(/−*" and token not in ")/−":
             parts.append("*")
         parts.append(token)
-    return float(eval("".join("-" if part == "−" else str(VALUES.get(part, part)) for part in parts)))
+    return float(
+        eval("".join("-" if part == "−" else str(VALUES.get(part, part)) for part in parts))
+    )
 
 
 def code_levels() -> list[float]:

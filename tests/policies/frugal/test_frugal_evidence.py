@@ -13,7 +13,13 @@ from clustered_bandit_gym.game.ledger import Quantised, Reals
 from clustered_bandit_gym.policies.frugal import duels, facts, levels
 from clustered_bandit_gym.policies.frugal.assign import choose, node
 from clustered_bandit_gym.policies.frugal.budget import Budget
-from clustered_bandit_gym.policies.frugal.messages import bound_and_gap, bound_grid, gap_grid, lower_edge, upper_edge
+from clustered_bandit_gym.policies.frugal.messages import (
+    bound_and_gap,
+    bound_grid,
+    gap_grid,
+    lower_edge,
+    upper_edge,
+)
 from clustered_bandit_gym.policies.frugal.sides import ABOVE
 from clustered_bandit_gym.policies.frugal.spending import SPENDING
 from clustered_bandit_gym.policies.frugal.tree import Node, grow
@@ -27,7 +33,9 @@ TRIAL = Trial(PROBLEM, Budget.of(PROBLEM, 0), 4.0)
 
 @pytest.mark.parametrize("more", [1, 4])
 @pytest.mark.parametrize(("n", "gap"), [(5, 2.0), (200, 0.5), (3000, 0.5)])
-def test_mean_evidence_against_an_equal_reference_is_at_most_one(more: int, n: int, gap: float) -> None:
+def test_mean_evidence_against_an_equal_reference_is_at_most_one(
+    more: int, n: int, gap: float
+) -> None:
     """Agent and reference have one mean, exactly as many pulls as agents rely on, or four times as many: the mean of
     exp(evidence) by integration over the difference of the two averages, which is all that it depends on."""
     pulls = more * float(TRIAL.reference_pulls(np.array(gap)))
@@ -54,7 +62,9 @@ def test_evidence_holds_for_distances_chosen_by_the_reference(n: int, pulls: int
     assert np.all((taken <= pulls * (1 + 1e-9)) & (pulls <= 4 * taken * (1 + 1e-9)))
     z, sigma = np.linspace(-9, 9, 401), PROBLEM.sigma
     difference = sigma * np.linspace(-4, 12, 2001) * np.sqrt(1 / n + 1 / pulls)
-    own = difference + sigma * z[:, None] / np.sqrt(pulls)  # the agent's average, for each of the reference's
+    own = difference + sigma * z[:, None] / np.sqrt(
+        pulls
+    )  # the agent's average, for each of the reference's
     density = np.exp(-0.5 * n * (own / sigma) ** 2) * np.sqrt(n / (2 * np.pi)) / sigma
     means = np.empty((z.size, gaps.size))
     for j, gap in enumerate(gaps):
@@ -77,7 +87,14 @@ def test_a_node_ends_wherever_the_mean_is(place: float) -> None:
 
     def program(block) -> None:  # type: ignore[no-untyped-def]
         ones = np.ones(len(block))
-        got = node(block, np.zeros(len(block), dtype=int), low * ones, gap * ones, arms=np.array([0]), trial=TRIAL)
+        got = node(
+            block,
+            np.zeros(len(block), dtype=int),
+            low * ones,
+            gap * ones,
+            arms=np.array([0]),
+            trial=TRIAL,
+        )
         answers.append(got.values)
 
     federation.local(federation.agents, program)
@@ -98,7 +115,9 @@ def test_messages_keep_to_the_agents_disadvantage(low: float, gap: float) -> Non
     assert 0 < distance.values[0] <= low + gap - bound.values[0] + 1e-12
     assert bound.values[0] + distance.values[0] >= low + 0.7 * min(gap, 16.0)
     if isinstance(bound, Quantised):
-        assert (len(sent), bound.bits, distance.bits) == (2, 9, 7), "the 512th code says that a real number follows"
+        assert (len(sent), bound.bits, distance.bits) == (2, 9, 7), (
+            "the 512th code says that a real number follows"
+        )
         assert bound.grid.size == 511
     else:
         assert isinstance(bound, Reals)
@@ -189,7 +208,10 @@ def test_weights_of_the_late_stream_sum_to_one_over_live_arms() -> None:
     rng = np.random.default_rng(2)
     memory = np.stack([rng.integers(16, 500, (3, 40)), rng.normal(size=(3, 40))], axis=-1)
     work = duels.Work(
-        tests, GaussianCells(1.0, tests.scales, memory), rng.random((3, 40)) < 0.4, np.zeros(3, dtype=int)
+        tests,
+        GaussianCells(1.0, tests.scales, memory),
+        rng.random((3, 40)) < 0.4,
+        np.zeros(3, dtype=int),
     )
     prior = work.prior()
     np.testing.assert_allclose(prior.sum(axis=1), 1)
@@ -202,7 +224,10 @@ def test_an_arm_is_close_only_if_it_was_shown_against_every_live_arm() -> None:
     and although no test of arm 1 is open then, it must not pass for close."""
     problem = Problem(20, 4, 2, 0.1, eta=1.0)
     tests = levels.Tests(problem, Budget.of(problem, 0), expected=False)
-    looks = [((40, 40, 16, 16), (0.0, 0.25, 0.3, -9.0)), ((80, 80, 32, 16), (0.35, -0.66, 0.3, -9.0))]
+    looks = [
+        ((40, 40, 16, 16), (0.0, 0.25, 0.3, -9.0)),
+        ((80, 80, 32, 16), (0.35, -0.66, 0.3, -9.0)),
+    ]
     work, table = None, None
     for pulls, means in looks:
         memory = np.stack([np.array([pulls], dtype=float), np.array([means])], axis=-1)
@@ -229,7 +254,9 @@ def test_a_list_is_searched_without_errors_and_given_up_where_it_does_not_fit() 
         def program(block, trial=trial, members=members, best=best) -> None:  # type: ignore[no-untyped-def]
             block.save("found", np.zeros(len(block), dtype=int))
             block.save("searched", np.zeros(len(block), dtype=bool))
-            got = choose(block, np.tile(members, (len(block), 1)), np.full(len(block), 0.5), trial=trial)
+            got = choose(
+                block, np.tile(members, (len(block), 1)), np.full(len(block), 0.5), trial=trial
+            )
             assert (got.values != block.agents % 2).sum() <= 8, best
 
         federation.local(federation.agents, program)

@@ -33,7 +33,9 @@ def tight(n_agents: int, seed: int = 0) -> cbg.Instance:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_guesses_work_where_best_means_differ_by_eta(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guesses_work_where_best_means_differ_by_eta(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first attempt gets past its references, given one representative of each cluster. For two of them not to be
     shown distinct, two differences must each be five standard deviations off: below 1e-12 for all pairs."""
 
@@ -53,7 +55,9 @@ def test_guesses_work_where_best_means_differ_by_eta(seed: int, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("delta", [0.3, 1e-10])
-def test_true_representatives_are_shown_distinct_where_best_means_differ_by_eta(delta: float) -> None:
+def test_true_representatives_are_shown_distinct_where_best_means_differ_by_eta(
+    delta: float,
+) -> None:
     """20 sets of references with the true best arms: none is stuck, and every difference is of use."""
     instance = tight(9)
     problem = cbg.Problem(27, 24, 9, delta, eta=1.0)
@@ -93,7 +97,9 @@ class Listener(cbg.Federation):
 
 CASES = {
     "tree": NearTie(n_agents=30, n_clusters=3, n_arms=6, gap=0.3, eta=0.4),
-    "tree of ratings": RandomFamily(n_agents=16, n_clusters=3, n_arms=6, rewards="bernoulli", eta=0.4, gap=0.2),
+    "tree of ratings": RandomFamily(
+        n_agents=16, n_clusters=3, n_arms=6, rewards="bernoulli", eta=0.4, gap=0.2
+    ),
     "guesses": NearTie(n_agents=40, n_clusters=9, n_arms=20, eta=0.5, gap=0.3),
     "list": PaperFlat(n_agents=60, n_clusters=10, n_arms=40, eta=0.5),
 }
@@ -115,7 +121,9 @@ def test_agents_that_rewards_have_chosen_are_told_so(name: str) -> None:
         assert bits >= 1 or size in (0, instance.n_agents), program
         if program in (assign.node, assign.confirm):
             assert isinstance(sent[0], Symbol)
-            assert sent[0].values.max() < sent[0].among - 1, "the last code says that the agent is on its own"
+            assert sent[0].values.max() < sent[0].among - 1, (
+                "the last code says that the agent is on its own"
+            )
 
 
 def test_an_agent_on_its_own_is_told_so() -> None:

@@ -46,7 +46,12 @@ def test_glr_curve_is_that_of_the_policy() -> None:
         rows = []
         for t in range(trials):
             federation = cbg.Federation(instance(), cbg.Problem.of(instance(), 0.05), seed=t)
-            rows.append((float(not federation.stop(UniformGLR(threshold).solve(federation)).correct), federation.pulls))
+            rows.append(
+                (
+                    float(not federation.stop(UniformGLR(threshold).solve(federation)).correct),
+                    federation.pulls,
+                )
+            )
         own = np.array(rows)
         s = int(np.flatnonzero(threshold == THRESHOLDS)[0])
         for mine, theirs in ((own[:, 0], stopping.wrong[:, s]), (own[:, 1], stopping.pulls[:, s])):
@@ -72,12 +77,18 @@ def test_ties_are_broken_at_random() -> None:
 
 def test_pulls_at_error_interpolates_in_log_error() -> None:
     pulls, errors = np.array([[10.0, 20.0, 30.0]]), np.array([[0.1, 0.01, 0.0]])
-    found = [pulls_at_error(pulls, errors, np.array([goal]), floor=1e-3)[0] for goal in (0.1, 0.0316227766, 0.01, 0.0)]
+    found = [
+        pulls_at_error(pulls, errors, np.array([goal]), floor=1e-3)[0]
+        for goal in (0.1, 0.0316227766, 0.01, 0.0)
+    ]
     np.testing.assert_allclose(found, [10, 15, 20, 30], rtol=1e-6)
     assert pulls_at_error(pulls, errors, np.array([0.5]), floor=1e-3)[0] == 10
     # No error at all counts as half an error, and the first setting without errors is where the yardstick is there.
     flat = np.array([[0.1, 0.0, 0.0, 0.0]])
-    assert pulls_at_error(np.array([[10.0, 20.0, 30.0, 40.0]]), flat, np.array([0.0]), floor=1e-3)[0] == 20
+    assert (
+        pulls_at_error(np.array([[10.0, 20.0, 30.0, 40.0]]), flat, np.array([0.0]), floor=1e-3)[0]
+        == 20
+    )
     # A curve that never comes down that far.
     assert pulls_at_error(pulls, np.array([[0.3, 0.2, 0.1]]), np.array([0.01]), floor=1e-3)[0] == 30
 
@@ -91,8 +102,12 @@ def test_ratio_of_the_yardstick_with_itself_is_one() -> None:
     for t, one in enumerate(instances):
         federation = cbg.Federation(one, cbg.Problem.of(one, 0.05), seed=t)
         wrong.append(not federation.stop(UniformPolicy(n).solve(federation)).correct)
-    mine = Played(instances, np.full(trials, 12.0 * n), np.array(wrong, dtype=float), np.zeros(trials))
-    compared = evaluation._compare("uniform itself", "Tiny", 5, mine, UniformCurves(instances, seed=5))
+    mine = Played(
+        instances, np.full(trials, 12.0 * n), np.array(wrong, dtype=float), np.zeros(trials)
+    )
+    compared = evaluation._compare(
+        "uniform itself", "Tiny", 5, mine, UniformCurves(instances, seed=5)
+    )
     ratio = compared.ratios[0]
     assert ratio.yardstick == "uniform"
     assert (compared.error_rate, compared.pulls_mean) == (np.mean(wrong), 12.0 * n)

@@ -12,7 +12,9 @@ from clustered_bandit_gym.policies.learned.features import CELL_FEATURES, PLAY_F
 C, G = len(CELL_FEATURES), len(PLAY_FEATURES)
 
 
-def plays(rng: np.random.Generator, e: int, n: int, k: int, low: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def plays(
+    rng: np.random.Generator, e: int, n: int, k: int, low: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
     return rng.integers(low, 9, (e, n, k)), rng.normal(0, 0.7, (e, n, k))
 
 
@@ -56,7 +58,9 @@ def test_membership_follows_the_exact_posterior() -> None:
     means = np.array([[1.0, 0.0], [0.0, 1.0], [0.45, 0.30]])
     pulls = np.array([[4000, 4000], [4000, 4000], [4, 4]])
     found = beliefs(pulls, means, most=2)
-    likelihood = [float(multivariate_normal.pdf(means[2], mean=means[k], cov=np.eye(2) / 4)) for k in range(2)]
+    likelihood = [
+        float(multivariate_normal.pdf(means[2], mean=means[k], cov=np.eye(2) / 4)) for k in range(2)
+    ]
     exact = likelihood[0] / sum(likelihood)
     assert 0.6 < exact < 0.8
     assert found.member[2, 0, 0] == pytest.approx(exact, abs=0.02)
@@ -77,7 +81,10 @@ def test_renumbering_agents_and_arms_renumbers_the_features() -> None:
     pulls, means = plays(rng, 20, n, k, low=0)
     see = Features(n, k, 2, 0.5, 0.4)
     agents, arms = rng.permutation(n), rng.permutation(k)
-    before, after = see(pulls, means), see(pulls[:, agents][:, :, arms], means[:, agents][:, :, arms])
+    before, after = (
+        see(pulls, means),
+        see(pulls[:, agents][:, :, arms], means[:, agents][:, :, arms]),
+    )
     moved = cells(before.features, n, k)[:, agents][:, :, arms]
     np.testing.assert_allclose(cells(after.features, n, k), moved, atol=2e-3)
     np.testing.assert_allclose(after.features[:, -G:], before.features[:, -G:], atol=2e-3)
@@ -95,7 +102,9 @@ def test_shift_and_scale_change_nothing() -> None:
 def test_means_of_cells_without_pulls_are_not_read() -> None:
     pulls, means = plays(np.random.default_rng(3), 20, 4, 3, low=0)
     see = Features(4, 3, 2, 0.5, 0.4)
-    np.testing.assert_array_equal(see(pulls, means).features, see(pulls, np.where(pulls > 0, means, np.nan)).features)
+    np.testing.assert_array_equal(
+        see(pulls, means).features, see(pulls, np.where(pulls > 0, means, np.nan)).features
+    )
 
 
 def test_many_plays_at_once_are_single_ones() -> None:
@@ -118,7 +127,9 @@ def test_sharing_moves_the_recommendation() -> None:
     assert Features(4, 3, 4, None, 0.01)(pulls, means).arms.tolist() == [[0, 0, 0, 1]]
 
 
-@pytest.mark.parametrize(("n", "k", "m"), [(1, 1, 1), (1, 4, 1), (5, 2, None), (3, 5, 3), (60, 12, 5)])
+@pytest.mark.parametrize(
+    ("n", "k", "m"), [(1, 1, 1), (1, 4, 1), (5, 2, None), (3, 5, 3), (60, 12, 5)]
+)
 def test_any_size(n: int, k: int, m: int | None) -> None:
     pulls, means = plays(np.random.default_rng(6), 7, n, k, low=0)
     see = Features(n, k, m, None, 1.0)

@@ -48,8 +48,12 @@ def test_training_starts_from_the_rule_whatever_the_seed() -> None:
             sharpness, threshold, stop_sharpness = 12.0, stop_threshold(STOP_BELOW), 24.0
             value = features[:, :-6].reshape(8, 12, -1)[..., 0]
             stop = stop_sharpness * (threshold - features[:, -6:-5])
-            pull = torch.log_softmax(sharpness * value, dim=1) + torch.nn.functional.logsigmoid(-stop)
-            torch.testing.assert_close(scores, torch.cat([pull, torch.nn.functional.logsigmoid(stop)], dim=1))
+            pull = torch.log_softmax(sharpness * value, dim=1) + torch.nn.functional.logsigmoid(
+                -stop
+            )
+            torch.testing.assert_close(
+                scores, torch.cat([pull, torch.nn.functional.logsigmoid(stop)], dim=1)
+            )
 
 
 def test_scores_are_probabilities_whatever_the_size() -> None:

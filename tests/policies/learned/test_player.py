@@ -151,7 +151,9 @@ print("fine")
 
 
 def test_without_torch() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False
+    )
     assert (done.stdout.strip(), done.returncode) == ("fine", 0), done.stderr
 
 

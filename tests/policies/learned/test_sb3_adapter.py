@@ -22,12 +22,21 @@ def test_adapter_equals_dummy_vec_env_step_by_step() -> None:
     vectorisation of the single environment, until the first episode of each ends."""
     kwargs = {"max_pulls": 7, "pull_cost": 0.1, "error_penalty": 2.0}
     n_envs = 5
-    mine = SB3VecEnv(ClusteredBAIVectorEnv(n_envs, autoreset_mode=AutoresetMode.SAME_STEP, generator="tiny", **kwargs))
-    theirs = DummyVecEnv([lambda: gym.make("ClusteredBAI-Discrete-v0", generator="tiny", **kwargs)] * n_envs)
+    mine = SB3VecEnv(
+        ClusteredBAIVectorEnv(
+            n_envs, autoreset_mode=AutoresetMode.SAME_STEP, generator="tiny", **kwargs
+        )
+    )
+    theirs = DummyVecEnv(
+        [lambda: gym.make("ClusteredBAI-Discrete-v0", generator="tiny", **kwargs)] * n_envs
+    )
     rng = np.random.default_rng(0)
     ends = {True: 0, False: 0}
     for episode in range(12):
-        options = [{"instance_seed": 10 * episode + i, "play_seed": 500 + 10 * episode + i} for i in range(n_envs)]
+        options = [
+            {"instance_seed": 10 * episode + i, "play_seed": 500 + 10 * episode + i}
+            for i in range(n_envs)
+        ]
         mine.set_options(options)
         theirs.set_options(options)
         a, b = mine.reset(), theirs.reset()
@@ -45,8 +54,13 @@ def test_adapter_equals_dummy_vec_env_step_by_step() -> None:
                 ends[infos[i]["TimeLimit.truncated"]] += 1
                 assert infos[i]["correct"] == infos_b[i]["correct"]
                 assert infos[i]["cost"] == infos_b[i]["communication"]["cost"]
-                assert infos[i]["episode"]["l"] == infos_b[i]["pulls"] + (not infos[i]["TimeLimit.truncated"])
-                last, their_last = infos[i]["terminal_observation"], infos_b[i]["terminal_observation"]
+                assert infos[i]["episode"]["l"] == infos_b[i]["pulls"] + (
+                    not infos[i]["TimeLimit.truncated"]
+                )
+                last, their_last = (
+                    infos[i]["terminal_observation"],
+                    infos_b[i]["terminal_observation"],
+                )
                 for key in ("pulls", "means"):
                     np.testing.assert_allclose(last[key], their_last[key], rtol=1e-12)
             live &= ~dones
@@ -69,7 +83,9 @@ def test_adapter_with_features() -> None:
         obs, rewards, dones, infos = env.step(actions)
         total += rewards
         assert obs.dtype == np.float32
-        np.testing.assert_allclose(obs, env.features(env.envs._pulls, env.envs._means).features, atol=1e-5)
+        np.testing.assert_allclose(
+            obs, env.features(env.envs._pulls, env.envs._means).features, atol=1e-5
+        )
         for i in np.flatnonzero(dones):
             assert infos[i]["episode"]["r"] == pytest.approx(total[i], abs=1e-5)
             total[i] = 0

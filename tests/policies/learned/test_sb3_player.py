@@ -33,7 +33,9 @@ class Halves(BaseFeaturesExtractor):
         self.layer = torch.nn.Linear(24, 8)
 
     def forward(self, obs: dict[str, torch.Tensor]) -> torch.Tensor:
-        return self.layer(torch.cat([obs["means"].flatten(1), obs["pulls"].flatten(1)], dim=1).float())
+        return self.layer(
+            torch.cat([obs["means"].flatten(1), obs["pulls"].flatten(1)], dim=1).float()
+        )
 
 
 def flat(featured: bool = False) -> gym.Env[Any, Any]:
@@ -45,13 +47,22 @@ SMALL: dict[str, Any] = {"device": "cpu", "seed": 0}
 MODELS: dict[str, Any] = {
     "ppo": lambda: PPO("MultiInputPolicy", flat(), **SMALL),
     "ppo-relu": lambda: PPO(
-        "MultiInputPolicy", flat(), policy_kwargs={"net_arch": [7, 5], "activation_fn": torch.nn.ReLU}, **SMALL
+        "MultiInputPolicy",
+        flat(),
+        policy_kwargs={"net_arch": [7, 5], "activation_fn": torch.nn.ReLU},
+        **SMALL,
     ),
     "ppo-linear": lambda: PPO("MultiInputPolicy", flat(), policy_kwargs={"net_arch": []}, **SMALL),
     "a2c-features": lambda: A2C("MlpPolicy", flat(True), **SMALL),
-    "dqn": lambda: DQN("MultiInputPolicy", flat(), policy_kwargs={"net_arch": [9]}, buffer_size=10, **SMALL),
-    "qr-dqn": lambda: QRDQN("MlpPolicy", flat(True), policy_kwargs={"n_quantiles": 5}, buffer_size=10, **SMALL),
-    "extractor": lambda: PPO("MultiInputPolicy", flat(), policy_kwargs={"features_extractor_class": Halves}, **SMALL),
+    "dqn": lambda: DQN(
+        "MultiInputPolicy", flat(), policy_kwargs={"net_arch": [9]}, buffer_size=10, **SMALL
+    ),
+    "qr-dqn": lambda: QRDQN(
+        "MlpPolicy", flat(True), policy_kwargs={"n_quantiles": 5}, buffer_size=10, **SMALL
+    ),
+    "extractor": lambda: PPO(
+        "MultiInputPolicy", flat(), policy_kwargs={"features_extractor_class": Halves}, **SMALL
+    ),
 }
 
 
@@ -79,7 +90,9 @@ def test_tensors_alone_play_what_sb3_would(name: str, tmp_path: Path) -> None:
         for parameter in model.policy.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     model.save(tmp_path / "m.zip")
-    agreement(model, SB3Policy(str(tmp_path / "m.zip")), featured="features" in name or name == "qr-dqn")
+    agreement(
+        model, SB3Policy(str(tmp_path / "m.zip")), featured="features" in name or name == "qr-dqn"
+    )
     row = cbg.play(f"sb3:{tmp_path / 'm.zip'}", gym.make(TINY, max_pulls=50), seed=1, bound=False)
     assert row["outcome"] != "error"
 
@@ -112,7 +125,10 @@ def test_maskable_models_do_not_stop_early(tmp_path: Path) -> None:
 def test_nothing_is_unpickled_by_default(tmp_path: Path) -> None:
     """A file whose pickles would raise plays all the same."""
     MODELS["ppo"]().save(tmp_path / "m.zip")
-    with zipfile.ZipFile(tmp_path / "m.zip") as old, zipfile.ZipFile(tmp_path / "bad.zip", "w") as new:
+    with (
+        zipfile.ZipFile(tmp_path / "m.zip") as old,
+        zipfile.ZipFile(tmp_path / "bad.zip", "w") as new,
+    ):
         for name in old.namelist():
             content = old.read(name)
             if name == "data":

@@ -36,7 +36,11 @@ def test_options_choose_the_game() -> None:
     env = cbg.SB3VecEnv(TINY, n_envs=2)
     env.set_options({"instance_seed": 5, "play_seed": 6})
     first = env.reset()
-    assert env.envs.instance(0) == env.envs.instance(1) == cbg.ClusteredBAIEnv(generator="tiny").draw_instance(5)
+    assert (
+        env.envs.instance(0)
+        == env.envs.instance(1)
+        == cbg.ClusteredBAIEnv(generator="tiny").draw_instance(5)
+    )
     obs = env.step(np.array([3, 3]))[0]
     assert obs["means"][0, 1, 0] == obs["means"][1, 1, 0] != 0
     env.set_options([{"instance_seed": 5}, {"instance_seed": 7}])
@@ -57,7 +61,9 @@ def test_monitor_and_log_show_pulls_wrong_agents_and_cost(tmp_path: Path) -> Non
         str(tmp_path / "run"),
         info_keywords=("pulls", "wrong_agents", "cost"),
     )
-    model = PPO("MultiInputPolicy", env, n_steps=64, batch_size=64, n_epochs=1, device="cpu", seed=0)
+    model = PPO(
+        "MultiInputPolicy", env, n_steps=64, batch_size=64, n_epochs=1, device="cpu", seed=0
+    )
     model.set_logger(configure(str(tmp_path), ["csv"]))
     model.learn(512, callback=LogOutcomes())
     rows = np.genfromtxt(tmp_path / "run.monitor.csv", delimiter=",", skip_header=1, names=True)
@@ -66,7 +72,9 @@ def test_monitor_and_log_show_pulls_wrong_agents_and_cost(tmp_path: Path) -> Non
     # Two bits down and a real up for each pull.
     np.testing.assert_allclose(rows["cost"], rows["pulls"] * 34)
     header = (tmp_path / "progress.csv").read_text().splitlines()[0]
-    assert {"episode/pulls", "episode/wrong_agents", "episode/correct", "episode/cost"} <= set(header.split(","))
+    assert {"episode/pulls", "episode/wrong_agents", "episode/correct", "episode/cost"} <= set(
+        header.split(",")
+    )
 
 
 def scalars(folder: Path) -> dict[str, list[float]]:
@@ -81,7 +89,9 @@ def test_tensorboard_shows_pulls_wrong_agents_and_cost(tmp_path: Path) -> None:
     """The event files read back: of an own script, and of `clustered-bai train`."""
     pytest.importorskip("tensorboard", reason="needs the extra 'tensorboard'")
     env = cbg.SB3VecEnv(TINY, n_envs=4, max_pulls=20)
-    model = PPO("MultiInputPolicy", env, n_steps=64, n_epochs=1, device="cpu", tensorboard_log=str(tmp_path))
+    model = PPO(
+        "MultiInputPolicy", env, n_steps=64, n_epochs=1, device="cpu", tensorboard_log=str(tmp_path)
+    )
     model.learn(512, callback=LogOutcomes())
     own = scalars(tmp_path / "PPO_1")
     settings = TrainSettings(steps=1024, n_envs=8, evaluations=2, validation_trials=2, max_pulls=20)
@@ -92,13 +102,17 @@ def test_tensorboard_shows_pulls_wrong_agents_and_cost(tmp_path: Path) -> None:
         assert all(0 < pulls <= 20 for pulls in shown["episode/pulls"])
         assert all(0 <= wrong <= 4 for wrong in shown["episode/wrong_agents"])
         # Two bits down and a real up for each pull.
-        np.testing.assert_allclose(shown["episode/cost"], np.multiply(34, shown["episode/pulls"]), rtol=1e-6)
+        np.testing.assert_allclose(
+            shown["episode/cost"], np.multiply(34, shown["episode/pulls"]), rtol=1e-6
+        )
 
 
 def test_video(tmp_path: Path) -> None:
     pytest.importorskip("moviepy")
     env = cbg.SB3VecEnv(TINY, n_envs=2, render_mode="rgb_array")
-    recorder = VecVideoRecorder(env, str(tmp_path), record_video_trigger=lambda step: step == 0, video_length=3)
+    recorder = VecVideoRecorder(
+        env, str(tmp_path), record_video_trigger=lambda step: step == 0, video_length=3
+    )
     recorder.reset()
     for action in range(4):
         recorder.step(np.full(2, action))

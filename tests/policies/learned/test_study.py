@@ -18,7 +18,13 @@ from clustered_bandit_gym.policies.learned.page import render
 from clustered_bandit_gym.policies.learned.training import TrainSettings, train
 
 RESULTS = Path(__file__).resolve().parents[3] / "docs" / "results"
-SMALL: dict[str, Any] = {"steps": 64, "n_envs": 8, "n_steps": 8, "evaluations": 1, "validation_trials": 2}
+SMALL: dict[str, Any] = {
+    "steps": 64,
+    "n_envs": 8,
+    "n_steps": 8,
+    "evaluations": 1,
+    "validation_trials": 2,
+}
 
 
 def test_the_page_is_made_from_the_stored_results() -> None:
@@ -28,7 +34,9 @@ def test_the_page_is_made_from_the_stored_results() -> None:
     for one in studies.values():
         for played in one["played"]:
             assert len(played["models"]) == len(one["training_seeds"])
-            assert played["ratio"]["mean"] == pytest.approx(np.mean([row["ratio"] for row in played["models"]]))
+            assert played["ratio"]["mean"] == pytest.approx(
+                np.mean([row["ratio"] for row in played["models"]])
+            )
 
 
 def test_interval_of_the_mean_over_seeds() -> None:

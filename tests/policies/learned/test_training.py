@@ -20,7 +20,9 @@ from clustered_bandit_gym.policies.learned.training import TrainSettings, make_v
 
 
 @pytest.mark.parametrize("algo", training.ALGOS)
-def test_twice_with_one_seed_and_killed_half_way(algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twice_with_one_seed_and_killed_half_way(
+    algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = small(algo)
     whole, killed = tmp_path / "whole.zip", tmp_path / "killed.zip"
     checkpoint, last = training.TrainingFiles.checkpoint, {}
@@ -54,7 +56,12 @@ def test_twice_with_one_seed_and_killed_half_way(algo: str, tmp_path: Path, monk
     assert resumed.history == state.history
     assert same(weights(whole), weights(killed))
     assert same(last[whole], last[killed])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["killed.json", "killed.zip", "whole.json", "whole.zip"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "killed.json",
+        "killed.zip",
+        "whole.json",
+        "whole.zip",
+    ]
 
 
 def test_another_seed_is_another_model(model: Path, tmp_path: Path) -> None:
@@ -78,7 +85,9 @@ def test_files(model: Path, tmp_path: Path) -> None:
     assert model.read_bytes() == before
 
 
-def test_checkpoint_of_other_settings_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_of_other_settings_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "model.zip"
 
     def die(self: Any, *_: Any) -> None:
@@ -112,7 +121,11 @@ def test_bad_settings(changes: dict[str, Any], message: str) -> None:
     ("env", "kwargs", "message"),
     [
         ("CartPole-v1", {}, "no environment of this package|unexpected keyword"),
-        ("ClusteredBAI-v0", {"generator": "random", "n_agents": 3, "n_arms": 3, "n_clusters": 2}, "another eta"),
+        (
+            "ClusteredBAI-v0",
+            {"generator": "random", "n_agents": 3, "n_arms": 3, "n_clusters": 2},
+            "another eta",
+        ),
     ],
 )
 def test_bad_environments(env: str, kwargs: dict[str, Any], message: str) -> None:

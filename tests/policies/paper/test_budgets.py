@@ -52,7 +52,9 @@ def play(policy: cbg.Policy, seed: int = 0) -> tuple[cbg.Federation, list[Round]
     calls: list[Call] = []
     open_calls: dict[int, Call] = {}
     for one in rounds:
-        for agent, size, gamma in zip(one.agents.tolist(), one.sizes.tolist(), one.gamma.tolist(), strict=True):
+        for agent, size, gamma in zip(
+            one.agents.tolist(), one.sizes.tolist(), one.gamma.tolist(), strict=True
+        ):
             if one.r == 1 and agent in open_calls:
                 calls.append(open_calls.pop(agent))
             open_calls[agent] = Call(agent, size, gamma, one.r)
@@ -65,9 +67,15 @@ def check_sizes(rounds: list[Round]) -> None:
     """Every n_r is the closed form of its own |A|, γ and r. (That it is also what was drawn shows in the totals.)"""
     assert rounds
     for one in rounds:
-        for size, gamma, times in zip(one.sizes.tolist(), one.gamma.tolist(), one.times.tolist(), strict=True):
+        for size, gamma, times in zip(
+            one.sizes.tolist(), one.gamma.tolist(), one.times.tolist(), strict=True
+        ):
             assert times == ref.n_r(size, gamma, one.r, SIGMA)
-            assert times != ref.n_r(size, 3 * gamma, one.r, SIGMA) != ref.n_r(size, gamma / 3, one.r, SIGMA)
+            assert (
+                times
+                != ref.n_r(size, 3 * gamma, one.r, SIGMA)
+                != ref.n_r(size, gamma / 3, one.r, SIGMA)
+            )
 
 
 def approx(value: float) -> object:
@@ -114,7 +122,10 @@ def test_cl_bai_certified_pays_for_the_components_there_are() -> None:
         with watch() as rounds:
             assert federation.stop(ClBAI(confidence).solve(federation)).correct
         seen = {
-            g for one in rounds for g, size in zip(one.gamma.tolist(), one.sizes.tolist(), strict=True) if size == 2
+            g
+            for one in rounds
+            for g, size in zip(one.gamma.tolist(), one.sizes.tolist(), strict=True)
+            if size == 2
         }
         assert sorted(seen) == [approx(expected)]
 
@@ -149,7 +160,11 @@ def bai_cl_budgets(confidence: str, n_clusters: int) -> Callable[[int], float]:
 def check_first_phase(federation: cbg.Federation, calls: list[Call], confidence: str) -> list[int]:
     """Phase 1 of BAI-Cl and BAI-Cl++: SE([K], γ_t, R), and SE(S_i, γ_t, ∞) at those who find a new arm."""
     p = federation.problem
-    order = [m.agent for m in federation.ledger.messages() if (m.phase, m.direction) == ("identify", "down")]
+    order = [
+        m.agent
+        for m in federation.ledger.messages()
+        if (m.phase, m.direction) == ("identify", "down")
+    ]
     budget = bai_cl_budgets(confidence, p.n_clusters)
     continued = 0
     for t, agent in enumerate(order, start=1):
@@ -223,7 +238,9 @@ def test_certified_sums(n_agents: int, n_clusters: int) -> None:
     assert phase_1 <= 2 * DELTA / 3 * (1 + 1e-12)
     assert phase_1 + n_agents * DELTA / (3 * n_agents) <= DELTA * (1 + 1e-12)
 
-    stored = n_clusters * hoeffding(bai_cl_pp.check_size(math.log(12 * n_clusters / DELTA), ETA1, SIGMA), ETA1 / 4)
+    stored = n_clusters * hoeffding(
+        bai_cl_pp.check_size(math.log(12 * n_clusters / DELTA), ETA1, SIGMA), ETA1 / 4
+    )
     gamma = DELTA / (6 * n_agents)
     sizes = [bai_cl_pp.check_size(math.log(4 * k * k / gamma), ETA1, SIGMA) for k in range(1, 301)]
     accepted = n_agents * sum(hoeffding(size, ETA1 / 4) for size in sizes)
@@ -235,7 +252,9 @@ def test_certified_sums(n_agents: int, n_clusters: int) -> None:
 def test_se_keeps_its_own_budget() -> None:
     """γ really bounds a call of SE: |A| arms, all rounds, Hoeffding with the n_r it uses."""
     for n_arms, gamma in ((2, 0.3), (100, 1e-9)):
-        bound = sum(n_arms * hoeffding(ref.n_r(n_arms, gamma, r, SIGMA), 2.0**-r / 2) for r in range(1, 25))
+        bound = sum(
+            n_arms * hoeffding(ref.n_r(n_arms, gamma, r, SIGMA), 2.0**-r / 2) for r in range(1, 25)
+        )
         assert gamma / 2 < bound <= gamma
 
 

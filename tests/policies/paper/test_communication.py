@@ -63,7 +63,9 @@ def test_bai_cl(seed: int) -> None:
     """Down S once to everybody; up ⌈log2 K⌉ bits in phase 1 and ⌈log2 M⌉ in phase 2."""
     n, m, k = 50, 5, 12
     federation = play(BAICl(), near_tie(n, m, k), seed)
-    sampled = sum(x.phase == "identify" and x.direction == "up" for x in federation.ledger.messages())
+    sampled = sum(
+        x.phase == "identify" and x.direction == "up" for x in federation.ledger.messages()
+    )
     assert m <= sampled < n
     assert bits(federation) == (sampled * 4 + (n - sampled) * 3, n * ref.binomial_bits(k, m), 0, 0)
 
@@ -82,7 +84,12 @@ def test_the_test_of_bai_cl_plus_plus_is_not_free(seed: int) -> None:
     assert tries >= n - sampled
     # Same seed, same draw of agents: what the remark would give, and what is sent.
     plain = bits(remark)
-    assert (*plain[:2], m, 0) == (sampled * 4 + (n - sampled) * 3, n * ref.binomial_bits(k, m), m, 0)
+    assert (*plain[:2], m, 0) == (
+        sampled * 4 + (n - sampled) * 3,
+        n * ref.binomial_bits(k, m),
+        m,
+        0,
+    )
     assert bits(by_centre) == (sampled * 4 + tries * 3, plain[1] + tries, m + tries, 0)
     assert bits(by_agents) == (plain[0], plain[1], m, (n - sampled) * m)
     promised = remark.ledger.cost + m * 32
@@ -101,7 +108,11 @@ def test_further_tries_are_billed() -> None:
     book = [x for x in federation.ledger.messages() if x.phase == "assign"]
     tried = [x.agent for x in book if x.kind == "arm"]
     assert len(tried) > len(set(tried))
-    assert tried == [x.agent for x in book if x.kind == "real"] == [x.agent for x in book if x.kind == "flag"]
+    assert (
+        tried
+        == [x.agent for x in book if x.kind == "real"]
+        == [x.agent for x in book if x.kind == "flag"]
+    )
     assert sorted(x.agent for x in book if x.kind == "arm set") == sorted(set(tried))
 
 
@@ -109,6 +120,9 @@ def test_communication_order_of_the_schemes() -> None:
     """By the paper's own remarks Cl-BAI costs more than BAI-Cl (its appendix says the opposite): N·K·c_r against
     N·M·log2 K. Measured on the third data set."""
     instance = PaperFlat(100)(np.random.default_rng(0))
-    cost = {type(p).__name__: play(p, instance).ledger.cost for p in (NaiveSE(), ClBAI(), BAICl(), BAIClPlusPlus())}
+    cost = {
+        type(p).__name__: play(p, instance).ledger.cost
+        for p in (NaiveSE(), ClBAI(), BAICl(), BAIClPlusPlus())
+    }
     assert cost["NaiveSE"] < cost["BAICl"] < cost["BAIClPlusPlus"] < cost["ClBAI"]
     assert cost["ClBAI"] > 30 * cost["BAICl"]

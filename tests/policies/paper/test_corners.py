@@ -25,7 +25,9 @@ def build(scheme: type, confidence: str) -> cbg.Policy:
     return scheme() if scheme is NaiveSE else scheme(confidence)
 
 
-def federation(instance: cbg.Instance, seed: int = 0, max_pulls: int | None = None, **told: object) -> cbg.Federation:
+def federation(
+    instance: cbg.Instance, seed: int = 0, max_pulls: int | None = None, **told: object
+) -> cbg.Federation:
     problem = cbg.Problem.of(instance, DELTA, **told)  # type: ignore[arg-type]
     return cbg.Federation(instance, problem, seed=seed, max_pulls=max_pulls, itemise=True)
 
@@ -33,7 +35,9 @@ def federation(instance: cbg.Instance, seed: int = 0, max_pulls: int | None = No
 def easy(n_clusters: int = 3, clusters: list[int] | None = None, n_arms: int = 5) -> cbg.Instance:
     means = np.full((n_clusters, n_arms), 0.2)
     means[np.arange(n_clusters), np.arange(n_clusters)] = 1.0
-    return cbg.Instance(means, np.array(clusters if clusters is not None else [0, 1, 2, 0, 1, 2, 2]))
+    return cbg.Instance(
+        means, np.array(clusters if clusters is not None else [0, 1, 2, 0, 1, 2, 2])
+    )
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -54,7 +58,11 @@ def test_a_single_cluster(scheme: type, confidence: str, eta: float | str) -> No
     if scheme in (BAICl, BAIClPlusPlus):
         assert budgets == {DELTA / 3 if confidence == "paper" else DELTA / 6}
         assert (
-            sum(x.phase == "identify" and x.direction == "up" and x.kind == "arm" for x in play.ledger.messages()) == 1
+            sum(
+                x.phase == "identify" and x.direction == "up" and x.kind == "arm"
+                for x in play.ledger.messages()
+            )
+            == 1
         )
     if scheme is BAICl:
         assert "assign" not in play.pulls_by_phase  # |S| = 1: nothing to choose
@@ -106,7 +114,9 @@ def test_cl_bai_does_not_need_m(confidence: str) -> None:
     play = federation(cbg.Instance(means, np.array([0, 1, 0, 1])), n_clusters=None)
     with watch() as rounds:
         assert play.stop(ClBAI(confidence).solve(play)).correct
-    assert {g for one in rounds for g, a in zip(one.gamma, one.sizes, strict=True) if a == 2} == {DELTA / 4}
+    assert {g for one in rounds for g, a in zip(one.gamma, one.sizes, strict=True) if a == 2} == {
+        DELTA / 4
+    }
 
 
 def test_agents_that_are_done_leave_the_graph() -> None:
@@ -116,7 +126,9 @@ def test_agents_that_are_done_leave_the_graph() -> None:
     judgement = play.stop(ClBAI().solve(play))
     assert judgement.correct
     assert judgement.clustering_errors == 0
-    assert [x.agent for x in play.ledger.messages() if x.phase == "identify" and x.direction == "down"] == [1]
+    assert [
+        x.agent for x in play.ledger.messages() if x.phase == "identify" and x.direction == "down"
+    ] == [1]
 
 
 def test_several_arms_in_common_with_the_known_ones() -> None:
@@ -160,7 +172,10 @@ def test_a_tie_ends_with_the_budget(scheme: type, max_pulls: int | None) -> None
     means = np.array([[1.0, 0.2, 1.0, 0.2], [0.2, 1.0, 0.2, 0.2]])
     instance = cbg.Instance(means, np.array([0, 1, 0, 1]), allow_ties=True)
     # Noise breaks a tie sooner or later; without any it stands.
-    for model in (instance, cbg.Instance(means, instance.clusters, cbg.Gaussian(0.0), allow_ties=True)):
+    for model in (
+        instance,
+        cbg.Instance(means, instance.clusters, cbg.Gaussian(0.0), allow_ties=True),
+    ):
         play = federation(model, max_pulls=max_pulls, eta=0.5, eta1=0.5, sigma=1.0)
         if max_pulls is None and model is instance:
             continue
@@ -185,7 +200,10 @@ def test_se_hat_gives_up(verify: str) -> None:
     Until then the k-th try runs SE with 10^-k and checks with ln(4k²/γ)."""
     instance = cbg.Instance(easy().means, easy().clusters, cbg.Gaussian(0.0))
     play = federation(instance, seed=1, n_clusters=2, sigma=1.0, check=False)
-    with watch() as rounds, pytest.raises(cbg.BudgetExceeded, match=f"all of {bai_cl_pp.MAX_TRIES} candidates"):
+    with (
+        watch() as rounds,
+        pytest.raises(cbg.BudgetExceeded, match=f"all of {bai_cl_pp.MAX_TRIES} candidates"),
+    ):
         BAIClPlusPlus(verify=verify).solve(play)
     drawn = {x.agent for x in play.ledger.messages() if x.phase == "identify"}
     third = [i for i in range(7) if instance.clusters[i] not in instance.clusters[list(drawn)]]
@@ -194,7 +212,8 @@ def test_se_hat_gives_up(verify: str) -> None:
     assert others
     gamma = DELTA / (6 * 7)
     checks = [
-        ref.check_pulls(math.log(4 * k * k / gamma), play.problem.eta1) for k in range(1, bai_cl_pp.MAX_TRIES + 1)
+        ref.check_pulls(math.log(4 * k * k / gamma), play.problem.eta1)
+        for k in range(1, bai_cl_pp.MAX_TRIES + 1)
     ]
     tries = [one for one in rounds if set(third) & set(one.agents.tolist())]
     # The two known arms tie at an agent of the third cluster: all R rounds are played.
@@ -287,7 +306,11 @@ def test_agents_are_drawn_uniformly() -> None:
     for seed in range(plays):
         play = cbg.Federation(instance, problem, seed=seed, itemise=True)
         BAICl().solve(play)
-        order = [x.agent for x in play.ledger.messages() if (x.phase, x.direction) == ("identify", "down")]
+        order = [
+            x.agent
+            for x in play.ledger.messages()
+            if (x.phase, x.direction) == ("identify", "down")
+        ]
         first[order[0]] += 1
         draws[seed] = len(order)
     assert stats.chisquare(first).pvalue > 1e-10

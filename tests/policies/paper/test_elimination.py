@@ -12,7 +12,12 @@ from scipy import integrate, stats
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym import theory
-from clustered_bandit_gym.policies.paper.elimination import eliminate, reference_elimination, round_size, watch
+from clustered_bandit_gym.policies.paper.elimination import (
+    eliminate,
+    reference_elimination,
+    round_size,
+    watch,
+)
 
 
 class ScriptedBlock:
@@ -57,12 +62,16 @@ def replay(
 @pytest.mark.parametrize("rounds", [None, 1, 3])
 @pytest.mark.parametrize("kind", ["all arms", "some arms", "own sets", "own sets and budgets"])
 @pytest.mark.parametrize("sigma", [1.0, 0.3])
-def test_every_agent_does_what_it_would_do_alone(rounds: int | None, kind: str, sigma: float) -> None:
+def test_every_agent_does_what_it_would_do_alone(
+    rounds: int | None, kind: str, sigma: float
+) -> None:
     rng = np.random.default_rng(5)
     n, n_arms = 60, 9
     # Gaps on the scale of several rounds' ε, so that agents part ways early and late.
     block = ScriptedBlock(
-        rng.choice([0.0, 0.2, 0.5, 0.75, 1.0, 1.4], size=(n, n_arms)) + rng.random((n, n_arms)), 6, sigma
+        rng.choice([0.0, 0.2, 0.5, 0.75, 1.0, 1.4], size=(n, n_arms)) + rng.random((n, n_arms)),
+        6,
+        sigma,
     )
     arms = np.array([1, 2, 4, 5, 8]) if kind == "some arms" else np.arange(n_arms)
     within = None
@@ -82,7 +91,9 @@ def test_every_agent_does_what_it_would_do_alone(rounds: int | None, kind: str, 
     for i in range(n):
         own = arms if within is None else arms[within[i]]
         budget = gamma if isinstance(gamma, float) else float(gamma[i])
-        left, expected = replay(block.log[i], own.tolist(), budget, math.inf if rounds is None else rounds, sigma)
+        left, expected = replay(
+            block.log[i], own.tolist(), budget, math.inf if rounds is None else rounds, sigma
+        )
         assert arms[active[i]].tolist() == left
         for column, arm in enumerate(arms.tolist()):
             assert estimates[i, column] == expected.get(arm, 0.0)
@@ -99,7 +110,9 @@ def test_an_agent_alone_does_the_same(rounds: int | None) -> None:
     rng = np.random.default_rng(8)
     lengths = set()
     for seed in range(60):
-        block = ScriptedBlock(rng.choice([0.0, 0.3, 0.7, 1.0], size=(1, 7)) + rng.random((1, 7)), seed)
+        block = ScriptedBlock(
+            rng.choice([0.0, 0.3, 0.7, 1.0], size=(1, 7)) + rng.random((1, 7)), seed
+        )
         arms = np.arange(7) if seed % 2 else np.array([0, 2, 3, 6])
         gamma = 0.2 if seed % 3 else np.array([0.2])
         active, estimates = eliminate(block, arms, gamma, rounds)  # type: ignore[arg-type]
@@ -117,23 +130,33 @@ def test_fast_path_and_reference_on_the_same_stream(rounds: int | None) -> None:
     instance = cbg.Instance([[0.9, 0.6, 0.55, 0.1, 0.75]], [0])
     arms = np.arange(5)
     for seed in range(20):
-        one, other = (cbg.Federation(instance, cbg.Problem.of(instance, 0.1), seed=seed) for _ in range(2))
+        one, other = (
+            cbg.Federation(instance, cbg.Problem.of(instance, 0.1), seed=seed) for _ in range(2)
+        )
         block = cbg.Block(other, other.agents)
 
         def pull(arm: int, times: int, block: cbg.Block = block) -> float:
             return float(block.pull(np.array([0]), np.array([arm]), times)[0])
 
         active, estimates = eliminate(cbg.Block(one, one.agents), arms, 0.2, rounds)
-        left, mean = reference_elimination(pull, range(5), 0.2, math.inf if rounds is None else rounds)
+        left, mean = reference_elimination(
+            pull, range(5), 0.2, math.inf if rounds is None else rounds
+        )
         assert np.flatnonzero(active[0]).tolist() == left
         assert estimates[0].tolist() == pytest.approx(list(mean.values()), rel=1e-12)
         assert one.pulls == other.pulls
 
 
 def test_sample_size_is_the_printed_one() -> None:
-    for n_arms, gamma, r, sigma in itertools.product((2, 10, 100), (1e-13, 1e-3, 0.4), (1, 2, 7), (0.5, 1.0, 3.0)):
+    for n_arms, gamma, r, sigma in itertools.product(
+        (2, 10, 100), (1e-13, 1e-3, 0.4), (1, 2, 7), (0.5, 1.0, 3.0)
+    ):
         expected = ref.n_r(n_arms, gamma, r, sigma)
-        assert round_size(n_arms, gamma, r, sigma) == expected == theory.se_round_size(n_arms, gamma, r, sigma)
+        assert (
+            round_size(n_arms, gamma, r, sigma)
+            == expected
+            == theory.se_round_size(n_arms, gamma, r, sigma)
+        )
         both = round_size(np.array([n_arms, 5]), np.array([gamma, 0.2]), r, sigma)
         assert both.tolist() == [expected, ref.n_r(5, 0.2, r, sigma)]
     # A budget beyond 1, as used below to provoke errors, still pulls.
@@ -151,7 +174,9 @@ def test_no_budget_and_no_end_are_clear() -> None:
             round_size(n_arms, 0.1, 10_000, 1e-200)
 
 
-def next_sets(means: np.ndarray, active: tuple[int, ...], epsilon: float, times: int) -> dict[tuple[int, ...], float]:
+def next_sets(
+    means: np.ndarray, active: tuple[int, ...], epsilon: float, times: int
+) -> dict[tuple[int, ...], float]:
     """Exact law of the set that a round leaves: Σ over the leader m and ∫ over its average x."""
     sd = 1 / math.sqrt(times)
     # A fine fixed grid: the integrand is smooth on the scale of sd.
@@ -164,7 +189,9 @@ def next_sets(means: np.ndarray, active: tuple[int, ...], epsilon: float, times:
         for kept in itertools.combinations(active, size):
             lost = math.prod((low[k] for k in active if k not in kept), start=np.ones_like(x))
             leads = sum(
-                density[m] * math.prod((top[k] - low[k] for k in kept if k != m), start=np.ones_like(x)) for m in kept
+                density[m]
+                * math.prod((top[k] - low[k] for k in kept if k != m), start=np.ones_like(x))
+                for m in kept
             )
             law[kept] = float(integrate.simpson(lost * leads, x=x))
     assert abs(sum(law.values()) - 1) < 1e-9
@@ -231,6 +258,11 @@ def test_watch_sees_each_round_and_nothing_afterwards() -> None:
     eliminate(block, np.arange(3), 0.01)  # type: ignore[arg-type]
     assert len(rounds) == seen > 1
     first = rounds[0]
-    assert (first.r, first.agents.tolist(), first.sizes.tolist(), first.arms.tolist()) == (1, [0, 1], [3, 3], [3, 3])
+    assert (first.r, first.agents.tolist(), first.sizes.tolist(), first.arms.tolist()) == (
+        1,
+        [0, 1],
+        [3, 3],
+        [3, 3],
+    )
     assert first.times.tolist() == [ref.n_r(3, 0.01, 1)] * 2
     assert first.gamma.tolist() == [0.01] * 2

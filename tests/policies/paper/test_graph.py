@@ -31,11 +31,15 @@ def test_components_are_exact(seed: int, piece: int, monkeypatch: pytest.MonkeyP
     """From loose clouds, where components are long chains, to tight ones, where they are cliques."""
     monkeypatch.setattr(module, "PIECE", piece)
     rng = np.random.default_rng(seed)
-    n, n_arms, n_clusters = int(rng.integers(1, 45)), int(rng.integers(1, 7)), int(rng.integers(1, 5))
-    centres = rng.random((n_clusters, n_arms))
-    estimates = centres[rng.integers(n_clusters, size=n)] + rng.choice([0.02, 0.1, 0.4]) * rng.standard_normal(
-        (n, n_arms)
+    n, n_arms, n_clusters = (
+        int(rng.integers(1, 45)),
+        int(rng.integers(1, 7)),
+        int(rng.integers(1, 5)),
     )
+    centres = rng.random((n_clusters, n_arms))
+    estimates = centres[rng.integers(n_clusters, size=n)] + rng.choice(
+        [0.02, 0.1, 0.4]
+    ) * rng.standard_normal((n, n_arms))
     active = rng.random((n, n_arms)) < rng.choice([0.3, 0.6, 0.9])
     active[np.arange(n), rng.integers(n_arms, size=n)] = True
     width = float(rng.choice([0.05, 0.15, 0.3]))
@@ -52,8 +56,12 @@ def test_the_random_graphs_are_of_every_kind() -> None:
     shuffled = np.random.default_rng(0).permutation(30)
     assert components(chain[shuffled], held, 0.11).tolist() == [0] * 30
     # Arm 1 tells the two apart, but neither holds it.
-    assert components(np.array([[0.0, 0.0], [0.0, 9.0]]), np.array([[True, False]] * 2), 0.1).tolist() == [0, 0]
-    assert components(np.array([[0.0, 0.0], [0.0, 9.0]]), np.array([[True, False], [True, True]]), 0.1).tolist() == [
+    assert components(
+        np.array([[0.0, 0.0], [0.0, 9.0]]), np.array([[True, False]] * 2), 0.1
+    ).tolist() == [0, 0]
+    assert components(
+        np.array([[0.0, 0.0], [0.0, 9.0]]), np.array([[True, False], [True, True]]), 0.1
+    ).tolist() == [
         0,
         1,
     ]

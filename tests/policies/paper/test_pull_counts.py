@@ -37,7 +37,9 @@ def by_agent(rounds: list[Round]) -> dict[int, list[tuple[int, int, int]]]:
     """Every agent's rounds in order: (r, number of arms, pulls of each)."""
     table: dict[int, list[tuple[int, int, int]]] = {i: [] for i in range(N)}
     for one in rounds:
-        for agent, arms, times in zip(one.agents.tolist(), one.arms.tolist(), one.times.tolist(), strict=True):
+        for agent, arms, times in zip(
+            one.agents.tolist(), one.arms.tolist(), one.times.tolist(), strict=True
+        ):
             table[agent].append((one.r, arms, times))
     return table
 
@@ -51,10 +53,14 @@ def test_naive(sigma: float) -> None:
     federation = noiseless(sigma)
     with watch() as rounds:
         arms = NaiveSE().solve(federation)
-    expected = {i: ref.se(MEANS[m], range(K), DELTA / N, math.inf, sigma) for i, m in enumerate(CLUSTERS)}
+    expected = {
+        i: ref.se(MEANS[m], range(K), DELTA / N, math.inf, sigma) for i, m in enumerate(CLUSTERS)
+    }
     assert by_agent(rounds) == {i: rows(played) for i, (_, played) in expected.items()}
     assert federation.pulls_per_agent.tolist() == [ref.total(expected[i][1]) for i in range(N)]
-    assert federation.pulls_by_phase == {"identify": sum(ref.total(played) for _, played in expected.values())}
+    assert federation.pulls_by_phase == {
+        "identify": sum(ref.total(played) for _, played in expected.values())
+    }
     assert arms.tolist() == [BEST[m] for m in CLUSTERS]
 
 
@@ -65,11 +71,17 @@ def test_cl_bai(sigma: float, confidence: str) -> None:
     with watch() as rounds:
         arms = ClBAI(confidence).solve(federation)
     gamma = ref.gamma_cl_bai(DELTA, N, K)
-    first = {i: ref.se(MEANS[m], range(K), gamma, ref.rounds_cl_bai(ETA), sigma) for i, m in enumerate(CLUSTERS)}
+    first = {
+        i: ref.se(MEANS[m], range(K), gamma, ref.rounds_cl_bai(ETA), sigma)
+        for i, m in enumerate(CLUSTERS)
+    }
     assert {m: first[CLUSTERS.index(m)][0] for m in range(M)} == {0: [0, 3], 1: [1, 4], 2: [2]}
     # Clusters 0 and 1 are left, two components: each one's first agent goes on.
     n_calls = M if confidence == "paper" else 2
-    second = {i: ref.se(MEANS[m], first[i][0], DELTA / (2 * n_calls), math.inf, sigma) for i, m in ((0, 0), (1, 1))}
+    second = {
+        i: ref.se(MEANS[m], first[i][0], DELTA / (2 * n_calls), math.inf, sigma)
+        for i, m in ((0, 0), (1, 1))
+    }
     expected = {i: rows(played) for i, (_, played) in first.items()}
     for i, (_, played) in second.items():
         expected[i] += rows(played)
@@ -104,7 +116,11 @@ def bai_cl_first_phase(
 
 def drawn(federation: cbg.Federation) -> list[int]:
     """The agents of phase 1 in the order in which they were sent S."""
-    return [m.agent for m in federation.ledger.messages() if (m.phase, m.direction) == ("identify", "down")]
+    return [
+        m.agent
+        for m in federation.ledger.messages()
+        if (m.phase, m.direction) == ("identify", "down")
+    ]
 
 
 @pytest.mark.parametrize("confidence", ["paper", "certified"])
@@ -116,7 +132,9 @@ def test_bai_cl(sigma: float, confidence: str) -> None:
     order = drawn(federation)
     expected, pulls, finders = bai_cl_first_phase(order, confidence, sigma)
     assert len(finders) == M
-    assert any(agent in order and agent not in finders for agent in range(N))  # the seed shows both branches
+    assert any(
+        agent in order and agent not in finders for agent in range(N)
+    )  # the seed shows both branches
     first = sum(pulls.values())
     for agent in sorted(set(range(N)) - set(order)):
         _, played = ref.se(MEANS[CLUSTERS[agent]], BEST, DELTA / (3 * N), math.inf, sigma)
@@ -143,7 +161,9 @@ def test_bai_cl_plus_plus(sigma: float, confidence: str, verify: str) -> None:
         # Without noise the first candidate is right and accepted.
         _, played = ref.se(MEANS[CLUSTERS[agent]], BEST, 0.1, ref.rounds_bai_cl(ETA), sigma)
         expected[agent] = rows(played)
-        pulls[agent] = ref.total(played) + ref.check_pulls(math.log(4 / (DELTA / (6 * N))), ETA1, sigma)
+        pulls[agent] = ref.total(played) + ref.check_pulls(
+            math.log(4 / (DELTA / (6 * N))), ETA1, sigma
+        )
     assert by_agent(rounds) == expected
     assert federation.pulls_per_agent.tolist() == [pulls[i] for i in range(N)]
     assert federation.pulls_by_phase == {"identify": first, "assign": sum(pulls.values()) - first}

@@ -6,14 +6,22 @@ import numpy as np
 import pytest
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.generators import InstanceGenerator, PaperFlat, PaperRandom, PaperSmall, RandomFamily
+from clustered_bandit_gym.generators import (
+    InstanceGenerator,
+    PaperFlat,
+    PaperRandom,
+    PaperSmall,
+    RandomFamily,
+)
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, ClBAI, NaiveSE
 
 DELTA = 1e-10
 SCHEMES = [NaiveSE(), ClBAI(), BAICl(), BAIClPlusPlus()]
 
 
-def trials(policy: cbg.Policy, generator: InstanceGenerator, instance_seed: int, count: int, first: int = 0) -> int:
+def trials(
+    policy: cbg.Policy, generator: InstanceGenerator, instance_seed: int, count: int, first: int = 0
+) -> int:
     """How many of `count` plays on one instance end with every agent right."""
     instance = generator(np.random.default_rng(instance_seed))
     problem = cbg.Problem.of(instance, DELTA, **generator.declared)
@@ -28,7 +36,10 @@ def test_paper_small(policy: cbg.Policy) -> None:
 
 @pytest.mark.parametrize("policy", SCHEMES, ids=lambda p: p.name)
 def test_paper_random_on_fixed_instances(policy: cbg.Policy) -> None:
-    assert sum(trials(policy, PaperRandom(25), seed, 50, first=1000 * seed) for seed in range(4)) == 200
+    assert (
+        sum(trials(policy, PaperRandom(25), seed, 50, first=1000 * seed) for seed in range(4))
+        == 200
+    )
 
 
 @pytest.mark.parametrize("policy", SCHEMES, ids=lambda p: p.name)

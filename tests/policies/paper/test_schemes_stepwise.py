@@ -42,7 +42,9 @@ def measured(federation: cbg.Federation, rounds: list) -> dict[str, float]:
     return values
 
 
-@pytest.mark.parametrize("policy", [NaiveSE(), ClBAI(), BAICl(), BAIClPlusPlus()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "policy", [NaiveSE(), ClBAI(), BAICl(), BAIClPlusPlus()], ids=lambda p: p.name
+)
 def test_stepwise_play_has_the_same_law(policy: cbg.Policy) -> None:
     problem = cbg.Problem.of(INSTANCE, DELTA, **TOLD)
     fast, slow = [], []

@@ -10,7 +10,12 @@ from scipy import integrate, optimize, stats
 
 from clustered_bandit_gym import Bernoulli, Categorical, Federation, Gaussian, Instance, Problem
 from clustered_bandit_gym.policies.sequential.betting import Bets
-from clustered_bandit_gym.policies.sequential.cells import BettingCells, Cells, GaussianCells, make_cells
+from clustered_bandit_gym.policies.sequential.cells import (
+    BettingCells,
+    Cells,
+    GaussianCells,
+    make_cells,
+)
 from clustered_bandit_gym.policies.sequential.gaussian import half_normal, pair, pair_reaches
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
@@ -21,11 +26,15 @@ COIN = np.array([0.0, 1.0])
 
 
 @pytest.mark.parametrize(("n", "rho"), [(1, 0.5), (30, 2.0), (1000, 40.0)])
-def test_half_normal_mixture_has_mean_one_at_the_boundary_and_less_inside(n: int, rho: float) -> None:
+def test_half_normal_mixture_has_mean_one_at_the_boundary_and_less_inside(
+    n: int, rho: float
+) -> None:
     def expected(drift: float) -> float:
         # The average of n unit Gaussians with mean `drift`, as the walk s = n(m − 0) with variance n.
         def integrand(z: float) -> float:
-            return float(np.exp(half_normal(n * drift + z * np.sqrt(n), n, rho) - 0.5 * z * z)) / np.sqrt(2 * np.pi)
+            return float(
+                np.exp(half_normal(n * drift + z * np.sqrt(n), n, rho) - 0.5 * z * z)
+            ) / np.sqrt(2 * np.pi)
 
         # The integrand is a normal density of variance (n + ρ)/ρ, cut by Φ.
         far = 12 * np.sqrt((n + rho) / rho)
@@ -52,7 +61,10 @@ def test_pair_is_the_minimum_over_the_common_mean(seed: int) -> None:
     def product(x: float) -> float:
         return float(half_normal(n_a * x, n_a, rho) + half_normal(n_b * (d - x), n_b, rho))
 
-    least = min(optimize.minimize_scalar(product, bracket=(start, start + d / 9)).fun for start in (0.0, d / 2, d))
+    least = min(
+        optimize.minimize_scalar(product, bracket=(start, start + d / 9)).fun
+        for start in (0.0, d / 2, d)
+    )
     found = float(pair(d, n_a, n_b, rho))
     assert found <= least
     assert found == pytest.approx(least, abs=2e-6)
@@ -101,7 +113,9 @@ def test_wealth_of_a_coin_has_mean_one_at_the_boundary_by_enumeration(n: int) ->
     for m in (0.02, 0.3, 0.5, 0.9, 0.99):
         above = bets.above(outcomes(n), np.full(n + 1, m))
         below = bets.below(outcomes(n), np.full(n + 1, m))
-        assert law(n, m) @ np.exp(above) == pytest.approx(1, abs=1e-9), "a martingale at the boundary"
+        assert law(n, m) @ np.exp(above) == pytest.approx(1, abs=1e-9), (
+            "a martingale at the boundary"
+        )
         assert law(n, m) @ np.exp(below) == pytest.approx(1, abs=1e-9)
         assert law(n, m * 0.9) @ np.exp(above) <= 1
         assert law(n, m + (1 - m) * 0.1) @ np.exp(below) <= 1
@@ -112,7 +126,10 @@ def test_wealth_under_two_point_laws_inside_the_interval(ends: tuple[float, floa
     n, bets = 25, Bets(np.array(ends))
     for p in (0.01, 0.5, 0.97):
         mean = ends[0] + (ends[1] - ends[0]) * p
-        for value in (bets.above(outcomes(n), np.full(n + 1, mean)), bets.below(outcomes(n), np.full(n + 1, mean))):
+        for value in (
+            bets.above(outcomes(n), np.full(n + 1, mean)),
+            bets.below(outcomes(n), np.full(n + 1, mean)),
+        ):
             assert law(n, p) @ np.exp(value) == pytest.approx(1, abs=1e-9)
 
 
@@ -129,15 +146,21 @@ def test_wealth_against_the_formula_of_one_gambler() -> None:
 
 @pytest.mark.parametrize("shift", [0.0, 0.1, -0.2])
 @pytest.mark.parametrize("values", [(0.0, 1.0), (0.3, 0.6)])
-def test_bets_on_a_pair_have_mean_at_most_one_under_every_null(shift: float, values: tuple[float, float]) -> None:
+def test_bets_on_a_pair_have_mean_at_most_one_under_every_null(
+    shift: float, values: tuple[float, float]
+) -> None:
     bets, n_a, n_b = Bets(np.array(values)), 14, 9
     a, b = np.divmod(np.arange((n_a + 1) * (n_b + 1)), n_b + 1)
     counts_a, counts_b = outcomes(n_a)[a], outcomes(n_b)[b]
     for share in (0.1, 0.6):
-        value = np.exp(bets.pair(counts_a, counts_b, np.full(a.size, shift), np.full(a.size, share)))
+        value = np.exp(
+            bets.pair(counts_a, counts_b, np.full(a.size, shift), np.full(a.size, share))
+        )
         worst = 0.0
         for p_b in np.linspace(0, 1, 21):
-            p_a = p_b + shift / (values[1] - values[0])  # mean_a = mean_b + shift, the edge of the null
+            p_a = p_b + shift / (
+                values[1] - values[0]
+            )  # mean_a = mean_b + shift, the edge of the null
             if 0 <= p_a <= 1:
                 worst = max(worst, float(law(n_a, p_a)[a] * law(n_b, p_b)[b] @ value))
         assert 0 < worst <= 1
@@ -149,13 +172,19 @@ def test_bets_on_a_pair_are_below_the_least_product_and_close_to_it() -> None:
     rng = np.random.default_rng(4)
     gaps = []
     for _ in range(30):
-        counts_a = rng.multinomial(rng.integers(500, 5000), rng.dirichlet([1, 1, 2, 8, 3])).astype(float)
-        counts_b = rng.multinomial(rng.integers(500, 5000), rng.dirichlet([1, 1, 1, 8, 6])).astype(float)
+        counts_a = rng.multinomial(rng.integers(500, 5000), rng.dirichlet([1, 1, 2, 8, 3])).astype(
+            float
+        )
+        counts_b = rng.multinomial(rng.integers(500, 5000), rng.dirichlet([1, 1, 1, 8, 6])).astype(
+            float
+        )
         shift, grid = float(rng.uniform(0, 0.1)), np.linspace(0, 1, 4001)
         grid = grid[grid + shift <= 1]
         product = bets.below(np.tile(counts_a, (grid.size, 1)), grid + shift)
         product += bets.above(np.tile(counts_b, (grid.size, 1)), grid)
-        noise = [c @ values**2 / c.sum() - (c @ values / c.sum()) ** 2 for c in (counts_a, counts_b)]
+        noise = [
+            c @ values**2 / c.sum() - (c @ values / c.sum()) ** 2 for c in (counts_a, counts_b)
+        ]
         noise = [noise[0] / counts_a.sum(), noise[1] / counts_b.sum()]
         share = np.array([noise[0] / sum(noise)])
         found = bets.pair(counts_a[None], counts_b[None], np.array([shift]), share)[0]
@@ -189,7 +218,9 @@ def tables(kind: str, rows: int) -> tuple[Instance, Problem, Scales]:
         instance = Instance([[0.9, 0.9]], np.zeros(rows, dtype=int), Bernoulli(), allow_ties=True)
     else:
         laws = np.array([[[0.05, 0.9, 0.05], [0.5, 0.0, 0.5]]])
-        instance = Instance(None, np.zeros(rows, dtype=int), Categorical([0.0, 1.0, 2.0], laws), allow_ties=True)
+        instance = Instance(
+            None, np.zeros(rows, dtype=int), Categorical([0.0, 1.0, 2.0], laws), allow_ties=True
+        )
     return instance, Problem.of(instance, 0.1, eta=None), Scales.around(200.0, 0.05)
 
 
@@ -211,7 +242,9 @@ def test_level_over_many_looks(kind: str) -> None:
         n = 2
         for _ in range(12):
             both = np.repeat(every, 2)
-            cells.pull(block, both, np.tile([0, 1], every.size), np.tile([n, max(1, n // 2)], every.size))
+            cells.pull(
+                block, both, np.tile([0, 1], every.size), np.tile([n, max(1, n // 2)], every.size)
+            )
             for side in (0, 1):
                 a, b = np.full(every.size, side), np.full(every.size, 1 - side)
                 shown[side] |= cells.shows(every, a, every, b, 0.0, -log(alpha))
@@ -252,10 +285,14 @@ def test_cells_find_what_is_there_and_survive_memory(kind: str) -> None:
     assert cells.n.tolist() == [[1500, 1200]]
     assert cells.shows(zero, zero, zero, one, 0.0, 20.0).all()
     assert not cells.shows(zero, one, zero, zero, 0.0, 1.0).any()
-    assert cells.shows(zero, one, zero, zero, 2 * (instance.means[0, 1] - instance.means[0, 0]), 20.0).all()
+    assert cells.shows(
+        zero, one, zero, zero, 2 * (instance.means[0, 1] - instance.means[0, 0]), 20.0
+    ).all()
     middle = instance.means[0].mean()
     assert cells.side(zero, one, middle, True)[0] > 10 > 0 > cells.side(zero, zero, middle, True)[0]
-    assert cells.side(zero, zero, middle, False)[0] > 10 > 0 > cells.side(zero, one, middle, False)[0]
+    assert (
+        cells.side(zero, zero, middle, False)[0] > 10 > 0 > cells.side(zero, one, middle, False)[0]
+    )
     # 1500 pulls: a guess of the variance that is off by a half has a probability below 1e-20 in each of these laws.
     true = {"gaussian": [1, 1], "coins": [0.25, 0.16]}.get(kind, [0.09, 0.09])
     np.testing.assert_allclose(cells.variance()[0], true, rtol=0.5)

@@ -27,9 +27,15 @@ SURE = 1e-13
 
 
 def play(
-    instance: cbg.Instance, delta: float = SURE, seed: int = 0, max_pulls: int | None = None, **told: Any
+    instance: cbg.Instance,
+    delta: float = SURE,
+    seed: int = 0,
+    max_pulls: int | None = None,
+    **told: Any,
 ) -> cbg.Federation:
-    federation = cbg.Federation(instance, cbg.Problem.of(instance, delta, **told), seed=seed, max_pulls=max_pulls)
+    federation = cbg.Federation(
+        instance, cbg.Problem.of(instance, delta, **told), seed=seed, max_pulls=max_pulls
+    )
     federation.stop(StructuredBAI().solve(federation))
     return federation
 
@@ -43,12 +49,21 @@ CORNERS: dict[str, tuple[cbg.Instance, dict[str, Any]]] = {
     "three clusters": (cbg.Instance(SMALL, np.arange(24) % 3), {"eta": 0.3}),
     "eta not told": (cbg.Instance(SMALL[:2, 3:7], np.arange(12) % 2), {"eta": None}),
     "M not told": (cbg.Instance(SMALL, np.arange(12) % 3), {"n_clusters": None}),
-    "neither told": (cbg.Instance(SMALL[:2, 3:7], np.arange(6) % 2), {"n_clusters": None, "eta": None}),
+    "neither told": (
+        cbg.Instance(SMALL[:2, 3:7], np.arange(6) % 2),
+        {"n_clusters": None, "eta": None},
+    ),
     "eta1 not told": (cbg.Instance(SMALL, np.arange(12) % 3), {"eta1": None}),
     "one cluster": (cbg.Instance(SMALL[:1], np.zeros(9, dtype=int)), {}),
-    "one cluster, M not told": (cbg.Instance(SMALL[:1], np.zeros(9, dtype=int)), {"n_clusters": None}),
+    "one cluster, M not told": (
+        cbg.Instance(SMALL[:1], np.zeros(9, dtype=int)),
+        {"n_clusters": None},
+    ),
     "a cluster without agents": (cbg.Instance(SMALL, np.arange(12) % 2), {}),
-    "a cluster without agents, eta not told": (cbg.Instance(SMALL[:, 3:7], np.arange(8) % 2), {"eta": None}),
+    "a cluster without agents, eta not told": (
+        cbg.Instance(SMALL[:, 3:7], np.arange(8) % 2),
+        {"eta": None},
+    ),
     "one cluster of three has agents": (cbg.Instance(SMALL, np.ones(9, dtype=int)), {}),
     "fewer agents than clusters": (cbg.Instance(SMALL, [2, 0]), {}),
     "one agent": (cbg.Instance(SMALL[:, :7], [1]), {}),
@@ -95,7 +110,10 @@ def error_count(generator: Any, trials: int, delta: float, **told: Any) -> int:
 
 @pytest.mark.parametrize(
     "generator",
-    [NearTie(n_agents=8, n_clusters=2, n_arms=5, gap=0.15), PaperFlat(n_agents=8, n_clusters=2, n_arms=4, eta=0.4)],
+    [
+        NearTie(n_agents=8, n_clusters=2, n_arms=5, gap=0.15),
+        PaperFlat(n_agents=8, n_clusters=2, n_arms=4, eta=0.4),
+    ],
 )
 def test_errors_are_no_more_frequent_than_delta(generator: Any) -> None:
     trials, delta = 100, 0.1
@@ -113,7 +131,10 @@ def test_errors_with_bounded_rewards_are_no_more_frequent_than_delta() -> None:
 
 def test_a_small_variance_saves_pulls_where_the_support_is_told() -> None:
     laws = np.array(
-        [[[0.05, 0.9, 0.05], [0.0, 0.9, 0.1], [0.1, 0.9, 0.0]], [[0.0, 0.9, 0.1], [0.05, 0.9, 0.05], [0.1, 0.9, 0]]]
+        [
+            [[0.05, 0.9, 0.05], [0.0, 0.9, 0.1], [0.1, 0.9, 0.0]],
+            [[0.0, 0.9, 0.1], [0.05, 0.9, 0.05], [0.1, 0.9, 0]],
+        ]
     )
     instance = cbg.Instance(None, np.arange(20) % 2, cbg.Categorical([0.0, 0.5, 1.0], laws))
     bets, plain = play(instance, 1e-10), play(instance, 1e-10, support=None)
@@ -128,11 +149,15 @@ def test_an_eta_that_is_too_large_breaks_it_as_it_may() -> None:
     """The guarantee is for an η that holds. Told 0.4 where 0.1 is true, runner-ups are dropped as close elsewhere."""
     trials, delta = 40, 0.1
     generator = NearTie(n_agents=6, n_clusters=3, n_arms=6, eta=0.1, gap=0.05)
-    assert error_count(generator, trials, delta, eta=0.4, check=False) > binom.isf(RARE, trials, delta)
+    assert error_count(generator, trials, delta, eta=0.4, check=False) > binom.isf(
+        RARE, trials, delta
+    )
 
 
 def test_a_tie_ends_as_an_unfinished_play() -> None:
-    tied = cbg.Instance([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]], np.arange(6) % 2, allow_ties=True, allow_overlap=True)
+    tied = cbg.Instance(
+        [[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]], np.arange(6) % 2, allow_ties=True, allow_overlap=True
+    )
     with pytest.raises(cbg.BudgetExceeded):
         play(tied, 0.1, eta=0.5)
     with pytest.raises(cbg.BudgetExceeded):
@@ -176,7 +201,9 @@ def test_the_scale_of_rewards_does_not_matter() -> None:
 
 def test_agents_are_classified_in_lock_step() -> None:
     """Ten times the agents, about as many exchanges: no loop over agents."""
-    few, many = (play(cbg.Instance(SMALL, np.arange(n) % 3), 1e-10, seed=1, eta=0.3) for n in (1000, 10000))
+    few, many = (
+        play(cbg.Instance(SMALL, np.arange(n) % 3), 1e-10, seed=1, eta=0.3) for n in (1000, 10000)
+    )
     assert correct(few)
     assert correct(many)
     assert many.rounds < 1.6 * few.rounds
@@ -185,7 +212,9 @@ def test_agents_are_classified_in_lock_step() -> None:
 
 def test_near_ties_that_are_close_elsewhere_cost_little_in_every_play() -> None:
     """The gap of 0.01 between arms 0 (or 1) and 3 would take 4·10^5 pulls, and need never be resolved."""
-    instance = cbg.Instance([[0.31, 0.01, 0.0, 0.3], [0.01, 0.31, 0.0, 0.3]], np.arange(12) % 2, cbg.Bernoulli())
+    instance = cbg.Instance(
+        [[0.31, 0.01, 0.0, 0.3], [0.01, 0.31, 0.0, 0.3]], np.arange(12) % 2, cbg.Bernoulli()
+    )
     plays = [play(instance, 0.1, seed=seed, eta=0.29) for seed in range(20)]
     assert max(federation.pulls for federation in plays) < 30_000
 
@@ -203,7 +232,11 @@ def test_by_name() -> None:
 
 @pytest.mark.parametrize(
     ("generator", "ratio"),
-    [(PaperSmall(n_agents=300), 40), (PaperRandom(n_agents=200), 50), (PaperFlat(n_agents=1000), 12)],
+    [
+        (PaperSmall(n_agents=300), 40),
+        (PaperRandom(n_agents=200), 50),
+        (PaperFlat(n_agents=1000), 12),
+    ],
 )
 def test_far_fewer_pulls_than_bai_cl_plus_plus(generator: Any, ratio: float) -> None:
     """Two trials each, δ = 1e-10; `harness.beyond` has the table with twenty. What is seen is three times the target

@@ -12,7 +12,12 @@ from clustered_bandit_gym.generators import PaperSmall
 from clustered_bandit_gym.policies import StructuredBAI
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
-from clustered_bandit_gym.policies.structured.budget import Budgets, ClusterWeights, nats, retry_weight
+from clustered_bandit_gym.policies.structured.budget import (
+    Budgets,
+    ClusterWeights,
+    nats,
+    retry_weight,
+)
 from clustered_bandit_gym.policies.structured.plan import Plan
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
@@ -63,7 +68,9 @@ def test_weights_of_attempts_fall_and_never_vanish() -> None:
     assert late < first + 22
 
 
-def representatives(instance: cbg.Instance, delta: float, pulls: int = 50, seed: int = 0) -> Representatives:
+def representatives(
+    instance: cbg.Instance, delta: float, pulls: int = 50, seed: int = 0
+) -> Representatives:
     """One representative of every cluster, every arm pulled `pulls` times."""
     problem = cbg.Problem.of(instance, delta)
     federation = cbg.Federation(instance, problem, seed=seed)
@@ -96,7 +103,9 @@ def test_candidates_are_numbered_in_the_order_in_which_they_were_chosen() -> Non
     assert reps.dropped == 2
 
 
-def test_levels_that_are_asked_for_in_a_play_are_few_and_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_levels_that_are_asked_for_in_a_play_are_few_and_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Every level that a play uses comes from `Budgets`, with numbers that the union bound has room for."""
     asked: dict[str, set[tuple[int, ...]]] = {}
     for name in ("beaten", "close", "classify"):

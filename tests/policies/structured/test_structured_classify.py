@@ -41,7 +41,11 @@ def test_evidence_against_a_cluster_is_the_sum_that_the_docs_state(eta: float | 
                     tests.reference[x, j, slot],
                 )
                 mu = np.linspace(-3, 4, 400_001)
-                ratio = 0.5 * n[row, at] * ((mean[row, at] - mu) ** 2 - (mean[row, at] - alternative) ** 2)
+                ratio = (
+                    0.5
+                    * n[row, at]
+                    * ((mean[row, at] - mu) ** 2 - (mean[row, at] - alternative) ** 2)
+                )
                 if plan.assumed[x, j]:
                     ratio = np.where(mu < alternative, ratio, 0)
                 value = (0.5 * worth * (reference - mu) ** 2 + ratio).min()
@@ -54,7 +58,13 @@ CLOSE = np.array([[1.0, 0.8, 0.6, 0.5], [0.85, 1.0, 0.6, 0.5], [0.85, 0.8, 1.0, 
 
 
 def mislabelled(
-    means: np.ndarray, eta: float | None, runs: int, alpha: float, pulls: float, trusting: bool, bets: bool = False
+    means: np.ndarray,
+    eta: float | None,
+    runs: int,
+    alpha: float,
+    pulls: float,
+    trusting: bool,
+    bets: bool = False,
 ) -> int:
     """Runs in which an agent's own cluster is ruled out at level α, with representatives that are poorly known.
 
@@ -66,7 +76,12 @@ def mislabelled(
     clusters = np.append(np.arange(3), [0, 1, 2])
     for run in range(runs):
         reps = representatives(cbg.Instance(means, clusters, rewards), pulls, seed=run)
-        plan = Plan(reps, means.argmax(axis=1), None if eta is None else eta / rewards.sigma, beta=-math.log(alpha))
+        plan = Plan(
+            reps,
+            means.argmax(axis=1),
+            None if eta is None else eta / rewards.sigma,
+            beta=-math.log(alpha),
+        )
         plan._sharpen = lambda: None  # type: ignore[method-assign]
         if bets:
             plan.choose_kind = partial(plan.set_kind, bets=True)  # type: ignore[method-assign]
@@ -85,15 +100,23 @@ def mislabelled(
 
 
 @pytest.mark.parametrize(("means", "eta"), [(MEANS, None), (MEANS, 0.3), (CLOSE, 0.15)])
-def test_an_agents_own_cluster_is_ruled_out_as_rarely_as_stated(means: np.ndarray, eta: float | None) -> None:
+def test_an_agents_own_cluster_is_ruled_out_as_rarely_as_stated(
+    means: np.ndarray, eta: float | None
+) -> None:
     runs, alpha = 120, 0.2
-    assert mislabelled(means, eta, runs, alpha, 60.0, trusting=False) <= binom.isf(RARE, runs, alpha)
+    assert mislabelled(means, eta, runs, alpha, 60.0, trusting=False) <= binom.isf(
+        RARE, runs, alpha
+    )
 
 
 @pytest.mark.parametrize(("means", "eta"), [(MEANS, 0.3), (CLOSE * 0.9, 0.135)])
-def test_bets_rule_out_an_agents_own_cluster_as_rarely_as_stated(means: np.ndarray, eta: float) -> None:
+def test_bets_rule_out_an_agents_own_cluster_as_rarely_as_stated(
+    means: np.ndarray, eta: float
+) -> None:
     runs, alpha = 120, 0.2
-    assert mislabelled(means, eta, runs, alpha, 200.0, trusting=False, bets=True) <= binom.isf(RARE, runs, alpha)
+    assert mislabelled(means, eta, runs, alpha, 200.0, trusting=False, bets=True) <= binom.isf(
+        RARE, runs, alpha
+    )
 
 
 def test_bets_are_at_the_level_that_the_weights_leave() -> None:
@@ -110,7 +133,9 @@ def test_bets_are_at_the_level_that_the_weights_leave() -> None:
                 price -= math.log(0.4)
             else:
                 arm = plan.arms[x, j, 0]
-                price += math.log(2) + (-math.log(0.1) if arm in (best[x], best[j]) else math.log(10 / 0.1))
+                price += math.log(2) + (
+                    -math.log(0.1) if arm in (best[x], best[j]) else math.log(10 / 0.1)
+                )
             assert tests.bet_price[x, j] == pytest.approx(price)
             assert (plan.arms[x, j, 1:] < 0).all()
 

@@ -29,7 +29,9 @@ def mixture(deviation: float, n: float, rho: float) -> float:
 @pytest.mark.parametrize("n_a", [3, 400, 10**6])
 @pytest.mark.parametrize("n_b", [7, 10**4])
 @pytest.mark.parametrize("difference", [0.01, -0.3, 2.0])
-def test_pair_evidence_is_one_term_of_the_mixture_over_scales(n_a: int, n_b: int, difference: float) -> None:
+def test_pair_evidence_is_one_term_of_the_mixture_over_scales(
+    n_a: int, n_b: int, difference: float
+) -> None:
     scales = Scales.around(3000.0, 1e-9)
 
     def least(rho: float) -> float:
@@ -41,7 +43,9 @@ def test_pair_evidence_is_one_term_of_the_mixture_over_scales(n_a: int, n_b: int
         )
         return float(found.fun)
 
-    terms = [least(rho) + math.log(weight) for rho, weight in zip(scales.rho, scales.weight, strict=True)]
+    terms = [
+        least(rho) + math.log(weight) for rho, weight in zip(scales.rho, scales.weight, strict=True)
+    ]
     value = float(scales.pair_evidence(difference, n_a, n_b))
     assert min(abs(value - term) for term in terms) < 1e-6 * (1 + abs(value))
     assert value <= logsumexp(terms) + 1e-9
@@ -50,7 +54,9 @@ def test_pair_evidence_is_one_term_of_the_mixture_over_scales(n_a: int, n_b: int
         assert value > 0.8 * max(terms)
 
 
-@pytest.mark.parametrize(("rivals", "arms", "power"), [(1, 3, 1), (2, 10, 1), (5, 3, 2), (5, 300, 4), (19, 40, 2)])
+@pytest.mark.parametrize(
+    ("rivals", "arms", "power"), [(1, 3, 1), (2, 10, 1), (5, 3, 2), (5, 300, 4), (19, 40, 2)]
+)
 def test_max_min_shares_against_linear_programs(rivals: int, arms: int, power: int) -> None:
     rates = np.random.default_rng(0).random((4, rivals, arms)) ** power
     rates[0] = np.eye(rivals, arms)  # equal shares over as many arms as there are rivals
@@ -65,13 +71,17 @@ def test_max_min_shares_against_linear_programs(rivals: int, arms: int, power: i
         block = raw / raw.max()  # the solver's tolerance is absolute
         ones, zero = np.ones((rivals, 1)), np.zeros(rivals)
         cost, total = np.append(np.zeros(arms), -1), np.append(np.ones(arms), 0)[None]
-        exact = -linprog(cost, A_ub=np.hstack([-block, ones]), b_ub=zero, A_eq=total, b_eq=[1], bounds=(0, None)).fun
+        exact = -linprog(
+            cost, A_ub=np.hstack([-block, ones]), b_ub=zero, A_eq=total, b_eq=[1], bounds=(0, None)
+        ).fun
         assert (1 - 0.005) * exact <= (block @ share).min() <= exact * (1 + 1e-6) + 1e-12
         assert exact * (1 - 1e-6) <= (weight @ block).max() <= 1.005 * exact + 1e-4 * block.max()
     assert max_min_shares(np.zeros((2, rivals, arms)))[0].sum() == pytest.approx(2)
 
 
-@pytest.mark.parametrize(("mean", "reference", "alternative"), list(itertools.product((0.2, 0.9, 1.6), repeat=3)))
+@pytest.mark.parametrize(
+    ("mean", "reference", "alternative"), list(itertools.product((0.2, 0.9, 1.6), repeat=3))
+)
 def test_one_sided_evidence_is_a_minimum_over_the_unknown_mean(
     mean: float, reference: float, alternative: float
 ) -> None:
@@ -80,7 +90,10 @@ def test_one_sided_evidence_is_a_minimum_over_the_unknown_mean(
     ratio = 0.5 * n * ((mean - grid) ** 2 - (mean - alternative) ** 2)
     # "At most μ" is tested by the Wald ratio only for μ below the alternative.
     value = 0.5 * worth * (reference - grid) ** 2 + np.where(grid < alternative, ratio, 0)
-    inside = 0.5 * n * worth / (n + worth) * (mean - reference) ** 2 - 0.5 * n * (mean - alternative) ** 2
+    inside = (
+        0.5 * n * worth / (n + worth) * (mean - reference) ** 2
+        - 0.5 * n * (mean - alternative) ** 2
+    )
     arguments = (np.array(x) for x in (n, mean, worth, reference, alternative, inside))
     found = float(one_sided(*arguments))
     # Where the alternative is no larger than the reference there is no evidence; the minimum may then be negative.
@@ -171,13 +184,22 @@ def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() ->
     twins = table([[0.62, 0.02, 0.0, 0.60]] * 2, 50)
     for other in (easy, twins):
         best_arms = BestArms(other, 0.58)
-        assert best_arms._plan_distinct(other.n, np.where(other.live, 500.0, np.inf), times) == np.inf
+        assert (
+            best_arms._plan_distinct(other.n, np.where(other.live, 500.0, np.inf), times) == np.inf
+        )
 
 
-def test_agents_of_one_cluster_are_rarely_held_for_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agents_of_one_cluster_are_rarely_held_for_distinct(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Two representatives of one cluster, watched while their pulls grow: the share ever called distinct is ≤ level."""
     level, runs = 0.2, 150
-    monkeypatch.setattr(CandidateLevels, "distinct", lambda self, a, b: np.full(a.size, -math.log(level)), raising=True)
+    monkeypatch.setattr(
+        CandidateLevels,
+        "distinct",
+        lambda self, a, b: np.full(a.size, -math.log(level)),
+        raising=True,
+    )
     instance = cbg.Instance([[1.0, 0.5, 0.0, 0.2]], np.zeros(2, dtype=int))
     wrong = 0
     for run in range(runs):
@@ -205,7 +227,9 @@ def test_the_best_arm_of_a_representative_is_lost_as_rarely_as_stated() -> None:
 
 
 def test_what_remains_is_the_answer() -> None:
-    out = np.array([[True, False, True], [True, False, False], [False, True, True], [True, True, True]])
+    out = np.array(
+        [[True, False, True], [True, False, False], [False, True, True], [True, True, True]]
+    )
     done, answer = remaining(out, np.array([1, 1, 2, 2]))
     assert done.tolist() == [True, False, True, True]
     assert answer[done].tolist() == [1, 0, 2]

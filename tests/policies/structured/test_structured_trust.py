@@ -44,7 +44,11 @@ def test_only_the_rules_of_the_proof_change_live_sets_and_distinct_pairs() -> No
                 continue
             for target in targets:
                 for part in ast.walk(target):
-                    if isinstance(part, ast.Attribute) and part.attr in ("live", "distinct", "found"):
+                    if isinstance(part, ast.Attribute) and part.attr in (
+                        "live",
+                        "distinct",
+                        "found",
+                    ):
                         changing.add((path.stem, part.attr))
     allowed = {("evidence", "live"), ("evidence", "distinct"), ("evidence", "found")}
     allowed |= {("representatives", "live"), ("representatives", "distinct")}
@@ -73,7 +77,9 @@ class RandomDiscovery:
 def random_plan(self: BestArms) -> np.ndarray:
     """Any arms, any number of pulls."""
     rng, n = self.reps.federation.rng, self.reps.n
-    return np.where(rng.random(n.shape) < 0.3, np.ceil(rng.random(n.shape) * np.minimum(n + 20, 500)), 0)
+    return np.where(
+        rng.random(n.shape) < 0.3, np.ceil(rng.random(n.shape) * np.minimum(n + 20, 500)), 0
+    )
 
 
 def random_choice(self: Plan) -> None:
@@ -91,7 +97,9 @@ def random_choice(self: Plan) -> None:
 
 
 @pytest.mark.parametrize("told", [{"eta": 0.15}, {"eta": None}, {"n_clusters": None, "eta": 0.15}])
-def test_random_schedules_give_right_answers(monkeypatch: pytest.MonkeyPatch, told: dict[str, float | None]) -> None:
+def test_random_schedules_give_right_answers(
+    monkeypatch: pytest.MonkeyPatch, told: dict[str, float | None]
+) -> None:
     """δ = 1e-11 and 3·6 plays: a wrong answer has probability below 2e-10, whatever is pulled when."""
     monkeypatch.setattr(policy, "Discovery", RandomDiscovery)
     monkeypatch.setattr(BestArms, "plan", random_plan)

@@ -78,7 +78,9 @@ def upper_bound(weights: Floats, largest: float, alpha: float = 0.05) -> float:
     """
     weights = np.asarray(weights, dtype=np.float64)
     if not largest > 0 or np.any(weights > largest * (1 + 1e-9)) or np.any(weights < 0):
-        raise ValueError(f"weights must lie in [0, largest = {largest:.3g}], got up to {weights.max(initial=0):.3g}")
+        raise ValueError(
+            f"weights must lie in [0, largest = {largest:.3g}], got up to {weights.max(initial=0):.3g}"
+        )
     if not weights.size:
         return largest
     below = np.maximum(1 - weights / largest, 0.0)

@@ -60,7 +60,12 @@ def rare(
         progress: show a progress bar.
         env_settings: for `gym.make` when `env` is an id: `n_agents`, `delta`, ...
     """
-    for name, value in (("trials", trials), ("searches", searches), ("search_plays", search_plays), ("rounds", rounds)):
+    for name, value in (
+        ("trials", trials),
+        ("searches", searches),
+        ("search_plays", search_plays),
+        ("rounds", rounds),
+    ):
         if isinstance(value, bool) or int(value) != value or value < 1:
             raise UserError(f"{name} must be a whole number >= 1, got {value!r}")
     if isinstance(policy, str):
@@ -71,17 +76,23 @@ def rare(
         cell = Cell(env, env_settings)
         env = cell.make()
     elif env_settings:
-        raise UserError(f"settings {sorted(env_settings)} need an environment id, got an environment")
+        raise UserError(
+            f"settings {sorted(env_settings)} need an environment id, got an environment"
+        )
     else:
         given = dict(env.spec.kwargs) if env.spec is not None else {}
         given.pop("disable_env_checker", None)
         cell = Cell(env.spec.id if env.spec is not None else type(env.unwrapped).__name__, given)
     start = process_time()
     game = Game(policy, env, seed)
-    with progress_bar(total=searches + trials, disable=not progress, unit="play", desc="searching") as bar:
+    with progress_bar(
+        total=searches + trials, disable=not progress, unit="play", desc="searching"
+    ) as bar:
         found = []
         for s in range(searches):
-            found.append(search(game, s, rounds, search_plays, start_from[s] if s < len(start_from) else ()))
+            found.append(
+                search(game, s, rounds, search_plays, start_from[s] if s < len(start_from) else ())
+            )
             bar.update()
         bar.set_description("measuring")
         searched = game.plays
@@ -120,7 +131,13 @@ def _measure(game: Game, found: list[Found], trials: int, alpha: float, bar: Any
         log_ratios[i] = np.logaddexp.reduce([ratio for ratio, _ in weighed]) - np.log(len(found))
         if play.wrong:
             log_weights[i], own_weights[i] = -log_ratios[i], -weighed[s][0]
-            _credit(shares, i, mixtures, [parts for _, parts in weighed], log_ratios[i] + np.log(len(found)))
+            _credit(
+                shares,
+                i,
+                mixtures,
+                [parts for _, parts in weighed],
+                log_ratios[i] + np.log(len(found)),
+            )
         bar.update()
     every = [np.where(chosen == s, own_weights, np.nan) for s in range(len(found))]
     sequences = [log_weights, *every]
@@ -141,20 +158,26 @@ def _measure(game: Game, found: list[Found], trials: int, alpha: float, bar: Any
     }
 
 
-def _credit(shares: dict[str, Any], play: int, mixtures: list[Mixture], parts: Any, log_total: float) -> None:
+def _credit(
+    shares: dict[str, Any], play: int, mixtures: list[Mixture], parts: Any, log_total: float
+) -> None:
     """How far each way explains a wrong play: its part of the mixture's density there."""
     for mixture, of_ways in zip(mixtures, parts, strict=True):
         for way, (_, terms) in zip(mixture.ways, of_ways, strict=True):
             part = float(np.exp(np.logaddexp.reduce(terms, axis=None, initial=-np.inf) - log_total))
             shares.setdefault(way.name, []).append((play, part))
         if mixture.plain > 0:
-            shares.setdefault(PLAIN_NAME, []).append((play, float(np.exp(np.log(mixture.plain) - log_total))))
+            shares.setdefault(PLAIN_NAME, []).append(
+                (play, float(np.exp(np.log(mixture.plain) - log_total)))
+            )
 
 
 PLAIN_NAME = "rewards as they are"
 
 
-def _ways(shares: dict[str, Any], log_weights: Floats, mixtures: list[Mixture], found: list[Found]) -> list[WayShare]:
+def _ways(
+    shares: dict[str, Any], log_weights: Floats, mixtures: list[Mixture], found: list[Found]
+) -> list[WayShare]:
     """All ways tried, with their parts of the error and of the plays; the largest first."""
     top = log_weights.max(initial=-np.inf)
     weights = np.exp(log_weights - top) if np.isfinite(top) else np.zeros(log_weights.size)
@@ -167,6 +190,8 @@ def _ways(shares: dict[str, Any], log_weights: Floats, mixtures: list[Mixture], 
         for way, share in zip(mixture.ways, mixture.shares, strict=True):
             plays[way.name] = plays.get(way.name, 0.0) + float(share) / len(mixtures)
         plays[PLAIN_NAME] = plays.get(PLAIN_NAME, 0.0) + mixture.plain / len(mixtures)
-    of_error = {name: sum(weights[i] * part for i, part in rows) / total for name, rows in shares.items()}
+    of_error = {
+        name: sum(weights[i] * part for i, part in rows) / total for name, rows in shares.items()
+    }
     rows = [WayShare(name, float(of_error.get(name, 0.0)), share) for name, share in plays.items()]
     return sorted(rows, key=lambda row: (-row.error, -row.plays))

@@ -48,7 +48,9 @@ class Game:
 
     def __init__(self, policy: Any, env: gym.Env[Any, Any], seed: int) -> None:
         if not hasattr(policy, "solve") and not hasattr(policy, "act"):
-            raise TypeError(f"a player needs solve(federation) or act(obs, info); {type(policy).__name__} has neither")
+            raise TypeError(
+                f"a player needs solve(federation) or act(obs, info); {type(policy).__name__} has neither"
+            )
         unwrapped: Any = env.unwrapped
         self._policy, self._env, self._seed = policy, env, int(seed)
         self._instance_seed = trial_seeds(seed, 0).instance
@@ -61,13 +63,20 @@ class Game:
         """A stream of its own for each key."""
         return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(_RARE, 0, *key)))
 
-    def play(self, *key: int, tilts: tuple[Tilt, ...] = (), heat: float = 1.0, strict: bool = False) -> Played:
+    def play(
+        self, *key: int, tilts: tuple[Tilt, ...] = (), heat: float = 1.0, strict: bool = False
+    ) -> Played:
         """The play that belongs to `key`. With `strict` an exception of the policy is raised, else it counts as
         unfinished: a policy may fail on averages that contradict each other, and a missing answer is not an error."""
         rewards, own = np.random.SeedSequence(self._seed, spawn_key=(_RARE, 1, *key)).spawn(2)
         world = self.world
         source = TiltedSource(
-            world.instance, world.law, np.random.default_rng(rewards), tilts, heat=heat, max_pulls=self.max_pulls
+            world.instance,
+            world.law,
+            np.random.default_rng(rewards),
+            tilts,
+            heat=heat,
+            max_pulls=self.max_pulls,
         )
         self.plays += 1
         player = copy.deepcopy(self._policy)

@@ -62,4 +62,7 @@ def as_row(result: Rare) -> dict[str, Any]:
         "families": result.families,
         "ways": [list(way) for way in result.ways if way.plays > 0],
     }
-    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in row.items()
+    }

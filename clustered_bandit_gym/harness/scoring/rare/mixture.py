@@ -25,14 +25,18 @@ class Mixture:
         shares = np.asarray(shares, dtype=np.float64)
         self.shares: Floats = (1 - self.plain) * shares / shares.sum() if self.ways else np.zeros(0)
 
-    def pick(self, rng: np.random.Generator, way: int | None = None) -> tuple[int, tuple[Tilt, ...]]:
+    def pick(
+        self, rng: np.random.Generator, way: int | None = None
+    ) -> tuple[int, tuple[Tilt, ...]]:
         """Draw a way (or take the given one) and one of its members; −1 is a play without a tilt."""
         if way is None:
             way = int(rng.choice(len(self.ways) + 1, p=np.append(self.shares, self.plain)))
             if way == len(self.ways):
                 return -1, ()
         chosen = self.ways[way]
-        index = int(rng.choice(chosen.members.size, p=chosen.members.ravel() / chosen.members.sum()))
+        index = int(
+            rng.choice(chosen.members.size, p=chosen.members.ravel() / chosen.members.sum())
+        )
         cluster, choice = divmod(index, chosen.members.shape[1])
         rank = 0 if chosen.first else int(rng.integers(self.world.sizes[cluster]))
         return way, (chosen.tilt(cluster, rank, choice),)
@@ -55,9 +59,12 @@ class Record:
     def __init__(self, world: World, source: TiltedSource) -> None:
         self._world, self._ranks = world, source.ranks
         self._running = {
-            gated: tuple(np.cumsum(table, axis=1) for table in source.record(gated)) for gated in (False, True)
+            gated: tuple(np.cumsum(table, axis=1) for table in source.record(gated))
+            for gated in (False, True)
         }
-        self._seen = np.bincount(world.instance.clusters[source.ranks >= 0], minlength=world.sizes.size)
+        self._seen = np.bincount(
+            world.instance.clusters[source.ranks >= 0], minlength=world.sizes.size
+        )
 
     def between(self, way: Way) -> tuple[Floats, Floats]:
         """Pulls and centred sums (N, K) in the windows of a way."""
@@ -90,4 +97,6 @@ class Record:
         times, sums = self.between(way)
         members = np.zeros_like(way.members)
         np.add.at(members, clusters, parts)
-        return Moments(float(parts.sum()), members, way.values(parts, clusters, times[agents], sums[agents]))
+        return Moments(
+            float(parts.sum()), members, way.values(parts, clusters, times[agents], sums[agents])
+        )

@@ -123,7 +123,9 @@ def _culprit(world: World, play: Played) -> tuple[int, tuple[float, float, bool]
     pulled = np.flatnonzero(times[agent, :, b])
     window = int(pulled.max(initial=0))
     fall, rise = (
-        float(sums[agent, window, arm] / times[agent, window, arm]) if times[agent, window, arm] > 0 else 0.0
+        float(sums[agent, window, arm] / times[agent, window, arm])
+        if times[agent, window, arm] > 0
+        else 0.0
         for arm in (b, k)
     )
     means = instance.means[instance.clusters[agent]]
@@ -144,7 +146,9 @@ def starting_ways(world: World, pilot: Pilot, plays: int) -> list[Way]:
     # Drifts from the first draw on: policies that keep their samples.
     for lead in [*typical, 0.3 * nearest, nearest, 3 * nearest]:
         for first in _roles(world, rows):
-            ways.append(overtake(world, lead, 0.5, (0, WINDOWS), first=first, gated=True, times=everything))
+            ways.append(
+                overtake(world, lead, 0.5, (0, WINDOWS), first=first, gated=True, times=everything)
+            )
     # Single draws: policies that begin each round with fresh samples. Where the pilot saw nothing, the lead is guessed
     # from the other draws: a test of n pulls resolves differences in proportion to 1/√n.
     order = sorted(pilot.labels, key=lambda w: -len(pilot.labels[w]))
@@ -165,7 +169,11 @@ def starting_ways(world: World, pilot: Pilot, plays: int) -> list[Way]:
         # many plays that say otherwise.
         share = (sum(share for _, share, _ in here) + 0.5 * CAUTION) / (len(here) + CAUTION)
         for first in _roles(world, here):
-            ways.append(overtake(world, lead, share, (window, window + 1), first=first, gated=False, times=times))
+            ways.append(
+                overtake(
+                    world, lead, share, (window, window + 1), first=first, gated=False, times=times
+                )
+            )
     # Agents mistaken for members of another cluster.
     for part in (0.5, 1.0):
         ways.append(imposter(world, part, (0, WINDOWS), first=False, gated=False, times=everything))
@@ -176,7 +184,9 @@ def starting_ways(world: World, pilot: Pilot, plays: int) -> list[Way]:
         ways.append(imposter(world, 1.0, (later, WINDOWS), first=False, gated=False, times=times))
     for window in order[:3]:
         times = float(pilot.times[window]) or float(pilot.times.max())
-        ways.append(imposter(world, 0.5, (window, window + 1), first=False, gated=False, times=times))
+        ways.append(
+            imposter(world, 0.5, (window, window + 1), first=False, gated=False, times=times)
+        )
     return [way for way in ways if way is not None][:MOST_WAYS]
 
 
@@ -191,7 +201,11 @@ def _roles(world: World, rows: list[tuple[float, float, bool]]) -> tuple[bool, .
     if world.sizes.max() <= 1:
         return (False,)
     expected = len(rows) * (world.sizes > 0).sum() / world.sizes.sum()
-    return (False,) if len(rows) >= ENOUGH and sum(f for _, _, f in rows) <= 1.3 * expected else (False, True)
+    return (
+        (False,)
+        if len(rows) >= ENOUGH and sum(f for _, _, f in rows) <= 1.3 * expected
+        else (False, True)
+    )
 
 
 def _spread(used: int) -> range:

@@ -114,7 +114,9 @@ class Rare:
         return self.low > self.delta
 
     def __str__(self) -> str:
-        lines = [f"{self.policy} on {self.env}, N = {self.n_agents}, δ = {self.delta:g} (instance of seed {self.seed})"]
+        lines = [
+            f"{self.policy} on {self.env}, N = {self.n_agents}, δ = {self.delta:g} (instance of seed {self.seed})"
+        ]
         if self.error == 0:
             lines.append(f"no error in {self.trials:,} tilted plays: no way to err was found")
         else:
@@ -128,10 +130,16 @@ class Rare:
         if self.fails:
             lines.append(f"FAIL       the error probability is above δ = {self.delta:g}")
         shown = ", ".join(f"{s.error:.2g} ± {s.stderr:.1g}" for s in self.searches)
-        lines.append(f"searches   {shown}; largest/smallest {self.spread:.2g}{self._disagreement()}")
+        lines.append(
+            f"searches   {shown}; largest/smallest {self.spread:.2g}{self._disagreement()}"
+        )
         if self.unfinished:
-            lines.append(f"unfinished {self.unfinished:,} of {self.trials:,} plays; `high` counts them as wrong")
-        lines.append(f"plays      {self.trials:,} measured, {self.search_plays:,} to search; {self.seconds:.1f} s")
+            lines.append(
+                f"unfinished {self.unfinished:,} of {self.trials:,} plays; `high` counts them as wrong"
+            )
+        lines.append(
+            f"plays      {self.trials:,} measured, {self.search_plays:,} to search; {self.seconds:.1f} s"
+        )
         lines.append("ways to err (part of the error, part of the plays):")
         used = [way for way in self.ways if way.plays > 0]
         lines += [f"  {way.error:6.1%} {way.plays:6.1%}  {way.name}" for way in used]

@@ -20,7 +20,12 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.harness.scoring.rare.game import Game
 from clustered_bandit_gym.harness.scoring.rare.mixture import Mixture, Record
-from clustered_bandit_gym.harness.scoring.rare.pilot import cold_pilot, resumed_ways, run_pilot, starting_ways
+from clustered_bandit_gym.harness.scoring.rare.pilot import (
+    cold_pilot,
+    resumed_ways,
+    run_pilot,
+    starting_ways,
+)
 from clustered_bandit_gym.harness.scoring.rare.ways import Moments, Way
 
 #: Natural plays at the start; this share of them wrong needs no tilt at all.
@@ -62,7 +67,9 @@ class Candidate(NamedTuple):
         return self.age >= 4 or (self.age >= 2 and self.temper > COLD)
 
 
-def search(game: Game, key: int, rounds: int, plays: int, families: Sequence[dict[str, Any]] = ()) -> Found:
+def search(
+    game: Game, key: int, rounds: int, plays: int, families: Sequence[dict[str, Any]] = ()
+) -> Found:
     """One search; `key` numbers its streams. `rounds` cross-entropy rounds of `plays` plays each.
 
     `families`: ways to start from, as `Way.family` describes them; the hot pilot is left out then.
@@ -92,13 +99,19 @@ def search(game: Game, key: int, rounds: int, plays: int, families: Sequence[dic
         least = np.where([c.settled for c in state], 2, unknown)
         mixture = Mixture(world, [c.way for c in state], shares, 0.0)
         samples = _sample(game, (key, 2, r), mixture, plays, least)
-        state = _distinct([n for f, c in enumerate(state) if (n := _next(c, f, samples)) is not None])
+        state = _distinct(
+            [n for f, c in enumerate(state) if (n := _next(c, f, samples)) is not None]
+        )
         if not state:
             return Found(Mixture(world, [], [], 1.0), tried, pilot.heat)
         top = max(c.contribution for c in state)
         state = [c for c in state if c.contribution > top - NEGLIGIBLE or not c.settled]
     contributions = np.array([c.contribution for c in state])
-    kept = np.isfinite(contributions) if np.isfinite(contributions).any() else np.ones(len(state), dtype=np.bool_)
+    kept = (
+        np.isfinite(contributions)
+        if np.isfinite(contributions).any()
+        else np.ones(len(state), dtype=np.bool_)
+    )
     ways = [c.way for c, on in zip(state, kept, strict=True) if on]
     return Found(Mixture(world, ways, _shares(contributions[kept]), PLAIN), tried, pilot.heat)
 
@@ -113,7 +126,9 @@ def _next(c: Candidate, f: int, samples: list[Sample]) -> Candidate | None:
             # none of a few plays is near the edge.
             fit = fit.stronger(0.85)
         # Part of the round before stays: a single round can miss a way.
-        return Candidate(fit, float(np.logaddexp(contribution, c.contribution - 1.0)), max(c.age, 0) + 1, temper)
+        return Candidate(
+            fit, float(np.logaddexp(contribution, c.contribution - 1.0)), max(c.age, 0) + 1, temper
+        )
     if c.age <= -BOOSTS:
         return None
     # Too few wrong plays to fit it: once more, and stronger if there was none at all.
@@ -135,7 +150,8 @@ def _distinct(new: list[Candidate]) -> list[Candidate]:
     kept: list[Candidate] = []
     for c in sorted(new, key=lambda c: -c.contribution):
         if not any(
-            other.way.name == c.way.name and np.allclose(other.way.strength, c.way.strength, rtol=0, atol=0.1)
+            other.way.name == c.way.name
+            and np.allclose(other.way.strength, c.way.strength, rtol=0, atol=0.1)
             for other in kept
         ):
             kept.append(c)
@@ -155,7 +171,9 @@ class Sample:
     moments: list[Moments] = field(default_factory=list)
 
 
-def _sample(game: Game, key: tuple[int, ...], mixture: Mixture, plays: int, least: Ints) -> list[Sample]:
+def _sample(
+    game: Game, key: tuple[int, ...], mixture: Mixture, plays: int, least: Ints
+) -> list[Sample]:
     """About `plays` plays of the mixture, in fixed numbers for each way, and at least `least` (F,) of it.
 
     The mixture's shares are set to what was played.
@@ -180,7 +198,9 @@ def _sample(game: Game, key: tuple[int, ...], mixture: Mixture, plays: int, leas
     return samples
 
 
-def _refit(way: Way, moments: list[Moments], samples: list[Sample]) -> tuple[Way | None, float, float]:
+def _refit(
+    way: Way, moments: list[Moments], samples: list[Sample]
+) -> tuple[Way | None, float, float]:
     """The way fitted to the wrong plays it explains, the log of its part of the error, the exponent of tempering."""
     logs = np.array([s.log_weight for s in samples if s.wrong])
     parts = np.array([m.total for m in moments])
@@ -213,5 +233,7 @@ def _tempered(logs: Floats, parts: Floats, share: float = 0.3) -> tuple[Floats, 
     low, high = 0.0, 1.0
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (middle, high) if 1 / float((at(middle) ** 2).sum()) >= target else (low, middle)
+        low, high = (
+            (middle, high) if 1 / float((at(middle) ** 2).sum()) >= target else (low, middle)
+        )
     return at(low), low

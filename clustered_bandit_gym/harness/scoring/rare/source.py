@@ -31,7 +31,9 @@ _STARTS = np.floor(SINGLE * GROWTH ** np.arange(WINDOWS - SINGLE + 1)).astype(np
 
 def window_of(clock: Ints) -> Ints:
     """The window of a draw, from the number of draws before it; `WINDOWS` beyond the last one."""
-    return np.where(clock < SINGLE, clock, SINGLE - 1 + np.searchsorted(_STARTS, clock, side="right"))
+    return np.where(
+        clock < SINGLE, clock, SINGLE - 1 + np.searchsorted(_STARTS, clock, side="right")
+    )
 
 
 def _flat(values: Ints, shape: tuple[int, ...]) -> Ints:
@@ -87,7 +89,9 @@ class TiltedSource:
         self._clock = np.zeros(n_agents, dtype=np.int64)
         self._seen = np.zeros(instance.n_clusters, dtype=np.int64)
         self._counts = np.zeros((n_agents, n_arms))
-        self._without_best = np.zeros(n_agents, dtype=np.int64)  # draws in a row without the agent's best arm
+        self._without_best = np.zeros(
+            n_agents, dtype=np.int64
+        )  # draws in a row without the agent's best arm
         # Axis 0: gate closed, gate open.
         self._times = np.zeros((2, n_agents, WINDOWS, n_arms))
         self._sums = np.zeros((2, n_agents, WINDOWS, n_arms))
@@ -113,10 +117,16 @@ class TiltedSource:
             raise ValueError("these rewards take infinitely many values and cannot be counted")
         return counts.reshape(*shape, -1)
 
-    def _draw(self, agents: Ints, arms: Ints, times: Ints | int) -> tuple[tuple[int, ...], Floats, Ints | None]:
+    def _draw(
+        self, agents: Ints, arms: Ints, times: Ints | int
+    ) -> tuple[tuple[int, ...], Floats, Ints | None]:
         """The shape of a request, its averages (R,) and, of rewards with finitely many values, their counts (R, S)."""
         shape = broadcast_shape(agents, arms, times)
-        ids, arm_ids, n = _flat(agents, shape), _flat(arms, shape), _flat(np.asarray(times, dtype=np.int64), shape)
+        ids, arm_ids, n = (
+            _flat(agents, shape),
+            _flat(arms, shape),
+            _flat(np.asarray(times, dtype=np.int64), shape),
+        )
         pulls = n.astype(np.float64)  # `np.add.at` is several times faster without a conversion
         self.pulls += float(pulls.sum())
         if self.pulls > self._max_pulls:
@@ -135,7 +145,9 @@ class TiltedSource:
         for tilt in self._tilts:
             self._tilt(tilt, ids, arm_ids, n, window, gate, averages, counts)
         # One flat index for both tables: the record of a draw costs about as much as the draw.
-        where = ((gate * self._clock.size + ids) * WINDOWS + window) * self._instance.n_arms + arm_ids
+        where = (
+            (gate * self._clock.size + ids) * WINDOWS + window
+        ) * self._instance.n_arms + arm_ids
         sums = (averages - means) * pulls
         if window.max(initial=0) >= WINDOWS:
             kept = window < WINDOWS
@@ -213,8 +225,16 @@ class TiltedSource:
     def _counted(self, clusters: Ints, arms: Ints, times: Ints) -> Ints:
         """How often each of finitely many values comes up, (R, S)."""
         if self._heat == 1:
-            return self._instance.rewards.counts(self._rng, self._instance.means, clusters, arms, times)
+            return self._instance.rewards.counts(
+                self._rng, self._instance.means, clusters, arms, times
+            )
         # Bounded rewards: their mean is moved at random, by as much as the missing noise would have moved the average.
-        shift = self._law.sigma * np.sqrt((self._heat - 1) / times) * self._rng.standard_normal(times.size)
-        drawn = self._law.draw(self._rng, clusters, arms, times, self._law.theta(shift, clusters, arms))
+        shift = (
+            self._law.sigma
+            * np.sqrt((self._heat - 1) / times)
+            * self._rng.standard_normal(times.size)
+        )
+        drawn = self._law.draw(
+            self._rng, clusters, arms, times, self._law.theta(shift, clusters, arms)
+        )
         return np.asarray(drawn, dtype=np.int64)

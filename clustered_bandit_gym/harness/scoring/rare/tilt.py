@@ -59,7 +59,9 @@ class Law:
             return np.where(fixed, 0.0, np.log(q / (1 - q)) - np.log(p / (1 - p)))
         return self._solve_theta(shift, np.asarray(m), np.asarray(k), mu)
 
-    def draw(self, rng: np.random.Generator, m: Ints, k: Ints, times: Ints, theta: Floats) -> Floats | Ints:
+    def draw(
+        self, rng: np.random.Generator, m: Ints, k: Ints, times: Ints, theta: Floats
+    ) -> Floats | Ints:
         """`times` pulls of the tilted laws; all arguments are vectors (R,).
 
         Averages (R,) of Gaussian rewards. Of rewards with finitely many values it is how often each of them came up,
@@ -76,7 +78,9 @@ class Law:
             return model.counts(rng, np.clip(tilted, 0.0, 1.0)[:, None], rows, column, times)
         _, weights = self._tilted(theta, m, k)
         weights /= weights.sum(axis=-1, keepdims=True)
-        return Categorical(model.support, weights[:, None, :]).counts(rng, self.means, rows, column, times)
+        return Categorical(model.support, weights[:, None, :]).counts(
+            rng, self.means, rows, column, times
+        )
 
     def _tilted(self, theta: Floats, m: Any, k: Any) -> tuple[Floats, Floats]:
         """p·exp(θx), scaled: the log of the scale (...), and the scaled weights (..., S)."""
@@ -96,7 +100,9 @@ class Law:
         low_end = np.where(p > 0, support, np.inf).min(axis=-1)
         high_end = np.where(p > 0, support, -np.inf).max(axis=-1)
         room = MARGIN * (high_end - low_end)
-        target = np.clip(mu + shift, np.minimum(mu, low_end + room), np.maximum(mu, high_end - room))
+        target = np.clip(
+            mu + shift, np.minimum(mu, low_end + room), np.maximum(mu, high_end - room)
+        )
         low = np.full(target.shape, -200.0 / length)
         high = -low
         m, k = np.broadcast_to(m, target.shape), np.broadcast_to(k, target.shape)

@@ -33,7 +33,9 @@ class World(NamedTuple):
 
     @classmethod
     def of(cls, instance: Instance) -> World:
-        return cls(instance, Law(instance), np.bincount(instance.clusters, minlength=instance.n_clusters))
+        return cls(
+            instance, Law(instance), np.bincount(instance.clusters, minlength=instance.n_clusters)
+        )
 
 
 class Moments(NamedTuple):
@@ -133,7 +135,9 @@ class Way(ABC):
     def tilt(self, cluster: int, rank: int, choice: int) -> Tilt:
         arms = np.arange(self.world.instance.n_arms)
         theta = np.zeros((WINDOWS, arms.size))
-        theta[self.start : self.stop] = self.world.law.theta(self.shift(cluster, choice), cluster, arms)
+        theta[self.start : self.stop] = self.world.law.theta(
+            self.shift(cluster, choice), cluster, arms
+        )
         return Tilt(cluster, rank, theta, self.gated)
 
 
@@ -211,7 +215,9 @@ class Overtake(Way):
         return fit if fit.distance[fit.prior > 0].min() > 0 else None
 
     def stronger(self, factor: float) -> Way:
-        return replace(self, lead=self.lead + (factor - 1) * float(self.distance[self.prior > 0].min()))
+        return replace(
+            self, lead=self.lead + (factor - 1) * float(self.distance[self.prior > 0].min())
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +247,10 @@ class Imposter(Way):
     @cached_property
     def _tables(self) -> tuple[Floats, Floats]:
         law, instance = self.world.law, self.world.instance
-        m, k = np.arange(instance.n_clusters)[:, None, None], np.arange(instance.n_arms)[None, None, :]
+        m, k = (
+            np.arange(instance.n_clusters)[:, None, None],
+            np.arange(instance.n_arms)[None, None, :],
+        )
         theta = law.theta(self.part * self._away, m, k)
         return theta, law.cumulant(theta, m, k)
 
@@ -255,7 +264,12 @@ class Imposter(Way):
     def values(self, parts: Floats, clusters: Ints, times: Floats, sums: Floats) -> Floats:
         """Sums along the direction of the target, and the pulls times its squared length: (2,)."""
         away = self._away[clusters]
-        return np.array([np.einsum("ax,axk,ak->", parts, away, sums), np.einsum("ax,axk,ak->", parts, away**2, times)])
+        return np.array(
+            [
+                np.einsum("ax,axk,ak->", parts, away, sums),
+                np.einsum("ax,axk,ak->", parts, away**2, times),
+            ]
+        )
 
     def fitted(self, values: Floats) -> Way | None:
         along, length = values
@@ -266,14 +280,25 @@ class Imposter(Way):
 
 
 def overtake(
-    world: World, lead: float, share: float, windows: tuple[int, int], *, first: bool, gated: bool, times: float
+    world: World,
+    lead: float,
+    share: float,
+    windows: tuple[int, int],
+    *,
+    first: bool,
+    gated: bool,
+    times: float,
 ) -> Overtake | None:
     """A way whose prior prefers near rivals; `times`: typical pulls of an arm in those windows."""
     means = world.instance.means
     gaps = means.max(axis=1, keepdims=True) - means
     energy = times * np.maximum(gaps + lead, 0.0) ** 2 / (4 * max(world.law.sigma, 1e-300) ** 2)
     prior = _prior(energy, ~world.instance.is_best & (world.sizes > 0)[:, None], world.sizes, first)
-    return None if prior is None else Overtake(world, *windows, first, gated, prior, prior, lead, share)
+    return (
+        None
+        if prior is None
+        else Overtake(world, *windows, first, gated, prior, prior, lead, share)
+    )
 
 
 def imposter(
@@ -291,7 +316,11 @@ def imposter(
 def way_of(world: World, family: dict[str, Any], times: float) -> Way | None:
     """The way with the windows, role, gate and strength of `family`; `times` as in `overtake`."""
     windows = (int(family["start"]), int(family["stop"]))
-    role: dict[str, Any] = {"first": bool(family["first"]), "gated": bool(family["gated"]), "times": times}
+    role: dict[str, Any] = {
+        "first": bool(family["first"]),
+        "gated": bool(family["gated"]),
+        "times": times,
+    }
     if "part" in family:
         return imposter(world, float(family["part"]), windows, **role)
     return overtake(world, float(family["lead"]), float(family["share"]), windows, **role)
