@@ -38,32 +38,39 @@ class Federation:
     """A centre and N agents playing one instance.
 
     Args:
-        instance: the truth; no public attribute leads back to it.
+        instance: the truth; no public attribute leads back to it. None where nobody knows it: then `source` is
+            required, `values` says which rewards occur, and the play has an answer but no judgement.
         problem: what the learner is told.
         seed: int, `SeedSequence` or None. Rewards and the policy's own randomness (`rng`) are separate streams.
         source: draws the rewards; by default a `Simulator` of the instance with the seed's stream of rewards.
+        values: without an instance, the values that rewards can take; None where they are not finitely many.
         max_pulls: pulls beyond this raise `BudgetExceeded` before they are drawn.
         c_b, c_r, itemise: prices and detail of the ledger.
 
     Public: `problem`, `agents` (all ids), `rng`, `ledger`, `pulls`, `pulls_per_agent`, `pulls_by_phase`, `rounds`
-    (exchanges between centre and agents), `judgement` (after `stop`).
+    (exchanges between centre and agents), `answer` (the arms, after `stop`), `judgement` (likewise), `labels` (the
+    clustering that the policy reported).
 
     This object holds all counts and belongs to the judge of the play. The harness gives a policy its `view()`.
     """
 
     def __init__(
         self,
-        instance: Instance,
+        instance: Instance | None,
         problem: Problem,
         seed: int | np.random.SeedSequence | None = None,
         *,
         source: Source | None = None,
+        values: ArrayLike | None = None,
         max_pulls: int | None = None,
         c_b: float = 1.0,
         c_r: float = 32.0,
         itemise: bool = False,
     ) -> None:
-        if (problem.n_agents, problem.n_arms) != (instance.n_agents, instance.n_arms):
+        if instance is not None and (problem.n_agents, problem.n_arms) != (
+            instance.n_agents,
+            instance.n_arms,
+        ):
             raise UserError(
                 f"the problem is for {problem.n_agents} agents and {problem.n_arms} arms, "
                 f"the instance has {instance.n_agents} and {instance.n_arms}"
@@ -75,18 +82,26 @@ class Federation:
         # One root for both: without a seed it is drawn from the system.
         root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._instance = instance
-        self._source: Source = source or Simulator(
-            instance, np.random.default_rng(play_stream(root, REWARDS))
-        )
+        if source is None:
+            if instance is None:
+                raise UserError("a play without an instance needs a source of rewards")
+            source = Simulator(instance, np.random.default_rng(play_stream(root, REWARDS)))
+        self._source: Source = source
+        self._values: Floats | None = None
+        if instance is not None:
+            self._values = instance.rewards.values
+        elif values is not None:
+            self._values = np.unique(np.asarray(values, dtype=np.float64))
         self.rng = sealed_generator(play_stream(root, POLICY))
         self.problem = problem
         #: A copy for policies and local programs, so that nothing done to it reaches the judge.
         self.told = copy.copy(problem)
-        self.agents: Ints = read_only(np.arange(instance.n_agents))
-        self.arms: Ints = read_only(np.arange(instance.n_arms))
+        self.agents: Ints = read_only(np.arange(problem.n_agents))
+        self.arms: Ints = read_only(np.arange(problem.n_arms))
         self.ledger = Ledger(c_b, c_r, itemise)
-        self._pulls = Pulls(instance.n_agents, max_pulls)
+        self._pulls = Pulls(problem.n_agents, max_pulls)
         self.rounds = 0
+        self.answer: Ints | None = None
         self.judgement: Judgement | None = None
         #: What ended a play in strict mode, if anything did before its stop.
         self.failure: BaseException | None = None
@@ -95,7 +110,7 @@ class Federation:
         self._root = root
         self._phase = "play"
         self.memory: dict[str, np.ndarray] = {}
-        self._labels: Ints | None = None
+        self.labels: Ints | None = None
         self._steps: Steps | None = None
 
     @property
@@ -265,18 +280,26 @@ class Federation:
             raise UserError(
                 f"cluster labels are {self.agents.size} integers, got {vector.dtype} {vector.shape}"
             )
-        self._labels = vector.astype(np.int64)
+        self.labels = vector.astype(np.int64)
 
     def stop(self, arms: ArrayLike) -> Judgement:
         """End the play with one arm per agent (N,); returns the judge's row."""
+        self.end(arms)
+        if self.judgement is None:
+            raise UserError("this play has no instance to judge by; its arms are in `answer`")
+        return self.judgement
+
+    def end(self, arms: ArrayLike) -> None:
+        """As `stop`, for a play that need not have a judge."""
         self._check_open()
         arm_ids = self._arm_ids(arms)
         if arm_ids.shape != self.agents.shape:
             raise UserError(
                 f"stop needs one arm for each of the {self.agents.size} agents, got shape {arm_ids.shape}"
             )
-        self.judgement = judge(self._instance, arm_ids, self._labels)
-        return self.judgement
+        self.answer = arm_ids.copy()
+        if self._instance is not None:
+            self.judgement = judge(self._instance, arm_ids, self.labels)
 
     def _arrived(self, payload: Payload, n_agents: int) -> np.ndarray:
         """(n_agents, ...) what arrives of `payload`, one row per agent; reals in the precision they are paid for."""
@@ -300,8 +323,7 @@ class Federation:
     @property
     def reward_values(self) -> Floats | None:
         """(S,) the values that rewards can take, increasing; None where they are not finitely many."""
-        values = self._instance.rewards.values
-        return None if values is None else values.copy()
+        return None if self._values is None else self._values.copy()
 
     def draw_counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
         """As `draw`, but returns how often each of `reward_values` occurred instead of an average: (..., S)."""
@@ -361,7 +383,7 @@ class Federation:
     # --- checks ------------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
-        if self.judgement is not None:
+        if self.answer is not None:
             raise PlayOver(
                 "this play has stopped; make a new Federation (or reset the environment)"
             )

@@ -164,7 +164,7 @@ class FederationView:
 
     def stop(self, arms: ArrayLike) -> None:
         """End the play with one arm per agent (N,). The first stop is final. Returning the arms has the same effect."""
-        self.__books.stop(arms)
+        self.__books.end(arms)
 
     def __counts(self) -> Any:
         if self.__strict:

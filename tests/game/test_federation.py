@@ -21,6 +21,8 @@ from clustered_bandit_gym import (
     Problem,
     Reals,
 )
+from clustered_bandit_gym.game.seeds import REWARDS, play_stream
+from clustered_bandit_gym.game.source import Simulator
 from clustered_bandit_gym.generators import PaperRandom, PaperSmall, RandomFamily
 
 ALARM = 1e-10
@@ -242,6 +244,41 @@ def test_arrays_of_a_play_cannot_be_written_to() -> None:
             array[0] = 1
     with pytest.raises(ValueError, match="read-only"):
         federation.rng.shuffle(federation.agents)
+
+
+def test_a_play_needs_no_truth() -> None:
+    """The same rewards from a source alone: the same play, with an answer and without a judgement."""
+    instance = Instance([[0.2, 0.9], [0.8, 0.1]], [0, 1, 0], Bernoulli())
+    problem = Problem.of(instance, 0.1)
+    judged = Federation(instance, problem, 3)
+    blind = Federation(
+        None, problem, 3, source=Simulator(instance, rewards_of_seed_3()), values=[1, 0]
+    )
+    for federation in (judged, blind):
+        assert federation.reward_values is not None
+        assert federation.reward_values.tolist() == [0, 1]
+    assert np.array_equal(
+        blind.pull_counts([0, 1, 2], [0, 1, 1], 50), judged.pull_counts([0, 1, 2], [0, 1, 1], 50)
+    )
+    assert blind.rng.random() == judged.rng.random()
+    blind.report_clusters([5, 6, 5])
+    blind.view().stop([1, 0, 1])
+    assert blind.answer is not None
+    assert blind.answer.tolist() == [1, 0, 1]
+    assert blind.labels is not None
+    assert blind.labels.tolist() == [5, 6, 5]
+    assert blind.judgement is None
+    with pytest.raises(PlayOver):
+        blind.pull([0], [0])
+    with pytest.raises(ValueError, match="no instance to judge by"):
+        Federation(None, problem, source=Simulator(instance, rewards_of_seed_3())).stop([1, 0, 1])
+    with pytest.raises(ValueError, match="needs a source"):
+        Federation(None, problem)
+
+
+def rewards_of_seed_3() -> np.random.Generator:
+    """The stream of rewards of a play with seed 3."""
+    return np.random.default_rng(play_stream(3, REWARDS))
 
 
 def test_bad_set_up() -> None:
