@@ -28,11 +28,12 @@ from clustered_bandit_gym.envs.independence import crosstalk
 from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
 
 #: What `info` holds after `reset`, and at the end of an episode.
-PROBLEM_KEYS = {"n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma", "support"}
+PROBLEM_KEYS = set(Problem.__slots__)
 OUTCOME_KEYS = {
     "stopped",
     "correct",

@@ -74,11 +74,11 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
 
     ## Starting State
     No pulls. Every `reset` draws a fresh instance from the generator, unless `instance` or `instance_seed` fixes one.
-    `info` holds the problem as plain numbers: `n_agents, n_arms, n_clusters, delta, eta, eta1, sigma, support`, with
-    None for what the learner is not told. `reset(options=...)` takes `instance_seed` and `play_seed` (ints or
-    `SeedSequence`s): the same two seeds give the same instance and the same rewards for the same pulls; and
-    `local_pulls=True`: pulls are the agents' own, hence neither billed nor shown in the observation; the reward is in
-    `info["sample"]` alone.
+    `info` holds the problem as plain numbers: `n_agents, n_arms, n_clusters, delta, eta, eta1, sigma, support,
+    epsilon, max_pulls_per_agent`, with None for what the learner is not told (and eta = inf for a single cluster).
+    `reset(options=...)` takes `instance_seed` and `play_seed` (ints or `SeedSequence`s): the same two seeds give the
+    same instance and the same rewards for the same pulls; and `local_pulls=True`: pulls are the agents' own, hence
+    neither billed nor shown in the observation; the reward is in `info["sample"]` alone.
 
     ## Episode End
     *Termination* at the stop. *Truncation* at the step that makes pull number `max_pulls`. `info["sample"]` is the
@@ -120,7 +120,10 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
         sigma: told sub-Gaussian constant; default is that of the rewards.
         check: refuse values in `told` and `sigma` that the instance does not satisfy; False allows misspecified
             problems.
+        epsilon: an arm counts as right if its mean is within this distance of the agent's best.
         max_pulls: truncate at this many pulls; None for no limit.
+        max_pulls_per_agent: a pull that would give an agent more than this raises `BudgetExceeded`, and nothing is
+            drawn; None for no limit.
         pull_cost, error_penalty: see Rewards.
         c_b, c_r: cost of a bit and of a real number. Each step's pull is billed ⌈log2 K⌉ bits down and one real up; a
             step is one pull, so no count is sent.
@@ -152,7 +155,9 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
         told: dict[str, Any] | None = None,
         sigma: float | None = None,
         check: bool = True,
+        epsilon: float = 0.0,
         max_pulls: int | None = None,
+        max_pulls_per_agent: int | None = None,
         pull_cost: float = 0.001,
         error_penalty: float = 1.0,
         c_b: float = 1.0,
@@ -182,7 +187,9 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
             told=told,
             sigma=sigma,
             check=check,
+            epsilon=epsilon,
             max_pulls=max_pulls,
+            max_pulls_per_agent=max_pulls_per_agent,
             c_b=c_b,
             c_r=c_r,
             itemise=itemise,
@@ -329,7 +336,7 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
     def _outcome(self, arms: Ints | None) -> dict[str, Any]:
         federation = self.federation
         per_agent = federation.pulls_per_agent.copy()
-        return outcome(self.truth, arms, per_agent, federation.ledger.summary())
+        return outcome(self.truth, arms, per_agent, federation.ledger.summary(), self.epsilon)
 
     # --- pictures ----------------------------------------------------------------------------------------------------
 

@@ -42,7 +42,9 @@ class Game:
         told: dict[str, Any] | None,
         sigma: float | None,
         check: bool,
+        epsilon: float,
         max_pulls: int | None,
+        max_pulls_per_agent: int | None,
         c_b: float,
         c_r: float,
         itemise: bool,
@@ -56,6 +58,7 @@ class Game:
         self._generator, declared, fixed = _source(instance, generator, settings)
         self._told = {**declared, **(told or {})}
         self._sigma, self._check, self.delta = sigma, bool(check), delta
+        self.epsilon, self.max_pulls_per_agent = epsilon, max_pulls_per_agent
         self.max_pulls, self.itemise = max_pulls, bool(itemise)
         self.c_b, self.c_r = float(c_b), float(c_r)
         self._fixed: Instance | None = fixed
@@ -87,7 +90,15 @@ class Game:
 
     def problem_of(self, instance: Instance) -> Problem:
         """What a learner is told of `instance` in this environment."""
-        return Problem.of(instance, self.delta, sigma=self._sigma, check=self._check, **self._told)
+        return Problem.of(
+            instance,
+            self.delta,
+            sigma=self._sigma,
+            epsilon=self.epsilon,
+            max_pulls_per_agent=self.max_pulls_per_agent,
+            check=self._check,
+            **self._told,
+        )
 
     @property
     def fixed_instance(self) -> Instance | None:

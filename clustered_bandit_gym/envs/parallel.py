@@ -192,7 +192,7 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
             out, arms = who[leaving], choice[leaving] - k - 1
             self._committed[out] = arms
             federation.ledger.record(federation.current_phase, "up", "arm", out, bits_for(k), 0)
-            right = self._instance.is_best[self._instance.clusters[out], arms]
+            right = self._instance.good_arms(self._game.epsilon)[self._instance.clusters[out], arms]
             gains[out[~right]] -= self._game.error_penalty
             self._present[out] = False
         self._cycles += 1
@@ -248,7 +248,11 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         if arms is not None:
             federation.stop(arms)
         return outcome(
-            self._instance, arms, federation.pulls_per_agent.copy(), federation.ledger.summary()
+            self._instance,
+            arms,
+            federation.pulls_per_agent.copy(),
+            federation.ledger.summary(),
+            self._game.epsilon,
         )
 
     def _observe(self, agents: list[str]) -> Observations:

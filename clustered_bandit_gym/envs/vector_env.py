@@ -81,6 +81,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
             raise UserError(
                 "the vector environment keeps totals only: itemise=True needs the single environment"
             )
+        if settings.get("max_pulls_per_agent") is not None:
+            raise UserError("max_pulls_per_agent needs the single environment")
         game = ClusteredBAIEnv(**settings)
         self._game = game
         self.num_envs, self.max_episode_steps, self.render_mode = (
@@ -279,8 +281,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Obs, np.ndarray, np.ndarray]):
         return Ended(which, stopped, pulls, means, truth, right, wrong, self._count[which])
 
     def _is_best(self, truth: Floats, arms: Ints) -> Bools:
-        """(n, N) whether `arms` (n, N) are best, from the agents' means (n, N, K)."""
-        return truth[self._all[: len(arms), None], self._agents, arms] == truth.max(axis=2)
+        """(n, N) whether `arms` (n, N) are within ε of the best, from the agents' means (n, N, K)."""
+        chosen = truth[self._all[: len(arms), None], self._agents, arms]
+        return truth.max(axis=2) - chosen <= self._game.epsilon * (1 + 1e-9)
 
     def _end(self, ended: Ended, infos: dict[str, Any] | None) -> None:
         """Fill in the `info` of the episodes that ended with this step, and begin the next if this is the moment."""

@@ -99,7 +99,7 @@ class Federation:
         self.agents: Ints = read_only(np.arange(problem.n_agents))
         self.arms: Ints = read_only(np.arange(problem.n_arms))
         self.ledger = Ledger(c_b, c_r, itemise)
-        self._pulls = Pulls(problem.n_agents, max_pulls)
+        self._pulls = Pulls(problem.n_agents, max_pulls, problem.max_pulls_per_agent)
         self.rounds = 0
         self.answer: Ints | None = None
         self.judgement: Judgement | None = None
@@ -299,7 +299,7 @@ class Federation:
             )
         self.answer = arm_ids.copy()
         if self._instance is not None:
-            self.judgement = judge(self._instance, arm_ids, self.labels)
+            self.judgement = judge(self._instance, arm_ids, self.labels, self.problem.epsilon)
 
     def _arrived(self, payload: Payload, n_agents: int) -> np.ndarray:
         """(n_agents, ...) what arrives of `payload`, one row per agent; reals in the precision they are paid for."""
@@ -347,6 +347,8 @@ class Federation:
         pulls, phase = self._pulls, self._phase
         if pulls.total >= pulls.limit:
             raise BudgetExceeded(f"{pulls.total:,} pulls made; max_pulls = {pulls.limit:,}")
+        if pulls.per_agent.item(agent) >= pulls.agent_limit:
+            raise pulls.agent_exceeded(agent, 1)
         sample = self._source.single(agent, arm)
         pulls.total += 1
         pulls.per_agent[agent] = pulls.per_agent.item(agent) + 1

@@ -98,6 +98,13 @@ class Instance:
         """(M, K) whether the arm's mean equals the largest of its cluster."""
         return _frozen(self.means == self.means.max(axis=1, keepdims=True))
 
+    def good_arms(self, epsilon: float = 0.0) -> NDArray[np.bool_]:
+        """(M, K) whether the arm's mean is within ε of the largest of its cluster."""
+        if epsilon == 0:
+            return self.is_best
+        # A small tolerance: 0.8 − 0.7 exceeds 0.1 in floating point.
+        return self.means.max(axis=1, keepdims=True) - self.means <= epsilon * (1 + 1e-9)
+
     @cached_property
     def agent_best_arms(self) -> Ints:
         """(N,) best arm of each agent."""

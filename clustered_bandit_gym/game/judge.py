@@ -16,7 +16,7 @@ class Judgement:
     """The judge's row at the end of a play.
 
     Attributes:
-        correct: every agent's recommendation is a best arm of its cluster.
+        correct: every agent's recommendation is within ε of the best arm of its cluster.
         agent_correct: (N,) booleans.
         arms: (N,) what was recommended.
         clustering_errors: agents placed in a wrong cluster (`misplaced`); None if the policy reported no clusters.
@@ -34,9 +34,12 @@ class Judgement:
         return int(self.agent_correct.size - self.agent_correct.sum())
 
 
-def judge(instance: Instance, arms: Ints, labels: Ints | None) -> Judgement:
-    """Compare the recommended `arms` (N,) with the truth; `labels` (N,) is the clustering that the policy reported."""
-    right = instance.is_best[instance.clusters, arms]
+def judge(instance: Instance, arms: Ints, labels: Ints | None, epsilon: float = 0.0) -> Judgement:
+    """Compare the recommended `arms` (N,) with the truth; an arm within `epsilon` of the best is right.
+
+    `labels` (N,) is the clustering that the policy reported.
+    """
+    right = instance.good_arms(epsilon)[instance.clusters, arms]
     clustering_errors = arm_errors = None
     if labels is not None:
         lost = misplaced(labels, instance.clusters)
@@ -57,13 +60,17 @@ def misplaced(labels: Ints, clusters: Ints) -> np.ndarray:
 
 
 def outcome(
-    instance: Instance, arms: Ints | None, pulls_per_agent: Ints, communication: dict[str, Any]
+    instance: Instance,
+    arms: Ints | None,
+    pulls_per_agent: Ints,
+    communication: dict[str, Any],
+    epsilon: float = 0.0,
 ) -> dict[str, Any]:
     """`info` at the end of an episode; `arms` (N,) is what was recommended, None for a truncated one."""
     if arms is None:
         right = np.zeros(instance.n_agents, dtype=np.bool_)
     else:
-        right = instance.is_best[instance.clusters, arms]
+        right = instance.good_arms(epsilon)[instance.clusters, arms]
     return {
         "stopped": arms is not None,
         "correct": bool(right.all()),

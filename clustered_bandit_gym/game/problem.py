@@ -18,6 +18,8 @@ TRUTH = "truth"
 class Problem:
     """What the learner is told. `None` for M, η, η1 or the support means "not told".
 
+    With a single cluster (M = 1) both assumptions hold for every η, so η and η1 are told as inf.
+
     Attributes:
         n_agents: number of agents N.
         n_arms: number of arms K.
@@ -26,7 +28,12 @@ class Problem:
         eta: separation of Assumption 1; a lower bound on the truth is enough.
         eta1: separation of Assumption 2; a lower bound on the truth is enough.
         sigma: rewards are σ-sub-Gaussian; sample sizes scale with σ². May exceed the model's own.
-        support: (low, high), an interval that holds every reward, where there is one. May be wider than needed.
+        support: (low, high), an interval that holds every reward, where there is one. May be wider
+            than needed.
+        epsilon: an arm counts as right if its mean is within ε of the agent's best; 0 asks for a
+            best arm.
+        max_pulls_per_agent: a pull that would give an agent more than this raises
+            `BudgetExceeded`; None for no limit.
     """
 
     n_agents: int
@@ -37,11 +44,13 @@ class Problem:
     eta1: float | None = None
     sigma: float = 1.0
     support: tuple[float, float] | None = None
+    epsilon: float = 0.0
+    max_pulls_per_agent: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("n_agents", "n_arms", "n_clusters"):
+        for name in ("n_agents", "n_arms", "n_clusters", "max_pulls_per_agent"):
             value = getattr(self, name)
-            if value is None and name == "n_clusters":
+            if value is None and name in ("n_clusters", "max_pulls_per_agent"):
                 continue
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise UserError(f"{name} must be a whole number >= 1, got {value!r}")
@@ -54,6 +63,8 @@ class Problem:
                 raise UserError(f"{name} must be positive (or None: not told), got {value}")
         if not (np.isfinite(self.sigma) and self.sigma > 0):
             raise UserError(f"sigma must be a finite number > 0, got {self.sigma}")
+        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
+            raise UserError(f"epsilon must be a finite number >= 0, got {self.epsilon}")
         if self.support is not None:
             if (
                 np.shape(self.support) != (2,)
@@ -75,6 +86,8 @@ class Problem:
         eta1: float | str | None = TRUTH,
         sigma: float | None = None,
         support: tuple[float, float] | str | None = TRUTH,
+        epsilon: float = 0.0,
+        max_pulls_per_agent: int | None = None,
         check: bool = True,
     ) -> Problem:
         """The problem of `instance`. "truth" tells the true value, None hides it, a number is told as it is.
@@ -99,7 +112,14 @@ class Problem:
                 raise UserError(f"support must be two numbers, None or {TRUTH!r}, got {support!r}")
             support = instance.rewards.bounds
         problem = cls(
-            instance.n_agents, instance.n_arms, delta=delta, sigma=sigma, support=support, **told
+            instance.n_agents,
+            instance.n_arms,
+            delta=delta,
+            sigma=sigma,
+            support=support,
+            epsilon=epsilon,
+            max_pulls_per_agent=max_pulls_per_agent,
+            **told,
         )
         if check:
             problem._check_against(instance)

@@ -36,10 +36,12 @@ class Pulls:
     Args:
         n_agents: N.
         limit: pulls beyond this raise `BudgetExceeded`; None for no limit.
+        agent_limit: the same for the pulls of any one agent.
     """
 
-    def __init__(self, n_agents: int, limit: int | None) -> None:
+    def __init__(self, n_agents: int, limit: int | None, agent_limit: int | None = None) -> None:
         self.limit = MAX_PULLS if limit is None else min(int(limit), MAX_PULLS)
+        self.agent_limit = MAX_PULLS if agent_limit is None else int(agent_limit)
         self.total = 0
         self.per_agent: Ints = np.zeros(n_agents, dtype=np.int64)
         self.by_phase: dict[str, int] = {}
@@ -62,7 +64,24 @@ class Pulls:
             raise BudgetExceeded(
                 f"{self.total:,} pulls made; {total:,} more would exceed max_pulls = {self.limit:,}"
             )
+        if self.total + total > self.agent_limit:  # otherwise no agent can be beyond its limit
+            self._check_agents(agents, times, shape)
         return shape, total
+
+    def _check_agents(self, agents: Ints, times: Ints | int, shape: tuple[int, ...]) -> None:
+        """Raise where these pulls would exceed the limit of an agent."""
+        more = np.zeros_like(self.per_agent)
+        np.add.at(more, np.broadcast_to(agents, shape), np.broadcast_to(times, shape))
+        beyond = np.flatnonzero(self.per_agent + more > self.agent_limit)
+        if beyond.size:
+            raise self.agent_exceeded(int(beyond[0]), int(more[beyond[0]]))
+
+    def agent_exceeded(self, agent: int, more: int) -> BudgetExceeded:
+        """The error for `more` pulls at `agent`, which would exceed its limit."""
+        return BudgetExceeded(
+            f"agent {agent} has made {self.per_agent[agent]:,} pulls; {more:,} more would exceed "
+            f"max_pulls_per_agent = {self.agent_limit:,}"
+        )
 
     def count(
         self, phase: str, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int

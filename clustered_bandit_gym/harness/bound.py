@@ -19,10 +19,14 @@ _MOST = 60
 def bound_of(instance: Instance, problem: Problem) -> float | None:
     """Expected pulls that every learner needs that is δ-PC on all instances with what it was told.
 
-    None where Assumption 1 does not hold and for reward models of the user's, whose bound is not known. A told η above
-    the instance's own is taken as the instance's own.
+    None where Assumption 1 does not hold, for ε > 0 and for reward models of the user's, whose bound is not known. A
+    told η above the instance's own is taken as the instance's own.
     """
-    if instance.eta <= 0 or not isinstance(instance.rewards, Gaussian | Bernoulli | Categorical):
+    if (
+        instance.eta <= 0
+        or problem.epsilon > 0
+        or not isinstance(instance.rewards, Gaussian | Bernoulli | Categorical)
+    ):
         return None
     eta = 0.0 if problem.eta is None else min(problem.eta, instance.eta)
     return _cached_bound(_Shape(instance), problem.delta, eta, problem.n_clusters is not None)

@@ -195,6 +195,8 @@ def test_what_the_learner_is_told() -> None:
         "eta1": 0.3,
         "sigma": 1.0,
         "support": None,
+        "epsilon": 0.0,
+        "max_pulls_per_agent": None,
     }
     coins = cbg.Instance([[0.9, 0.1], [0.1, 0.8]], [0, 1], cbg.Bernoulli())
     assert ClusteredBAIEnv(coins).reset(seed=0)[1]["support"] == (0.0, 1.0)

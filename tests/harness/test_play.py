@@ -30,7 +30,8 @@ KEYS = {
     "message", "attempts",
     "correct", "wrong_agents", "clustering_errors", "arm_errors", "pulls", "pulls_max_agent", "pulls_by_phase", "cost",
     "cost_by_phase", "bits_up", "bits_down", "reals_up", "reals_down", "rounds", "suspicious_communication", "n_agents",
-    "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma", "support", "bound", "seconds", "version",
+    "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma", "support", "epsilon",
+    "max_pulls_per_agent", "bound", "seconds", "version",
 }  # fmt: skip
 
 

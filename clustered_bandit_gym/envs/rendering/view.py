@@ -40,7 +40,8 @@ class View:
 
     def ended(self, truth: Instance, arms: Ints | None) -> View:
         """This view at the end of the episode: recommended `arms` (N,), None if there was no stop, and the truth."""
-        right = None if arms is None else truth.is_best[truth.clusters, arms]
+        good = truth.good_arms(self.problem.epsilon)
+        right = None if arms is None else good[truth.clusters, arms]
         best, clusters = truth.agent_best_arms, truth.clusters
         return replace(self, over=True, arms=arms, right=right, best=best, clusters=clusters)
 

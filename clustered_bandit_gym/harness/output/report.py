@@ -41,7 +41,17 @@ _TRIAL = (
     "seed",
     "message",
 )
-_PROBLEM = ("n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma", "support")
+_PROBLEM = (
+    "n_agents",
+    "n_arms",
+    "n_clusters",
+    "delta",
+    "eta",
+    "eta1",
+    "sigma",
+    "support",
+    "epsilon",
+)
 
 
 def write_report(
