@@ -82,16 +82,20 @@ def verify(
         int | None,
         typer.Option("--seed", help="Of the choice of these trials.", show_default="random"),
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Replay without asking first.")] = False,
     traceback: Traceback = False,
 ) -> None:
     """Check a submission: format, digest, completeness, scores, a sample of trials. Exit code 1 on any mismatch.
 
-    Replaying runs the policy's code: look at the submission's source first, or use --replay 0.
+    Replaying runs the submission's code, so the command asks first: read its source, or use --replay 0.
     """
     from clustered_bandit_gym.errors import UserError
     from clustered_bandit_gym.suite.checker import Mismatch
     from clustered_bandit_gym.suite.checker import verify as check
 
+    if replay and not yes:
+        question = f"Replaying {replay} trials runs the code of the submission {folder}. Run it?"
+        typer.confirm(question, abort=True, err=True)
     try:
         found = check(folder, replay, seed)
     except (Mismatch, UserError) as error:

@@ -11,9 +11,7 @@ import hashlib
 import json
 import math
 import reprlib
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +21,12 @@ import numpy as np
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.run import resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP
 from clustered_bandit_gym.suite.files import SOURCE, Submission, load_submission
+from clustered_bandit_gym.suite.replay import CannotBuild, different, replayed, this_platform
 from clustered_bandit_gym.suite.score import played_cells, score
-from clustered_bandit_gym.suite.submission import check_suite, differences, identity, this_platform
+from clustered_bandit_gym.suite.submission import check_suite
 
 #: Share of replayed trials that must agree on another platform.
 SAME_ELSEWHERE = 0.9
@@ -226,9 +224,20 @@ def _replay(submission: Submission, wanted: list[Row], exact: bool, notes: list[
     """Play the trials of rows again; returns how many differ. Raises `Mismatch` if they are too many."""
     if not wanted:
         return 0
-    with _rebuilt(submission) as (label, policy):
-        _check_identity(submission, policy, notes)
-        found = differences(label, policy, wanted)
+    names = list(submission.metadata["sources"])
+    trials = [(row["cell"], row["trial"]) for row in wanted]
+    try:
+        about, again = replayed(
+            submission.metadata["suite"],
+            submission.metadata["policy"],
+            trials,
+            submission.folder / SOURCE,
+            names,
+        )
+    except CannotBuild as error:
+        raise Mismatch(f"replay: the policy cannot be built: {error}") from error
+    _check_identity(submission, about, notes)
+    found = different(wanted, again)
     # 1 - 0.9 is a little less than 0.1: one of ten is allowed.
     if len(found) > (0 if exact else round((1 - SAME_ELSEWHERE) * len(wanted), 9)):
         raise Mismatch(
@@ -238,7 +247,7 @@ def _replay(submission: Submission, wanted: list[Row], exact: bool, notes: list[
     return len(found)
 
 
-def _check_identity(submission: Submission, policy: Any, notes: list[str]) -> None:
+def _check_identity(submission: Submission, found: dict[str, Any], notes: list[str]) -> None:
     """Class, settings and fingerprint are those of the policy that is replayed. Other versions may have others."""
     metadata = submission.metadata
     if metadata["fingerprint"].startswith("none: "):
@@ -248,7 +257,6 @@ def _check_identity(submission: Submission, policy: Any, notes: list[str]) -> No
         )
     if metadata["versions"] != versions():
         return
-    found = identity(policy)
     for key, value in found.items():
         if json.dumps(metadata[key], sort_keys=True) == json.dumps(value, sort_keys=True):
             continue
@@ -258,31 +266,3 @@ def _check_identity(submission: Submission, policy: Any, notes: list[str]) -> No
             notes.append(text)
         else:
             raise Mismatch(f"policy: {text}")
-
-
-@contextmanager
-def _rebuilt(submission: Submission) -> Iterator[tuple[str, Any]]:
-    """The policy from its specification; its own modules come from the submission's folder alone."""
-    sources = submission.metadata["sources"]
-    tops = {Path(name).parts[0].removesuffix(".py") for name in sources}
-    before = {
-        name: module for name, module in sys.modules.items() if name.partition(".")[0] in tops
-    }
-    for name in before:
-        del sys.modules[name]
-    path = list(sys.path)
-    if sources:
-        sys.path.insert(0, str((submission.folder / SOURCE).resolve()))
-    try:
-        try:
-            built = resolve_policies(submission.metadata["policy"])[0]
-        except Exception as error:  # the submission's code runs here
-            raise Mismatch(
-                f"replay: the policy cannot be built: {type(error).__name__}: {error}"
-            ) from error
-        yield built
-    finally:
-        sys.path[:] = path
-        for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
-            del sys.modules[name]
-        sys.modules.update(before)

@@ -8,9 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.output.escape import markdown
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import number
-from clustered_bandit_gym.suite.schema import checked_metadata, checked_row, parse, read_text
+from clustered_bandit_gym.suite.schema import (
+    MOST_ROWS,
+    checked_metadata,
+    checked_row,
+    parse,
+    read_text,
+)
 
 ROWS, PACKED_ROWS, METADATA, SCORES, README, SOURCE = (
     "rows.jsonl",
@@ -70,8 +78,12 @@ def load_submission(folder: str | Path) -> Submission:
         parse(read_text(folder / name), str(folder / name)) for name in (METADATA, SCORES)
     )
     path = folder / PACKED_ROWS if (folder / PACKED_ROWS).exists() else folder / ROWS
+    text = read_text(path).rstrip("\n")
+    # Before anything is built: a row takes a hundred times the memory of a short line.
+    if text.count("\n") >= MOST_ROWS:
+        raise UserError(f"{path} has too many lines: a submission has at most {MOST_ROWS:,} rows")
     # Not splitlines: a text may hold other characters that end a line.
-    lines = read_text(path).rstrip("\n").split("\n")
+    lines = text.split("\n")
     wheres = [f"{path}, line {place}" for place in range(1, len(lines) + 1)]
     rows = [
         checked_row(parse(line, where), where) for line, where in zip(lines, wheres, strict=True)
@@ -81,13 +93,14 @@ def load_submission(folder: str | Path) -> Submission:
 
 def readme(submission: Submission) -> str:
     """The submission for humans."""
-    meta, overall = submission.metadata, submission.scores["overall"]
+    overall = submission.scores["overall"]
+    meta = {key: markdown(str(value)) for key, value in submission.metadata.items()}
     ratio = overall["vs_bound"]
     lines = [
         f"# {meta['name']}",
         "",
-        f"Suite {meta['suite']}, {'quick run (never compared with full runs)' if meta['quick'] else 'full run'}, "
-        f"{meta['date']}, clustered-bandit-gym {meta['package']}. Policy `{meta['policy']}`; "
+        f"Suite {meta['suite']}, {'quick run (never compared with full runs)' if submission.quick else 'full run'}, "
+        f"{meta['date']}, clustered-bandit-gym {meta['package']}. Policy {meta['policy']}; "
         f"guarantee: {meta['guarantee']} ({meta['guarantee_text']}).",
         "",
         *([f"Authors: {meta['authors']}", ""] if meta["authors"] else []),
@@ -109,7 +122,7 @@ def readme(submission: Submission) -> str:
             if entry["solved"]
             else "| | "
         )
-        reason = entry["reason"].replace("|", "/")
+        reason = markdown(entry["reason"])
         lines.append(
             f"| {entry['cell']} | {entry['trials']} | {entry['errors']} | {entry['verdict']} | {figures} | {reason} |"
         )

@@ -17,6 +17,7 @@ import numpy as np
 
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.output.escape import markdown
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.suite.checker import Mismatch, verify
@@ -192,11 +193,14 @@ def top_lines(folders: Sequence[str | Path], most: int = 20) -> str:
         figures = [geometric_mean(ratios), overall["bits_per_agent"], overall["rounds"]]
         texts = ["" if value is None else number(value) for value in figures]
         lines.append(
-            f"| `{one.name}` | {one.metadata['guarantee']} | {overall['solved']}/{overall['cells']} | "
+            f"| {markdown(one.name)} | {one.metadata['guarantee']} | {overall['solved']}/{overall['cells']} | "
             f"{overall['failed']} | {interval} | {' | '.join(texts)} |"
         )
     dates = sorted(
-        {f"{one.metadata['date']}, version {one.metadata['package']}" for one in submissions}
+        {
+            markdown(f"{one.metadata['date']}, version {one.metadata['package']}")
+            for one in submissions
+        }
     )
     kind = "quick runs" if submissions[0].quick else "full runs"
     lines += [

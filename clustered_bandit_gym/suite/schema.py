@@ -35,8 +35,9 @@ FIELDS = (
 )
 DEFAULTS = {"attempts": 1, "suspicious_communication": False}
 ONLY_HERE = ("seconds", "attempts")
-#: Limits of a file, after decompression (a full run has about 2 MB), of nesting, and of whole numbers.
-MOST_BYTES, MOST_LEVELS, MOST_WHOLE = 64 * 2**20, 20, 2**63 - 1
+#: Limits of a file, after decompression (a full run has about 2 MB and 7,000 rows), of its rows, of
+#: nesting, and of whole numbers.
+MOST_BYTES, MOST_ROWS, MOST_LEVELS, MOST_WHOLE = 16 * 2**20, 50_000, 20, 2**63 - 1
 _COUNTS = ("trial", "pulls", "bits_up", "bits_down", "reals_up", "reals_down", "rounds", "attempts")
 _REQUIRED = {
     "suite": str,

@@ -22,19 +22,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.fingerprint import Unwritable, policy_key, versions
-from clustered_bandit_gym.harness.fresh import played_fresh
+from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.imports import PACKAGE, is_user_module, reached
-from clustered_bandit_gym.harness.parallel import Task, Work
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.processes import dismiss
 from clustered_bandit_gym.harness.run import evaluate, resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
-from clustered_bandit_gym.harness.settings import path_of, settings_of
 from clustered_bandit_gym.suite.cells import (
     DIGEST_V1,
     GIVE_UP,
@@ -51,11 +46,16 @@ from clustered_bandit_gym.suite.files import (
     load_submission,
     write_submission,
 )
+from clustered_bandit_gym.suite.replay import (
+    different,
+    identity,
+    replayed,
+    short_row,
+    this_platform,
+)
 from clustered_bandit_gym.suite.schema import (
-    FIELDS,
     FORMAT,
     GUARANTEES,
-    ONLY_HERE,
     checked_metadata,
     parse,
     read_text,
@@ -113,12 +113,15 @@ def run_suite(
     rows = _play(policy, folder / ".trials", quick, n_jobs, progress)
     dismiss()
     # A crash may have come from outside (a kernel short of memory), and the cell does not count as solved anyway.
-    last = {row["cell"]: row for row in rows if row["outcome"] != "crash"}
-    if different := differences(label, policy, list(last.values())):
+    last = list({row["cell"]: row for row in rows if row["outcome"] != "crash"}.values())
+    sources = _copy_sources(policy, folder / SOURCE)
+    trials = [(row["cell"], row["trial"]) for row in last]
+    _, again = replayed("v1", spec, trials, folder / SOURCE, list(sources))
+    if wrong := different(last, again):
         raise UserError(
-            f"{len(different)} of {len(last)} trials are played differently in a fresh process, so that nobody could "
-            f"verify this submission: the policy carries something from trial to trial, or draws random numbers of its "
-            f"own ({different[0]})"
+            f"{len(wrong)} of {len(last)} trials are played differently in a fresh process, so that nobody could "
+            f"verify this submission: the policy carries something from trial to trial, draws random numbers of its "
+            f"own, or needs files that are not among its sources ({wrong[0]})"
         )
     stated = str(getattr(policy, "guarantee", "none"))
     metadata = {
@@ -138,7 +141,7 @@ def run_suite(
         "versions": versions(),
         "platform": this_platform(),
         "seed": SEED,
-        "sources": _copy_sources(policy, folder / SOURCE),
+        "sources": sources,
     }
     submission = Submission(folder, metadata, rows, score(rows, quick))
     write_submission(submission, packed)
@@ -151,21 +154,6 @@ def rescore(folder: str | Path) -> Submission:
     new = Submission(old.folder, old.metadata, old.rows, score(old.rows, old.quick))
     write_submission(new, packed=(old.folder / PACKED_ROWS).exists())
     return new
-
-
-def this_platform() -> dict[str, str]:
-    """What decides whether a replay is bit for bit the same: the machine and the libraries that draw numbers.
-
-    "simd" names the instruction sets that NumPy uses here: they decide the last digit of an exponential.
-    """
-    return {
-        "machine": platform.machine(),
-        "simd": ", ".join(np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())),
-        "system": platform.system(),
-        "numpy": version("numpy"),
-        "scipy": version("scipy"),
-        "python": platform.python_version(),
-    }
 
 
 def play_cell(
@@ -189,54 +177,6 @@ def play_cell(
     if board.missing:
         raise KeyboardInterrupt
     return [short_row(cell, row) for row in board.trials.to_dict("records")]
-
-
-def differences(label: str, policy: Any, rows: list[Row]) -> list[str]:
-    """Play the trials of rows of a submission again, in a fresh process: what differs, one line per trial.
-
-    Trials that ended their process get one of their own, which they must end again.
-    """
-    rows = sorted(rows, key=lambda row: row["outcome"] == "crash")
-    alone = sum(row["outcome"] == "crash" for row in rows)
-    cells = {cell.name: number for number, cell in enumerate(SUITE_V1)}
-    stepper = not hasattr(policy, "solve")
-    work = Work(
-        [cell.setting(stepper) for cell in SUITE_V1],
-        [(label, policy)],
-        SEED,
-        bound=False,
-        strict=True,
-    )
-    tasks = [Task(cells[row["cell"]], 0, row["trial"]) for row in rows]
-    together = tasks[: len(tasks) - alone]
-    played = played_fresh(work, together) if together else []
-    for task in tasks[len(together) :]:
-        played += played_fresh(work, [task])
-    found = []
-    for row, task, again in zip(rows, tasks, played, strict=True):
-        where = f"{row['cell']}, trial {row['trial']}"
-        if again is None:
-            if row["outcome"] != "crash":
-                found.append(f"{where}: {row['outcome']} (replayed: it ends its process)")
-            continue
-        other = short_row(SUITE_V1[task.cell], again)
-        if wrong := [name for name in FIELDS if name not in ONLY_HERE and row[name] != other[name]]:
-            told = ", ".join(f"{name} {row[name]} (replayed: {other[name]})" for name in wrong)
-            found.append(f"{where}: {told}")
-    return found
-
-
-def short_row(cell: SuiteCell, row: dict[Any, Any]) -> Row:
-    """A trial's row as a submission holds it."""
-    short: Row = {"cell": cell.name}
-    for key in FIELDS:
-        value = row[key]
-        value = value.item() if hasattr(value, "item") else value
-        # Missing numbers of unfinished trials come out of a data frame as NA.
-        short[key] = value if isinstance(value, str | int | float) and value == value else None
-    short["seconds"] = round(float(row["seconds"]), 4)
-    # Half of a surrogate pair cannot be written to a file.
-    return short | {"message": str(row["message"]).encode("utf-8", "replace").decode()}
 
 
 def _play(policy: Any, out: Path, quick: bool, n_jobs: int, progress: bool) -> list[Row]:
@@ -268,19 +208,6 @@ def _growing(start: int, count: int) -> Iterator[int]:
     while start < count:
         start = min(5 * max(start, 10), count)
         yield start
-
-
-def identity(policy: Any) -> dict[str, Any]:
-    """What the metadata say of the policy itself."""
-    try:
-        fingerprint = policy_key(policy)
-    except Unwritable as error:
-        fingerprint = f"none: {error}"
-    return {
-        "policy_class": path_of(type(policy)),
-        "settings": settings_of(policy),
-        "fingerprint": fingerprint,
-    }
 
 
 def _copy_sources(policy: Any, target: Path) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from suite_toys import Exits, Fixed
+from suite_toys import Exits, Fixed, again
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.fingerprint import versions
@@ -18,8 +18,9 @@ from clustered_bandit_gym.suite import SUITE_V1
 from clustered_bandit_gym.suite.cells import GIVE_UP
 from clustered_bandit_gym.suite.checker import Mismatch, verify
 from clustered_bandit_gym.suite.files import load_submission
+from clustered_bandit_gym.suite.replay import different, identity, this_platform
 from clustered_bandit_gym.suite.score import score
-from clustered_bandit_gym.suite.submission import differences, identity, play_cell, this_platform
+from clustered_bandit_gym.suite.submission import play_cell
 
 QUICK = Path(__file__).parents[2] / "submissions" / "quick"
 COINS = next(cell for cell in SUITE_V1 if cell.name == "coins")
@@ -72,10 +73,10 @@ def test_the_suite_has_no_timeouts(random: Path) -> None:
 def test_a_crash_is_replayed_alone() -> None:
     rows = play_cell(Exits(), COINS, 1)
     assert rows[0]["outcome"] == "crash"
-    assert differences("exits", Exits(), rows) == []
+    assert different(rows, again("suite_toys:Exits", rows)) == []
     # Its end does not touch the replay of others, whatever their order.
     good = play_cell(Fixed(), COINS, 1)
-    (line,) = differences("fixed", Fixed(), rows + good)
+    (line,) = different(rows + good, again("suite_toys:Fixed", rows + good))
     assert line.startswith("coins, trial 0: outcome crash (replayed: solved)")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from suite_toys import again
 
 from clustered_bandit_gym.cli import app
 from clustered_bandit_gym.suite import SUITE_V1
@@ -230,19 +231,17 @@ def test_a_policy_that_needs_more_than_is_told_goes_on(tmp_path: Path) -> None:
 def test_state_that_outlives_a_trial_shows_in_a_fresh_process() -> None:
     from suite_toys import Fixed, Remembers
 
-    from clustered_bandit_gym.harness.processes import dismiss
-    from clustered_bandit_gym.suite.submission import differences, play_cell
+    from clustered_bandit_gym.suite.replay import different
+    from clustered_bandit_gym.suite.submission import play_cell
 
     cell = next(cell for cell in SUITE_V1 if cell.name == "coins")
-    dismiss()
     rows = play_cell(Remembers(), cell, 3)
     assert [row["pulls"] for row in rows] == [1, 2, 3]
     assert Remembers.seen == []  # played in a process of its own
-    (line,) = differences("remembers", Remembers(), rows[2:])
+    (line,) = different(rows[2:], again("suite_toys:Remembers", rows[2:]))
     assert line.startswith("coins, trial 2: pulls 3 (replayed: 1)")
-    dismiss()  # a later run begins anew
-    assert play_cell(Remembers(), cell, 1)[0]["pulls"] == 1
-    assert differences("fixed", Fixed(), play_cell(Fixed(), cell, 2)) == []
+    rows = play_cell(Fixed(), cell, 2)
+    assert different(rows, again("suite_toys:Fixed", rows)) == []
 
 
 def forged(submission: Submission, tmp_path: Path, change: Any, rescore: bool = True) -> Path:
@@ -337,7 +336,7 @@ def test_verify_says_why_and_exits_with_one(submission: Submission, tmp_path: Pa
     from typer.testing import CliRunner
 
     good = CliRunner().invoke(
-        app, ["suite", "verify", str(submission.folder), "--replay", "2", "--seed", "1"]
+        app, ["suite", "verify", str(submission.folder), "--replay", "2", "--seed", "1", "--yes"]
     )
     assert good.exit_code == 0
     assert "VERIFIED" in good.output
@@ -345,6 +344,6 @@ def test_verify_says_why_and_exits_with_one(submission: Submission, tmp_path: Pa
     bad = CliRunner().invoke(app, ["suite", "verify", str(folder), "--replay", "0"])
     assert bad.exit_code == 1
     assert "NOT VERIFIED: completeness" in bad.output
-    missing = CliRunner().invoke(app, ["suite", "verify", str(tmp_path)])
+    missing = CliRunner().invoke(app, ["suite", "verify", str(tmp_path), "--yes"])
     assert missing.exit_code == 1
     assert "is not a submission" in missing.output

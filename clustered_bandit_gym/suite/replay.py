@@ -1,0 +1,164 @@
+"""Trials of a submission played again, in a fresh process that can import nothing but what it should.
+
+The process runs in a new folder with copies of the listed sources. Beside that folder it searches
+only the standard library and what is installed: no current folder, no PYTHONPATH, no compiled files.
+The calling process imports nothing of the submission.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym.harness.cell import Cell
+from clustered_bandit_gym.harness.fingerprint import Unwritable, policy_key
+from clustered_bandit_gym.harness.play import Row, play
+from clustered_bandit_gym.harness.run import resolve_policies
+from clustered_bandit_gym.harness.settings import path_of, settings_of
+from clustered_bandit_gym.suite.cells import SEED, SUITE_V1, SuiteCell
+from clustered_bandit_gym.suite.schema import FIELDS, ONLY_HERE
+
+Trial = tuple[str, int]
+
+
+class CannotBuild(Exception):
+    """The policy cannot be built from the submission's sources; the message says why."""
+
+
+def replayed(
+    suite: str, policy: str, trials: Sequence[Trial], source: Path, names: Sequence[str]
+) -> tuple[dict[str, Any], list[Row | None]]:
+    """What the policy says of itself, and the row of each trial; None where the process ended.
+
+    Args:
+        suite: "v1" or "v2".
+        policy: its specification, such as "mine:Mine".
+        trials: (cell, trial) of each.
+        source, names: the folder with the sources, and the listed files in it.
+    """
+    about: dict[str, Any] = {}
+    rows: list[Row | None] = []
+    with tempfile.TemporaryDirectory() as home:
+        clean = Path(home) / "source"
+        clean.mkdir()
+        for name in names:
+            (clean / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / name, clean / name)
+        while len(rows) < len(trials):
+            about, found = _run(suite, policy, list(trials[len(rows) :]), clean, Path(home))
+            rows += found
+            if len(rows) < len(trials):
+                rows.append(None)  # the trial that ended the process
+    return about, rows
+
+
+def _run(
+    suite: str, policy: str, trials: list[Trial], clean: Path, home: Path
+) -> tuple[dict[str, Any], list[Row]]:
+    """One process: what the policy says of itself, and the rows that the process got to."""
+    out = home / "rows.jsonl"
+    out.unlink(missing_ok=True)
+    code = f"from {__name__} import _child; _child()"
+    # Options: no variables of the environment, no unsafe path, no compiled files written.
+    command = [sys.executable, "-EPB", "-c", code]
+    asked = json.dumps([suite, policy, trials, str(clean), str(out)])
+    ended = subprocess.run(command, input=asked.encode(), cwd=clean, capture_output=True)
+    text = out.read_text(encoding="utf-8") if out.exists() else ""
+    lines = [json.loads(line) for line in text.splitlines()]
+    if not lines:
+        said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise CannotBuild(said[-1] if said else f"its process ended with {ended.returncode}")
+    return lines[0], lines[1:]
+
+
+def _child() -> None:
+    suite, spec, trials, clean, out = json.loads(sys.stdin.buffer.read())
+    sys.path.insert(0, clean)
+    label, policy = resolve_policies(spec)[0]
+    with Path(out).open("w", encoding="utf-8") as file:
+        print(json.dumps(identity(policy)), file=file, flush=True)
+        for name, trial in trials:
+            cell, env, seed = play_setting(suite, name, policy)
+            row = play(policy, env, seed, strict=True, trial=trial, bound=False, label=label)
+            print(json.dumps(short_row(cell, row)), file=file, flush=True)
+
+
+def play_setting(suite: str, name: str, policy: Any) -> tuple[SuiteCell, Any, int]:
+    """The cell of this name, its environment (made once per process) and the root seed of its trials."""
+    cell = next(cell for cell in SUITE_V1 if cell.name == name)
+    return cell, _made(cell.setting(stepper=not hasattr(policy, "solve"))), SEED
+
+
+@cache
+def _made(setting: Cell) -> Any:
+    return setting.make()
+
+
+def different(rows: list[Row], again: list[Row | None]) -> list[str]:
+    """What differs between the rows of a submission and the replayed ones, one line per trial.
+
+    A row of None was not played to its end: the trial ended its process.
+    """
+    found = []
+    for row, other in zip(rows, again, strict=True):
+        where = f"{row['cell']}, trial {row['trial']}"
+        if other is None:
+            if row["outcome"] != "crash":
+                found.append(f"{where}: {row['outcome']} (replayed: it ends its process)")
+            continue
+        if wrong := [name for name in FIELDS if name not in ONLY_HERE and row[name] != other[name]]:
+            told = ", ".join(f"{name} {row[name]} (replayed: {other[name]})" for name in wrong)
+            found.append(f"{where}: {told}")
+    return found
+
+
+def short_row(cell: SuiteCell, row: dict[Any, Any]) -> Row:
+    """A trial's row as a submission holds it."""
+    short: Row = {"cell": cell.name}
+    for key in FIELDS:
+        value = row[key]
+        value = value.item() if hasattr(value, "item") else value
+        # Missing numbers of unfinished trials come out of a data frame as NA.
+        short[key] = value if isinstance(value, str | int | float) and value == value else None
+    short["seconds"] = round(float(row["seconds"]), 4)
+    # Half of a surrogate pair cannot be written to a file.
+    return short | {"message": str(row["message"]).encode("utf-8", "replace").decode()}
+
+
+def identity(policy: Any) -> dict[str, Any]:
+    """What the metadata say of the policy itself."""
+    try:
+        fingerprint = policy_key(policy)
+    except Unwritable as error:
+        fingerprint = f"none: {error}"
+    return {
+        "policy_class": path_of(type(policy)),
+        "settings": settings_of(policy),
+        "fingerprint": fingerprint,
+    }
+
+
+def this_platform() -> dict[str, str]:
+    """What decides whether a replay is bit for bit the same: the machine and the libraries that draw numbers.
+
+    "simd" names the instruction sets that NumPy uses here: they decide the last digit of an exponential.
+    """
+    return {
+        "machine": platform.machine(),
+        "simd": ", ".join(np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())),
+        "system": platform.system(),
+        "numpy": version("numpy"),
+        "scipy": version("scipy"),
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,144 @@
+"""`suite verify` runs the listed sources and nothing else, asks before it does, and escapes what files say."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import py_compile
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from clustered_bandit_gym.cli import app
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.suite.checker import Mismatch, verify
+from clustered_bandit_gym.suite.files import load_submission, readme
+from clustered_bandit_gym.suite.leaderboard import top_lines
+
+QUICK = Path(__file__).parents[2] / "submissions" / "quick"
+POLICY = """
+from clustered_bandit_gym.policies import RandomPolicy
+{line}
+class Mine(RandomPolicy):
+    pass
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A submission of a policy whose source is `mine_of_a_test.py`, with the rows of `random`."""
+    home = tmp_path / "mine"
+    shutil.copytree(QUICK / "random", home, ignore=shutil.ignore_patterns(".trials"))
+    return home
+
+
+def set_source(folder: Path, line: str, **others: str) -> None:
+    source = folder / "source"
+    source.mkdir(exist_ok=True)
+    text = POLICY.format(line=line)
+    (source / "mine_of_a_test.py").write_text(text, encoding="utf-8")
+    for name, content in others.items():
+        (source / f"{name}.py").write_text(content, encoding="utf-8")
+    sources = {"mine_of_a_test.py": hashlib.sha256(text.encode()).hexdigest()}
+    change_metadata(folder, sources=sources, policy="mine_of_a_test:Mine", versions="others")
+
+
+def change_metadata(folder: Path, **values: Any) -> None:
+    path = folder / "metadata.json"
+    metadata = json.loads(path.read_text(encoding="utf-8")) | values
+    path.write_text(json.dumps(metadata), encoding="utf-8")
+
+
+def test_the_listed_source_is_what_runs(folder: Path) -> None:
+    set_source(folder, "")
+    assert verify(folder, trials=[("coins", 0)]).replayed == [("coins", 0)]
+    assert "mine_of_a_test" not in sys.modules
+    assert not list(folder.rglob("__pycache__"))
+
+
+def test_a_compiled_file_is_not_run(folder: Path, tmp_path: Path) -> None:
+    """The header of a .pyc names time and size of its source: Python would take it for the listed one."""
+    set_source(folder, "")
+    mark = tmp_path / "ran"
+    source = folder / "source" / "mine_of_a_test.py"
+    evil = tmp_path / "evil.py"
+    evil.write_text(POLICY.format(line=f"open({str(mark)!r}, 'w').close()"), encoding="utf-8")
+    cache = source.parent / "__pycache__"
+    cache.mkdir()
+    target = cache / f"mine_of_a_test.{sys.implementation.cache_tag}.pyc"
+    py_compile.compile(
+        str(evil), str(target), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+    )
+    verify(folder, trials=[("coins", 0)])
+    assert not mark.exists()
+
+
+def test_an_unlisted_module_is_not_found(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_source(folder, "import unlisted_of_a_test", unlisted_of_a_test="")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "unlisted_of_a_test.py").write_text("", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(elsewhere))
+    monkeypatch.syspath_prepend(str(elsewhere))
+    monkeypatch.chdir(elsewhere)
+    with pytest.raises(Mismatch, match="unlisted_of_a_test"):
+        verify(folder, trials=[("coins", 0)])
+
+
+def test_the_command_asks_before_it_runs_code(folder: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    set_source(folder, f"open({str(mark)!r}, 'w').close()")
+    command = ["suite", "verify", str(folder), "--replay", "1", "--seed", "0"]
+    for answer in ("n\n", ""):
+        asked = CliRunner().invoke(app, command, input=answer)
+        assert asked.exit_code == 1
+        assert "runs the code of the submission" in asked.output
+        assert not mark.exists()
+    CliRunner().invoke(app, [*command, "--yes"])
+    assert mark.exists()
+
+
+def test_a_small_file_of_many_rows_takes_little_memory(folder: Path) -> None:
+    """16 kB hold 16 million empty lines."""
+    (folder / "rows.jsonl.gz").write_bytes(gzip.compress(b"\n" * (2**24 - 2) + b"{}"))
+    code = (
+        "import resource, sys\n"
+        "from clustered_bandit_gym.errors import UserError\n"
+        "from clustered_bandit_gym.suite.files import load_submission\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try:\n    load_submission(sys.argv[1])\nexcept UserError as error:\n    print(error)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
+    )
+    said, kilobytes = ran.stdout.splitlines()
+    assert "too many lines" in said
+    assert int(kilobytes) < 120_000
+    assert resource.RUSAGE_SELF == 0
+
+
+def test_names_are_escaped_in_markdown(folder: Path) -> None:
+    hostile = "[x](javascript:1)|<img src=x>`\n# top"
+    values = dict.fromkeys(("name", "authors", "date", "package", "guarantee_text"), hostile)
+    change_metadata(folder, **values)
+    for text in (readme(load_submission(folder)), top_lines([folder])):
+        assert hostile.partition("\n")[0] not in text
+        assert "\n# top" not in text
+        assert "](javascript" not in text
+        assert "\\<img" in text
+
+
+def test_no_more_than_the_limit(folder: Path) -> None:
+    (folder / "metadata.json").write_bytes(b" " * (17 * 2**20))
+    with pytest.raises(UserError, match="too long"):
+        verify(folder, replay=0)
