@@ -41,6 +41,9 @@ _LAZY = {
     "Rare": "clustered_bandit_gym.harness.scoring.rare:Rare",
     "rare": "clustered_bandit_gym.harness.scoring.rare:rare",
     "replay": "clustered_bandit_gym.harness.run:replay",
+    "Study": "clustered_bandit_gym.study.study:Study",
+    "drive": "clustered_bandit_gym.study.drive:drive",
+    "study": "clustered_bandit_gym.study",
     "sweep": "clustered_bandit_gym.harness.run:sweep",
     "ClusteredBAIEnv": "clustered_bandit_gym.envs.env:ClusteredBAIEnv",
     "ClusteredBAIVectorEnv": "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv",
@@ -57,7 +60,7 @@ _LAZY = {
 }
 
 if TYPE_CHECKING:
-    from clustered_bandit_gym import datasets, generators, harness, policies, testing, theory
+    from clustered_bandit_gym import datasets, generators, harness, policies, study, testing, theory
     from clustered_bandit_gym.envs.env import ClusteredBAIEnv
     from clustered_bandit_gym.envs.parallel import parallel_env
     from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
@@ -69,6 +72,8 @@ if TYPE_CHECKING:
     from clustered_bandit_gym.harness.scoring.rare import Rare, rare
     from clustered_bandit_gym.harness.store import Store
     from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
+    from clustered_bandit_gym.study.drive import drive
+    from clustered_bandit_gym.study.study import Study
 
 envs_registry.register()
 
@@ -104,9 +109,11 @@ __all__ = [
     "SB3VecEnv",
     "StepPolicy",
     "Store",
+    "Study",
     "Symbol",
     "audit",
     "datasets",
+    "drive",
     "evaluate",
     "generators",
     "harness",
@@ -115,6 +122,7 @@ __all__ = [
     "policies",
     "rare",
     "replay",
+    "study",
     "sweep",
     "testing",
     "theory",

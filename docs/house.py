@@ -22,7 +22,7 @@ FOLDERS = {
 #: trains on environments, so it may import `envs`.
 FLOORS = (
     ("cli",),
-    ("suite", "experiments", "testing"),
+    ("suite", "study", "experiments", "testing"),
     ("harness",),
     ("policies", "envs"),
     ("datasets",),

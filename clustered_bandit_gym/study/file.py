@@ -1,0 +1,174 @@
+"""The file of a study: SQLite, one transaction per change, plain numbers and JSON inside."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.study.order import Order
+from clustered_bandit_gym.study.tell import Told
+
+#: Marks an SQLite file as a study ("cbgs").
+APPLICATION_ID = 0x63626773
+#: Seconds to wait for another process that is writing.
+PATIENCE = 60.0
+#: Columns `asked`, `done` and `told` are compressed little-endian numbers of eight bytes.
+SCHEMA = (
+    "CREATE TABLE study (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE orders (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, phase TEXT NOT NULL, "
+    "shape TEXT NOT NULL, asked BLOB NOT NULL, done BLOB NOT NULL, told BLOB NOT NULL)",
+    "CREATE TABLE tells (order_id INTEGER NOT NULL, digest TEXT NOT NULL, key TEXT UNIQUE, "
+    "pulls INTEGER NOT NULL, told_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP)",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+)
+
+
+class StudyFile:
+    """Reads and writes the file of a study; without a path it lives in memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._name = ":memory:" if path is None else str(path)
+        try:
+            # Autocommit: transactions begin where this class says so.
+            self._db = sqlite3.connect(self._name, timeout=PATIENCE, isolation_level=None)
+        except sqlite3.OperationalError as error:
+            raise UserError(f"{self._name}: {error}") from None
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All or nothing. A second process waits here."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            raise UserError(f"{self._name}: {error}; is another process writing to it?") from error
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def facts(self) -> dict[str, Any] | None:
+        """What the study was made with; None for an empty file."""
+        try:
+            (mark,) = self._db.execute("PRAGMA application_id").fetchone()
+            (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if not tables:
+                return None
+            if mark != APPLICATION_ID:
+                raise UserError(f"{self._name} is not a study, but another SQLite file")
+            rows = self._db.execute("SELECT name, value FROM study").fetchall()
+        except sqlite3.DatabaseError as error:
+            raise UserError(f"{self._name} is not a study: {error}") from None
+        return {name: json.loads(value) for name, value in rows}
+
+    def create(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """The facts in the file; `facts` if it was empty."""
+        if (found := self.facts()) is not None:
+            return found
+        with self._transaction():
+            if (found := self.facts()) is not None:  # another process was faster
+                return found
+            for statement in SCHEMA:
+                self._db.execute(statement)
+            rows = [(name, json.dumps(value)) for name, value in facts.items()]
+            self._db.executemany("INSERT INTO study VALUES (?, ?)", rows)
+        return facts
+
+    def orders(self, after: int = 0) -> list[Order]:
+        """The orders with numbers above `after`. All but the last one are closed."""
+        found = self._db.execute(
+            "SELECT *, (SELECT count(*) FROM tells WHERE order_id = id) FROM orders "
+            "WHERE id > ? ORDER BY id",
+            (after,),
+        )
+        return [_order(*row) for row in found]
+
+    def add(self, order: Order) -> None:
+        """Store a new order, unless another process has done so."""
+        blobs = (_pack(order.asked), _pack(order.done), _pack(order.told))
+        with self._transaction():
+            self._db.execute(
+                "INSERT OR IGNORE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (order.id, order.kind, order.phase, json.dumps(order.shape), *blobs),
+            )
+
+    def record(self, number: int, told: Told, revision: int, key: str | None) -> bool:
+        """Add a tell to order `number` in one transaction; False if it was taken before."""
+        with self._transaction():
+            order = self.orders(number - 1)[0]
+            whole = np.array_equal(told.pulls, order.asked[2, told.rows])
+            digest = told.digest(-1 if whole else revision)
+            if self._taken(number, digest, key, whole):
+                return False
+            _check_room(order, told)
+            order.done[told.rows] += told.pulls
+            order.told[told.rows] += told.table
+            self._db.execute(
+                "INSERT INTO tells (order_id, digest, key, pulls) VALUES (?, ?, ?, ?)",
+                (number, digest, key, int(told.pulls.sum())),
+            )
+            self._db.execute(
+                "UPDATE orders SET done = ?, told = ? WHERE id = ?",
+                (_pack(order.done), _pack(order.told), number),
+            )
+        return True
+
+    def _taken(self, number: int, digest: str, key: str | None, whole: bool) -> bool:
+        """Whether the tell was taken before. A tell that may be new or a repetition is refused."""
+        found = self._db.execute(
+            "SELECT order_id, digest FROM tells WHERE key = ?"
+            if key is not None
+            else "SELECT order_id, digest FROM tells WHERE order_id = ? AND digest = ?",
+            (number, digest) if key is None else (key,),
+        ).fetchone()
+        if found is not None and found != (number, digest):
+            raise UserError(f"key {key!r} was used for another tell; nothing was recorded")
+        if found is not None and key is None and not whole:
+            raise UserError(
+                f"exactly these rewards of order {number} were told before. If this is a "
+                "repetition, nothing is left to do. If they are new, ask again or pass key=..., a "
+                "name for each tell; nothing was recorded"
+            )
+        return found is not None
+
+
+def _check_room(order: Order, told: Told) -> None:
+    """Refuse more rewards than were asked for."""
+    if order.closed:
+        raise UserError(f"order {order.id} is closed: all of it was told; nothing was recorded")
+    room = (order.asked[2] - order.done)[told.rows]
+    if (told.pulls > room).any():
+        place = int((told.pulls > room).argmax())
+        raise UserError(
+            f"row {told.rows[place]} of order {order.id} waits for {room[place]} rewards, got "
+            f"{told.pulls[place]}; nothing was recorded"
+        )
+
+
+def _pack(array: np.ndarray) -> bytes:
+    return zlib.compress(array.astype(array.dtype.newbyteorder("<")).tobytes(), 1)
+
+
+def _unpack(blob: bytes, kind: str) -> np.ndarray:
+    return np.frombuffer(zlib.decompress(blob), f"<{kind}").astype(kind)
+
+
+def _order(
+    number: int, kind: str, phase: str, shape: str, asked: bytes, done: bytes, told: bytes, n: int
+) -> Order:
+    pulls = _unpack(done, "i8")
+    table = _unpack(told, "f8").reshape(pulls.size, -1)
+    rows = _unpack(asked, "i8").reshape(3, -1)
+    return Order(number, kind, phase, tuple(json.loads(shape)), rows, pulls, table, n)

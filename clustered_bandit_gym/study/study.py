@@ -1,0 +1,326 @@
+"""`Study`: a policy on real agents, by ask and tell."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._version import __version__
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import indices
+from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.ledger import Ledger
+from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.game.seeds import trial_seeds
+from clustered_bandit_gym.harness.settings import (
+    CannotRebuild,
+    label_of,
+    path_of,
+    rebuild_policy,
+    settings_of,
+)
+from clustered_bandit_gym.harness.surroundings import seeded_globals
+from clustered_bandit_gym.policies import make
+from clustered_bandit_gym.study.file import StudyFile
+from clustered_bandit_gym.study.order import Order
+from clustered_bandit_gym.study.recorded import PullsNeeded, Recorded, changed
+from clustered_bandit_gym.study.tell import Reader
+
+
+@dataclass(frozen=True, eq=False)
+class Status:
+    """How far a study is.
+
+    Attributes:
+        done: the policy has named an arm for every agent.
+        decided: (N,) booleans: the agent's arm is final. A policy names all arms at the end.
+        phase: the policy's phase; "done" at the end.
+        orders: closed orders.
+        missing: pulls that the open order waits for.
+        pulls: rewards told.
+        pulls_per_agent: (N,) rewards told.
+        pulls_per_arm: (N, K) rewards told.
+        means: (N, K) averages of the rewards told; NaN where there are none.
+    """
+
+    done: bool
+    decided: np.ndarray
+    phase: str
+    orders: int
+    missing: int
+    pulls: int
+    pulls_per_agent: Ints
+    pulls_per_arm: Ints
+    means: Floats
+
+    @property
+    def pulls_max_agent(self) -> int:
+        """Rewards told of the busiest agent."""
+        return int(self.pulls_per_agent.max())
+
+    def __str__(self) -> str:
+        state = "done" if self.done else f"phase {self.phase!r}, waiting for {self.missing:,} pulls"
+        return (
+            f"{state}; {self.orders} orders complete; {self.pulls:,} pulls told, "
+            f"{self.pulls_max_agent:,} of them at the busiest agent"
+        )
+
+
+class Study:
+    """A policy on real agents: it orders pulls (`ask`), you report rewards (`tell`).
+
+    If the file exists, the study is resumed: policy, problem, seed and version must be the same.
+
+    Args:
+        policy: a `Policy`, or its name with settings, such as "structured-bai".
+        problem: what is known before the first pull.
+        path: file of the study; None keeps it in memory.
+        seed: of the policy's own random choices.
+        values: the values that rewards can take, such as (0, 1); None if they are not finitely
+            many. Policies that know them need fewer pulls. They are the support if none is told.
+    """
+
+    def __init__(
+        self,
+        policy: Any,
+        problem: Problem,
+        path: str | Path | None = None,
+        seed: int = 0,
+        *,
+        values: ArrayLike | None = None,
+    ) -> None:
+        self.policy = make(policy) if isinstance(policy, str) else policy
+        if not hasattr(self.policy, "solve"):
+            raise UserError(
+                f"{label_of(self.policy)} plays step by step; a study needs a policy with `solve`"
+            )
+        self.values = None if values is None else _checked(values, problem.support)
+        if self.values is not None and self.values.size > 1 and problem.support is None:
+            problem = replace(problem, support=(float(self.values[0]), float(self.values[-1])))
+        self.problem, self.seed = problem, seed
+        self._seeds = trial_seeds(seed, 0)
+        self._reader = Reader(problem.support, self.values)
+        self._log: list[Order] = []
+        # (N, K) rewards told in closed orders, and their sums.
+        self._pulls = np.zeros((problem.n_agents, problem.n_arms), np.int64)
+        self._sums = np.zeros((problem.n_agents, problem.n_arms))
+        self._federation, self._next = self._play()  # a policy may refuse the problem: no file yet
+        self._file = StudyFile(None if path is None else Path(path))
+        facts = self._facts()
+        found = self._file.create(facts)
+        for name, value in facts.items():
+            if found.get(name) != value:
+                self._file.close()
+                raise UserError(
+                    f"{path} holds another study: {name} is {found.get(name)!r}, not {value!r}"
+                )
+
+    @classmethod
+    def open(cls, path: str | Path, policy: Any = None) -> Study:
+        """Resume the study in `path`; a policy that cannot be rebuilt from it must be given."""
+        if not Path(path).is_file():
+            raise UserError(f"there is no file {path}")
+        file = StudyFile(Path(path))
+        facts = file.facts()
+        file.close()
+        if facts is None:
+            raise UserError(f"{path} is not a study: it is empty")
+        if facts["version"] != __version__:
+            raise UserError(
+                f"{path} was made by version {facts['version']} of this package; this is "
+                f"{__version__}. Continue with the version that began the study"
+            )
+        if policy is None:
+            try:
+                policy = rebuild_policy(facts["policy_class"], facts["settings"])
+            except CannotRebuild as error:
+                raise UserError(f"{error.reason}; pass it: Study.open(path, policy=...)") from error
+        support = facts["problem"]["support"]
+        told = facts["problem"] | {"support": None if support is None else tuple(support)}
+        return cls(policy, Problem(**told), path, facts["seed"], values=facts["values"])
+
+    def close(self) -> None:
+        """Close the file. Nothing is lost without it."""
+        self._file.close()
+
+    def ask(self) -> Order | None:
+        """The pulls to make now, the same until all are told; None once the policy is done."""
+        while True:
+            waiting = self._refresh()
+            if waiting is not None or self._next is None:
+                return waiting
+            self._file.add(self._next)
+
+    def tell(
+        self,
+        order: Order | int,
+        rewards: Any = None,
+        *,
+        sums: ArrayLike | None = None,
+        counts: ArrayLike | None = None,
+        pulls: ArrayLike | None = None,
+        rows: ArrayLike | None = None,
+        key: str | None = None,
+    ) -> bool:
+        """Record rewards of an order in one transaction. An invalid tell changes nothing.
+
+        Args:
+            order: what `ask` returned, or its number; then rows are those first asked for.
+            rewards: for each row an array of rewards (or one number for one reward). Fewer than
+                asked for are kept, and the order waits for the rest.
+            sums: instead, (R,) the sum of the rewards of each row.
+            pulls: (R,) how many rewards are in each sum; by default as many as asked for.
+            counts: instead, (R, S) how often each of the study's `values` occurred.
+            rows: places in the order that the tell is about; by default all.
+            key: a name for this tell: a second tell with the same name is known as a repetition.
+
+        Returns:
+            False if the same tell was taken before; then nothing is recorded.
+        """
+        stored = self._stored(order)
+        by_number = not isinstance(order, Order)
+        numbers = np.arange(stored.done.size) if by_number else order.rows
+        times = stored.asked[2] if by_number else order.times
+        places = np.arange(numbers.size) if rows is None else _places(rows, numbers.size)
+        chosen = numbers[places]
+        if sum(given is not None for given in (rewards, sums, counts)) != 1:
+            raise UserError("tell exactly one of rewards, sums= and counts=")
+        if rewards is not None:
+            told = self._reader.rewards(chosen, rewards)
+        elif counts is not None:
+            told = self._reader.counts(chosen, counts)
+        else:
+            told = self._reader.sums(chosen, sums, times[places] if pulls is None else pulls)
+        if not told.pulls.any():
+            raise UserError("a tell needs at least one reward")
+        return self._file.record(stored.id, told, -1 if by_number else order.tells, key)
+
+    def _stored(self, order: Order | int) -> Order:
+        """The order of the file that `order` means."""
+        number = order.id if isinstance(order, Order) else order
+        waiting = self._refresh()
+        known = self._log if waiting is None else [*self._log, waiting]
+        if isinstance(number, bool) or number not in range(1, len(known) + 1):
+            raise UserError(f"there is no order {number!r}; the last one is {len(known)}")
+        stored = known[number - 1]
+        if isinstance(order, Order) and not order.matches(stored):
+            raise UserError(f"this order {number} is not of this study")
+        return stored
+
+    @property
+    def arms(self) -> Ints | None:
+        """(N,) the arm of every agent; None until the study is done."""
+        self._refresh()
+        answer = self._federation.answer
+        return None if answer is None else answer.copy()
+
+    @property
+    def clusters(self) -> Ints | None:
+        """(N,) labels of the clustering that the policy reported; None if it has not."""
+        self._refresh()
+        labels = self._federation.labels
+        return None if labels is None else labels.copy()
+
+    @property
+    def ledger(self) -> Ledger:
+        """What centre and agents would have sent each other for the closed orders."""
+        self._refresh()
+        return self._federation.ledger.copy()
+
+    @property
+    def pulls_by_phase(self) -> dict[str, int]:
+        """Pulls of closed orders in each phase of the policy."""
+        self._refresh()
+        return dict(self._federation.pulls_by_phase)
+
+    @property
+    def status(self) -> Status:
+        """How far the study is."""
+        waiting = self._refresh()
+        pulls, sums = self._pulls.copy(), self._sums.copy()
+        if waiting is not None:
+            waiting.add_to(pulls, sums, self.values)
+        done = self._next is None
+        with np.errstate(invalid="ignore"):
+            means = sums / pulls
+        return Status(
+            done=done,
+            decided=np.full(self.problem.n_agents, done),
+            phase="done" if self._next is None else self._next.phase,
+            orders=len(self._log),
+            missing=0 if waiting is None else waiting.pulls,
+            pulls=int(pulls.sum()),
+            pulls_per_agent=pulls.sum(axis=1),
+            pulls_per_arm=pulls,
+            means=means,
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        """What the file keeps of the study."""
+        return {
+            "version": __version__,
+            "policy": label_of(self.policy),
+            "policy_class": path_of(type(self.policy)),
+            "settings": settings_of(self.policy),
+            "problem": self.problem.to_dict(),
+            "values": None if self.values is None else self.values.tolist(),
+            "seed": self.seed,
+        }
+
+    def _refresh(self) -> Order | None:
+        """Take in what the file has gained; returns the order that waits for rewards, if any."""
+        new = self._file.orders(len(self._log))
+        closed = [order for order in new if order.closed]
+        for order in closed:
+            order.add_to(self._pulls, self._sums, self.values)
+        if closed:
+            self._log += closed
+            self._federation, self._next = self._play()
+        if len(new) == len(closed):
+            return None
+        if self._next is None or not self._next.matches(new[-1]):
+            raise changed(new[-1])
+        return new[-1]
+
+    def _play(self) -> tuple[Federation, Order | None]:
+        """Run the policy from the start on the closed orders: the play, and the next order."""
+        source = Recorded(self._log, self.values)
+        play = Federation(None, self.problem, self._seeds.play, source=source, values=self.values)
+        source.phase = lambda: play.current_phase
+        try:
+            with seeded_globals(self._seeds.policy):
+                arms = copy.deepcopy(self.policy).solve(play.view())
+        except PullsNeeded:
+            return play, source.next
+        if source.next is not None or source.answered < len(self._log):
+            raise UserError(
+                f"{label_of(self.policy)} ended without the rewards that it asked for; a policy "
+                "must not catch BaseException, and must act the same on the same rewards"
+            )
+        if play.answer is None:
+            play.end(arms)
+        return play, None
+
+
+def _places(rows: ArrayLike, size: int) -> Ints:
+    """`rows` as different places in 0..size−1."""
+    places = indices(rows, size, "row")
+    if places.ndim != 1 or np.unique(places).size < places.size:
+        raise UserError(f"rows must be a list of different rows, got {rows!r}")
+    return places
+
+
+def _checked(values: ArrayLike, support: tuple[float, float] | None) -> Floats:
+    """`values` increasing; they must be different, finite, and lie in the support."""
+    found = np.unique(np.asarray(values, dtype=np.float64))
+    if found.size != np.size(values) or not found.size or not np.isfinite(found).all():
+        raise UserError(f"values must be different finite numbers, got {values!r}")
+    if support is not None and not support[0] <= found[0] <= found[-1] <= support[1]:
+        raise UserError(f"values {found.tolist()} lie outside of the support {support}")
+    return found

@@ -1,0 +1,161 @@
+"""The file of a study: other files, other versions, killed processes, two processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import clustered_bandit_gym as cbg
+
+PROBLEM = cbg.Problem(6, 2, 2, 0.05, eta=0.5, sigma=0.5, support=(0, 1))
+MEANS = np.array([[0.95, 0.05], [0.1, 0.9]])
+
+#: Drives a study with rewards that depend on the pull alone, slowly, and is killed somewhere.
+SCRIPT = """
+import sys, time, numpy as np, clustered_bandit_gym as cbg
+sys.path.insert(0, {folder!r})
+from test_file import PROBLEM, pull
+def slowly(*order):
+    time.sleep({pause})
+    return pull(*order)
+print("ready", flush=True)
+cbg.drive("naive:engine=mixture", slowly, PROBLEM, sys.argv[1], values=(0, 1))
+"""
+
+
+def pull(agents: np.ndarray, arms: np.ndarray, times: np.ndarray) -> list[np.ndarray]:
+    """Rewards that are a function of the order: a repeated pull gives the same."""
+    seed = [int(part) for part in (*agents, *arms, *times)]
+    rng = np.random.default_rng(seed)
+    cells = zip(agents, arms, times, strict=True)
+    return [rng.binomial(1, MEANS[agent % 2, arm], n) for agent, arm, n in cells]
+
+
+def test_a_killed_study_resumes(tmp_path: Path) -> None:
+    whole = cbg.drive("naive:engine=mixture", pull, PROBLEM, values=(0, 1))
+    script = SCRIPT.format(folder=str(Path(__file__).parent), pause=0.02)
+    path = tmp_path / "study.db"
+    for wait in (0.03, 0.08, 0.05):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(wait)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    study = cbg.drive("naive:engine=mixture", pull, PROBLEM, path, values=(0, 1))
+    assert np.array_equal(study.arms, whole.arms)
+    assert np.array_equal(study.status.pulls_per_arm, whole.status.pulls_per_arm)
+    assert study.ledger.summary() == whole.ledger.summary()
+
+
+def test_a_second_process_waits(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    study = cbg.Study("naive", PROBLEM, path)
+    order = study.ask()
+    assert order is not None
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.3, lambda: other.execute("ROLLBACK"))
+    start = time.perf_counter()
+    release.start()
+    assert study.tell(order, pull(order.agents, order.arms, order.times))
+    assert time.perf_counter() - start > 0.25
+    assert cbg.Study.open(path).status.orders == 1
+
+
+def test_two_studies_on_one_file_see_each_other(tmp_path: Path) -> None:
+    first, second = (
+        cbg.Study("naive:engine=mixture", PROBLEM, tmp_path / "study.db") for _ in range(2)
+    )
+    turn = 0
+    while (order := (first, second)[turn % 2].ask()) is not None:
+        (second, first)[turn % 2].tell(order, pull(order.agents, order.arms, order.times))
+        turn += 1
+    assert turn > 1
+    assert np.array_equal(first.arms, second.arms)
+
+
+def test_another_study_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    cbg.Study("naive", PROBLEM, path).close()
+    before = path.read_bytes()
+    for message, make in (
+        ("policy is 'naive', not 'bai-cl'", lambda: cbg.Study("bai-cl", PROBLEM, path)),
+        ("policy is 'naive'", lambda: cbg.Study("naive:engine=lucb", PROBLEM, path)),
+        ("problem is", lambda: cbg.Study("naive", cbg.Problem(6, 2, 2, 0.01), path)),
+        ("seed is 0, not 1", lambda: cbg.Study("naive", PROBLEM, path, seed=1)),
+        ("values is None", lambda: cbg.Study("naive", PROBLEM, path, values=(0, 1))),
+        ("policy is 'naive'", lambda: cbg.Study.open(path, policy="bai-cl")),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()
+    assert path.read_bytes() == before
+
+
+def test_files_that_are_no_studies(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with pytest.raises(ValueError, match="there is no file"):
+        cbg.Study.open(path)
+    assert not path.exists()
+    path.write_text("agent,arm\n" * 200)
+    for make in (lambda: cbg.Study.open(path), lambda: cbg.Study("naive", PROBLEM, path)):
+        with pytest.raises(ValueError, match="is not a study"):
+            make()
+    path.unlink()
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE mine (x)")
+    with pytest.raises(ValueError, match="another SQLite file"):
+        cbg.Study("naive", PROBLEM, path)
+    with pytest.raises(ValueError, match="unable to open"):
+        cbg.Study("naive", PROBLEM, tmp_path / "no" / "folder.db")
+
+
+def test_another_version_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    cbg.Study("naive", PROBLEM, path).close()
+    with sqlite3.connect(path) as file:
+        file.execute("""UPDATE study SET value = '"0.0.1"' WHERE name = 'version'""")
+    with pytest.raises(ValueError, match=r"made by version 0\.0\.1"):
+        cbg.Study.open(path)
+
+
+class Drifting(cbg.Policy):
+    """A policy whose code changes during the study."""
+
+    times = 5
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        federation.pull(federation.agents, 0, self.times)
+        federation.pull(federation.agents, 1, 3)
+        return np.zeros(6, dtype=int)
+
+
+def test_changed_code_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "study.db"
+    study = cbg.Study(Drifting(), PROBLEM, path)
+    order = study.ask()
+    monkeypatch.setattr(Drifting, "times", 6)
+    with pytest.raises(ValueError, match="order 1 of the file is not what the policy asks for"):
+        cbg.Study.open(path).ask()
+    study.tell(order, sums=np.ones(6))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="order 1 of the file is not what the policy asks for"):
+        cbg.Study.open(path).ask()
+
+
+def test_no_pickle_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    cbg.drive("naive", pull, PROBLEM, path)
+    with sqlite3.connect(path) as file:
+        blobs = file.execute("SELECT asked, done, told FROM orders").fetchall()
+    assert all(blob[:1] == b"\x78" for row in blobs for blob in row)  # zlib streams of numbers
