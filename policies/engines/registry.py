@@ -42,8 +42,8 @@ ENGINES: dict[str, tuple[str, str]] = {
     ),
     "mixture": (
         "clustered_bandit_gym.policies.engines.mixture:mixture",
-        "cumulative samples, paired one-sided normal-mixture boundary, union over the best arm's pairs (Robbins 1970); "
-        "bets where the support of rewards is told (Waudby-Smith, Ramdas 2023)",
+        "cumulative samples, one mixture for each of the best arm's pairs (Robbins 1970); bets where "
+        "the support of rewards is told (Waudby-Smith, Ramdas 2023)",
     ),
     "lucb": (
         "clustered_bandit_gym.policies.engines.lucb:lucb",
@@ -51,8 +51,16 @@ ENGINES: dict[str, tuple[str, str]] = {
     ),
     "track-and-stop": (
         "clustered_bandit_gym.policies.engines.track_and_stop:track_and_stop",
-        "tracks the optimal allocation (Garivier, Kaufmann 2016); stops on two half-normal mixtures for each pair, or "
-        "on bets where the support of rewards is told",
+        "tracks the optimal allocation (Garivier, Kaufmann 2016); evidence as for mixture",
+    ),
+    "top-two": (
+        "clustered_bandit_gym.policies.engines.top_two:top_two",
+        "EB-TCI sampling (Jourdan, Degenne, Kaufmann 2023); evidence as for mixture",
+    ),
+    "batched": (
+        "clustered_bandit_gym.policies.engines.batched:batched",
+        "few, large batches in the optimal proportions (after Jin et al. 2024); evidence as for "
+        "mixture",
     ),
 }
 

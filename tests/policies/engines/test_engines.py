@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.stats import binom, norm
 
@@ -14,7 +15,8 @@ from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, NaiveSE, make
 from clustered_bandit_gym.policies.engines.registry import ENGINES, get_engine
 from clustered_bandit_gym.policies.engines.track_and_stop import optimal_shares
-from clustered_bandit_gym.policies.sequential.boundaries import one_sided, radius, tuned_rho
+from clustered_bandit_gym.policies.sequential.boundaries import radius, tuned_rho
+from clustered_bandit_gym.policies.sequential.paired import GAPS, WEIGHTS
 from clustered_bandit_gym.policies.sequential.running_means import Tally
 
 NAMES = tuple(ENGINES)
@@ -42,7 +44,7 @@ def run(
 @pytest.mark.parametrize("engine", NAMES)
 def test_error_rate_on_a_near_tie(engine: str) -> None:
     """4,000 agents, five arms, gap 0.2, γ = 0.2: wrong at most 20%. False-alarm rate below 1e-9 (exact binomial)."""
-    active, _, _ = run([0.0, 0.2, 0.0, 0.0, -0.5], 4000, engine, 0.2, seed=3)
+    active, _, _ = run([0.0, 0.2, 0.03, -0.03, -0.5], 4000, engine, 0.2, seed=3)
     assert (active.sum(axis=1) == 1).all()
     wrong = int((~active[:, 1]).sum())
     assert wrong <= binom.isf(1e-9, 4000, 0.2)
@@ -62,7 +64,7 @@ def test_precision_keeps_the_best_and_drops_what_is_that_far_below(engine: str) 
     assert federation.pulls / 3000 < resolved.pulls / 50, "stopping early must be cheaper"
 
 
-BETTING = ("mixture", "track-and-stop")
+BETTING = ("mixture", "track-and-stop", "top-two", "batched")
 
 
 @pytest.mark.parametrize("means", [[0.5, 0.6, 0.45], [0.9, 0.95, 0.88]])
@@ -233,56 +235,77 @@ def test_unknown_engine_is_refused_by_name() -> None:
         NaiveSE(engine="ucb")
 
 
-def least_product(difference: float, n_a: float, n_b: float, rho: float) -> float:
-    """Least value over the common mean of the product of two half-normal mixtures, by search on a grid."""
-    x = np.linspace(0, difference, 100_001)
-    total = np.zeros(x.size)
-    for lead, n in ((x, n_a), (difference - x, n_b)):
-        z = n * lead / np.sqrt(n + rho)
-        total += np.log(2) + 0.5 * np.log(rho / (n + rho)) + 0.5 * z * z + norm.logcdf(z)
-    return float(total.min())
+def mixture_evidence(gap: float, v: float, level: float) -> float:
+    """Evidence of a noiseless walk at gap·v: the mixing integral, worked out by quadrature.
+
+    λ is drawn from the positive half of N(0, 1/ρ), and ρ from the three scales of the prior.
+    """
+    total = 0.0
+    for tuned, weight in zip(GAPS, WEIGHTS, strict=True):
+        rho = float(tuned_rho(2 * level / tuned**2, np.exp(-level)))
+        peak = gap * v / (v + rho)
+        spread = 1 / np.sqrt(v + rho)
+
+        def density(x: float, rho: float = rho) -> float:
+            return float(
+                np.exp(x * gap * v - x * x * v / 2 - peak * gap * v / 2)
+                * 2
+                * norm.pdf(x * np.sqrt(rho))
+                * np.sqrt(rho)
+            )
+
+        ends = (max(0.0, peak - 12 * spread), peak + 12 * spread)
+        total += weight * quad(density, *ends, limit=200)[0] * np.exp(peak * gap * v / 2)
+    return float(np.log(total))
 
 
 @pytest.mark.parametrize("gamma", [0.2, 1e-3, 1e-12])
 @pytest.mark.parametrize("engine", [name for name in NAMES if name != "elimination"])
 def test_noiseless_arms_part_exactly_when_the_boundary_allows(engine: str, gamma: float) -> None:
-    """Three noiseless arms, two of them equal and far below: the last batch, and no earlier one, crosses the boundary.
+    """Three noiseless arms, two of them equal and far below: the last batch of each of these, and
+    no earlier one, crosses the boundary.
 
-    Errors on random instances are too rare to show a wrong threshold; without noise the count gives it away."""
+    Errors on random instances are too rare to show a wrong threshold; without noise the count gives
+    it away."""
     gap, size = 0.1, 3
     instance = cbg.Instance([[gap, 0.0, 0.0]], [0], cbg.Gaussian(0.0), allow_ties=True)
     federation = cbg.Federation(instance, cbg.Problem.of(instance, 0.1, sigma=1.0), 0)
-    seen: list[np.ndarray] = []
+    batches: list[np.ndarray] = []
 
     def program(block: Block) -> None:
         pull = block.pull
-        counts = np.zeros(size)
 
         def counted(rows: np.ndarray, arms: np.ndarray, times: np.ndarray | int = 1) -> np.ndarray:
+            counts = np.zeros(size)
             np.add.at(counts, arms, times)
-            seen.append(counts.copy())
+            batches.append(counts)
             return pull(rows, arms, times)
 
         block.pull = counted  # type: ignore[method-assign]
         get_engine(engine)(block, np.arange(size), gamma)
 
     federation.local(federation.agents, program)
-    pairs = gamma / (size - 1)
-    rho = tuned_rho(8 * np.log(1 / pairs) / 0.1**2, pairs)
+    level = -np.log(gamma / (size - 1))
     each = gamma / size
     rho_each = tuned_rho(8 * np.log(1 / each) / 0.1**2, each)
 
-    def parted(counts: np.ndarray) -> bool:
-        """Both lower arms are beaten by the leader."""
-        if engine == "mixture":
-            return bool(gap > one_sided(2 * counts[0], pairs, rho) / counts[0])
+    def beaten(arm: int, until: int) -> bool:
+        """Whether the leader, arm 0, is shown to be better than `arm` by the first batches."""
+        counts = np.array(batches[:until])
         if engine == "lucb":
-            return all(
-                gap > radius(counts[0], each, rho_each) + radius(n, each, rho_each)
-                for n in counts[1:]
-            )
-        return all(least_product(gap, counts[0], n, rho) > np.log(1 / pairs) for n in counts[1:])
+            total = counts.sum(axis=0)
+            reach = radius(total[0], each, rho_each) + radius(total[arm], each, rho_each)
+            return bool(gap > reach)
+        if engine == "mixture":  # equal numbers: one batch of all pulls
+            counts = counts.sum(axis=0, keepdims=True)
+        v = float((counts[:, 0] * counts[:, arm] / counts[:, [0, arm]].sum(axis=1)).sum())
+        return mixture_evidence(gap, v, level) >= level
 
-    assert parted(seen[-1])
-    assert not parted(seen[-2])
-    assert len(seen) > 4
+    last = [int(np.flatnonzero([batch[arm] > 0 for batch in batches])[-1]) for arm in range(size)]
+    ends = [len(batches) - 1] * 2 if engine == "lucb" else last[1:]
+    assert all(beaten(arm, end + 1) for arm, end in zip((1, 2), ends, strict=True))
+    if engine == "lucb":
+        assert not all(beaten(arm, len(batches) - 1) for arm in (1, 2))
+    else:
+        assert not any(beaten(arm, end) for arm, end in zip((1, 2), ends, strict=True))
+    assert len(batches) > 2

@@ -1,0 +1,94 @@
+"""The loop of engines that choose how often to pull each arm from what they have seen.
+
+An engine is a rule that plans the next batch. Everything that its guarantee rests on is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.policies.sequential.cells import PLAIN
+from clustered_bandit_gym.policies.sequential.paired import PairedWalks
+from clustered_bandit_gym.policies.sequential.running_means import Tally
+from clustered_bandit_gym.policies.sequential.scales import Scales
+
+#: plan(counts, gaps, level) -> times. counts: (r, k) pulls so far; gaps: (r, k) distance to the best
+#: average, inf for an arm that is out; level: (r,) nats asked for; times: (r, k) wanted pulls, > 0.
+Plan = Callable[[Floats, Floats, Floats], Floats]
+
+#: Cells of the (agents, arms, arms) table of walks at most; larger blocks are played in parts.
+MOST_CELLS = 2**22
+
+
+def adaptive(
+    block: Block, arms: Ints, gamma: Any, precision: float | None, plan: Plan
+) -> tuple[np.ndarray, Floats]:
+    """Pull the batches that `plan` asks for; drop an arm once the leader is shown to be better.
+
+    Evidence comes from paired differences (`sequential.paired`): every batch pulls every arm that
+    is left. The best arm is dropped only if its walk against another arm shows a drift: |A| − 1
+    walks at level γ/(|A| − 1), whatever the plan. With `precision` it ends once every arm left is
+    shown less than `precision` worse than every other one; this is false for an arm that far below
+    the best: 2(|A| − 1) events at γ/(2(|A| − 1)). Where the support of rewards is told, 0.3 of each
+    level goes to the walks and 0.7 to bets (`sequential.cells`) on the same pairs.
+
+    See `Engine` for arguments and result.
+    """
+    n, k = len(block), arms.size
+    gamma = np.broadcast_to(gamma, n)
+    width = np.inf if precision is None else precision / block.problem.sigma
+    if k == 1 or (precision is not None and np.isinf(width)):
+        return np.ones((n, k), dtype=np.bool_), np.zeros((n, k))
+    part = max(1, MOST_CELLS // k**2)
+    if n > part:
+        pieces = [np.arange(start, min(start + part, n)) for start in range(0, n, part)]
+        results = [
+            adaptive(block.part(rows), arms, gamma[rows], precision, plan) for rows in pieces
+        ]
+        left, estimates = zip(*results, strict=True)
+        return np.concatenate(left), np.concatenate(estimates)
+    events = (1 if precision is None else 2) * (k - 1)
+    nats = -np.log(np.minimum(gamma / events, 0.5))
+    tally = Tally(block, arms, Scales.around(800 * float(nats.max()), float(np.exp(-nats.max()))))
+    walks = PairedWalks(nats - np.log(PLAIN) if tally.bounded else nats, k)
+    to_bet = nats - np.log(1 - PLAIN)
+    active = np.ones((n, k), dtype=np.bool_)
+    running = np.arange(n)
+    times = np.full((n, k), int(max(1, np.ceil(nats.min() / 2))))
+    while running.size:
+        _pull(tally, walks, running, times)
+        means = np.where(active[running], tally.means[running], -np.inf)
+        leader = means.argmax(axis=1)
+        beaten = walks.shows_worse(running, leader)
+        if tally.bounded:
+            beaten |= tally.worse(running, leader, to_bet[running], active[running] & ~beaten)
+        beaten[np.arange(running.size), leader] = False
+        left = active[running] & ~beaten
+        active[running] = left
+        done = left.sum(axis=1) == 1
+        if precision is not None:
+            done |= walks.all_close(running, left, width)
+            if tally.bounded:
+                done |= tally.all_close(running, left, width, to_bet[running])
+        running, left, means = running[~done], left[~done], means[~done]
+        gaps = np.where(left, means.max(axis=1, keepdims=True, initial=-np.inf) - means, np.inf)
+        if precision is not None:
+            # Smaller gaps need not be resolved; the leader's own zero marks it.
+            gaps = np.where(gaps > 0, np.maximum(gaps, width), gaps)
+        wanted = plan(tally.counts[running], gaps, nats[running])
+        times = np.where(left, np.maximum(np.rint(wanted), 1), 0).astype(np.int64)
+    return active, tally.estimates
+
+
+def _pull(tally: Tally, walks: PairedWalks, rows: Ints, times: Ints) -> None:
+    """Pull a batch of `times` (r, k) at agents `rows` and add it to the walks."""
+    before = tally.counts[rows] * tally.means[rows]
+    i, column = np.nonzero(times)
+    tally.pull(rows[i], column, times[i, column])
+    total = tally.counts[rows] * tally.means[rows] - before
+    walks.add(rows, times, total / np.maximum(times, 1))

@@ -1,0 +1,77 @@
+"""Paired differences: evidence that one arm beats another, from batches in which both were pulled.
+
+Rewards are in units of σ. A batch pulls arm a n_a times and arm b n_b times; both numbers are fixed
+before it. The difference of the two averages, minus the difference of the means, is sub-Gaussian
+with variance 1/n_a + 1/n_b. Weighted by the inverse of that variance and added up over batches,
+differences are a random walk with variance process v = Σ n_a n_b/(n_a + n_b) and drift
+(μ_a − μ_b)·v. One mixture per pair tests its drift, where a test of two separate averages pays for
+two mixtures. It loses nothing as long as the proportions n_a : n_b of the batches are alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
+from clustered_bandit_gym.policies.sequential.gaussian import half_normal
+
+#: Gaps in units of σ for which the mixture is tuned, and their weights: the evidence is valid
+#: whatever the gap is, and largest for gaps near one of these.
+GAPS = (0.02, 0.1, 0.6)
+WEIGHTS = (0.2, 0.5, 0.3)
+
+
+def drift_evidence(s: Any, v: Any, level: Any) -> Floats:
+    """Evidence in nats that a walk at `s` with variance process `v` drifts upwards.
+
+    It ever reaches x with probability at most e^−x if the walk does not drift upwards: a weighted
+    sum of half-normal mixtures, whose scales are fixed by `level`, the nats that are asked for.
+    Arguments broadcast.
+    """
+    alpha = np.exp(-np.asarray(level, dtype=np.float64))
+    parts = [
+        np.log(weight) + half_normal(s, v, tuned_rho(2 * np.asarray(level) / gap**2, alpha))
+        for gap, weight in zip(GAPS, WEIGHTS, strict=True)
+    ]
+    return np.logaddexp.reduce(parts)
+
+
+class PairedWalks:
+    """The walks of all pairs of k arms at n agents.
+
+    Args:
+        level: (n,) nats that are asked for in every test of an agent.
+        k: number of arms.
+    """
+
+    def __init__(self, level: Floats, k: int) -> None:
+        self._level = level
+        self._walk = np.zeros((level.size, k, k))
+        self._variance = np.zeros((level.size, k, k))
+
+    def add(self, rows: Ints, times: Ints, averages: Floats) -> None:
+        """Add a batch of `times` (r, k) pulls with `averages` (r, k) at agents `rows` (r,)."""
+        first, second = times[:, :, None], times[:, None, :]
+        information = first * second / np.maximum(first + second, 1)
+        difference = averages[:, :, None] - averages[:, None, :]
+        self._walk[rows] += information * difference
+        self._variance[rows] += information
+
+    def shows_worse(self, rows: Ints, arm: Ints, shift: float = 0.0) -> np.ndarray:
+        """(r, k) the arms whose mean is shown to be less than that of arm[i] plus `shift`."""
+        variance = self._variance[rows, arm]
+        walk = self._walk[rows, arm] + shift * variance
+        level = self._level[rows][:, None]
+        return drift_evidence(walk, variance, level) >= level
+
+    def all_close(self, rows: Ints, active: np.ndarray, shift: float) -> np.ndarray:
+        """(r,) rows where each of `active` (r, k) is shown less than `shift` worse than the rest."""
+        variance = self._variance[rows]
+        walk = self._walk[rows] + shift * variance
+        level = self._level[rows][:, None, None]
+        shown = drift_evidence(walk, variance, level) >= level
+        pairs = active[:, :, None] & active[:, None, :] & ~np.eye(active.shape[1], dtype=bool)
+        return (shown | ~pairs).all(axis=(1, 2))
