@@ -12,6 +12,7 @@ from clustered_bandit_gym.policies.registry import POLICIES, make
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.policies.baselines import RandomPolicy, UniformPolicy
+    from clustered_bandit_gym.policies.cluster_then_bai import ClusterThenBAI
     from clustered_bandit_gym.policies.frugal.policy import FrugalBAI
     from clustered_bandit_gym.policies.learned.player import LearnedPolicy
     from clustered_bandit_gym.policies.paper.bai_cl import BAICl
@@ -26,6 +27,7 @@ __all__ = [
     "BAICl",
     "BAIClPlusPlus",
     "ClBAI",
+    "ClusterThenBAI",
     "FrugalBAI",
     "LearnedPolicy",
     "NaiveSE",

@@ -23,6 +23,7 @@ POLICIES: dict[str, str] = {
     "bai-cl++": f"{_PACKAGE}.paper.bai_cl_pp:BAIClPlusPlus",
     "structured-bai": f"{_PACKAGE}.structured.policy:StructuredBAI",
     "frugal-bai": f"{_PACKAGE}.frugal.policy:FrugalBAI",
+    "cluster-then-bai": f"{_PACKAGE}.cluster_then_bai:ClusterThenBAI",
     "uniform": f"{_PACKAGE}.baselines:UniformPolicy",
     "random": f"{_PACKAGE}.baselines:RandomPolicy",
     "uniform-glr": f"{_PACKAGE}.uniform_glr:UniformGLR",

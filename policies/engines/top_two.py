@@ -12,8 +12,9 @@ from clustered_bandit_gym.policies.engines.adaptive import adaptive
 
 #: An agent's pulls of the arms that are left grow by this factor at a time.
 GROWTH = 1.1
-#: A batch is planned in this many steps at least, each with one challenger.
-STEPS = 8
+#: A batch is planned in this many steps, each with one challenger, or with as many of the best ones
+#: as it takes that every arm could be one in a batch.
+STEPS = 16
 
 
 def top_two(
@@ -31,17 +32,17 @@ def top_two(
 
 
 def _plan(counts: Floats, gaps: Floats, level: Floats) -> Floats:
-    """(r, k) the next batch: half of each step to the leader, half to its challenger."""
-    rows = np.arange(counts.shape[0])
+    """(r, k) the next batch: half of each step to the leader, half to its challengers."""
+    rows = np.arange(counts.shape[0])[:, None]
     left = np.isfinite(gaps)
-    leader = gaps.argmin(axis=1)
-    steps = max(STEPS, int(left.sum(axis=1).max(initial=0)))
-    step = (GROWTH - 1) * np.where(left, counts, 0.0).sum(axis=1) / steps
+    leader = gaps.argmin(axis=1)[:, None]
+    challengers = -(-counts.shape[1] // STEPS)
+    step = (GROWTH - 1) * np.where(left, counts, 0.0).sum(axis=1)[:, None] / STEPS
     planned = counts.copy()
-    for _ in range(steps):
-        cost = gaps**2 / (2 * (1 / planned[rows, leader][:, None] + 1 / planned)) + np.log(planned)
+    for _ in range(STEPS):
+        cost = gaps**2 / (2 * (1 / planned[rows, leader] + 1 / planned)) + np.log(planned)
         cost[rows, leader] = np.inf
-        challenger = cost.argmin(axis=1)
+        cheapest = cost.argpartition(challengers - 1, axis=1)[:, :challengers]
         planned[rows, leader] += step / 2
-        planned[rows, challenger] += step / 2
+        planned[rows, cheapest] += step / (2 * challengers)
     return planned - counts

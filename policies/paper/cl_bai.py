@@ -9,7 +9,7 @@ import numpy as np
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Reals
-from clustered_bandit_gym.policies.paper.elimination import eliminate
+from clustered_bandit_gym.policies.paper.elimination import eliminate, separating_rounds
 from clustered_bandit_gym.policies.paper.graph import components
 from clustered_bandit_gym.policies.paper.requirements import CONFIDENCES, check_choice, require
 from clustered_bandit_gym.policy import Policy
@@ -46,6 +46,9 @@ class ClBAI(Policy):
     too: e1, an arm within 2ε_R of the best dropped with an estimate too low by 7/16·ε_r (rounds with ε_r ≥ 32ε_R):
     N·K·Σ_r (γ/(4Kr²))^0.75 ≤ N·K·0.93·γ^0.75/K^0.75 ≤ δ/12. So the printed budgets add up, too, if M is true.
 
+    With ε > 0 the calls of phase 2 end after ⌈log2(1/ε) + 1⌉ rounds: every arm left is within ε of the
+    best, with the same probability.
+
     Communication: up N(K bits + K reals) and ⌈log2 K⌉ bits a component; down one bit a component.
     """
 
@@ -69,10 +72,11 @@ class ClBAI(Policy):
             return ArmSet(active), Reals(estimates)  # line 5
 
         def go_on(block: Block, _: np.ndarray) -> ArmIndex:
-            active, _ = eliminate(
-                block, all_arms, budget, within=block.load("shortlist")
-            )  # line 21
-            return ArmIndex(active.argmax(axis=1), among=p.n_arms)  # line 22
+            last = separating_rounds(p.epsilon) if p.epsilon else None
+            within = block.load("shortlist")
+            active, averages = eliminate(block, all_arms, budget, last, within)  # line 21
+            arms = np.where(active, averages, -np.inf).argmax(axis=1)
+            return ArmIndex(arms, among=p.n_arms)  # line 22
 
         with federation.phase("cluster"):
             left, estimates = federation.local(federation.agents, shortlist)

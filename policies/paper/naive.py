@@ -14,7 +14,8 @@ from clustered_bandit_gym.policy import Policy
 class NaiveSE(Policy):
     """Each agent runs SE([K], δ/N, ∞) and sends the arm that is left. Needs neither M nor η.
 
-    Error: N agents, each wrong with probability at most γ = δ/N; N·δ/N = δ.
+    Error: N agents, each wrong with probability at most γ = δ/N; N·δ/N = δ. With ε > 0 the engine
+    stops at the precision ε: every arm that is left is within ε of the best.
 
     Communication: N⌈log2 K⌉ bits up.
 
@@ -36,8 +37,11 @@ class NaiveSE(Policy):
 
         # The naive scheme has no pseudo-code of its own: Algorithm 2 (SE) at every agent.
         def find_best(block: Block) -> ArmIndex:
-            active, _ = engine(block, all_arms, gamma=p.delta / p.n_agents)
-            return ArmIndex(active.argmax(axis=1), among=p.n_arms)
+            active, estimates = engine(
+                block, all_arms, gamma=p.delta / p.n_agents, precision=p.epsilon or None
+            )
+            arms = np.where(active, estimates, -np.inf).argmax(axis=1)
+            return ArmIndex(arms, among=p.n_arms)
 
         with federation.phase("identify"):
             return federation.local(federation.agents, find_best)

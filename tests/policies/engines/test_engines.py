@@ -246,7 +246,7 @@ def mixture_evidence(gap: float, v: float, level: float) -> float:
         peak = gap * v / (v + rho)
         spread = 1 / np.sqrt(v + rho)
 
-        def density(x: float, rho: float = rho) -> float:
+        def density(x: float, rho: float = rho, peak: float = peak) -> float:
             return float(
                 np.exp(x * gap * v - x * x * v / 2 - peak * gap * v / 2)
                 * 2

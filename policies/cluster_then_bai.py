@@ -1,0 +1,166 @@
+"""Cluster all agents first, then search for one best arm per cluster: the plain way to share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.payloads import Reals
+from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.policies.paper.requirements import require
+from clustered_bandit_gym.policies.sequential.paired import drift_evidence
+from clustered_bandit_gym.policy import Policy
+
+
+class ClusterThenBAI(Policy):
+    """Phase 1 clusters the agents; in phase 2 the agents of a cluster search for its best arm.
+
+    Phase 1 ("cluster"): in each round every agent pulls every arm equally often and sends its
+    averages. The centre picks M agents that differ most, and assigns an agent to the one of them
+    that it is not shown to differ from. It ends when the M agents are shown to differ from each
+    other and every other agent from all but one of them, or when every agent's own averages name
+    its best arm. Representatives come first in active clustering with bandit feedback, too (Thuot,
+    Carpentier, Giraud and Verzelen 2024, arXiv:2406.11485; see also arXiv:2503.11209). Adapted:
+    uniform sampling, fixed confidence, e-processes.
+
+    Phase 2 ("identify"): in each round every agent pulls the arms that are left in its cluster; the
+    centre pools the averages of a cluster and drops the arms that are shown to be worse. With a
+    single cluster there is no phase 1: this is collaborative learning in rounds (Tao, Zhang and Zhou
+    2019, arXiv:1904.03293; Karpov, Zhang and Zhou 2022, arXiv:2207.08015).
+
+    Needs M, the number of clusters that have agents, and no assumption on the means: clusters may
+    share a best arm.
+
+    Args:
+        growth: factor from the pulls after one round to those after the next. Larger: fewer rounds,
+            more pulls.
+
+    Error, with probability at most δ in all:
+        1. two agents of one cluster are shown to differ: N(N − 1)/2 pairs at δ/(2N(N − 1)): δ/4.
+        2. an agent's own averages show an arm to be at most ε worse than its best one, which is not
+           true: N(K − 1) walks at δ/(4N(K − 1)): δ/4.
+        3. pooled averages show the same, or a cluster's best arm to be worse than an arm within ε:
+           M(K − 1) walks at δ/(2M(K − 1)): δ/2. Each arm needs one of the two events only.
+    Without 1 every agent is assigned to its cluster: of M agents that differ from each other one is
+    of its own cluster, and it is not shown to differ from that one. Pooled differences of two arms
+    at the agents of a true cluster are a walk from the first pull on.
+
+    Communication: K reals up from each agent in a round of phase 1, an order and a real for each
+    agent and arm left in a round of phase 2.
+    """
+
+    name = "cluster-then-bai"
+    guarantee = "delta-PC if M is told; clusters may share a best arm"
+
+    def __init__(self, growth: float = 1.5) -> None:
+        if not growth > 1:
+            raise UserError(f"growth must be larger than 1, got {growth}")
+        self.growth = float(growth)
+
+    def solve(self, federation: Federation) -> np.ndarray:
+        p = federation.problem
+        (m,) = require(self.name, p, "n_clusters")
+        if p.n_arms == 1:
+            return np.zeros(p.n_agents, dtype=np.int64)
+        labels = np.zeros(p.n_agents, dtype=np.int64) if m == 1 else None
+        n, sums = 0, np.zeros((p.n_agents, p.n_arms))
+        with federation.phase("cluster"):
+            while labels is None:
+                times = 1 + int(n * (self.growth - 1))
+                n += times
+                sums += times * _all_averages(federation, times)
+                alone = _best_alone(p, sums / n, n)
+                if alone is not None:
+                    return alone
+                labels = _cluster(p, sums / n, n, m)
+        federation.report_clusters(labels)
+        with federation.phase("identify"):
+            return self._search(federation, labels, n, sums)[labels]
+
+    def _search(self, federation: Federation, labels: Ints, n: int, sums: Floats) -> Ints:
+        """(M,) the best arm of each cluster; starts from `sums` (N, K) of n pulls of each arm."""
+        p = federation.problem
+        sizes = np.bincount(labels)
+        m = sizes.size
+        total = np.zeros((m, p.n_arms))
+        np.add.at(total, labels, sums)
+        counts = n * sizes.astype(np.float64)  # pulls of each arm that is left
+        level = np.log(2 * m * (p.n_arms - 1) / p.delta)
+        active = np.ones((m, p.n_arms), dtype=bool)
+        while True:
+            means = np.where(active, total / np.maximum(counts, 1)[:, None], -np.inf)
+            leader = means.argmax(axis=1)
+            behind = np.where(active, means.max(axis=1, keepdims=True) - means, 0.0)
+            half = counts[:, None] / 2
+            others = active & (np.arange(p.n_arms) != leader[:, None])
+            active &= ~(others & _shown(behind, half, level, p.sigma))
+            within = _shown(behind + p.epsilon, half, level, p.sigma)
+            open_ = ((active & others) & ~within).any(axis=1)
+            if not open_.any():
+                return leader
+            times = 1 + ((self.growth - 1) * counts / sizes).astype(np.int64)
+            agents, arms = np.nonzero((active & open_[:, None])[labels])
+            own = labels[agents]
+            averages = federation.pull(agents, arms, times[own])
+            np.add.at(total, (own, arms), times[own] * averages)
+            counts += np.where(open_, times * sizes, 0)
+
+
+def _all_averages(federation: Federation, times: int) -> Floats:
+    """(N, K) averages of `times` fresh pulls of every arm at every agent, sent to the centre."""
+
+    def program(block: Block) -> Reals:
+        return Reals(block.pull_grid(times))
+
+    return np.asarray(federation.local(federation.agents, program))
+
+
+def _shown(behind: Floats, half: Floats | float, level: float, sigma: float) -> np.ndarray:
+    """Whether averages of n pulls each that differ by `behind` show a difference; `half` is n/2."""
+    return drift_evidence(half * behind / sigma, half, level) >= level
+
+
+def _best_alone(p: Problem, means: Floats, n: int) -> Ints | None:
+    """(N,) each agent's leader, if all are shown to be within ε by their own averages (N, K)."""
+    level = np.log(4 * p.n_agents * (p.n_arms - 1) / p.delta)
+    behind = means.max(axis=1, keepdims=True) - means + p.epsilon
+    leader = means.argmax(axis=1)
+    shown = _shown(behind, n / 2, level, p.sigma)
+    shown[np.arange(p.n_agents), leader] = True
+    return leader if shown.all() else None
+
+
+def _cluster(p: Problem, means: Floats, n: int, m: int) -> Ints | None:
+    """(N,) cluster labels, once M agents differ and each agent differs from all but one of them.
+
+    Representatives are chosen one by one: the next is the agent that differs most from all so far.
+    """
+    level = np.log(2 * p.n_agents * max(1, p.n_agents - 1) / p.delta)
+    evidence = [_differ(means, 0, n, p.sigma, level)]
+    for _ in range(m - 1):
+        furthest = int(np.min(evidence, axis=0).argmax())
+        evidence.append(_differ(means, furthest, n, p.sigma, level))
+    differs = np.array(evidence) >= level
+    if not (differs.sum(axis=0) == m - 1).all():
+        return None
+    return differs.argmin(axis=0)
+
+
+def _differ(means: Floats, agent: int, n: int, sigma: float, level: float) -> Floats:
+    """(N,) evidence that an agent's means differ from those of `agent`.
+
+    Half of it is the average over arms, for bandits that differ in few of them, and half the
+    product, for those that differ in many: if all means are equal, arms are independent, and both
+    are e-processes.
+    """
+    walk = n / 2 * (means - means[agent]) / sigma
+    up = drift_evidence(walk, n / 2, level)
+    down = drift_evidence(-walk, n / 2, level)
+    of_arm = np.logaddexp(up, down) - np.log(2)
+    average = np.logaddexp.reduce(of_arm, axis=1) - np.log(means.shape[1])
+    evidence = np.logaddexp(average, of_arm.sum(axis=1)) - np.log(2)
+    evidence[agent] = -np.inf
+    return evidence
