@@ -7,6 +7,7 @@ ends the run and becomes the next order.
 
 from clustered_bandit_gym.study.drive import drive
 from clustered_bandit_gym.study.order import Order
+from clustered_bandit_gym.study.report import report
 from clustered_bandit_gym.study.study import Status, Study
 
-__all__ = ["Order", "Status", "Study", "drive"]
+__all__ = ["Order", "Status", "Study", "drive", "report"]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym._version import __version__
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import Ledger
@@ -40,7 +40,7 @@ class Status:
     Attributes:
         done: the policy has named an arm for every agent.
         decided: (N,) booleans: the agent's arm is final. A policy names all arms at the end.
-        phase: the policy's phase; "done" at the end.
+        phase: the policy's phase; at the end "done", or "stopped" if a limit of pulls forbids more.
         orders: closed orders.
         missing: pulls that the open order waits for.
         pulls: rewards told.
@@ -150,12 +150,17 @@ class Study:
         self._file.close()
 
     def ask(self) -> Order | None:
-        """The pulls to make now, the same until all are told; None once the policy is done."""
-        while True:
-            waiting = self._refresh()
-            if waiting is not None or self._next is None:
-                return waiting
+        """The pulls to make now, the same until all are told; None once the policy is done.
+
+        Raises `BudgetExceeded` if the policy cannot go on within `problem.max_pulls_per_agent`.
+        """
+        while (waiting := self._refresh()) is None:
+            if self._federation.failure is not None:
+                raise self._federation.failure
+            if self._next is None:
+                return None
             self._file.add(self._next)
+        return waiting
 
     def tell(
         self,
@@ -183,7 +188,7 @@ class Study:
         Returns:
             False if the same tell was taken before; then nothing is recorded.
         """
-        stored = self._stored(order)
+        stored = self.order(order)
         by_number = not isinstance(order, Order)
         numbers = np.arange(stored.done.size) if by_number else order.rows
         times = stored.asked[2] if by_number else order.times
@@ -201,8 +206,8 @@ class Study:
             raise UserError("a tell needs at least one reward")
         return self._file.record(stored.id, told, -1 if by_number else order.tells, key)
 
-    def _stored(self, order: Order | int) -> Order:
-        """The order of the file that `order` means."""
+    def order(self, order: Order | int) -> Order:
+        """An order as it is in the file, by its number, open or closed."""
         number = order.id if isinstance(order, Order) else order
         waiting = self._refresh()
         known = self._log if waiting is None else [*self._log, waiting]
@@ -246,13 +251,13 @@ class Study:
         pulls, sums = self._pulls.copy(), self._sums.copy()
         if waiting is not None:
             waiting.add_to(pulls, sums, self.values)
-        done = self._next is None
+        done = self._federation.answer is not None
         with np.errstate(invalid="ignore"):
             means = sums / pulls
         return Status(
             done=done,
             decided=np.full(self.problem.n_agents, done),
-            phase="done" if self._next is None else self._next.phase,
+            phase=self._next.phase if self._next is not None else "done" if done else "stopped",
             orders=len(self._log),
             missing=0 if waiting is None else waiting.pulls,
             pulls=int(pulls.sum()),
@@ -298,6 +303,9 @@ class Study:
                 arms = copy.deepcopy(self.policy).solve(play.view())
         except PullsNeeded:
             return play, source.next
+        except BudgetExceeded as error:
+            play.fail(error)
+            return play, None
         if source.next is not None or source.answered < len(self._log):
             raise UserError(
                 f"{label_of(self.policy)} ended without the rewards that it asked for; a policy "

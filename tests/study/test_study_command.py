@@ -1,0 +1,119 @@
+"""`clustered-bai study`: files in and out, and the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_calls import call, error
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.cli.study import DONE
+from clustered_bandit_gym.study import report
+
+MEANS = np.array([[0.9, 0.1], [0.2, 0.8]])
+NEW = ("--n-agents", 4, "--n-arms", 2, "--n-clusters", 2, "--eta", 0.5, "--values", 0, 1)
+
+
+def begin(folder: Path, policy: str = "naive") -> Path:
+    call("study", "new", folder / "s.db", "-p", policy, *NEW)
+    return folder / "s.db"
+
+
+def pulled(table: pd.DataFrame, form: str) -> pd.DataFrame:
+    """The rewards of an order, in one of the forms that a file may have."""
+    ones = np.rint(MEANS[table.agent % 2, table.arm] * table.times).astype(int)
+    if form == "sum":
+        return table.assign(sum=ones)
+    if form == "counts":
+        return table.assign(**{"count:1": ones, "count:0": table.times - ones})
+    lines = table.loc[table.index.repeat(table.times)]
+    place = lines.groupby("row").cumcount()
+    lines = lines.assign(reward=(place < np.repeat(ones, table.times).to_numpy()).astype(int))
+    return lines.drop(columns="row")  # agent and arm say which row it is
+
+
+@pytest.mark.parametrize("form", ["reward", "sum", "counts"])
+def test_a_study_by_files(form: str, tmp_path: Path) -> None:
+    study = begin(tmp_path, "naive:engine=mixture")
+    order, rewards = tmp_path / "order.csv", tmp_path / "rewards.csv"
+    while "done" not in call("study", "ask", study, "-o", order, code=None):
+        pulled(pd.read_csv(order), form).to_csv(rewards, index=False)
+        call("study", "tell", study, rewards)
+        assert "taken before" in call("study", "tell", study, rewards)
+    call("study", "ask", study, code=DONE)
+    state = json.loads(call("study", "status", study, "--json"))
+    assert state["done"]
+    assert state["arms"] == [0, 1, 0, 1]
+    assert state["pulls"] == sum(state["pulls_per_agent"])
+    assert "0,0" in call("study", "status", study)
+    call("study", "report", study, "-o", tmp_path / "page.html")
+    assert "4 of 4" in (tmp_path / "page.html").read_text()
+
+
+def test_json_in_and_out(tmp_path: Path) -> None:
+    study, rewards = begin(tmp_path), tmp_path / "rewards.json"
+    asked = json.loads(call("study", "ask", study, "--json"))
+    told = {"order": asked["order"], "rows": [0, 2], "rewards": [[1], [0]], "key": "first"}
+    rewards.write_text(json.dumps(told))
+    call("study", "tell", study, rewards)
+    assert "taken before" in call("study", "tell", study, rewards)
+    assert json.loads(call("study", "status", study, "--json"))["pulls"] == 2
+
+
+def test_report_of_an_unfinished_study() -> None:
+    problem = cbg.Problem(3, 2, None, 0.1)
+    study = cbg.Study("naive", problem)
+    order = study.ask()
+    assert order is not None
+    study.tell(order, sums=np.arange(6.0), rows=np.arange(6))
+    page = report(study)
+    assert "Nothing is final yet" in page
+    assert "0 of 3" in page
+    assert "$" not in page
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("", "no lines"),
+        ("agent,arm,reward\n0,0,1\n", "expected lines with the columns order, row"),
+        ("order,row\n1,0\n", "one of reward, sum"),
+        ("order,row,reward,sum\n1,0,1,1\n", "one of reward, sum"),
+        ("order,row,reward\n1,0,yes\n", "cannot be read"),
+        ("order,row,reward\n1,0,\n", "cannot be read"),
+        ("order,row,reward\n1,0,nan\n", "not a finite number"),
+        ("order,row,reward\n1,0,0.5\n", "none of the values"),
+        ("order,row,reward\n9,0,1\n", "there is no order 9"),
+        ("order,row,reward\n1,99,1\n", "row 99 is out of range"),
+        ("order,row,reward\n1,0,1\n2,0,1\n", "several orders"),
+        ("order,row,sum\n1,0,1\n1,0,1\n", "listed twice"),
+        ("order,agent,arm,reward\n1,9,0,1\n", "no row for agent 9"),
+        ('{"order": 1, "reward": 1}', "JSON rewards have order"),
+        ('{"order": 1', "not JSON"),
+    ],
+)
+def test_bad_files(lines: str, message: str, tmp_path: Path) -> None:
+    study = begin(tmp_path)
+    call("study", "ask", study)
+    before = study.read_bytes()
+    (tmp_path / "rewards").write_text(lines)
+    assert message in error("study", "tell", study, tmp_path / "rewards")
+    assert study.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("ask", "nowhere.db"), "there is no file nowhere.db"),
+        (("new", "x.db", "-p", "no-such", *NEW), "unknown policy"),
+        (("new", "x.db", "-p", "uniform-glr:x=1", *NEW), "no setting"),
+    ],
+)
+def test_mistakes(arguments: tuple[Any, ...], message: str, tmp_path: Path) -> None:
+    assert message in error("study", *arguments)
+    assert "exists" in error("study", "new", begin(tmp_path), "-p", "naive", *NEW)
