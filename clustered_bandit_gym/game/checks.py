@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def indices(values: ArrayLike, size: int, what: str) -> Ints:
 def whole_times(times: ArrayLike) -> Ints | int:
     """`times` as a plain int or an int64 array, checked to lie in 1..`MAX_TIMES`."""
     if isinstance(times, int | np.integer) and not isinstance(times, bool):
-        low = high = int(times)
+        low = high = operator.index(times)
         counts: Ints | int = low
     else:
         array = np.asarray(times)

@@ -6,6 +6,7 @@ What a local program returns is what is sent, and what is sent is billed: a poli
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -21,8 +22,9 @@ from clustered_bandit_gym.game.checks import count_bits, indices, read_only, who
 from clustered_bandit_gym.game.coins import Coins
 from clustered_bandit_gym.game.inbox import SINGLE, Inbox
 from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.isolation import Isolation, is_ours
 from clustered_bandit_gym.game.judge import Judgement, judge
-from clustered_bandit_gym.game.ledger import Ledger
+from clustered_bandit_gym.game.ledger import Direction, Ledger
 from clustered_bandit_gym.game.payloads import Payload, Reals, as_made, bits_for, counts_bits
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.pulls import Pulls
@@ -105,9 +107,14 @@ class Federation:
         self.judgement: Judgement | None = None
         #: What ended a play in strict mode, if anything did before its stop.
         self.failure: BaseException | None = None
+        #: Runs local programs as copies, in strict mode.
+        self.isolation: Isolation | None = None
+        #: Name of the last local program, if it returned nothing.
+        self.silent_program = ""
         #: Agents in a block at most; None for as many as fit in a cache.
         self.block_size: int | None = None
         self._root = root
+        self._process = os.getpid()
         self._phase = "play"
         self.memory: dict[str, np.ndarray] = {}
         self.labels: Ints | None = None
@@ -143,6 +150,10 @@ class Federation:
     def view(self, strict: bool = False) -> FederationView:
         """What the harness gives to a policy: this play without its books. For `strict` see `FederationView`."""
         return FederationView(self, strict)
+
+    def hint(self) -> str:
+        """For the author of a policy that failed: what its programs changed in vain; "" for nothing."""
+        return "" if self.isolation is None else self.isolation.lost()
 
     def fail(self, error: BaseException) -> None:
         """End the play without an answer because of `error`."""
@@ -197,7 +208,7 @@ class Federation:
         tables = [self._arrived(payload, agents.size) for payload in sent]
         tables = [table.astype(np.float64) if table.dtype is SINGLE else table for table in tables]
         for payload in sent:
-            self.ledger.bill(self._phase, "down", payload, agents)
+            self._bill("down", payload, agents, program)
         size = self.block_size or max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
         inbox = Inbox(agents.size)
         single = False
@@ -214,12 +225,23 @@ class Federation:
             payloads = [as_made(payload) for payload in answers]
             inbox.put(start, payloads, [self._arrived(payload, len(block)) for payload in payloads])
             for payload in payloads:
-                self.ledger.bill(self._phase, "up", payload, block.agents)
+                self._bill("up", payload, block.agents, program)
         if sent or inbox.messages:
             self.rounds += 1
+        self.silent_program = ""
         if not inbox.messages:
+            self.silent_program = getattr(program, "__name__", type(program).__name__)
             return None
         return inbox.messages[0] if single else tuple(inbox.messages)
+
+    def _bill(self, direction: Direction, payload: Payload, agents: Ints, program: Any) -> None:
+        """`payload` goes to or comes from each of `agents`, which run `program`."""
+        bits = payload.bits
+        if getattr(payload, "within", None) is not None and not is_ours(
+            getattr(program, "__wrapped__", program)
+        ):
+            bits = bits + self.problem.n_arms  # that both sides know the set cannot be checked
+        self.ledger.record(self._phase, direction, payload.kind, agents, bits, payload.reals)
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and get the averages.
@@ -373,18 +395,23 @@ class Federation:
 
     def snapshot(self) -> dict[str, Any]:
         """The state of the play for `restore`, to be pickled or copied by its owner (an environment, say)."""
-        return dict(vars(self))
+        return {**vars(self), "isolation": None}
 
     @classmethod
     def restore(cls, snapshot: dict[str, Any]) -> Federation:
         """The play that `snapshot` describes."""
         federation = cls.__new__(cls)
-        vars(federation).update(snapshot)
+        vars(federation).update(snapshot, _process=os.getpid())
         return federation
 
     # --- checks ------------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
+        if self._process != os.getpid():
+            raise PlayOver(
+                "this federation belongs to another process: pulls in a forked child would not be counted; "
+                "play it where it was made"
+            )
         if self.answer is not None:
             raise PlayOver(
                 "this play has stopped; make a new Federation (or reset the environment)"

@@ -1,68 +1,53 @@
-"""Strict mode: local programs as copies that hold nothing of the centre's.
+"""Strict mode: local programs run as copies, so that what they return is all that comes back.
 
-A closure shares its variables with the function that made it: a program could write its findings into a list of the
-centre without sending anything. In strict mode every block of agents runs a copy of the program, with copies
-of all variables that it refers to: the return value is the only way back.
+A closure shares its variables with the function that made it: a program could write its findings
+into a list of the centre without sending anything. In strict mode every block of agents runs a copy.
+The program is serialised with everything that it refers to, the user's functions, classes and modules
+by value, and loaded again. Programs of this package are not copied: they cost nothing, and tests play
+them as copies.
+
+This protects against mistakes and shortcuts. A program that sets out to break the rules can still
+write to a file, to `sys`, or to the objects of an installed library.
 """
 
 from __future__ import annotations
 
 import builtins
+import importlib.util
 import io
+import os
 import pickle
+import random
+import sys
 import threading
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
-from types import (
-    BuiltinFunctionType,
-    CellType,
-    CodeType,
-    FunctionType,
-    MethodType,
-    ModuleType,
-    NoneType,
-)
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, lru_cache, partial
+from types import CellType, FunctionType, MethodType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import cloudpickle
 import numpy as np
+from cloudpickle import cloudpickle
 
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.errors import BudgetExceeded, ProgramFailed
-from clustered_bandit_gym.game.payloads import Payload
 from clustered_bandit_gym.game.problem import Problem
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.game.block import Block
 
-Answer = Payload | Sequence[Payload] | None
+Program = Callable[..., Any]
 
-#: Functions of this package keep no state in global variables, so they need no copies of them.
-_PACKAGE = __name__.partition(".")[0] + "."
-#: Types of what cannot be changed, or is everybody's anyway (classes, modules).
-_SHARED = {
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    NoneType,
-    type,
-    ModuleType,
-    BuiltinFunctionType,
-    np.ufunc,
-    CodeType,
-}
-_SHARED |= {Problem, np.bool_, np.int64, np.float64}
-_SHARED_KINDS = (type, np.generic)
-_TEXTS = {str, NoneType}
-#: A twin holds arrays of at most this many bytes, and remembers at most so many objects.
-_SMALL, _MANY = 2**16, 64
+COPIES = "programs run on copies; return what the centre needs"
+_RANDOM = "; block.random(...) draws random numbers at the agents"
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
+#: Types of values that a program of this package may refer to without being copied.
+_PLAIN = {bool, int, float, complex, str, bytes, NoneType, Problem, np.bool_, np.int64, np.float64}
 
 
 class AgentSide:
-    """Replaces the federation in a program that refers to it: holds what every agent is told."""
+    """Replaces the federation in a copied program: holds what every agent is told."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -76,49 +61,106 @@ class AgentSide:
         return np.arange(self.problem.n_arms)
 
     def __getattr__(self, name: str) -> NoReturn:
-        hint = "; block.random(...) draws random numbers at the agents" if name == "rng" else ""
+        hint = _RANDOM if name == "rng" else ""
         raise AttributeError(
             f"strict mode: a local program cannot use the centre's federation.{name}{hint}"
         )
 
 
+class CentreGenerator:
+    """Replaces a random generator of the centre in a copied program, where it would repeat its draws."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"strict mode: a local program cannot draw from a generator of the centre (.{name}){_RANDOM}"
+        )
+
+
 class Isolation:
-    """Runs the local programs of one play as copies, a fresh one in every block.
+    """Runs the local programs of one play as copies.
 
     Args:
-        centre: types whose objects are replaced by `AgentSide` wherever a program mentions them.
+        centre: types whose objects are replaced by `AgentSide` wherever a program refers to them.
         problem: what the learner is told.
-        fail: called with the exception that a program raised. The policy gets another one, which carries nothing.
+        fail: called with the exception that a program raised. The policy gets another one, which
+            carries nothing.
     """
 
     def __init__(
-        self, centre: tuple[type, ...], problem: Problem, fail: Callable[[BaseException], None]
+        self,
+        centre: tuple[type, ...],
+        problem: Problem,
+        fail: Callable[[BaseException], None],
     ) -> None:
         self._centre, self._problem, self._fail = centre, problem, fail
-        self._program: Callable[..., Answer] | None = None
-        self._twin: _Twin | None = None
-        self._cells: tuple[tuple[CellType, CellType], ...] = ()
+        #: The serialised program and the copy that ran last, by the program's name.
+        self._ran: dict[str, tuple[bytes, Program]] = {}
 
-    def run(self, program: Callable[..., Answer], block: Block, *values: np.ndarray) -> Answer:
-        """What a copy of `program` answers; `values` are what was sent to the agents of the block."""
-        if program is not self._program:
-            self._program, self._twin = program, _Twin.of(program)
-            self._cells = () if self._twin is None else self._twin.beside(program)
-        copy = None if self._twin is None else self._twin.renewed(self._cells)
-        if copy is None:
-            copy = _Copier(self._centre, self._problem).copy(program)
+    def wrap(self, program: Program) -> Program:
+        """`program` as `Federation.local` is to run it: a fresh copy in each block."""
+        data = None if is_ours(program) else self._serialised(program)
+
+        def run(block: Block, *values: np.ndarray) -> Any:
+            try:
+                if data is None:
+                    return program(block, *values)
+                copy = _Loader(io.BytesIO(data)).load()
+                self._ran[run.__name__] = data, copy
+                return copy(block, *[value.copy() for value in values])
+            except BaseException as error:
+                failure = error
+            # Outside the handler: inside, the original would be the context of the new exception.
+            self._fail(failure)
+            raise ended(failure)
+
+        run.__name__ = getattr(program, "__name__", type(program).__name__)
+        run.__wrapped__ = program  # type: ignore[attr-defined]
+        return run
+
+    def lost(self) -> str:
+        """Which variables the programs changed in vain, as a hint for the author; "" for none."""
+        names: set[str] = set()
+        for data, copy in self._ran.values():
+            before = dict(_variables(_Loader(io.BytesIO(data)).load()))
+            for name, value in _variables(copy):
+                if name not in before or self._differ(before[name], value):
+                    names.add(f"`{name}`")
+        changed = ", ".join(sorted(names))
+        return f"a local program changed {changed}, but {COPIES}" if names else ""
+
+    def _differ(self, one: Any, other: Any) -> bool:
         try:
-            answer: Answer = copy(block, *[value.copy() for value in values])
-            return answer
-        except BaseException as error:
-            failure = error
-        # Not within the handler: there the original would travel along as the context of the new exception.
-        self._fail(failure)
-        raise ended(failure)
+            return self._dumped(one) != self._dumped(other)
+        except Exception:  # it was given something that cannot be copied
+            return True
+
+    def _dumped(self, value: Any) -> bytes:
+        file = io.BytesIO()
+        _Copier(file, self._centre, self._problem).dump(value)
+        return file.getvalue()
+
+    def _serialised(self, program: Program) -> bytes:
+        try:
+            return self._dumped(program)
+        except Exception as error:
+            name, reason = self._culprit(program, error)
+            raise TypeError(
+                f"strict mode: the local program refers to {name}, which cannot be copied "
+                f"({reason}): {COPIES}"
+            ) from error
+
+    def _culprit(self, program: Program, error: Exception) -> tuple[str, Exception]:
+        """The variable of `program` that cannot be serialised, and why."""
+        for name, value in _variables(program):
+            try:
+                self._dumped(value)
+            except Exception as reason:
+                return f"`{name}` ({type(value).__name__})", reason
+        return f"a {type(program).__name__}", error
 
 
 def ended(failure: BaseException) -> BaseException:
-    """The exception that a policy gets for `failure` in strict mode: it says what kind it was and nothing else."""
+    """What a policy gets for `failure` in strict mode: it says what kind it was and nothing else."""
     if isinstance(failure, KeyboardInterrupt):
         return KeyboardInterrupt()
     if isinstance(failure, BudgetExceeded):
@@ -126,237 +168,194 @@ def ended(failure: BaseException) -> BaseException:
     return ProgramFailed("a local program raised an exception; in strict mode this ends the play")
 
 
-class _Copier:
-    """Copies functions with their variables: the result of serialising everything, in a fiftieth of the time."""
-
-    __slots__ = ("_centre", "_made", "_problem")
-
-    def __init__(self, centre: tuple[type, ...], problem: Problem) -> None:
-        self._centre, self._problem = centre, problem
-        #: Copies by the id of the original, which the program keeps alive: what was one object stays one.
-        self._made: dict[int, Any] = {}
-
-    def copy(self, one: Any) -> Any:
-        kind: Any = type(one)
-        if kind in _SHARED:
-            return one
-        made = self._made.get(id(one))
-        if made is not None:
-            return made
-        if kind is np.ndarray and not one.dtype.hasobject:
-            made = one.copy(order="K")
-        elif kind is FunctionType:
-            return one if one.__closure__ is None and _is_ours(one) else self._function(one)
-        elif kind is MethodType:
-            made = MethodType(self.copy(one.__func__), self.copy(one.__self__))
-        elif kind is partial:
-            made = partial(
-                self.copy(one.func), *map(self.copy, one.args), **self.copy(one.keywords)
-            )
-        elif kind in (tuple, set, frozenset):
-            made = kind(self.copy(x) for x in one)
-        elif kind is list:
-            made = self._made[id(one)] = []
-            made.extend(self.copy(x) for x in one)
-        elif kind is dict:
-            made = self._made[id(one)] = {}
-            self._fill(made, one)
-        elif kind in self._centre:
-            made = AgentSide(self._problem)
-        elif isinstance(one, _SHARED_KINDS):
-            return one
-        elif _is_plain(kind):
-            made = self._made[id(one)] = kind.__new__(kind)
-            self._fill(made.__dict__, one.__dict__)
-        else:
-            made = self._serialised(one)
-        self._made[id(one)] = made
-        return made
-
-    def _fill(self, made: dict[Any, Any], one: dict[Any, Any]) -> None:
-        if _SHARED.issuperset(map(type, one.values())) and _SHARED.issuperset(map(type, one)):
-            made.update(one)
-        else:
-            made.update((self.copy(key), self.copy(value)) for key, value in one.items())
-
-    def _function(self, one: FunctionType) -> Any:
-        code, variables = one.__code__, one.__closure__
-        ours = _is_ours(one)
-        names: dict[str, Any] = (
-            one.__globals__ if ours else {"__builtins__": builtins, "__name__": one.__module__}
-        )
-        cells = None if variables is None else tuple([CellType() for _ in variables])
-        made = self._made[id(one)] = FunctionType(code, names, one.__name__, None, cells)
-        if one.__defaults__:
-            made.__defaults__ = self.copy(one.__defaults__)
-        if one.__kwdefaults__:
-            made.__kwdefaults__ = self.copy(one.__kwdefaults__)
-        if not ours:
-            names |= {
-                name: self.copy(one.__globals__[name])
-                for name in _global_names(code)
-                if name in one.__globals__
-            }
-        for cell, variable in zip(cells or (), variables or (), strict=True):
-            try:
-                value = variable.cell_contents
-            except ValueError:  # it has no value yet
-                continue
-            cell.cell_contents = value if type(value) in _SHARED else self.copy(value)
-        return made
-
-    def _serialised(self, one: Any) -> Any:
-        file = io.BytesIO()
-        try:
-            _Pickler(file, self._centre).dump(one)
-        except Exception as error:
-            raise TypeError(
-                f"strict mode: a local program runs as a copy at the agents, but a {type(one).__name__} in it cannot "
-                f"be copied ({error}); let it refer to arrays, numbers and functions only"
-            ) from error
-        file.seek(0)
-        return _Unpickler(file, self._problem).load()
+# --- what is copied ------------------------------------------------------------------------------
 
 
-class _Twin:
-    """A copy of a program that is brought back to the state of the original for every block.
-
-    That is as good as a fresh copy and takes a tenth of the time, for the simple programs that the paper's schemes run
-    at one agent after the other: functions of this package whose variables are plain values, small arrays, functions
-    without variables, and objects of this package with plain attributes. `_Copier` copies all others.
-    """
-
-    __slots__ = ("_cells", "_copy", "_objects")
-
-    def __init__(self, program: FunctionType, n_variables: int) -> None:
-        self._cells = tuple(map(CellType, range(n_variables)))
-        self._copy = FunctionType(
-            program.__code__, program.__globals__, program.__name__, None, self._cells or None
-        )
-        #: Copies of objects with texts for attributes, by the id of the original. Functions stand for themselves.
-        self._objects: dict[int, Any] = {}
-
-    @staticmethod
-    def of(program: Any) -> _Twin | None:
-        """A twin of `program`, or None where it takes a `_Copier`.
-
-        There is one for each piece of code: the programs of all plays that share the code have the same twin.
-        """
-        if type(program) is not FunctionType or program.__defaults__ or program.__kwdefaults__:
-            return None
-        code = program.__code__
-        twin = _twins.by_code.get(id(code))
-        if twin is None or twin._copy.__globals__ is not program.__globals__:
-            if not _is_ours(program):
-                return None
-            twin = _twins.by_code[id(code)] = _Twin(program, len(program.__closure__ or ()))
-        if len(twin._objects) > _MANY:
-            twin._objects.clear()
-        return twin
-
-    def beside(self, program: Any) -> tuple[tuple[CellType, CellType], ...]:
-        """Each variable of the copy, with the program's."""
-        return tuple(zip(self._cells, program.__closure__ or (), strict=True))
-
-    def renewed(self, cells: tuple[tuple[CellType, CellType], ...]) -> Any:
-        """The copy, with fresh copies of what the program refers to now (`cells`: see `beside`); None where it takes a
-        `_Copier`."""
-        made: dict[int, Any] = {}
-        try:
-            for cell, variable in cells:
-                value = variable.cell_contents
-                kind = type(value)
-                if kind not in _SHARED:
-                    copy = self._objects.get(id(value))
-                    # What no program has changed since it was made need not be made again.
-                    if copy is not value and (
-                        type(copy) is not kind or copy.__dict__ != value.__dict__
-                    ):
-                        copy = self._made(value, kind, made)
-                        if copy is None:
-                            return None
-                    value = copy
-                cell.cell_contents = value
-        except ValueError:  # a variable has no value yet
-            return None
-        return self._copy
-
-    def _made(self, one: Any, kind: Any, made: dict[int, Any]) -> Any:
-        """A copy of `one`, the same wherever it occurs (`made`); None where it takes a `_Copier`."""
-        if id(one) in made:
-            return made[id(one)]
-        if kind is np.ndarray:
-            if one.dtype.hasobject or one.nbytes > _SMALL:  # the twin outlives the play
-                return None
-            copy = made[id(one)] = one.copy(order="K")
-            return copy
-        if kind is FunctionType:
-            if one.__closure__ is not None or not _is_ours(one):
-                return None
-            self._objects[id(one)] = one
-            return one
-        if not (kind.__module__.startswith(_PACKAGE) and _is_plain(kind)):
-            return None
-        state = one.__dict__
-        if not (
-            _SHARED.issuperset(map(type, state.values())) and _SHARED.issuperset(map(type, state))
-        ):
-            return None
-        copy = made[id(one)] = kind.__new__(kind)
-        copy.__dict__.update(state)
-        if _TEXTS.issuperset(
-            map(type, state.values())
-        ):  # other values can be equal and yet differ: 1, 1.0 and True
-            self._objects[id(one)] = copy
-        return copy
+def is_ours(value: Any, seen: frozenset[int] = frozenset()) -> bool:
+    """Whether `value` and what it refers to are code of this package and plain data."""
+    kind = type(value)
+    if kind in _PLAIN or id(value) in seen:
+        return True
+    if kind is np.ndarray:
+        return not value.dtype.hasobject
+    seen |= {id(value)}
+    if kind is FunctionType:
+        if not _is_our_function(value):
+            return False
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]
+        parts = [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    elif kind is partial:
+        parts = [value.func, *value.args, *value.keywords.values()]
+    elif kind is MethodType:
+        parts = [value.__func__, value.__self__]
+    elif kind in (tuple, list):
+        parts = list(value)
+    elif kind is dict:
+        parts = [*value, *value.values()]
+    elif _is_our_class(kind):
+        parts = list(getattr(value, "__dict__", {}).values())
+    else:
+        return False
+    return all(is_ours(part, seen) for part in parts)
 
 
-class _Twins(threading.local):
-    """The twins of this thread, by the id of their code, which they keep alive; a hash of code takes microseconds."""
-
-    def __init__(self) -> None:
-        self.by_code: dict[int, _Twin] = {}
-
-
-_twins = _Twins()
-
-
-def _is_ours(function: FunctionType) -> bool:
-    """Whether its global variables are those of a module of this package; `__module__` can be set at will."""
-    return str(function.__globals__.get("__name__", "")).startswith(_PACKAGE)
+def _is_our_function(function: FunctionType) -> bool:
+    """By its file and by the identity of its global variables: a module's `__name__` proves nothing."""
+    module = sys.modules.get(function.__globals__.get("__name__", ""))
+    own_globals = module is not None and vars(module) is function.__globals__
+    return own_globals and function.__code__.co_filename.startswith(_package_folders())
 
 
 @lru_cache(maxsize=1024)
-def _is_plain(kind: type) -> bool:
-    """Whether objects of the class are their `__dict__` and nothing else, and are copied as such."""
-    usual = all(
-        getattr(kind, name) is getattr(object, name)
-        for name in ("__reduce_ex__", "__reduce__", "__getstate__")
+def _is_our_class(kind: type) -> bool:
+    module = sys.modules.get(kind.__module__)
+    file = getattr(module, "__file__", None) or ""
+    return file.startswith(_package_folders()) and getattr(module, kind.__name__, None) is kind
+
+
+@cache
+def _package_folders() -> tuple[str, ...]:
+    """The folders of this package; the policies may live in another one."""
+    root = __name__.partition(".")[0]
+    specs = [importlib.util.find_spec(name) for name in (root, f"{root}.policies")]
+    places = {place for spec in specs if spec for place in spec.submodule_search_locations or ()}
+    return tuple(place + os.sep for place in places)
+
+
+@lru_cache(maxsize=4096)
+def _is_installed(file: str) -> bool:
+    """Whether the file belongs to this package, the standard library or an installed one."""
+    return (
+        file.startswith((*_package_folders(), _STANDARD_LIBRARY, "<frozen "))
+        or f"{os.sep}site-packages{os.sep}" in file
+        or f"{os.sep}dist-packages{os.sep}" in file
     )
-    slots = any(getattr(base, "__slots__", ()) for base in kind.__mro__)
-    return usual and not slots and kind.__new__ is object.__new__ and kind.__dictoffset__ != 0
 
 
-@lru_cache(maxsize=1024)
-def _global_names(code: CodeType) -> frozenset[str]:
-    """Names that the code, or code within it, may look up as global variables."""
-    inner = (const for const in code.co_consts if isinstance(const, CodeType))
-    return frozenset(code.co_names).union(*map(_global_names, inner))
+def _is_foreign(module: ModuleType | None) -> bool:
+    """Whether the module is the user's: its functions, classes and variables are copied."""
+    if module is None or module.__name__ == "__main__":
+        return True
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return module.__name__ not in sys.builtin_module_names and module.__spec__ is None
+    return not _is_installed(file)
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    def __init__(self, file: io.BytesIO, centre: tuple[type, ...]) -> None:
+def _variables(program: Any) -> Iterator[tuple[str, Any]]:
+    """The variables that a program refers to, by name."""
+    if isinstance(program, FunctionType):
+        for name, cell in zip(program.__code__.co_freevars, program.__closure__ or (), strict=True):
+            if cell != CellType():  # it has a value
+                yield name, cell.cell_contents
+        for name in program.__code__.co_names:
+            if name in program.__globals__:
+                yield name, program.__globals__[name]
+    elif isinstance(program, MethodType):
+        yield from _variables(program.__func__)
+        yield "self", program.__self__
+    elif isinstance(program, partial):
+        yield from _variables(program.func)
+        yield from program.keywords.items()
+    else:
+        yield from getattr(program, "__dict__", {}).items()
+
+
+# --- how it is copied ----------------------------------------------------------------------------
+
+
+class _Copier(cloudpickle.Pickler):  # type: ignore[misc]
+    """Serialises by value what is not installed, and keeps objects of the centre out."""
+
+    def __init__(self, file: io.BytesIO, centre: tuple[type, ...], problem: Problem) -> None:
         super().__init__(file)
-        self._centre = centre
+        self._centre, self._problem = centre, problem
 
-    def persistent_id(self, obj: object) -> str | None:
-        return "federation" if type(obj) in self._centre else None
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, self._centre):
+            return AgentSide, (self._problem,)
+        if isinstance(getattr(obj, "__self__", None), _GENERATORS):
+            raise TypeError(f"a generator of the centre{_RANDOM}")
+        if isinstance(obj, _GENERATORS):
+            return CentreGenerator, ()
+        if isinstance(obj, ModuleType) and _is_foreign(obj):
+            state = {name: value for name, value in vars(obj).items() if name not in _LOADING}
+            return ModuleType, (obj.__name__,), state, None, None, _fill
+        if isinstance(obj, FunctionType) and not _is_installed(obj.__code__.co_filename):
+            return self._dynamic_function_reduce(obj)
+        if type(obj) is _CACHED:
+            return _cached_again, (obj.__wrapped__, obj.cache_parameters())
+        if not isinstance(obj, type):
+            return super().reducer_override(obj)
+        with _by_value(sys.modules.get(obj.__module__)):
+            made = super().reducer_override(obj)
+        if isinstance(made, tuple) and made[0].__name__.startswith("_make_skeleton"):
+            # Without the id by which cloudpickle would find the original class in this process.
+            maker, arguments, *rest = made
+            made = (maker, (*arguments[:-2], None, arguments[-1]), *rest)
+        return made
 
 
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, problem: Problem) -> None:
-        super().__init__(file)
-        self._problem = problem
+@contextmanager
+def _by_value(module: ModuleType | None) -> Iterator[None]:
+    """Inside, cloudpickle copies classes of `module`, if it is the user's."""
+    with _REGISTRY:
+        own = (
+            module is not None
+            and _is_foreign(module)
+            and sys.modules.get(module.__name__) is module
+        )
+        if own:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            yield
+        finally:
+            if own:
+                cloudpickle.unregister_pickle_by_value(module)
 
-    def persistent_load(self, _: str) -> AgentSide:
-        return AgentSide(self._problem)
+
+_LOADING = ("__builtins__", "__loader__", "__spec__", "__cached__")
+_REGISTRY = threading.Lock()
+_CACHED = type(lru_cache(maxsize=1)(len))
+
+
+def _fill(module: ModuleType, variables: dict[str, Any]) -> None:
+    """Give a copied module its variables; after it was made, since they may refer to it."""
+    vars(module).update(variables, __builtins__=_BUILTINS)
+
+
+def _cached_again(function: Any, parameters: dict[str, Any]) -> Any:
+    """A copy of what `lru_cache` makes, with an empty cache."""
+    return lru_cache(**parameters)(function)
+
+
+class _Loader(pickle.Unpickler):
+    """Makes the copy. Nothing of a user's module comes in by reference."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == cloudpickle.__name__ and name == "_make_function":
+            return _make_function
+        found = super().find_class(module, name)
+        if _is_foreign(sys.modules.get(module)):
+            raise pickle.UnpicklingError(f"strict mode: {module}.{name} cannot be copied: {COPIES}")
+        return found
+
+
+def _make_function(code: Any, names: dict[str, Any], *rest: Any) -> FunctionType:
+    names["__builtins__"] = _BUILTINS
+    return FunctionType(code, names, *rest)
+
+
+def _import(name: str, names: Any = None, *rest: Any) -> ModuleType:
+    """`import` within a copied program; the user's own modules are copied only if imported outside."""
+    found = builtins.__import__(name, names, *rest)
+    level = rest[2] if len(rest) > 2 else 0
+    whole = importlib.util.resolve_name("." * level + name, (names or {}).get("__package__"))
+    if _is_foreign(sys.modules.get(whole)):
+        raise ImportError(
+            f"strict mode: import {whole} at the top of the file, not within a local program: {COPIES}"
+        )
+    return found
+
+
+_BUILTINS = {**vars(builtins), "__import__": _import}

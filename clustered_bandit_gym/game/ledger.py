@@ -151,10 +151,6 @@ class Ledger:
         """The running sums of one sort of message; a caller that sends very many may keep it and add to it."""
         return self.totals.setdefault((phase, direction, kind), Total())
 
-    def bill(self, phase: str, direction: Direction, payload: Payload, agents: np.ndarray) -> None:
-        """`payload` goes to or comes from each of `agents`."""
-        self.record(phase, direction, payload.kind, agents, payload.bits, payload.reals)
-
     def bits(self, direction: Direction | None = None, phase: str | None = None) -> int:
         """Bits sent as symbols, in one direction or both, in one phase or all."""
         return sum(total.bits for total in self._select(direction, phase))

@@ -7,6 +7,7 @@ its own price per agent; the `Ledger` adds prices up.
 from __future__ import annotations
 
 import math
+import operator
 from functools import lru_cache
 from operator import is_
 from typing import Any, Literal
@@ -24,7 +25,18 @@ def bits_for(size: int) -> int:
     """⌈log2 size⌉, exactly, for whole numbers ≥ 1 of any length."""
     if size < 1:
         raise UserError(f"a set of symbols must have at least one element, got {size}")
-    return (int(size) - 1).bit_length()
+    return (operator.index(size) - 1).bit_length()
+
+
+def _exact(number: Any, name: str, least: int) -> int:
+    """`number` as an exact int, whatever a subclass of int says of itself."""
+    try:
+        exact = operator.index(number)
+    except TypeError:
+        exact = least - 1
+    if isinstance(number, bool) or exact < least:
+        raise UserError(f"{name} must be a whole number >= {least}, got {number!r}")
+    return exact
 
 
 @lru_cache(maxsize=4096)
@@ -93,16 +105,16 @@ class ArmIndex(Payload):
     kind = "arm"
 
     def __init__(self, values: ArrayLike, among: int | ArrayLike) -> None:
-        self.values, self.among = read_only(_integers(values, "an arm index")), among
+        self.values = read_only(_integers(values, "an arm index"))
         if isinstance(among, int | np.integer):
-            # Seen as unsigned, a negative number is a huge one: one pass finds both kinds of mistake.
-            size, known = (
-                int(among),
-                self.values.size == 0 or int(self.values.view(np.uint64).max()) < among,
-            )
+            size = _exact(among, "among, the number of arms,", 1)
+            self.among: int | np.ndarray = size
+            known = bool(((self.values >= 0) & (self.values < size)).all())
         else:
-            choices = np.unique(_integers(among, "the set of arms"))
-            size, known = choices.size, bool(np.isin(self.values, choices).all())
+            choices = read_only(np.unique(_integers(among, "the set of arms")))
+            self.among = choices
+            size = choices.size
+            known = bool(np.isin(self.values, choices).all())
         self.bits = bits_for(size)
         if not known:
             raise UserError("an arm index lies outside the set given by `among`")
@@ -121,23 +133,22 @@ class ArmSet(Payload):
     _item_ndim = 1
 
     def __init__(self, values: ArrayLike, at_most: int | None = None) -> None:
-        self.values, self.at_most = _booleans(values), at_most
+        self.values = read_only(_booleans(values))
+        self.at_most = None if at_most is None else _exact(at_most, "at_most", 0)
         if self.values.dtype != np.bool_ or self.values.ndim not in (1, 2):
             raise UserError(
                 "an arm set is a boolean array (agents, arms), or (arms,) for all agents alike"
             )
         n_arms = self.values.shape[-1]
-        if at_most is None or at_most >= n_arms:
+        if self.at_most is None or self.at_most >= n_arms:
             self.bits = n_arms
         else:
-            self.values = read_only(self.values)
-            single = self.values.ndim == 1
-            largest = int(
-                np.count_nonzero(self.values) if single else self.values.sum(axis=1).max(initial=0)
-            )
-            if largest > at_most:
-                raise UserError(f"an arm set has {largest} arms, more than the {at_most} announced")
-            self.bits = _subset_bits(n_arms, at_most)
+            largest = int(self.values.sum(axis=-1).max(initial=0))
+            if largest > self.at_most:
+                raise UserError(
+                    f"an arm set has {largest} arms, more than the {self.at_most} announced"
+                )
+            self.bits = _subset_bits(n_arms, self.at_most)
         self._seal()
 
 
@@ -152,7 +163,8 @@ class Reals(Payload):
     def __init__(self, values: ArrayLike, *, shared: bool = False) -> None:
         if np.iscomplexobj(values):
             raise UserError("reals must be real numbers, got complex ones")
-        self.values, self.shared = np.asarray(values, dtype=np.float64), shared
+        self.values = np.asarray(values, dtype=np.float64)
+        self.shared = bool(shared)
         self._item_ndim = self.values.ndim if shared else max(0, self.values.ndim - 1)
         if self.values.ndim > 2 or (shared and self.values.ndim > 1):
             raise UserError(f"reals have shape (agents,) or (agents, d), got {self.values.shape}")
@@ -166,7 +178,7 @@ class Flag(Payload):
     kind = "flag"
 
     def __init__(self, values: ArrayLike) -> None:
-        self.values = _booleans(values)
+        self.values = read_only(_booleans(values))
         if self.values.dtype != np.bool_ or self.values.ndim > 1:
             raise UserError("a flag is a boolean, or a vector of them")
         self.bits = 1
@@ -181,17 +193,19 @@ class ArmSubset(Payload):
 
     Args:
         values: (n, K) boolean membership.
-        within: (n, K) the sets chosen from, known to both sides; None for all arms.
+        within: (n, K) the sets chosen from, which both sides must know; None for all arms. Nobody
+            can check that for a policy from outside this package, so it pays K bits for `within`.
     """
 
     kind = "arm subset"
     _item_ndim = 1
 
     def __init__(self, values: ArrayLike, within: ArrayLike | None = None) -> None:
-        self.values, self.within = read_only(_booleans(values)), within
+        self.values = read_only(_booleans(values))
+        self.within = None if within is None else read_only(_booleans(within))
         if self.values.dtype != np.bool_ or self.values.ndim != 2:
             raise UserError("an arm subset is a boolean array (agents, arms)")
-        known = np.ones_like(self.values) if within is None else np.asarray(within)
+        known = np.ones_like(self.values) if self.within is None else self.within
         if known.dtype != np.bool_ or known.shape != self.values.shape:
             raise UserError(
                 f"within must be booleans of shape {self.values.shape}, got {known.dtype} {known.shape}"
@@ -219,19 +233,16 @@ class Symbol(Payload):
 
     def __init__(self, values: ArrayLike, among: int) -> None:
         array = read_only(np.asarray(values))
-        if isinstance(among, bool) or not isinstance(among, int | np.integer) or among < 1:
-            raise UserError(
-                f"among, the size of the alphabet, must be a whole number >= 1, got {among!r}"
-            )
+        self.among = _exact(among, "among, the size of the alphabet,", 1)
         if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
             raise UserError(
                 f"symbols are integers (agents,) or (agents, d), got {array.dtype} of shape {array.shape}"
             )
-        if array.size and (array.min() < 0 or array.max() >= among):
-            raise UserError(f"a symbol lies outside its alphabet 0..{among - 1}")
-        self.values, self.among = array.astype(np.int64, copy=False), among
+        if array.size and (array.min() < 0 or array.max() >= self.among):
+            raise UserError(f"a symbol lies outside its alphabet 0..{self.among - 1}")
+        self.values = array.astype(np.int64, copy=False)
         self._item_ndim = array.ndim - 1
-        self.bits = bits_for(int(among) ** math.prod(array.shape[1:]))
+        self.bits = bits_for(self.among ** math.prod(array.shape[1:]))
         self._seal()
 
 
@@ -283,16 +294,34 @@ class Quantised(Payload):
             place = np.where(points[above] - exact < exact - points[below], above, below)
         else:
             place = above if rounding == "up" else below
-        self.values, self.grid, self.rounding, self.clip = (
-            read_only(points[place]),
-            points,
-            rounding,
-            clip,
-        )
+        self.values = read_only(points[place])
+        self.grid = read_only(points)
+        self.rounding = rounding
+        self.clip = bool(clip)
         self._item_ndim = exact.ndim - 1
         self.bits = bits_for(points.size ** math.prod(exact.shape[1:]))
         self._seal()
 
+
+#: All payloads: how they are written, what they carry, what they cost per agent.
+TABLE = (
+    ("ArmIndex(values, among)", "an arm of a set that both sides know", "⌈log2 |set|⌉ bits"),
+    ("ArmSet(values)", "any set of arms", "K bits"),
+    ("ArmSet(values, at_most=m)", "a set of at most m arms", "⌈log2 Σ_{i≤m} C(K, i)⌉ bits"),
+    (
+        "ArmSubset(values)",
+        "a set of c arms, c not known before",
+        "⌈log2 C(K, c)⌉ + 2⌊log2(c + 1)⌋ + 1 bits",
+    ),
+    ("Flag(values)", "yes or no", "1 bit"),
+    ("Symbol(values, among=n)", "d whole numbers in 0..n−1", "⌈d·log2 n⌉ bits"),
+    (
+        "Quantised(values, grid, rounding)",
+        "d numbers rounded to a grid that both sides know",
+        "⌈d·log2 |grid|⌉ bits",
+    ),
+    ("Reals(values)", "d real numbers", "d reals, c_r each"),
+)
 
 #: What can be sent: the types of payload and, besides `values`, the attributes that their constructors take.
 CONTENT: dict[type[Payload], tuple[str, ...]] = {
@@ -314,9 +343,9 @@ def as_made(payload: Any) -> Payload:
     """
     kind = type(payload)
     if kind not in CONTENT:
-        names = ", ".join(one.__name__ for one in CONTENT)
+        lines = "".join(f"\n  {form}: {meaning}, {price}" for form, meaning, price in TABLE)
         raise TypeError(
-            f"what is sent must be a payload ({names}; no subclass of them), got {type(payload).__name__}"
+            f"a local program returns payloads (no subclass of them), got {kind.__name__}:{lines}"
         )
     state, sealed = payload.__dict__, payload._sealed
     if len(state) == len(sealed) + 1 and all(map(is_, state.values(), sealed)):

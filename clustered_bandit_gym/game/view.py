@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from copy import copy
 from typing import Any, NoReturn
 
 import numpy as np
@@ -33,24 +33,27 @@ class FederationView:
             not see how many pulls the agents made.
     """
 
-    __slots__ = ("__books", "__isolation", "__strict")
+    __slots__ = ("__books", "__problem", "__strict")
     # A Federation; naming its class would make the two modules import each other.
     __books: Any
     __strict: bool
-    __isolation: Isolation
+    __problem: Problem
 
     def __init__(self, federation: Any, strict: bool = False) -> None:
         object.__setattr__(self, "_FederationView__books", federation)
         object.__setattr__(self, "_FederationView__strict", strict)
-        isolation = Isolation((FederationView, type(federation)), federation.told, federation.fail)
-        object.__setattr__(self, "_FederationView__isolation", isolation)
+        # A copy for the centre: the agents' own is within reach of local programs.
+        object.__setattr__(self, "_FederationView__problem", copy(federation.told))
+        federation.isolation = Isolation(
+            (FederationView, type(federation)), federation.told, federation.fail
+        )
 
     # --- what the centre is told -------------------------------------------------------------------------------------
 
     @property
     def problem(self) -> Problem:
         """What the learner is told. The harness judges by its own copy."""
-        return self.__books.told
+        return self.__problem
 
     @property
     def agents(self) -> Ints:
@@ -128,7 +131,7 @@ class FederationView:
         if not self.__strict:
             return books.local(agents, program, down, n_arms=n_arms)
         try:
-            return books.local(agents, partial(self.__isolation.run, program), down, n_arms=n_arms)
+            return books.local(agents, books.isolation.wrap(program), down, n_arms=n_arms)
         except (BudgetExceeded, ProgramFailed, PlayOver, KeyboardInterrupt):
             raise  # it carries nothing
         except BaseException as error:

@@ -171,12 +171,17 @@ class _Direct:
     def run(self, player: Any) -> None:
         arms = player.solve(self.federation.view(self.strict))
         if self.federation.judgement is None:
-            _check_answer(arms, self.federation.problem.n_agents)
+            _check_answer(arms, self.federation.problem.n_agents, self.federation.silent_program)
             self.federation.stop(arms)
 
 
-def _check_answer(arms: Any, n_agents: int) -> None:
-    """Refuse what `solve` must not return, in one line."""
+def _check_answer(arms: Any, n_agents: int, silent_program: str) -> None:
+    """Refuse what `solve` must not return, in one line; `silent_program` returned nothing, if any did."""
+    if arms is None and silent_program:
+        raise UserError(
+            f"the local program {silent_program} returned nothing, so federation.local(...) gave None, and so did "
+            "solve; end the program with a payload, e.g. return ArmIndex(arms, among=problem.n_arms)"
+        )
     try:
         found = np.asarray(arms)
         shown = (
@@ -299,6 +304,8 @@ def _judge(
             else ""
         )
         message = "; ".join(text for text in (wrong, later) if text)
+    if outcome != "solved":
+        message = "; ".join(text for text in (message, federation.hint()) if text)
     return {
         "outcome": outcome,
         "message": message,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -131,8 +132,8 @@ def test_a_block_ends_with_its_program() -> None:
         ([6], lambda block: None, (), ValueError, "out of range"),
         ([[0]], lambda block: None, (), ValueError, "vector of ids"),
         (3, lambda block: None, (), ValueError, "vector of ids"),
-        ([0, 1], lambda block: np.zeros(2), (), TypeError, "must be a payload"),
-        ([0, 1], lambda block: [np.zeros(2)], (), TypeError, "must be a payload"),
+        ([0, 1], lambda block: np.zeros(2), (), TypeError, "returns payloads"),
+        ([0, 1], lambda block: [np.zeros(2)], (), TypeError, "returns payloads"),
         ([0, 1], lambda block: Reals(np.zeros(3)), (), ValueError, "3 rows for 2 agents"),
         ([0, 1], lambda block, x: None, Reals(np.zeros(3)), ValueError, "3 rows for 2 agents"),
     ],
@@ -290,3 +291,24 @@ def test_bad_set_up() -> None:
             small(max_pulls=limit)
     with pytest.raises(ValueError, match="c_b"):
         small(c_b=-1.0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_federation_belongs_to_one_process() -> None:
+    federation = small()
+    for use in (
+        lambda: federation.pull(0, 0),
+        lambda: federation.local([0], lambda block: Reals(block.pull_grid(1))),
+        lambda: federation.stop(np.zeros(federation.agents.size, dtype=int)),
+    ):
+        child = os.fork()
+        if child == 0:
+            try:
+                use()
+            except PlayOver as error:
+                os._exit(0 if "another process" in str(error) else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    federation.pull(0, 0)
+    assert federation.pulls == 1

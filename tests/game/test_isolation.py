@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from types import FunctionType
+import importlib.util
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import clustered_bandit_gym as cbg
 from clustered_bandit_gym import Federation, Instance, Problem, Reals
-from clustered_bandit_gym.game.isolation import _Twin
+from clustered_bandit_gym.errors import ProgramFailed
+from clustered_bandit_gym.game import isolation
 
 
 class Notes:
@@ -25,72 +29,27 @@ def strict_view(n_agents: int = 3) -> Any:
     return federation.view(strict=True)
 
 
-@pytest.fixture(params=["clustered_bandit_gym.policies.mine", "mine"])
-def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where programs and classes seem to come from: those of the package take a shorter way than those of a user."""
-    monkeypatch.setattr(Notes, "__module__", request.param)
-    return str(request.param)
-
-
-def placed(program: Any, module: str) -> Any:
-    """The program as one of `module`: what counts is the module of its global variables."""
-    names = {**program.__globals__, "__name__": module}
-    return FunctionType(program.__code__, names, program.__name__, None, program.__closure__)
-
-
-def test_every_block_sees_the_centres_values_and_changes_none(module: str) -> None:
-    view, array, notes, texts, number, seen = (
-        strict_view(),
-        np.zeros(2),
-        Notes(0),
-        Notes("a"),
-        0,
-        [],
-    )
+def test_every_block_sees_the_centres_values_and_changes_none() -> None:
+    view, array, notes, number = strict_view(), np.zeros(2), Notes(0), 0
+    seen = []
 
     def program(block: Any) -> Reals:
         nonlocal number
-        found = [
-            array[0],
-            notes.value,
-            number,
-            float(hasattr(notes, "more")),
-            float(texts.value == "a"),
-        ]
-        array[0], notes.value, number, texts.value = 5.0, notes.value + 1, number + 1, "b"
-        notes.more = texts.more = True  # type: ignore[attr-defined]
+        found = [array[0], notes.value, number, float(hasattr(notes, "more"))]
+        array[0] = 5.0
+        notes.value += 1
+        number += 1
+        notes.more = True  # type: ignore[attr-defined]
         return Reals([found])
 
-    there = placed(program, module)
-    assert (_Twin.of(there) is not None) == module.startswith("clustered_bandit_gym")
     for step in range(3):
         array[0], notes.value, number = step, 10 + step, 20 + step
-        seen.append(view.local(view.agents, there))
-        assert (array[0], vars(notes), vars(texts), number) == (
-            step,
-            {"value": 10 + step},
-            {"value": "a"},
-            20 + step,
-        )
-    assert np.array_equal(seen, [[[step, 10 + step, 20 + step, 0, 1]] * 3 for step in range(3)])
+        seen.append(view.local(view.agents, program))
+        assert (array[0], vars(notes), number) == (step, {"value": 10 + step}, 20 + step)
+    assert np.array_equal(seen, [[[step, 10 + step, 20 + step, 0]] * 3 for step in range(3)])
 
 
-def test_what_the_centre_changes_reaches_the_copies(module: str) -> None:
-    """Also a value that equals the one before: 1 and True."""
-    view, notes = strict_view(1), Notes(1)
-
-    def program(block: Any) -> Reals:
-        kinds = {int: 0, bool: 1, list: 2, str: 3}
-        return Reals([float(10 * kinds[type(notes.value)] + len(str(notes.value)))])
-
-    there = placed(program, module)
-    answers = []
-    for notes.value in (1, True, [1], 1, "a", "bc", "a"):
-        answers.append(view.local([0], there)[0])
-    assert answers == [1, 14, 23, 1, 31, 32, 31]
-
-
-def test_one_object_under_two_names_stays_one(module: str) -> None:
+def test_one_object_under_two_names_stays_one() -> None:
     view, array = strict_view(1), np.zeros(2)
     same = array
 
@@ -98,40 +57,125 @@ def test_one_object_under_two_names_stays_one(module: str) -> None:
         array[0] = 1.0
         return Reals(same[:1])
 
-    assert view.local([0], placed(program, module)).tolist() == [1.0]
+    assert view.local([0], program).tolist() == [1.0]
     assert array.tolist() == [0.0, 0.0]
 
 
-def test_plays_that_take_turns_keep_their_own_variables(module: str) -> None:
-    """Two plays, and threads as well, run the same code with different variables."""
+def test_a_program_that_refers_to_the_federation_sees_the_agents_side() -> None:
+    view = strict_view(2)
 
-    def numbered(number: int) -> Any:
-        array, text = np.full(2, float(number)), Notes(str(number))
+    def told(block: Any) -> Reals:
+        return Reals([view.problem.delta + len(view.agents) + len(view.arms)])
 
-        def program(block: Any) -> Reals:
-            array[1] += 1
-            found = [array[0], array[1] - array[0], float(number), float(text.value)]
-            text.value = "-1"
-            return Reals([found])
+    assert view.local([0], told).tolist() == pytest.approx([4.1])
+    with pytest.raises(ProgramFailed):
+        view.local([0], lambda block: view.pull(0, 0))
+    assert "cannot use the centre's federation" in str(view._FederationView__books.failure)
 
-        return program
 
-    names = {**globals(), "__name__": module}
+@pytest.mark.parametrize("kind", ["method", "generator", "federation", "own"])
+def test_generators_of_the_centre_are_refused_with_a_hint(kind: str) -> None:
+    """As copies they would repeat their draws in every block."""
+    view = strict_view(2)
+    rng = np.random.default_rng(0) if kind == "own" else view.rng
+    draw = rng.random
 
-    def play(number: int) -> tuple[Any, Any, float]:
-        one = numbered(number)
-        return (
-            strict_view(2),
-            FunctionType(one.__code__, names, "program", None, one.__closure__),
-            float(number),
-        )
+    def program(block: Any) -> Reals:
+        if kind == "federation":
+            return Reals([view.rng.random()])
+        return Reals([rng.random()])
 
-    def answer(one: tuple[Any, Any, float]) -> bool:
-        view, program, number = one
-        return view.local(view.agents, program).tolist() == [[number, 1.0, number, number]] * 2  # type: ignore[no-any-return]
+    def by_method(block: Any) -> Reals:
+        return Reals([draw()])
 
-    plays = [play(number) for number in range(3)]
-    for _ in range(3):
-        assert all(map(answer, plays))
-    with ThreadPoolExecutor(3) as threads:
-        assert all(threads.map(answer, [play(number) for number in range(30)]))
+    with pytest.raises(Exception, match="a local program raised"):
+        view.local(view.agents, by_method if kind == "method" else program)
+    assert "block.random" in str(view._FederationView__books.failure)
+
+
+def test_a_variable_that_cannot_be_copied_is_named() -> None:
+    view = strict_view()
+    numbers = (x for x in range(3))
+    with pytest.raises(Exception, match="raised an exception"):
+        view.local(view.agents, lambda block: Reals([next(numbers)]))
+    failure = str(view._FederationView__books.failure)
+    assert "`numbers` (generator), which cannot be copied" in failure
+    assert "programs run on copies; return what the centre needs" in failure
+
+
+MINE = """
+__name__ = "clustered_bandit_gym.mine"
+FOUND = []
+
+def program(block):
+    FOUND.append(block.pull_grid(10))
+"""
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_a_module_that_takes_a_name_of_the_package_is_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registered: bool
+) -> None:
+    (tmp_path / "forged.py").write_text(MINE)
+    spec = importlib.util.spec_from_file_location("forged", tmp_path / "forged.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "forged", module)
+    if registered:
+        monkeypatch.setitem(sys.modules, "clustered_bandit_gym.mine", module)
+    spec.loader.exec_module(module)
+    view = strict_view()
+    view.local(view.agents, module.program)
+    assert module.FOUND == []
+
+
+POLICIES = [
+    "naive", "naive:engine=lucb", "naive:engine=mixture", "cl-bai", "bai-cl", "bai-cl:confidence=certified",
+    "bai-cl++", "bai-cl++:verify=centre", "structured-bai", "frugal-bai", "uniform", "uniform-glr",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_programs_of_the_package_keep_the_rules(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not copied. As copies they do the same: they neither share variables nor keep anything."""
+    kwargs: dict[str, Any] = {"bound": False, "env_kwargs": {"n_agents": 12, "delta": 0.1}}
+    with monkeypatch.context() as patch:
+        patch.delattr(isolation.Isolation, "_serialised")
+        plain = cbg.play(name, "ClusteredBAI-PaperFlat-v0", strict=True, **kwargs)
+    monkeypatch.setattr(isolation, "is_ours", lambda program: False)
+    copied = cbg.play(name, "ClusteredBAI-PaperFlat-v0", strict=True, **kwargs)
+    assert plain["outcome"] in ("solved", "wrong")
+    assert {**plain, "seconds": 0} == {**copied, "seconds": 0}
+
+
+def test_a_users_subclass_of_a_policy_runs_as_a_copy() -> None:
+    """A program of the package that calls a method of the user's."""
+    from clustered_bandit_gym.policies import BAICl
+
+    found: list[Any] = []
+
+    class Mine(BAICl):
+        @staticmethod
+        def _describe(block: Any, arm: int) -> Any:
+            found.append(arm)
+            return ()
+
+    for strict in (False, True):
+        found.clear()
+        row = cbg.play(Mine(), "ClusteredBAI-PaperSmall-v0", strict=strict, bound=False)
+        assert row["outcome"] == "solved"
+        assert bool(found) != strict
+
+
+def test_what_the_agents_are_told_is_no_letter_box() -> None:
+    view = strict_view()
+    view.local(view.agents, lambda block: object.__setattr__(block.problem, "delta", 0.7))
+    assert view.problem.delta == 0.1
+
+
+def test_the_package_is_known_by_its_folders() -> None:
+    folders = isolation._package_folders()
+    assert os.path.dirname(cbg.__file__) + os.sep in folders
+    assert cbg.policies.NaiveSE.solve.__code__.co_filename.startswith(folders)
+    assert not __file__.startswith(folders)

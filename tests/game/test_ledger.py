@@ -95,8 +95,8 @@ def test_defaults_and_small_memory() -> None:
     ledger = Ledger()
     everybody = np.arange(10**6)
     for _ in range(100):
-        ledger.bill("play", "up", Reals(np.zeros(10**6)), everybody)
-        ledger.bill("play", "down", Flag(True), everybody)
+        ledger.record("play", "up", "real", everybody, 0, 1)
+        ledger.record("play", "down", "flag", everybody, 1, 0)
     assert (ledger.c_b, ledger.c_r) == (1, 32)
     assert ledger.cost == 100 * 10**6 * 33
     assert len(ledger.totals) == 2
@@ -208,7 +208,7 @@ def test_sparse_sets_cost_what_a_prefix_free_code_of_them_takes(
 def test_messages_of_different_lengths_are_billed_one_by_one() -> None:
     ledger = Ledger(itemise=True)
     sets = ArmSubset(np.array([[False] * 8, [True] + [False] * 7]))
-    ledger.bill("play", "up", sets, np.array([4, 7]))
+    ledger.record("play", "up", sets.kind, np.array([4, 7]), sets.bits, sets.reals)
     assert [(m.agent, m.bits) for m in ledger.messages()] == [(4, 1), (7, 3 + 3)]
     assert ledger.bits("up") == 7
 

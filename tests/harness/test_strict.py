@@ -6,22 +6,62 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cheats import WritesHome, row_of
+from cheats import row_of
 from harness_players import TINY
+from leaks import LEAKS, Leaks
 
 import clustered_bandit_gym as cbg
 
-WAYS_HOME = ["closure", "array", "self", "global", "module", "exception", "pulls"]
 
-
-@pytest.mark.parametrize("where", WAYS_HOME)
-def test_a_program_cannot_write_home(where: str) -> None:
-    row = cbg.play(WritesHome(where), TINY)
-    assert row["outcome"] == "solved", "the cheat works where nothing prevents it"
+@pytest.mark.parametrize("how", list(LEAKS))
+def test_a_program_cannot_leave_anything_behind(how: str) -> None:
+    row = cbg.play(Leaks(how), TINY, strict=False, bound=False)
+    assert row["outcome"] == "solved", "the leak works where nothing prevents it"
     assert (row["bits_up"], row["reals_up"]) == (0, 0)
     assert row["suspicious_communication"]
-    row = cbg.play(WritesHome(where), TINY, strict=True)
+    row = cbg.play(Leaks(how), TINY, strict=True, bound=False)
     assert row["outcome"] in ("wrong", "error")
+
+
+@pytest.mark.parametrize(
+    ("how", "names"),
+    [("in_a_closure", "`kept`"), ("bound_append", "`add`"), ("in_a_global", "`FOUND`")],
+)
+def test_the_author_reads_what_was_changed_in_vain(how: str, names: str) -> None:
+    row = cbg.play(Leaks(how), TINY, strict=True, bound=False)
+    assert row["message"].endswith(
+        f"a local program changed {names}, but programs run on copies; return what the centre needs"
+    )
+
+
+def test_counts_of_pulls_tell_nothing() -> None:
+    def by_pulls(federation: Any) -> np.ndarray:
+        n = federation.problem.n_agents
+
+        def program(block: Any) -> None:
+            best = block.pull_grid(1000).argmax(axis=1)
+            block.pull(np.arange(n), 0, best + 1)
+
+        federation.local(federation.agents, program)
+        return federation.pulls_per_agent - 1000 * federation.problem.n_arms - 1
+
+    assert row_of(by_pulls, strict=False)["outcome"] == "solved"
+    row = row_of(by_pulls, strict=True)
+    assert row["outcome"] == "error"
+    assert "does not see how many pulls" in row["message"]
+
+
+def test_a_program_that_forgets_to_return_is_named() -> None:
+    class Forgets(cbg.Policy):
+        def solve(self, federation: Any) -> Any:
+            def find_best(block: Any) -> None:
+                cbg.ArmIndex(block.pull_grid(10).argmax(axis=1), among=block.problem.n_arms)
+
+            return federation.local(federation.agents, find_best)
+
+    for strict in (False, True):
+        row = cbg.play(Forgets(), TINY, strict=strict)
+        assert "the local program find_best returned nothing" in row["message"]
 
 
 def test_strict_exceptions_carry_nothing_to_the_policy_and_all_to_the_user() -> None:
@@ -95,30 +135,44 @@ def test_a_program_pulls_at_its_own_agents_only() -> None:
     assert row["outcome"] == "error"
 
 
-STRICT_ROWS = [
-    "naive", "naive:engine=lucb", "cl-bai", "bai-cl", "bai-cl:confidence=certified", "bai-cl++",
-    "bai-cl++:verify=centre", "structured-bai", "uniform", "uniform-glr", "random",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", STRICT_ROWS)
-def test_honest_policies_get_the_same_rows_in_strict_mode(name: str) -> None:
-    for env, kwargs in ((TINY, {}), ("ClusteredBAI-PaperFlat-v0", {"n_agents": 40, "delta": 0.1})):
-        plain, strict = (
-            cbg.play(name, env, strict=s, bound=False, env_kwargs=kwargs) for s in (False, True)
-        )
-        assert (plain.pop("strict"), strict.pop("strict")) == (False, True)
-        plain.pop("seconds"), strict.pop("seconds")
-        assert plain == strict
-
-
 def test_strict_mode_reaches_every_trial(tmp_path: Any) -> None:
-    players = [WritesHome("closure"), "naive"]
+    players = [Leaks("in_a_closure"), "naive"]
     board = cbg.evaluate(
         players, TINY, trials=3, strict=True, out=tmp_path, bound=False, progress=False
     )
     assert board.trials.strict.all()
-    assert not board.trials[board.trials.policy == "WritesHome"].correct.any()
+    assert not board.trials[board.trials.policy == "Leaks"].correct.any()
     # Kept rows of the other mode are not reused.
-    again = cbg.evaluate(players, TINY, trials=3, out=tmp_path, bound=False, progress=False)
-    assert again.trials[again.trials.policy == "WritesHome"].correct.all()
+    again = cbg.evaluate(
+        players, TINY, trials=3, strict=False, out=tmp_path, bound=False, progress=False
+    )
+    assert again.trials[again.trials.policy == "Leaks"].correct.all()
+
+
+def test_exceptions_end_the_play() -> None:
+    def interrupted(federation: Any) -> None:
+        def program(block: Any) -> None:
+            raise KeyboardInterrupt("a letter")
+
+        with pytest.raises(KeyboardInterrupt) as caught:
+            federation.local([0], program)
+        assert caught.value.args == ()
+
+    def wrong_type(federation: Any) -> None:
+        with pytest.raises(Exception, match="a local program raised") as caught:
+            federation.local([0], lambda block: type("letter", (), {})())
+        assert caught.value.__context__ is None
+
+    for cheat in (interrupted, wrong_type):
+        assert row_of(cheat, strict=True)["outcome"] == "error"
+
+
+def test_agents_and_what_is_told_cannot_be_written_to() -> None:
+    def through_agents(federation: Any) -> None:
+        federation.local(federation.agents, lambda block: block.agents.setflags(write=True))
+
+    def through_the_problem(federation: Any) -> None:
+        federation.local(federation.agents, lambda block: vars(block.problem).update(secret=1))
+
+    for cheat in (through_agents, through_the_problem):
+        assert row_of(cheat, strict=True)["outcome"] == "error"

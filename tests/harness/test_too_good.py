@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
-from cheats import WritesHome
 from harness_players import TINY, Telepath, truth_of
+from leaks import Leaks
 
 import clustered_bandit_gym as cbg
 
@@ -63,23 +63,9 @@ def test_agents_that_see_each_other_fail_the_audit() -> None:
     assert report.breaches == ()
 
 
-@pytest.mark.parametrize("where", ["closure", "class"])
-def test_answers_that_no_message_carried_cannot_pass(where: str) -> None:
-    """Without strict mode a closure writes home, and even in strict mode a class attribute does: neither can PASS."""
-
-    class ByClass(cbg.Policy):
-        best: ClassVar[Any] = None
-
-        def solve(self, federation: Any) -> np.ndarray:
-            def program(block: Any) -> None:
-                ByClass.best = block.pull_grid(1000).argmax(axis=1)
-
-            federation.local(federation.agents, program)
-            return np.array(ByClass.best)
-
-    policy = WritesHome("closure") if where == "closure" else ByClass()
+def test_answers_that_no_message_carried_cannot_pass() -> None:
     score = cbg.evaluate(
-        policy, TINY, trials=80, strict=where == "class", bound=False, progress=False
+        Leaks("in_a_closure"), TINY, trials=80, strict=False, bound=False, progress=False
     ).summary.iloc[0]
     assert score.errors == 0
     assert score.verdict == "INCONCLUSIVE"
