@@ -38,8 +38,8 @@ _LAZY = {
     "evaluate": "clustered_bandit_gym.harness.run:evaluate",
     "harness": "clustered_bandit_gym.harness",
     "play": "clustered_bandit_gym.harness.play:play",
-    "Rare": "clustered_bandit_gym.harness.scoring.rare:Rare",
-    "rare": "clustered_bandit_gym.harness.scoring.rare:rare",
+    "Rare": "research.rare:Rare",
+    "rare": "research.rare:rare",
     "replay": "clustered_bandit_gym.harness.run:replay",
     "Study": "clustered_bandit_gym.study.study:Study",
     "drive": "clustered_bandit_gym.study.drive:drive",
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from clustered_bandit_gym.harness.output.board import Board
     from clustered_bandit_gym.harness.play import play
     from clustered_bandit_gym.harness.run import evaluate, replay, sweep
-    from clustered_bandit_gym.harness.scoring.rare import Rare, rare
+    from research.rare import Rare, rare
     from clustered_bandit_gym.harness.store import Store
     from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
     from clustered_bandit_gym.study.drive import drive

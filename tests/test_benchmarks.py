@@ -65,7 +65,7 @@ def test_figures_are_kept_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_constant_is_changed_wherever_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks.constants import PACKAGES, changed
+    from research.constants import PACKAGES, changed
     from clustered_bandit_gym.policies.frugal import assign, classify, sides
 
     before = assign.TRIES, classify.TRIES, sides.PATIENCE, assign.PATIENCE

@@ -33,7 +33,7 @@ def reproduce(
     traceback: Traceback = False,
 ) -> None:
     """The paper's experiments again: its figures, and what it claims beside what was measured."""
-    from clustered_bandit_gym.experiments.reproduce import reproduce as run_reproduce
+    from clustered_bandit_gym.reproduce.run import reproduce as run_reproduce
 
     progress = not quiet and sys.stderr.isatty()
     run_reproduce(
@@ -63,7 +63,7 @@ def beyond(
 
     With --out the trials are kept, and the table and a picture go to beyond.md and beyond.png there.
     """
-    from clustered_bandit_gym.experiments.beyond import beyond_table
+    from research.beyond.table import beyond_table
 
     progress = not quiet and sys.stderr.isatty()
     typer.echo(beyond_table(few(trials), seed, out, jobs, progress))
@@ -88,7 +88,7 @@ def counterexample(
     three minutes of processor time. Exit code 1 if a policy fails.
     """
     from clustered_bandit_gym.cli.app import FAILED
-    from clustered_bandit_gym.experiments.counterexample import counterexample as run_counterexample
+    from research.counterexample.__main__ import counterexample as run_counterexample
 
     board = run_counterexample(few(trials), n_agents, seed, jobs, not quiet and sys.stderr.isatty())
     typer.echo(str(board))
@@ -106,6 +106,6 @@ def demo(
     traceback: Traceback = False,
 ) -> None:
     """The four schemes on the paper's small instance, in under a minute: as in the paper, then with a verdict."""
-    from clustered_bandit_gym.experiments.demo import run_demo
+    from clustered_bandit_gym.cli.demo import run_demo
 
     run_demo(out, jobs, not quiet and sys.stderr.isatty(), console())

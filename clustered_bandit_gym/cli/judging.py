@@ -187,7 +187,7 @@ def bounds(
     traceback: Traceback = False,
 ) -> None:
     """Lower bounds and the order of each scheme's pulls on an instance of ENV (trial 0 of the seed)."""
-    from clustered_bandit_gym.experiments.bounds import bounds_tables
+    from clustered_bandit_gym.cli.bounds import bounds_tables
     from clustered_bandit_gym.harness.output.tables import to_rich
 
     given = {"n_agents": n_agents, "delta": delta, "eta": eta}

@@ -25,7 +25,7 @@ from clustered_bandit_gym.harness.parallel import Task, Work, run
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.doubt import needs_assumption_2, too_good, too_quiet
 from clustered_bandit_gym.harness.scoring.numbers import counted
-from clustered_bandit_gym.harness.scoring.rare import rare as measure_rare
+from research.rare import rare as measure_rare
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
 from clustered_bandit_gym.harness.settings import label_of
 

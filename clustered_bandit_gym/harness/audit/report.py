@@ -21,7 +21,7 @@ from clustered_bandit_gym.harness.output.tables import (
 )
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
-from clustered_bandit_gym.harness.scoring.rare import Rare
+from research.rare import Rare
 from clustered_bandit_gym.harness.scoring.verdict import Word
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from clustered_bandit_gym.harness.output.notes import notes_of
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.output.tables import Table
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.scoring.rare.kept import kept
+from research.rare.kept import kept
 from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, summarise, with_measured
 from clustered_bandit_gym.harness.store import Store
 

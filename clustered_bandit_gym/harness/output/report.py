@@ -22,7 +22,7 @@ from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.output.panels import axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.scoring.rare.kept import kept
+from research.rare.kept import kept
 from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
 from clustered_bandit_gym.harness.store import Store
 
