@@ -38,8 +38,6 @@ _LAZY = {
     "evaluate": "clustered_bandit_gym.harness.run:evaluate",
     "harness": "clustered_bandit_gym.harness",
     "play": "clustered_bandit_gym.harness.play:play",
-    "Rare": "research.rare:Rare",
-    "rare": "research.rare:rare",
     "replay": "clustered_bandit_gym.harness.run:replay",
     "Study": "clustered_bandit_gym.study.study:Study",
     "drive": "clustered_bandit_gym.study.drive:drive",
@@ -69,7 +67,6 @@ if TYPE_CHECKING:
     from clustered_bandit_gym.harness.output.board import Board
     from clustered_bandit_gym.harness.play import play
     from clustered_bandit_gym.harness.run import evaluate, replay, sweep
-    from research.rare import Rare, rare
     from clustered_bandit_gym.harness.store import Store
     from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
     from clustered_bandit_gym.study.drive import drive
@@ -103,7 +100,6 @@ __all__ = [
     "Policy",
     "Problem",
     "Quantised",
-    "Rare",
     "Reals",
     "RewardModel",
     "SB3VecEnv",
@@ -120,7 +116,6 @@ __all__ = [
     "parallel_env",
     "play",
     "policies",
-    "rare",
     "replay",
     "study",
     "sweep",

@@ -22,7 +22,7 @@ FOLDERS = {
 #: trains on environments, so it may import `envs`.
 FLOORS = (
     ("cli",),
-    ("suite", "study", "experiments", "testing"),
+    ("suite", "study", "reproduce", "testing"),
     ("harness",),
     ("policies", "envs"),
     ("datasets",),

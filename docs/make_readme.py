@@ -142,7 +142,7 @@ PAST = ("bai-cl++", "structured-bai", "frugal-bai")
 
 
 def beyond() -> str:
-    """Pulls and communication of three policies, from the page that `clustered-bai beyond` has made."""
+    """Pulls and communication of three policies, from the page that `python -m research.beyond` has made."""
     page = (RESULTS / "beyond.md").read_text(encoding="utf-8")
     head, _, *lines = page.strip().splitlines()
     names = _cells(head)

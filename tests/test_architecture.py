@@ -37,7 +37,6 @@ VERBS = [
     "audit",
     "bounds",
     "reproduce",
-    "beyond",
     "train",
     "report",
     "demo",

@@ -61,17 +61,3 @@ def test_figures_are_kept_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert kept.with_suffix(".md").read_text(encoding="utf-8") == render(
         json.loads(kept.read_text(encoding="utf-8"))
     )
-
-
-def test_a_constant_is_changed_wherever_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-    from research.constants import PACKAGES, changed
-    from clustered_bandit_gym.policies.frugal import assign, classify, sides
-
-    before = assign.TRIES, classify.TRIES, sides.PATIENCE, assign.PATIENCE
-    with (
-        changed(PACKAGES["frugal-bai"], "assign.TRIES", 3),
-        changed(PACKAGES["frugal-bai"], "sides.PATIENCE", 7),
-    ):
-        assert (assign.TRIES, classify.TRIES, sides.PATIENCE, assign.PATIENCE) == (3, 3, 7.0, 7.0)
-    assert before == (assign.TRIES, classify.TRIES, sides.PATIENCE, assign.PATIENCE)

@@ -1,4 +1,4 @@
-"""What theory says of an environment, to be set against what is measured."""
+"""The verb `bounds`: what theory says of an environment."""
 
 from __future__ import annotations
 
@@ -6,21 +6,56 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym import theory
+from clustered_bandit_gym.cli.app import command, console
+from clustered_bandit_gym.cli.options import (
+    OneAgents,
+    OneDelta,
+    OneEnv,
+    OneEta,
+    Seed,
+    Set,
+    Traceback,
+    default_env,
+    pairs_of,
+)
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.output.tables import Table
-from clustered_bandit_gym.harness.run import make_env
 from clustered_bandit_gym.harness.scoring.numbers import number
 
 #: Linear programs that the bound of the instance may take: about a minute at M = 20, K = 100.
 PROGRAMS = 30
 
 
+@command("bounds")
+def bounds(
+    env: OneEnv = None,
+    n_agents: OneAgents = None,
+    delta: OneDelta = None,
+    eta: OneEta = None,
+    set_: Set = None,
+    seed: Seed = 0,
+    traceback: Traceback = False,
+) -> None:
+    """Lower bounds and the order of each scheme's pulls on an instance of ENV (trial 0 of the seed)."""
+    from clustered_bandit_gym.harness.output.tables import to_rich
+
+    given = {"n_agents": n_agents, "delta": delta, "eta": eta}
+    settings = {k: v for k, v in given.items() if v is not None} | pairs_of(set_)
+    head, found = bounds_tables(env or default_env(settings), settings, seed)
+    screen = console()
+    screen.print(head, highlight=False)
+    for table in found:
+        screen.print(to_rich(table, screen.width))
+
+
 def bounds_tables(
     env_id: str, env_kwargs: dict[str, Any], seed: int = 0
 ) -> tuple[str, list[Table]]:
     """A headline and tables of bounds for the instance that trial 0 of `seed` draws."""
+    from clustered_bandit_gym import theory
+    from clustered_bandit_gym.harness.run import make_env
+
     unwrapped: Any = make_env(env_id, env_kwargs).unwrapped
     instance = unwrapped.draw_instance(trial_seeds(seed, 0).instance)
     problem = unwrapped.problem_of(instance)

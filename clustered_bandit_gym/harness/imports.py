@@ -21,7 +21,7 @@ from pathlib import Path
 
 PACKAGE = "clustered_bandit_gym"
 #: Folders of the package that cannot change a row. Everything else is part of every key.
-NO_EFFECT = ("harness/output", "cli", "experiments", "suite", "envs/rendering")
+NO_EFFECT = ("harness/output", "cli", "reproduce", "suite", "envs/rendering")
 
 
 def package_files() -> dict[str, Path]:

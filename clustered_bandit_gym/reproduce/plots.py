@@ -14,12 +14,12 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import CARETDOWN
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from research.paper.measure import centre, keys_of, points
-from clustered_bandit_gym.reproduce.figures import AT_AGENT, DELTA, OURS, SCHEMES, Figure
 from clustered_bandit_gym.harness.output.marks import draw_marks, legend_entry, meanings
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.scoring.verdict import verdict
+from clustered_bandit_gym.reproduce.figures import AT_AGENT, DELTA, OURS, SCHEMES, Figure
+from clustered_bandit_gym.reproduce.points import centre, points
 
 #: The policies of the plots, in the order of the legend.
 PLOTTED = (*SCHEMES, AT_AGENT, OURS)
@@ -65,9 +65,9 @@ def plot(figure: Figure, rows: pd.DataFrame, folder: Path) -> Canvas:
 
 def caption(figure: Figure, rows: pd.DataFrame) -> str:
     """Data set, δ, trials, and what marks and bars are."""
-    counts = rows[rows["policy"].isin(SCHEMES)].groupby([*keys_of(figure), "policy"]).size()
+    counts = rows[rows["policy"].isin(SCHEMES)].groupby([*figure.keys, "policy"]).size()
     trials = " to ".join(f"{count}" for count in dict.fromkeys([counts.min(), counts.max()]))
-    ours = rows[rows["policy"] == OURS].groupby(keys_of(figure)).size()
+    ours = rows[rows["policy"] == OURS].groupby(figure.keys).size()
     fewer = (
         f" ({ours.min()} of {style_of(OURS).label})"
         if len(ours) and ours.min() != counts.min()

@@ -50,7 +50,7 @@ class BAICl(Policy):
     takes the number of draws from clusters of equal probability), but with the paper's elimination the scheme is δ-PC
     for up to 19 δ/γ² agents (`theory.bai_cl_most_agents`). A call errs only if, in some round r, the averages of the
     best arm and of one of the others differ by ε_r more than their means: probability at most (γ/(4|A|r²))² each,
-    0.017 γ² a call, hence 0.034 N γ² ≤ 2δ/3 for phase 1. With another engine: `clustered-bai counterexample`.
+    0.017 γ² a call, hence 0.034 N γ² ≤ 2δ/3 for phase 1. With another engine: `python -m research.counterexample`.
 
     Communication: down S to each agent once, ⌈log2 Σ_{i≤M} C(K, i)⌉ bits; up ⌈log2 K⌉ bits from each agent of phase 1,
     ⌈log2 |S|⌉ of phase 2.

@@ -46,7 +46,7 @@ def warn_if_unproved(policy: str, confidence: str, engine: str) -> None:
     if confidence == "paper" and engine != "elimination":
         warnings.warn(
             f"{policy} with confidence='paper' and engine={engine!r} is not proved to be delta-PC: the printed budgets "
-            "do not add up to delta when almost every agent is drawn in phase 1. `clustered-bai counterexample` plays "
+            "do not add up to delta when almost every agent is drawn in phase 1. `python -m research.counterexample` plays "
             "bai-cl with engine='mixture' on such an instance, where it fails. Use confidence='certified'.",
             UserWarning,
             stacklevel=3,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,8 +22,7 @@ DELTA = 1e-10
 PLAYED = ("naive", "cl-bai", "bai-cl", "bai-cl++", "structured-bai", "frugal-bai")
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """Where policies are compared.
 
     Attributes:
@@ -158,9 +157,7 @@ def beyond_table(
             out=folder,
             progress=progress,
         )
-        if (
-            board.missing
-        ):  # Ctrl-C: the trials are kept, but a table of some of them would be another table
+        if board.missing:  # Ctrl-C: trials are kept; a table of some of them would mislead
             raise KeyboardInterrupt
         frame = board.trials[board.trials["trial"] < trials]
         frames.append(frame)

@@ -118,7 +118,7 @@ def compare(new: Plays, old: Plays) -> Iterator[str]:
         yield f"  {family:<9} pulls {next(text)}   cost {next(text)}   not solved {sum(not row[2] for row in rows)}"
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("policy", choices=PACKAGES)
     parser.add_argument("constant", help="module.NAME")
@@ -132,7 +132,7 @@ def main() -> None:
         metavar=("ID", "KEY=VALUE"),
         help="play 8 trials of this environment instead",
     )
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     families: Sequence[Family] = FAMILIES
     if options.env:
         families = [("this one", options.env[0], parse_pairs(options.env[1:], "--env"), 8)]

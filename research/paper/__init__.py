@@ -1,1 +1,1 @@
-"""What the paper claims, beside what was measured."""
+"""The paper's claims beside what was measured: `python -m research.paper`, docs/results/claims.md."""

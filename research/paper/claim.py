@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustered_bandit_gym.reproduce.figures import OURS
 from clustered_bandit_gym.harness.output.tables import Table, to_markdown
+from clustered_bandit_gym.reproduce.figures import OURS
 
 HOLDS, FAILS, UNTESTED, OPEN = "holds", "does not hold", "cannot be tested here", "undecided"
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from research.paper.claim import NAMES, SIGNS
-from research.paper.measure import drawn_agents, keys_of, paired, points_of
-from research.paper.theory import instance_of, sizes_of, span
-from clustered_bandit_gym.reproduce.figures import AT_AGENT, CERTIFIED, SCHEMES
 from clustered_bandit_gym.harness.scoring.numbers import number
+from clustered_bandit_gym.reproduce.figures import AT_AGENT, SCHEMES
+from research.paper.claim import NAMES, SIGNS
+from research.paper.play import CERTIFIED
+from research.paper.ratios import drawn_agents, paired, points_of
+from research.paper.theory import instance_of, sizes_of, span
 
 if TYPE_CHECKING:
-    from clustered_bandit_gym.reproduce.figures import Played
+    from research.paper.play import Played
 
 
 def disagreements(played: dict[str, Played]) -> str:
@@ -203,7 +204,7 @@ def _gain_condition(played: dict[str, Played]) -> str:
             promised = n * m / first["eta"] ** 2 >= (n + m) / first["eta1"] ** 2
             ratio = paired(rows, "bai-cl++", "bai-cl")
             if ratio.sign == (1 if promised else -1):
-                signs = [SIGNS[column] for column in keys_of(one.figure)]
+                signs = [SIGNS[column] for column in one.figure.keys]
                 where = ", ".join(
                     f"{sign} = {value:g}" for sign, value in zip(signs, key, strict=True)
                 )

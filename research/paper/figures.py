@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from clustered_bandit_gym.harness.scoring.numbers import number
+from clustered_bandit_gym.reproduce.figures import DELTA, SCHEMES
+from clustered_bandit_gym.theory import minimax_lower_bound
 from research.paper.claim import (
     FAILS,
     HOLDS,
@@ -18,13 +21,10 @@ from research.paper.claim import (
     Claim,
     judge,
 )
-from research.paper.measure import Ratio, against, paired
-from clustered_bandit_gym.reproduce.figures import DELTA, SCHEMES
-from clustered_bandit_gym.harness.scoring.numbers import number
-from clustered_bandit_gym.theory import minimax_lower_bound
+from research.paper.ratios import Ratio, against, paired
 
 if TYPE_CHECKING:
-    from clustered_bandit_gym.reproduce.figures import Played
+    from research.paper.play import Played
 
 #: Two means this close are called equal ("invariant").
 _EQUAL = 0.01

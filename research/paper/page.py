@@ -6,6 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from clustered_bandit_gym.harness.scoring.numbers import number
+from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
+from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
+from clustered_bandit_gym.reproduce.figures import DELTA, INSTANCE_SEEDS, OURS
+from clustered_bandit_gym.reproduce.points import points
 from research.paper.claim import (
     FAILS,
     HOLDS,
@@ -18,12 +23,8 @@ from research.paper.claim import (
 )
 from research.paper.disagreements import disagreements
 from research.paper.figures import JUDGES
-from research.paper.measure import points
+from research.paper.play import Played
 from research.paper.theory import coupon_table, theorem_table
-from clustered_bandit_gym.reproduce.figures import DELTA, INSTANCE_SEEDS, OURS, Played
-from clustered_bandit_gym.harness.scoring.numbers import number
-from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
-from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
 
 _COLOURS = {HOLDS: "green", FAILS: "red", UNTESTED: "yellow", OPEN: "yellow"}
 

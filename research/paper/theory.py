@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym import theory
-from research.paper.claim import NAMES, SIGNS, table
-from research.paper.measure import drawn_agents, points_of
-from clustered_bandit_gym.reproduce.figures import DELTA, SCHEMES
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.scoring.numbers import number
+from clustered_bandit_gym.reproduce.figures import DELTA, SCHEMES
+from research.paper.claim import NAMES, SIGNS, table
+from research.paper.ratios import drawn_agents, points_of
 
 if TYPE_CHECKING:
-    from clustered_bandit_gym.reproduce.figures import Played
+    from research.paper.play import Played
 
 _PHASES = {
     "naive": ("identify", ""),

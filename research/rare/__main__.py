@@ -1,114 +1,82 @@
-"""Rare errors: error probabilities too small to simulate."""
+"""Error probabilities too small to simulate, measured by plays tilted towards an error.
+
+python -m research.rare measure bai-cl++ ClusteredBAI-PaperSmall-v0 --n-agents 9 --delta 1e-10
+python -m research.rare table --out docs/results
+python -m research.rare brute-force
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from clustered_bandit_gym.cli.app import FAILED, command, few
-from clustered_bandit_gym.cli.options import (
-    MaxPulls,
-    OneAgents,
-    OneDelta,
-    OneEnv,
-    OneEta,
-    Quiet,
-    Seed,
-    Set,
-    Traceback,
-    default_env,
-    pairs_of,
-)
+from clustered_bandit_gym.settings_text import parse_pairs
+from research.options import run
+from research.rare import brute_force
+from research.rare.estimate import rare
+from research.rare.kept import keep
+from research.rare.table import rare_table
 
 
-@command("rare")
-def rare(
-    policy: Annotated[
-        str, typer.Argument(help="A name, or module:Class, with settings after a colon.")
-    ],
-    env: OneEnv = None,
-    n_agents: OneAgents = None,
-    delta: OneDelta = None,
-    eta: OneEta = None,
-    trials: Annotated[
-        int, typer.Option("--trials", "-t", help="Plays of the estimate.", min=1)
-    ] = 2000,
-    searches: Annotated[
-        int, typer.Option("--searches", help="Independent searches for ways to err.", min=1)
-    ] = 3,
-    search_plays: Annotated[
-        int, typer.Option("--search-plays", help="Plays in a round of a search.", min=1)
-    ] = 200,
-    max_pulls: MaxPulls = None,
-    set_: Set = None,
-    seed: Seed = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="Keep the result here, beside trials; `show` then has a column.",
-            show_default="nothing is kept",
-        ),
-    ] = None,
-    quiet: Quiet = False,
-    traceback: Traceback = False,
-) -> None:
-    """Measure the error probability of POLICY, however small, by plays tilted towards an error.
-
-    Exit code 1 if it is certified to exceed δ.
-    """
-    from research.rare import keep
-    from research.rare import rare as measure
-
-    given = {"n_agents": n_agents, "delta": delta, "eta": eta, "max_pulls": max_pulls}
-    settings = {key: value for key, value in given.items() if value is not None} | pairs_of(set_)
-    result = measure(
-        policy,
-        env or default_env(settings),
-        few(trials, 20),
-        seed,
-        searches=searches,
-        search_plays=search_plays,
-        progress=not quiet and sys.stderr.isatty(),
+def main(words: list[str] | None = None) -> int:
+    """Exit code 1 if an error probability is certified to exceed δ."""
+    commands = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    kinds = commands.add_subparsers(dest="command", required=True)
+    one = kinds.add_parser("measure", help="one policy on the instance of trial 0")
+    one.add_argument("policy", help="a name, or module:Class, with settings after a colon")
+    one.add_argument("env", nargs="?", default="ClusteredBAI-PaperSmall-v0")
+    one.add_argument("--n-agents", type=int)
+    one.add_argument("--delta", type=float)
+    one.add_argument("--trials", type=int, default=2000, help="plays of the estimate")
+    one.add_argument("--searches", type=int, default=3, help="independent searches for errors")
+    one.add_argument("--search-plays", type=int, default=200, help="plays in a round of a search")
+    one.add_argument("--rounds", type=int, default=6, help="rounds of a search")
+    one.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the environment")
+    one.add_argument("--out", type=Path, help="folder to append the result to rare.jsonl in")
+    table = kinds.add_parser("table", help="every policy at δ = 1e-10, and at larger δ; it resumes")
+    table.add_argument("--policies", nargs="+", help="names of policies; all of the table if none")
+    table.add_argument("--keep-old", action="store_true", help="keep results of other versions")
+    table.add_argument("--out", type=Path, default=Path("out/rare"), help="folder for results")
+    for kind in (one, table):
+        kind.add_argument("--seed", type=int, default=0)
+        kind.add_argument("--quiet", action="store_true", help="no progress bar")
+    brute = kinds.add_parser("brute-force", help="a million plays of one agent, for comparison")
+    brute.add_argument("--plays", type=int, default=1_000_000)
+    brute.add_argument("--seed", type=int, default=0)
+    given = commands.parse_args(words)
+    if given.command == "brute-force":
+        brute_force.report(given.plays, given.seed)
+        return 0
+    progress = not given.quiet and sys.stderr.isatty()
+    if given.command == "table":
+        page, figure = rare_table(
+            given.out, given.policies, given.seed, keep_old=given.keep_old, progress=progress
+        )
+        print(page.read_text(encoding="utf-8"))
+        print(f"figure: {figure}")
+        return 0
+    named = {"n_agents": given.n_agents, "delta": given.delta}
+    settings = {key: value for key, value in named.items() if value is not None}
+    result = rare(
+        given.policy,
+        given.env,
+        given.trials,
+        given.seed,
+        searches=given.searches,
+        search_plays=given.search_plays,
+        rounds=given.rounds,
+        progress=progress,
         **settings,
+        **parse_pairs(given.set, "--set"),
     )
-    typer.echo(str(result))
-    if out is not None:
-        keep(result, out)
-    if result.fails:
-        raise typer.Exit(FAILED)
+    print(result)
+    if given.out is not None:
+        keep(result, given.out)
+    return int(result.fails)
 
 
-@command("rare-table")
-def rare_table(
-    policies: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--policies", "-p", help="Names of policies.", show_default="all of the table"
-        ),
-    ] = None,
-    seed: Seed = 0,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for results, table, figure.")
-    ] = Path("out/rare"),
-    keep_old: Annotated[
-        bool,
-        typer.Option(
-            "--keep-old", help="Keep results of other versions of the code; the table names them."
-        ),
-    ] = False,
-    quiet: Quiet = False,
-    traceback: Traceback = False,
-) -> None:
-    """The error of each policy at δ = 1e-10, and at larger δ: a table and a figure. An interrupted run resumes."""
-    from research.rare.table import rare_table as make_table
-
-    table, figure = make_table(
-        out, policies or None, seed, keep_old=keep_old, progress=not quiet and sys.stderr.isatty()
-    )
-    typer.echo(table.read_text(encoding="utf-8"))
-    typer.echo(f"figure: {figure}")
+if __name__ == "__main__":
+    run(main)

@@ -1,14 +1,13 @@
 """Error rates by brute force, for the tests of `rare`: a million plays of one agent.
 
-    python -m research.rare.brute_force
+    python -m research.rare brute-force
 
 One agent alone, four arms, an engine at level δ. A million agents of one cluster run it side by side, each on rewards
-of its own, so every agent is one play. `tests/harness/scoring/test_rare.py` holds the figures this prints.
+of its own, so every agent is one play. `tests/research/test_rare.py` holds the figures this prints.
 """
 
 from __future__ import annotations
 
-import argparse
 from datetime import date
 
 import numpy as np
@@ -41,18 +40,10 @@ def wrong_plays(engine: str, delta: float, plays: int, seed: int, batch: int = 1
     return wrong
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--plays", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    print(
-        f"clustered-bandit-gym {cbg.__version__}, {date.today()}, means {MEANS}, {options.plays:,} plays of one agent"
-    )
+def report(plays: int, seed: int) -> None:
+    """Print the error rates."""
+    print(f"clustered-bandit-gym {cbg.__version__}, {date.today()}")
+    print(f"means {MEANS}, {plays:,} plays of one agent")
     for engine, delta in (("mixture", 0.3), ("mixture", 0.1)):
-        wrong = wrong_plays(engine, delta, options.plays, options.seed)
-        print(f"{engine:<12} δ = {delta:g}: {wrong:,} wrong, {wrong / options.plays:.3e}")
-
-
-if __name__ == "__main__":
-    main()
+        wrong = wrong_plays(engine, delta, plays, seed)
+        print(f"{engine:<12} δ = {delta:g}: {wrong:,} wrong, {wrong / plays:.3e}")

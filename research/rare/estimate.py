@@ -14,12 +14,12 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.output.progress import progress_bar
+from clustered_bandit_gym.harness.settings import label_of
 from research.rare.bounds import log_lower_bound, upper_bound
 from research.rare.game import Game
 from research.rare.mixture import Mixture, Record
 from research.rare.result import Estimate, Rare, WayShare
 from research.rare.search import Found, search
-from clustered_bandit_gym.harness.settings import label_of
 
 #: Cross-entropy rounds of a search.
 ROUNDS = 6

@@ -12,9 +12,9 @@ from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.game.checks import BudgetExceeded
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.seeds import trial_seeds
+from clustered_bandit_gym.harness.surroundings import seeded_globals
 from research.rare.source import Tilt, TiltedSource
 from research.rare.ways import World
-from clustered_bandit_gym.harness.surroundings import seeded_globals
 
 #: First number of the keys of this module's streams; instances and plays of trials have 0 and 1.
 _RARE = 2

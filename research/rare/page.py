@@ -25,8 +25,8 @@ _HEADS = (
 _INTRODUCTION = """\
 # Error probabilities, measured
 
-Made by `clustered-bai rare-table --seed {seed} --out docs/results`: P(a policy stops with a wrong arm), N = {n_agents},
-where δ = {delta:g} was asked for. [How, and what is proved](../rare.md). `rare.json` has all figures.
+Made by `python -m research.rare table --seed {seed} --out docs/results`: P(a policy stops with a wrong arm), N = {n_agents},
+where δ = {delta:g} was asked for. [How, and what is proved](../rare.md). `rare.jsonl` has all figures.
 
 - *Certified: at least* and *at most* are confidence bounds, each at {level:.0%}, whatever the policy does.
 - *Estimate* is unbiased, but **not certified**: a way to err that no search found is missing from it and from its

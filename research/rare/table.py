@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from research.rare.page import figure_of, page_of
 from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from research.rare import keep, kept, rare
+from research.rare.page import figure_of, page_of
 
 DELTA = 1e-10
 #: δ of the figure. The first and the last are searched from scratch.
@@ -80,7 +79,7 @@ def rare_table(
     keep_old: bool = False,
     progress: bool = True,
 ) -> tuple[Path, Path]:
-    """Measure what is missing in `out` and write `rare.md`, `rare.json` and `rare.png` there.
+    """Measure what is missing in `out` and write `rare.md` and `rare.png` there.
 
     The files are written anew after every measurement and name what is still missing; an interrupted run resumes.
     Rows of other versions of the code or of its libraries are measured again, unless
@@ -107,7 +106,7 @@ def rare_table(
 def write_results(
     folder: Path, wanted: Sequence[Task], seed: int, version: str | None
 ) -> tuple[Path, Path]:
-    """Write `rare.md`, `rare.png` and `rare.json` from the rows in `folder`; the paths of the first two."""
+    """Write `rare.md` and `rare.png` from the rows in `folder`; their paths."""
     rows = kept(folder)
     measured: list[tuple[Task, dict[str, Any]]] = []
     missing: dict[str, list[str]] = {}
@@ -119,13 +118,10 @@ def write_results(
             )
         else:
             measured.append((task, row))
-    table, figure, data = (folder / f"rare.{ending}" for ending in ("md", "png", "json"))
+    table = folder / "rare.md"
+    figure = folder / "rare.png"
     at_end = [row for task, row in measured if task.delta == DELTA]
     table.write_text(page_of(at_end, seed, DELTA, N_AGENTS, missing), encoding="utf-8")
-    data.write_text(
-        json.dumps([row for _, row in measured], indent=1, ensure_ascii=False) + "\n",
-        encoding="utf-8",
-    )
     figure_of(
         [row for task, row in measured if task.env == SMALL and task.policy not in BASELINES],
         figure,

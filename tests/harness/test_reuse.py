@@ -335,8 +335,7 @@ def test_a_byte_in_any_folder_of_the_package(copy_of_package: Path) -> None:
     seen = dict(line.rsplit(" ", 1) for line in run_copy(copy_of_package, code).splitlines())
     shown = {
         "cli",
-        "experiments",
-        "experiments/claims",
+        "reproduce",
         "harness/output",
         "envs/rendering",
         "suite",

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.markers import CARETDOWN
 
-from clustered_bandit_gym.reproduce.plots import plot
-from clustered_bandit_gym.reproduce.figures import Figure
 from clustered_bandit_gym.harness.output.style import style_of
+from clustered_bandit_gym.reproduce.figures import Figure
+from clustered_bandit_gym.reproduce.plots import plot
 
 
 def rows_of(

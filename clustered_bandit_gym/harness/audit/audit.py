@@ -14,7 +14,7 @@ import pandas as pd
 from clustered_bandit_gym.envs.independence import crosstalk
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
-from clustered_bandit_gym.harness.audit.cells import CELLS, AuditCell
+from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
 from clustered_bandit_gym.harness.audit.report import AuditReport
 from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.fingerprint import env_key
@@ -25,7 +25,6 @@ from clustered_bandit_gym.harness.parallel import Task, Work, run
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.doubt import needs_assumption_2, too_good, too_quiet
 from clustered_bandit_gym.harness.scoring.numbers import counted
-from research.rare import rare as measure_rare
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
 from clustered_bandit_gym.harness.settings import label_of
 
@@ -42,9 +41,6 @@ TRIALS_ALONE = 3
 #: Budgets of a trial. A play that needs more is stuck; in the Gymnasium loop (one pull per step) time is the limit.
 MAX_PULLS, MAX_STEPS = 10**12, 50_000
 
-#: Where `rare=True` measures, with nine agents, and at which δ.
-RARE, RARE_DELTA = ("ClusteredBAI-PaperSmall-v0", "ClusteredBAI-NearTie-v0"), 1e-10
-
 
 def audit(
     policy: Any,
@@ -54,12 +50,11 @@ def audit(
     n_jobs: int = 1,
     *,
     quick: bool = False,
-    cells: Sequence[str | AuditCell] | None = None,
+    cells: Sequence[str | AuditGame] | None = None,
     alpha: float = 0.05,
     max_pulls: int | None = None,
     stop_at_fail: bool = False,
     replays: int = 0,
-    rare: bool = False,
     out: str | Path | None = None,
     max_seconds: float | None = None,
     progress: bool = True,
@@ -90,8 +85,6 @@ def audit(
             one by one.
         stop_at_fail: end as soon as one cell fails, instead of finding out where else the policy fails.
         replays: trials of each cell to play once more in a fresh process.
-        rare: also measure the error probability at δ = 1e-10, by tilted plays on the environments in `RARE`. A
-            certified lower bound above δ fails the policy; such a measurement never passes it.
         out: folder that keeps every finished trial. The same call again plays only what is missing or has failed; a
             trial that failed counts as unfinished even if a later attempt is right.
         max_seconds: limit for a trial. A trial beyond it is ended and unfinished.
@@ -113,7 +106,7 @@ def audit(
         raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
     chosen, left_out = _choose(cells, quick, stepper)
     # One level for everything that can fail the policy.
-    decisive = sum(cell.in_scope for cell in chosen) + (len(RARE) if rare else 0)
+    decisive = sum(cell.in_scope for cell in chosen)
     tallies = []
     for cell in chosen:
         cap = (
@@ -145,18 +138,6 @@ def audit(
     with bar, _kept_run(out, work) as kept:
         played, failed = _play(work, tallies, bar, kept, n_jobs, max_seconds, stop_at_fail)
         reused = 0 if kept is None else len(played) - kept.added
-    measured = [
-        measure_rare(
-            policy,
-            env,
-            seed=seed,
-            alpha=alpha / decisive,
-            progress=progress,
-            n_agents=9,
-            delta=RARE_DELTA,
-        )
-        for env in (RARE if rare else ())
-    ]
     return AuditReport(
         policy=label,
         delta=delta,
@@ -167,7 +148,6 @@ def audit(
         breaches=()
         if failed and stop_at_fail
         else tuple(_breaches(policy, work, tallies, played, replays)),
-        rare=tuple(measured),
         raised=next((row for row in played.values() if row["outcome"] == "error"), None),
         reused=reused,
     )
@@ -264,7 +244,7 @@ def _breaches(
 class _Tally:
     """Counts of one cell, and whether it needs more trials."""
 
-    cell: AuditCell
+    cell: AuditGame
     delta: float
     alpha: float
     cap: int
@@ -318,15 +298,15 @@ class _Tally:
 
 
 def _choose(
-    wanted: Sequence[str | AuditCell] | None, quick: bool, stepper: bool
-) -> tuple[list[AuditCell], list[AuditCell]]:
+    wanted: Sequence[str | AuditGame] | None, quick: bool, stepper: bool
+) -> tuple[list[AuditGame], list[AuditGame]]:
     """The cells to play, and those of the suite that do not suit the policy."""
     if wanted is None:
-        suite = [cell for cell in CELLS if cell.quick or not quick]
+        suite = [cell for cell in GAMES if cell.quick or not quick]
         if not stepper:
             return suite, []
-        return [cell for cell in CELLS if cell.small], [cell for cell in suite if not cell.small]
-    known = {cell.name: cell for cell in CELLS}
+        return [cell for cell in GAMES if cell.small], [cell for cell in suite if not cell.small]
+    known = {cell.name: cell for cell in GAMES}
     if isinstance(wanted, str) or not wanted:
         raise UserError("cells must be a list of names or of cells, with at least one")
     unknown = [one for one in wanted if isinstance(one, str) and one not in known]

@@ -1,138 +1,268 @@
-"""Small games by a few numbers, drawn at random or varied: the candidates of the search in `attack`.
+"""The audit's games: instances on which a threshold that is a little too loose shows.
 
-All of them are inside the assumptions: what is told is true, or a lower bound where that is allowed, or hidden.
+Easy instances hide bad thresholds: with a large gap any test is right long before it stops. So the gaps here are tiny:
+an agent that stops wrongly does so long before the gap can be seen, because of noise alone, and how often that happens
+is the level of its test. The sum of n pulls is one draw, so hard instances take no more time than easy ones. Each cell
+adds one thing: many agents or many arms (a missing union bound), a runner-up within the cluster, skewed or empty
+clusters, loud or discrete rewards, another δ.
+
+Where many arms tie behind the best one, they do so on a fine staircase. If they tied exactly, a policy that lost the
+best arm could never separate the others: its error would show as a play that does not end. One cell is exactly flat.
+
+Means are fixed; every trial shuffles arms and agents, so an index carries no information.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
-from clustered_bandit_gym.harness.audit.cells import AuditCell
+from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 
-#: Values of δ at which errors can be seen.
-DELTAS = (0.3, 0.2, 0.1, 0.05)
+Means = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
-class Knobs:
-    """A small game by a few numbers.
-
-    Cluster m has its best arm m at `offset`·m, the best arms of other clusters at least `eta` lower, and the remaining
-    arms at least `gap` lower; `spread` is the step from one such arm to the next, relative to the first.
+class AuditGame:
+    """One game of the audit: a generator of instances, and what the learner is told of them.
 
     Attributes:
-        told: share of the true η and η1 that is told, at most 1.
-        hidden: names that are not told.
+        name, why: for the report; `why` says which mistake the cell detects.
+        means: (M, K) mean rewards before arms are shuffled.
+        sizes: (M,) number of agents in each cluster.
+        rewards: "gaussian", "bernoulli", or "jackpot": best arms pay JACKPOT rarely, all others pay 1 often.
+        sigma: of Gaussian rewards.
+        told: what replaces the truth in the learner's problem.
+        delta_factor: δ of the cell as a multiple of the audit's.
+        in_scope: what the learner is told is true. Other cells are misspecified: reported, not scored.
+        small: needs few pulls; suits policies that play the Gymnasium loop pull by pull.
+        quick: part of the short audit.
     """
 
+    name: str
+    why: str
+    means: Means
     sizes: tuple[int, ...]
-    n_arms: int
-    eta: float
-    gap: float
-    spread: float
-    offset: float
-    rewards: str
-    sigma: float
-    told: float
-    hidden: tuple[str, ...]
-    delta: float
+    rewards: Literal["gaussian", "bernoulli", "jackpot"] = "gaussian"
+    sigma: float = 1.0
+    told: dict[str, Any] = field(default_factory=dict)
+    delta_factor: float = 1.0
+    in_scope: bool = True
+    small: bool = False
+    quick: bool = False
 
-    def cell(self, name: str) -> AuditCell:
-        """The game; raises `ValueError` where the numbers do not fit together."""
-        n_clusters = len(self.sizes)
-        means = np.empty((n_clusters, self.n_arms))
-        for m in range(n_clusters):
-            rivals = self.eta * (1 + self.spread * np.arange(n_clusters - 1))
-            others = self.gap * (1 + self.spread * np.arange(self.n_arms - n_clusters))
-            means[m] = self.offset * m - np.concatenate([rivals[:m], [0.0], rivals[m:], others])
-        if self.rewards == "bernoulli":  # into the middle of [0, 1]; smaller if they do not fit
-            width = float(means.max() - means.min())
-            means = 0.5 + (means - means.min() - width / 2) * min(1.0, 0.9 / width)
-        cell = AuditCell(
-            name,
-            "found by a search",
-            tuple(tuple(float(mean) for mean in row) for row in means),
-            self.sizes,
-            rewards="bernoulli" if self.rewards == "bernoulli" else "gaussian",
-            sigma=self.sigma if self.rewards == "gaussian" else 1.0,
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        """The cell's instance with arms and agents in random order."""
+        means = np.array(self.means)[:, rng.permutation(len(self.means[0]))]
+        clusters = rng.permutation(np.repeat(np.arange(len(self.sizes)), self.sizes))
+        model, given = self._model(means)
+        return Instance(given, clusters, model, allow_overlap=not self.in_scope)
+
+    def delta(self, delta: float) -> float:
+        """δ of the cell, if that of the audit is `delta`. At most a half: above, guessing would suffice."""
+        return min(delta * self.delta_factor, max(delta, 0.5))
+
+    def _model(self, means: Floats) -> tuple[RewardModel, Floats | None]:
+        if self.rewards == "gaussian":
+            return Gaussian(self.sigma), means
+        if self.rewards == "bernoulli":
+            return Bernoulli(), means
+        best = means == means.max(axis=1, keepdims=True)
+        ones, jackpots = np.where(best, 0.0, means), np.where(best, means / JACKPOT, 0.0)
+        return Categorical(
+            np.array([0.0, 1.0, JACKPOT]), np.stack([1 - ones - jackpots, ones, jackpots], axis=2)
+        ), None
+
+
+#: What a jackpot pays: with a mean of 0.5, once in twenty pulls.
+JACKPOT = 10.0
+
+
+def flat(n_clusters: int, n_arms: int, eta: float, top: float = 1.0, step: float = 0.0) -> Means:
+    """Best arm m of cluster m at `top`, all others η lower: clusters differ by no more than Assumption 1 requires.
+
+    With `step` the others descend: the first at top − η, each further one a step lower.
+    """
+    rows = []
+    for m in range(n_clusters):
+        row = [top - eta - step * j for j in range(n_arms - 1)]
+        row.insert(m, top)
+        rows.append(tuple(row))
+    return tuple(rows)
+
+
+def near_tie(n_clusters: int, n_arms: int, eta: float, gap: float, top: float = 1.0) -> Means:
+    """As `flat`, and arm M + m is a runner-up at distance `gap` in cluster m alone. Needs K ≥ 2M."""
+    if n_arms < 2 * n_clusters:
+        raise UserError(
+            f"{n_clusters} clusters with a runner-up each need {2 * n_clusters} arms, got {n_arms}"
         )
-        truth = cell(np.random.default_rng(0))
-        told: dict[str, Any] = dict.fromkeys(self.hidden)
-        for key in ("eta", "eta1"):
-            value = getattr(truth, key)
-            if key not in self.hidden and self.told < 1 and 0 < value < math.inf:
-                told[key] = self.told * value
-        return replace(cell, told=told)
+    rows = [list(row) for row in flat(n_clusters, n_arms, eta, top)]
+    for m, row in enumerate(rows):
+        row[n_clusters + m] = top - gap
+    return tuple(map(tuple, rows))
 
 
-def draw(rng: np.random.Generator) -> Knobs:
-    """A random game."""
-    n_clusters = int(rng.choice([1, 2, 2, 3, 4]))
-    largest = int(rng.choice([1, 3, 10, 40]))
-    sizes = rng.integers(
-        0 if n_clusters > 1 and rng.random() < 0.3 else 1, largest + 1, size=n_clusters
-    )
-    sizes[0] = max(1, sizes[0])
-    hidden = (
-        ("n_clusters", "eta", "eta1")
-        if rng.random() < 0.1
-        else ("n_clusters",)
-        if rng.random() < 0.1
-        else ()
-    )
-    return Knobs(
-        sizes=tuple(int(size) for size in sizes),
-        n_arms=n_clusters + int(rng.choice([0, 1, 1, 2, 4])) + (n_clusters == 1),
-        eta=float(np.exp(rng.uniform(math.log(0.02), math.log(2)))),
-        gap=float(np.exp(rng.uniform(math.log(0.002), math.log(1)))),
-        spread=float(rng.choice([0.0, 0.05, 0.3, 1.0])),
-        offset=float(rng.choice([0.0, 0.0, 0.1, 1.0]) * rng.uniform(-1, 1)),
-        rewards=str(rng.choice(["gaussian", "gaussian", "bernoulli"])),
-        sigma=float(rng.choice([0.3, 1.0, 1.0, 4.0])),
-        told=float(rng.choice([1.0, 1.0, 0.5, 0.1])),
-        hidden=hidden,
-        delta=float(rng.choice(DELTAS)),
-    )
+#: Four arms nearly tie with the best one of the first cluster; for a second cluster with a single agent.
+ONE_APART: Means = ((1.0, 0.6, 0.99, 0.98, 0.97, 0.96), (0.6, 1.0, 0.5, 0.4, 0.3, 0.2))
 
-
-def vary(knobs: Knobs, rng: np.random.Generator) -> Knobs:
-    """A game like `knobs`, with one or two numbers changed."""
-    fresh = draw(rng)
-    for _ in range(int(rng.integers(1, 3))):
-        name = str(
-            rng.choice(
-                [
-                    "eta",
-                    "gap",
-                    "sizes",
-                    "n_arms",
-                    "spread",
-                    "offset",
-                    "told",
-                    "hidden",
-                    "delta",
-                    "sigma",
-                ]
-            )
-        )
-        if name in ("eta", "gap", "sigma"):
-            changed: dict[str, Any] = {
-                name: float(getattr(knobs, name) * np.exp(rng.normal(0, 0.7)))
-            }
-            knobs = replace(knobs, **changed)
-        elif name == "sizes":
-            sizes = [
-                max(0, round(size * float(np.exp(rng.normal(0, 0.5))))) for size in knobs.sizes
-            ]
-            knobs = replace(knobs, sizes=(max(1, sizes[0]), *sizes[1:]))
-        elif name == "n_arms":
-            knobs = replace(
-                knobs, n_arms=max(len(knobs.sizes), 2, knobs.n_arms + int(rng.choice([-1, 1, 2])))
-            )
-        else:
-            knobs = replace(knobs, **{name: getattr(fresh, name)})
-    return knobs
+GAMES: tuple[AuditGame, ...] = (
+    AuditGame(
+        "near tie",
+        "a runner-up 0.01 below the best arm, far within eta",
+        near_tie(3, 6, 0.3, 0.01),
+        (8, 8, 8),
+        quick=True,
+    ),
+    AuditGame(
+        "many agents",
+        "200 chances to be wrong, K = M = 2: a union over agents that was forgotten",
+        flat(2, 2, 0.02),
+        (100, 100),
+        quick=True,
+    ),
+    AuditGame("flat", "15 arms tie exactly behind the best", flat(4, 16, 0.03), (6, 6, 6, 6)),
+    AuditGame(
+        "nearly flat",
+        "15 arms close behind the best: a union over arms that was forgotten",
+        flat(4, 16, 0.02, step=0.003),
+        (6, 6, 6, 6),
+        quick=True,
+    ),
+    AuditGame(
+        "as many clusters as arms",
+        "K = M = 6: all are best arms",
+        flat(6, 6, 0.02, step=0.003),
+        (5,) * 6,
+    ),
+    AuditGame(
+        "skewed clusters",
+        "two agents have a cluster of their own, 36 share one",
+        near_tie(4, 8, 0.3, 0.02),
+        (1, 1, 2, 36),
+        quick=True,
+    ),
+    AuditGame(
+        "one agent apart",
+        "a cluster of one beside 1,599 agents with near ties: budgets that assume clusters of equal size",
+        ONE_APART,
+        (1599, 1),
+        delta_factor=3.0,
+    ),
+    AuditGame(
+        "empty clusters",
+        "two of five clusters have no agent",
+        near_tie(5, 10, 0.3, 0.02),
+        (10, 0, 10, 0, 5),
+    ),
+    AuditGame("one cluster", "M = 1: there is no eta", flat(1, 2, 0.01), (40,)),
+    AuditGame(
+        "one agent", "N = 1, and 29 rivals close behind", flat(1, 30, 0.02, step=0.003), (1,)
+    ),
+    AuditGame(
+        "small eta1",
+        "a cluster's best arm is nearly as good in the other: eta = 0.5, eta1 = 0.05",
+        ((1.0, 0.5, 0.98, 0.0), (0.95, 1.5, 0.0, 1.48)),
+        (12, 12),
+    ),
+    AuditGame(
+        "eta as a lower bound",
+        "told eta and eta1 are a quarter of the truth, as they may be",
+        near_tie(3, 6, 0.8, 0.02),
+        (8, 8, 8),
+        told={"eta": 0.2, "eta1": 0.2},
+    ),
+    AuditGame(
+        "Bernoulli",
+        "coins near 1/2, where they are loudest",
+        flat(2, 4, 0.02, top=0.53, step=0.003),
+        (15, 15),
+        rewards="bernoulli",
+        quick=True,
+    ),
+    AuditGame(
+        "jackpots",
+        "best arms pay 10 once in twenty pulls, the others 1 half of the time: few pulls mislead",
+        near_tie(2, 4, 0.25, 0.02, top=0.5),
+        (10, 10),
+        rewards="jackpot",
+    ),
+    AuditGame(
+        "loud noise",
+        "sigma = 4 around means near -30: nothing is in [0, 1]",
+        flat(2, 4, 0.1, top=-30.0, step=0.01),
+        (12, 12),
+        sigma=4.0,
+    ),
+    AuditGame("small delta", "a fifth of delta", flat(2, 2, 0.02), (20, 20), delta_factor=0.2),
+    AuditGame(
+        "large delta",
+        "three times delta: errors may be frequent, up to a point",
+        flat(2, 4, 0.02, step=0.003),
+        (10, 10),
+        delta_factor=3.0,
+    ),
+    AuditGame(
+        "small game",
+        "few agents, few pulls",
+        near_tie(2, 4, 0.6, 0.3),
+        (3, 3),
+        sigma=0.5,
+        small=True,
+        quick=True,
+    ),
+    AuditGame(
+        "small flat game",
+        "30 chances to be wrong, few pulls",
+        flat(2, 2, 0.15),
+        (15, 15),
+        sigma=0.5,
+        small=True,
+    ),
+    AuditGame(
+        "small Bernoulli game",
+        "one cluster of coins",
+        flat(1, 3, 0.25, top=0.65, step=0.05),
+        (5,),
+        rewards="bernoulli",
+        small=True,
+    ),
+    AuditGame(
+        "eta told too large",
+        "told eta and eta1 are 2.5 times the truth",
+        flat(3, 6, 0.2),
+        (8, 8, 8),
+        told={"eta": 0.5, "eta1": 0.5},
+        in_scope=False,
+        quick=True,
+    ),
+    AuditGame(
+        "M told too small",
+        "told 2 clusters, there are 3",
+        near_tie(3, 6, 0.5, 0.05),
+        (8, 8, 8),
+        told={"n_clusters": 2},
+        in_scope=False,
+    ),
+    AuditGame(
+        "M told too large",
+        "told 4 clusters, there are 3",
+        near_tie(3, 6, 0.5, 0.05),
+        (8, 8, 8),
+        told={"n_clusters": 4},
+        in_scope=False,
+    ),
+    AuditGame(
+        "shared best arm",
+        "two clusters have the same best arm, against Assumption 1; told eta = eta1 = 0.3",
+        ((1.0, 0.9, 0.3, 0.2), (1.0, 0.4, 0.9, 0.2), (0.3, 0.2, 0.5, 1.0)),
+        (8, 8, 8),
+        told={"eta": 0.3, "eta1": 0.3},
+        in_scope=False,
+    ),
+)

@@ -21,7 +21,6 @@ from clustered_bandit_gym.harness.output.tables import (
 )
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
-from research.rare import Rare
 from clustered_bandit_gym.harness.scoring.verdict import Word
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ class AuditReport:
             high, verdict, reason, pulls_mean, why, message` (of the first unfinished trial).
         left_out: cells of the suite that do not suit the policy.
         breaches: rules of the game that the policy broke, in words. Any of them fails it.
-        rare: measurements of the error probability at a tiny δ, if they were asked for.
         raised: the row of the first trial that the policy ended with an exception; None if there is none.
         reused: trials that an earlier call had kept and that were not played again.
     """
@@ -54,7 +52,6 @@ class AuditReport:
     cells: pd.DataFrame = field(repr=False)
     left_out: tuple[str, ...] = ()
     breaches: tuple[str, ...] = ()
-    rare: tuple[Rare, ...] = field(default=(), repr=False)
     raised: Row | None = field(default=None, repr=False)
     reused: int = field(default=0, repr=False, compare=False)
 
@@ -65,10 +62,9 @@ class AuditReport:
 
     @property
     def word(self) -> Word:
-        """FAIL if a decisive cell or a rare measurement fails or a rule is broken, PASS if all cells pass; else
-        INCONCLUSIVE."""
+        """FAIL if a decisive cell fails or a rule is broken, PASS if all cells pass, else INCONCLUSIVE."""
         words = set(self.decisive["verdict"])
-        failed = "FAIL" in words or self.breaches or any(result.fails for result in self.rare)
+        failed = "FAIL" in words or self.breaches
         return "FAIL" if failed else "PASS" if words == {"PASS"} else "INCONCLUSIVE"
 
     @property
@@ -107,17 +103,6 @@ class AuditReport:
             lines.append(
                 f"Misspecified problems, where no guarantee holds: wrong on {counts}. Reported, not scored."
             )
-        for result in self.rare:
-            found = (
-                f"{result.error:.2g} ± {result.stderr:.1g}"
-                if result.error > 0
-                else "no way to err found"
-            )
-            lines.append(
-                f"Rare errors on {result.env}, N = {result.n_agents}, δ = {result.delta:g}: {found}; certified lower "
-                f"bound {result.low:.2g}; searches differ by a factor {result.spread:.2g}. The estimate may miss ways "
-                f"to err: it can fail a policy, not pass it."
-            )
         if self.left_out:
             lines.append(
                 "Not played, since this policy pulls one by one and they take millions of pulls: "
@@ -131,13 +116,6 @@ class AuditReport:
 
     def _finding(self) -> str:
         cells, word = self.decisive, self.word
-        failed_rare = [result for result in self.rare if result.fails]
-        if failed_rare and "FAIL" not in set(cells["verdict"]):
-            worst_rare = max(failed_rare, key=lambda result: result.low / result.delta)
-            return (
-                f"FAIL: {self.policy} is not δ-correct. On {worst_rare.env} its error probability is at least "
-                f"{worst_rare.low:.3g} (certified, by tilted plays); allowed is {worst_rare.delta:g}."
-            )
         if word == "FAIL":
             failed = cells[cells["verdict"] == "FAIL"]
             failed = failed.iloc[(failed["delta"] / failed["low"]).argsort(kind="stable")]
@@ -223,10 +201,6 @@ class AuditReport:
                 "breaches": list(self.breaches),
                 "left_out": list(self.left_out),
                 "cells": json.loads(self.cells.to_json(orient="records")),
-                "rare": [
-                    {"env": one.env, "error": one.error, "low": one.low, "fails": one.fails}
-                    for one in self.rare
-                ],
             },
             indent=1,
             ensure_ascii=False,

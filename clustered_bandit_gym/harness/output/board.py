@@ -17,8 +17,7 @@ from clustered_bandit_gym.harness.output.notes import notes_of
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.output.tables import Table
 from clustered_bandit_gym.harness.play import Row
-from research.rare.kept import kept
-from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, summarise, with_measured
+from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, summarise
 from clustered_bandit_gym.harness.store import Store
 
 #: Width of the printed board.
@@ -33,8 +32,6 @@ class Board:
         baseline: the policy that `vs_naive` compares with.
         missing: trials that were asked for and not played (the run was interrupted).
         reused: trials that an earlier run had kept and that were not played again.
-        measured: rows of `rare`, as `harness.scoring.rare.kept` reads them; the newest one of a policy on an
-            environment counts.
 
     `trials` is a data frame with one row per trial; `correct` is missing in unfinished ones. `summary` has one row per
     environment and policy:
@@ -47,8 +44,6 @@ class Board:
       unfinished) from above, each with confidence 95% at any number of trials;
     * `doubt`: what contradicts a PASS, "" for nothing: fewer pulls than the lower bound allows, or trials that a fresh
       process plays differently;
-    * `error_measured`, `error_measured_low`: the error probability and its certified lower bound as `rare` measured
-      them on the instance of trial 0; missing where it did not;
     * `pulls_mean` with Student's t interval `pulls_low`, `pulls_high`; `pulls_median` with a distribution-free interval
       `pulls_median_low`, `pulls_median_high`. With unfinished trials these are lower bounds, printed with "≥".
       `largest_share`: the share of the largest trial in the sum; `heavy_tail`: that share is so large that the t
@@ -66,7 +61,6 @@ class Board:
         trials: Sequence[Row] | pd.DataFrame,
         baseline: str = "naive",
         missing: int = 0,
-        measured: Sequence[Row] = (),
         reused: int = 0,
     ) -> None:
         self.trials: pd.DataFrame = frame(
@@ -74,17 +68,16 @@ class Board:
         )
         self.baseline = baseline
         self.missing, self.reused = missing, reused
-        self.measured = measured
 
     @classmethod
     def load(cls, folder: str | Path, everything: bool = False) -> Board:
         """The board of a store's folder; `everything` shows trials of code that has changed since, too."""
         with Store(folder, create=False) as store:
-            return cls(store.rows(everything), measured=kept(folder))
+            return cls(store.rows(everything))
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        return with_measured(summarise(self.trials, self.baseline), self.trials, self.measured)
+        return summarise(self.trials, self.baseline)
 
     @cached_property
     def varied(self) -> list[str]:

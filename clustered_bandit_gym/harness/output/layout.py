@@ -26,8 +26,6 @@ HEADS = {
     "crashed": "crashed",
     "error_low": "error rate from",
     "error_high": "error rate to",
-    "error_measured": "error, measured",
-    "error_measured_low": "error, certified low",
     "pulls_mean": "mean pulls",
     "pulls_low": "mean from",
     "pulls_high": "mean to",
@@ -116,7 +114,6 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
     heavy = bool(summary["heavy_tail"].any())
     # An empty column says nothing; where it is not empty, a note explains it.
     quiet = bool((summary["suspicious_communication"] > 0).any())
-    measured = bool(summary["error_measured"].notna().any())
     scores, channel = [], []
     for row in summary.to_dict("records"):
         mark = _mark(row)
@@ -129,7 +126,6 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
                 f"{row['errors']}/{row['trials']}",
                 str(row["unfinished"]),
                 interval(row["error_low"], row["error_high"], digits=2),
-                *([number(row["error_measured"], digits=2)] if measured else []),
                 str(row["verdict"]),
                 *pulls,
                 _ratio(
@@ -150,7 +146,7 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
                 number(row["seconds"]),
             ]
         )
-    heads = ["wrong", "unfin.", "error rate", *(["error, measured"] if measured else []), "verdict"]
+    heads = ["wrong", "unfin.", "error rate", "verdict"]
     heads += ["median pulls", "mean"] if heavy else ["mean pulls", "median"]
     heads += ["vs naive", "vs bound"]
     more = [

@@ -44,13 +44,6 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
         "error rate: from the lower 95% bound on P(stopped and wrong) to the upper one on P(wrong or unfinished), valid"
         f" at any number of trials. PASS: the upper bound is ≤ δ. FAIL: the lower bound is > δ. {_deltas(trials)}"
     )
-    if summary["error_measured"].notna().any():
-        rows = summary[summary["error_measured"].notna()].to_dict("records")
-        lows = [f"{row['policy']} {number(row['error_measured_low'], digits=2)}" for row in rows]
-        notes.append(
-            "error, measured: by tilted plays on the instance of trial 0 (`clustered-bai rare`). An estimate, which may"
-            f" miss ways to err. Certified lower bounds: {', '.join(lows)}."
-        )
     notes += _open_verdicts(summary)
     if _draws_instances(trials):
         notes.append(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -22,7 +21,6 @@ from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.output.panels import axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.play import Row
-from research.rare.kept import kept
 from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
 from clustered_bandit_gym.harness.store import Store
 
@@ -74,9 +72,7 @@ def write_report(
         raise UserError(
             f"{folder} holds no finished trials; play some with `clustered-bai compare --out {folder}`"
         )
-    page = report_page(
-        rows, f"clustered-bai report: {Path(folder).resolve().name}", x, kept(folder)
-    )
+    page = report_page(rows, f"clustered-bai report: {Path(folder).resolve().name}", x)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8", errors="backslashreplace")
     return path
@@ -86,9 +82,8 @@ def report_page(
     rows: list[Row],
     title: str = "clustered-bai report",
     x: str | None = None,
-    measured: Sequence[Row] = (),
 ) -> str:
-    """The page for `rows`, as text; `measured`: rows of `rare`."""
+    """The page for `rows`, as text."""
     board = Board(sorted(rows, key=lambda row: row["trial"]))
     cells, varied = cells_of(board.trials)
     groups = []
@@ -96,7 +91,7 @@ def report_page(
         [cells, board.trials["seed"].astype(str)], sort=False
     ):
         assert isinstance(cell, Cell)
-        groups.append(_group(cell, str(seed), part.reset_index(drop=True), varied, measured))
+        groups.append(_group(cell, str(seed), part.reset_index(drop=True), varied))
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     data = {
         "title": title,
@@ -138,12 +133,10 @@ def _sweep(board: Board, x: str | None) -> dict[str, Any] | None:
     }
 
 
-def _group(
-    cell: Cell, seed: str, trials: pd.DataFrame, varied: list[str], measured: Sequence[Row]
-) -> dict[str, Any]:
+def _group(cell: Cell, seed: str, trials: pd.DataFrame, varied: list[str]) -> dict[str, Any]:
     """Everything about the trials of one environment and root seed."""
     env, kwargs = cell.env_id, cell.plain_kwargs
-    board = Board(trials, measured=measured)
+    board = Board(trials)
     first = trials.iloc[0]
     problem = {name: first.get(name) for name in _PROBLEM}
     shown = [

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -107,26 +105,6 @@ def summarise(trials: pd.DataFrame, baseline: str = "naive") -> pd.DataFrame:
         for policy, own in groups.items():
             result.append(place | {"policy": policy} | _score(own, groups.get(baseline)))
     return pd.DataFrame(result)
-
-
-def with_measured(
-    summary: pd.DataFrame, trials: pd.DataFrame, measured: Sequence[dict[str, Any]]
-) -> pd.DataFrame:
-    """`summary` with `error_measured` and `error_measured_low` from rows of `rare`, oldest first; NaN for none."""
-    if summary.empty:
-        return summary
-    found = {(Cell(row["env"], row["env_kwargs"]), row["policy"]): row for row in measured}
-    cells, _ = cells_of(trials)
-    places = [
-        (cell, policy)
-        for cell, here in trials.groupby(cells, sort=False)
-        for policy in here["policy"].unique()
-    ]
-    rows: list[dict[str, Any]] = [found.get(place, {}) for place in places]
-    return summary.assign(
-        error_measured=[row.get("error", math.nan) for row in rows],
-        error_measured_low=[row.get("low", math.nan) for row in rows],
-    )
 
 
 def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:

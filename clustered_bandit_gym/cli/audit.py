@@ -1,4 +1,4 @@
-"""Judging: audit, attack, bounds."""
+"""The verb `audit`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,12 @@ from clustered_bandit_gym.cli.options import (
     Format,
     Jobs,
     MaxSeconds,
-    OneAgents,
-    OneDelta,
-    OneEnv,
-    OneEta,
     OpenSeed,
     Out,
     Quiet,
     Replays,
-    Seed,
-    Set,
     Traceback,
     check_format,
-    default_env,
-    pairs_of,
 )
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policies.registry import make
@@ -59,11 +51,23 @@ def audit(
     seed: OpenSeed = 0,
     jobs: Jobs = 1,
     quick: Annotated[bool, typer.Option("--quick", help="A shorter suite.")] = False,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            "--search",
+            metavar="TIME",
+            help="Search for a worse game instead, for this processor time: 90s, 10m, 1h.",
+            show_default="play the suite",
+        ),
+    ] = None,
+    save: Annotated[
+        Path, typer.Option("--save", help="With --search: where the worst game is saved.")
+    ] = Path("worst-game.json"),
     game: Annotated[
         Path | None,
         typer.Option(
             "--game",
-            help="Play only a game that `attack` saved, at its δ.",
+            help="Play only a game that --search saved, at its δ.",
             show_default="the suite",
         ),
     ] = None,
@@ -79,24 +83,30 @@ def audit(
     out: Out = None,
     output: Format = "text",
     replays: Replays = 1,
-    rare: Annotated[
-        bool, typer.Option("--rare", help="Also measure the error at δ = 1e-10 by tilted plays.")
-    ] = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Play instances built to provoke errors, and judge each by a sequential test. Exit code 1 if the policy fails.
+    """Play instances built to provoke errors, and judge each by a sequential test.
 
-    With --out finished trials are kept as they end, and the same command resumes an interrupted audit.
+    Exit code 1 if the policy fails.
+
+    With --out finished trials are kept as they end, and the same command resumes an interrupted
+    audit. With --search small games are varied until the policy errs more often than δ on one of
+    them, judged by fresh trials; --game plays that one again.
     """
-    from clustered_bandit_gym.harness.audit.attack import load_game
     from clustered_bandit_gym.harness.audit.audit import audit as run_audit
+    from clustered_bandit_gym.harness.audit.search import load_game
 
     check_format(output)
+    if search is not None:
+        if game or quick or out or delta or trials or max_pulls:
+            raise UserError(
+                "--search plays games of its own, at δ of its own: leave out --game, --quick, "
+                "--out, --delta, --trials and --max-pulls"
+            )
+        return run_search(policy, seconds_of(search), seed, save, quiet)
     found, saved_delta = (None, 0.1) if game is None else load_game(game)
     delta = saved_delta if delta is None else delta
-    cells = None if found is None else [found]
-    progress = not quiet and sys.stderr.isatty()
     report = run_audit(
         policy,
         delta,
@@ -104,13 +114,12 @@ def audit(
         seed,
         jobs,
         quick=quick,
-        cells=cells,
+        cells=None if found is None else [found],
         max_pulls=max_pulls,
         replays=replays,
-        rare=rare,
         out=out,
         max_seconds=max_seconds,
-        progress=progress,
+        progress=not quiet and sys.stderr.isatty(),
     )
     if output == "text":
         console().print(report)
@@ -128,34 +137,21 @@ def audit(
         raise typer.Exit(FAILED)
 
 
-@command("attack")
-def attack(
-    policy: Annotated[
-        str, typer.Argument(help="A name, or module:Class, with settings after a colon.")
-    ],
-    budget: Annotated[
-        str, typer.Option("--budget", "-b", help="Processor time: 90s, 10m, 1h.")
-    ] = "10m",
-    seed: Seed = 0,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the worst game is saved.")] = Path(
-        "attack.json"
-    ),
-    quiet: Quiet = False,
-    traceback: Traceback = False,
-) -> None:
-    """Search for a small game on which the policy errs more often than δ. Exit code 1 if there is one."""
-    from clustered_bandit_gym.harness.audit.attack import attack as run_attack
+def run_search(policy: str, seconds: float, seed: int, save: Path, quiet: bool) -> None:
+    """`audit --search`: print the worst game found and save it."""
+    from clustered_bandit_gym.harness.audit.search import search
 
     def tell(text: str) -> None:
         if not quiet:
             typer.echo(text, err=True)
 
-    found = run_attack(policy, seconds_of(budget), seed, progress=tell)
+    # A search may take hours: find out first that its result can be written.
+    save.parent.mkdir(parents=True, exist_ok=True)
+    save.touch()
+    found = search(policy, seconds, seed, progress=tell)
     typer.echo(str(found))
-    found.save(out)
-    typer.echo(
-        f"Saved {out}: `clustered-bai audit {policy} --game {out}` plays it again.", err=True
-    )
+    found.save(save)
+    tell(f"Saved {save}: `clustered-bai audit {policy} --game {save}` plays it again.")
     if found.verdict.word == "FAIL":
         raise typer.Exit(FAILED)
 
@@ -169,31 +165,8 @@ def seconds_of(text: str) -> float:
         seconds = float(number) * (unit or 1.0)
     except ValueError:
         raise UserError(
-            f"a budget is a number followed by s, m or h, e.g. 10m; got {text!r}"
+            f"--search takes a number followed by s, m or h, e.g. 10m; got {text!r}"
         ) from None
     if not 0 < seconds < float("inf"):
-        raise UserError(f"a budget must be positive, got {text!r}")
+        raise UserError(f"--search takes a positive time, got {text!r}")
     return seconds
-
-
-@command("bounds")
-def bounds(
-    env: OneEnv = None,
-    n_agents: OneAgents = None,
-    delta: OneDelta = None,
-    eta: OneEta = None,
-    set_: Set = None,
-    seed: Seed = 0,
-    traceback: Traceback = False,
-) -> None:
-    """Lower bounds and the order of each scheme's pulls on an instance of ENV (trial 0 of the seed)."""
-    from clustered_bandit_gym.cli.bounds import bounds_tables
-    from clustered_bandit_gym.harness.output.tables import to_rich
-
-    given = {"n_agents": n_agents, "delta": delta, "eta": eta}
-    settings = {k: v for k, v in given.items() if v is not None} | pairs_of(set_)
-    head, found = bounds_tables(env or default_env(settings), settings, seed)
-    screen = console()
-    screen.print(head, highlight=False)
-    for table in found:
-        screen.print(to_rich(table, screen.width))

@@ -6,32 +6,32 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bad_policies import BAD_POLICIES, ForgetsUnion
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.audit.attack import attack, load_game
-from clustered_bandit_gym.harness.audit.bad_policies import BAD_POLICIES, ForgetsUnion
-from clustered_bandit_gym.harness.audit.games import Knobs, draw, vary
+from clustered_bandit_gym.harness.audit.candidates import Knobs, draw, vary
+from clustered_bandit_gym.harness.audit.search import load_game, search
 
 
 @pytest.mark.parametrize("bad", BAD_POLICIES)
 def test_bad_policies_are_found_out(bad: type[cbg.Policy], tmp_path: Path) -> None:
     # From random games alone the forgotten union takes half a minute of search: too long for a test.
-    found = attack(bad(), budget=120, seed=1, from_audit=bad is ForgetsUnion)
+    found = search(bad(), budget=120, seed=1, from_audit=bad is ForgetsUnion)
     assert found.verdict.word == "FAIL", str(found)
     assert found.seconds < 120
-    assert found.errors > found.delta * found.trials
+    assert found.found.errors > found.found.delta * found.found.trials
     path = found.save(tmp_path / "game.json")
     game, delta = load_game(path)
-    assert game == found.cell
-    assert delta == found.delta
+    assert game == found.found.game
+    assert delta == found.found.delta
     report = cbg.audit(bad(), delta, cells=[game], seed=99, stop_at_fail=True, progress=False)
     assert report.word == "FAIL"
 
 
 def test_a_correct_policy_is_not_failed() -> None:
     """At level 0.01; the seed is fixed."""
-    found = attack("naive", budget=2, seed=2)
+    found = search("naive", budget=2, seed=2)
     assert found.verdict.word != "FAIL"
     assert found.searched >= 2
     assert "does not prove that none exists" in str(found)
@@ -45,7 +45,7 @@ def test_games_keep_the_assumptions() -> None:
         for one in (knobs, vary(knobs, rng)):
             assert isinstance(one, Knobs)
             try:
-                cell = one.cell("game")
+                cell = one.game("game")
             except ValueError:
                 continue
             instance = cell(rng)

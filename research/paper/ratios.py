@@ -1,4 +1,4 @@
-"""From rows to the numbers that claims are about: centres, intervals, paired ratios. Pure functions on data frames."""
+"""Ratios of pulls with their intervals. Pure functions on data frames."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pandas as pd
 from scipy import stats
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.scoring.intervals import CONFIDENCE
 from clustered_bandit_gym.reproduce.figures import Figure
-from clustered_bandit_gym.harness.scoring.intervals import CONFIDENCE, mean_interval
+from clustered_bandit_gym.reproduce.points import units
 
 
 class Ratio(NamedTuple):
@@ -36,41 +37,9 @@ class Ratio(NamedTuple):
         return f"{self.value:{form}} ({self.low:{form}} to {self.high:{form}})"
 
 
-def units(rows: pd.DataFrame, column: str) -> pd.Series:
-    """The independent observations in rows of one policy at one point: instances (their means over trials) where there
-    are several fixed ones, trials otherwise. Index: the instance or (seed, trial)."""
-    if rows["instance_seed"].notna().any():
-        return rows.groupby("instance_seed")[column].mean()
-    return rows.set_index(["seed", "trial"])[column].astype(float)
-
-
-def keys_of(figure: Figure) -> list[str]:
-    """The settings that make a point of the figure."""
-    return [figure.x] + ([figure.panel] if figure.panel else [])
-
-
 def points_of(rows: pd.DataFrame, figure: Figure) -> list[tuple[Any, pd.DataFrame]]:
-    """The rows of each point (all policies and instances), with the values of `keys_of`; panels apart."""
-    return list(rows.groupby(keys_of(figure), sort=True))
-
-
-def points(rows: pd.DataFrame, figure: Figure) -> pd.DataFrame:
-    """Rows of one policy -> x, centre, low, high. Several instances: median and quartiles; else mean and t interval."""
-    result = []
-    for x, here in rows.groupby(figure.x, sort=True):
-        values = units(here, figure.measure).to_numpy(dtype=float)
-        if figure.over_instances:
-            low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-        else:
-            middle, low, high = mean_interval(values)
-        result.append((x, middle, low, high))
-    return pd.DataFrame(result, columns=["x", "centre", "low", "high"])
-
-
-def centre(rows: pd.DataFrame, column: str, figure: Figure) -> float:
-    """The centre alone: median over instances, or mean over trials."""
-    values = units(rows, column).to_numpy(dtype=float)
-    return float(np.median(values) if figure.over_instances else values.mean())
+    """The rows of each point (all policies and instances), with the values of `figure.keys`; panels apart."""
+    return list(rows.groupby(figure.keys, sort=True))
 
 
 def paired(

@@ -1,0 +1,1 @@
+"""StructuredBAI and FrugalBAI beside the paper's schemes: `python -m research.beyond`."""

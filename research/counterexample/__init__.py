@@ -1,0 +1,1 @@
+"""BAI-Cl's printed error budgets with another engine: `python -m research.counterexample`."""

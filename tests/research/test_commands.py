@@ -1,0 +1,85 @@
+"""Every command of `research` in its smallest setting."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from clustered_bandit_gym.policies import BAICl
+from research.beyond import __main__ as beyond
+from research.constants import __main__ as constants
+from research.counterexample import __main__ as counterexample
+from research.paper import __main__ as paper
+from research.rare import __main__ as rare
+from research.rare.kept import kept
+
+
+def test_paper(tmp_path: Path) -> None:
+    paper.main(["fig1a", "--trials", "2", "--out", str(tmp_path), "--quiet"])
+    text = (tmp_path / "claims.md").read_text(encoding="utf-8")
+    assert "python -m research.paper fig1a --trials 2" in text
+    assert "The means give η = 0.5 and η1 = 0.47" in text
+    assert "BAI-Cl, certified" in text
+
+
+def test_rare_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "measure random ClusteredBAI-Tiny-v0 --n-agents 3 --delta 0.2 --trials 20"
+    failed = rare.main(
+        [*words.split(), "--searches", "1", "--search-plays", "5", "--out", str(tmp_path)]
+    )
+    assert failed
+    assert "FAIL" in capsys.readouterr().out
+    (row,) = kept(tmp_path)
+    assert row["error"] > row["low"] > 0.2
+
+
+def test_rare_table_is_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["table", "--policies", "random", "--out", str(tmp_path)]
+    assert rare.main(words) == 0
+    rows = kept(tmp_path)
+    assert len(rows) == 2
+    assert all(row["error"] > 0.9 for row in rows)  # nine guesses among ten arms
+    assert (tmp_path / "rare.png").read_bytes()[:4] == b"\x89PNG"
+    assert rare.main(words) == 0
+    assert kept(tmp_path) == rows
+    assert "| `random` |" in capsys.readouterr().out
+
+
+def test_rare_brute_force(capsys: pytest.CaptureFixture[str]) -> None:
+    rare.main(["brute-force", "--plays", "200"])
+    assert "200 plays of one agent" in capsys.readouterr().out
+
+
+def test_beyond(tmp_path: Path) -> None:
+    words = ["--trials", "2", "--settings", "0", "--n-agents", "12", "--quiet", "--out"]
+    beyond.main([*words, str(tmp_path)])
+    text = (tmp_path / "beyond.md").read_text(encoding="utf-8")
+    assert "| PaperSmall | 12 | frugal-bai |" in text
+    assert (tmp_path / "beyond.png").stat().st_size > 1000
+
+
+def test_counterexample(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        counterexample.main(["--trials", "2", "--n-agents", "30", "--quiet"])
+    assert "bai-cl:confidence=certified,engine=mixture" in capsys.readouterr().out
+    with pytest.warns(UserWarning, match=r"python -m research\.counterexample"):
+        BAICl(engine="mixture")
+
+
+def test_constants(capsys: pytest.CaptureFixture[str]) -> None:
+    """Any module constant of the policy will do; the first one found is doubled."""
+    from importlib import import_module
+
+    package = constants.PACKAGES["structured-bai"]
+    module = import_module(f"{package}.classify")
+    name = next(
+        key for key, value in vars(module).items() if key.isupper() and isinstance(value, int)
+    )
+    value = getattr(module, name)
+    words = ["structured-bai", f"classify.{name}", str(2 * value), "--scale", "0.1"]
+    constants.main([*words, "--env", "ClusteredBAI-PaperSmall-v0", "n_agents=6"])
+    assert f"classify.{name} = {2 * value:g}" in capsys.readouterr().out
+    assert getattr(module, name) == value
