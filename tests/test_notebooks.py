@@ -22,6 +22,8 @@ def test_runs_from_top_to_bottom(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLUSTERED_BANDIT_QUICK", "1")
+    # Notebooks are run elsewhere, to leave nothing behind: the clone's `research` is found by this.
+    monkeypatch.setenv("PYTHONPATH", str(path.parents[1]))
     notebook = nbformat.read(path, as_version=4)
     # Any failing cell raises CellExecutionError with its traceback.
     NotebookClient(

@@ -72,6 +72,8 @@ def test_commands_run(folder: Path) -> None:
         for whole, part in SHORTER.items():
             line = line.replace(whole, part)
         words = shlex.split(line)
+        if words[1:2] == ["-m"] and words[2].startswith("research."):
+            continue  # studies: tests/research plays them in their smallest setting
         assert words[0] == ".venv/bin/clustered-bai", line
         done = subprocess.run(
             [str(program), *words[1:]],
