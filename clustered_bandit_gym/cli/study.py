@@ -125,7 +125,11 @@ def tell(
     ],
     key: Annotated[
         str | None,
-        typer.Option("--key", help="Name of this tell; the same name again is a repetition."),
+        typer.Option(
+            "--key",
+            help="Name of this tell; the same name again is a repetition.",
+            show_default="no name",
+        ),
     ] = None,
     traceback: Traceback = False,
 ) -> None:
