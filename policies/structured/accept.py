@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym._types import Ints
-from clustered_bandit_gym.policies.structured.best_arms import START, BestArms
+from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.evidence import AcceptanceTests
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
+from clustered_bandit_gym.policies.structured.tuning import TUNING
 
 #: Agents are handled in blocks of about this many (agent, arm) cells: tables of 2 MB, which fit in a cache.
 CELLS = 2**18
@@ -55,7 +56,7 @@ class _Block(Record):
         known = np.zeros(self.n.shape[1], dtype=bool)
         known[self.reps.leader] = True
         rows = np.flatnonzero(self.tests.found == UNKNOWN)
-        self.pull_where(np.where(self.n[rows] == 0, START, 0.0), rows)
+        self.pull_where(np.where(self.n[rows] == 0, TUNING.start, 0.0), rows)
         while rows.size:
             done, needed, centre = self._judge(rows, known)
             rows, needed, centre = rows[~done], needed[~done], centre[~done]

@@ -5,26 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.policies.structured.budget import nats
+from clustered_bandit_gym.policies.structured.budget import CandidateLevels, nats
 from clustered_bandit_gym.policies.structured.evidence import CandidateTests
 from clustered_bandit_gym.policies.structured.representatives import Representatives
+from clustered_bandit_gym.policies.structured.tuning import TUNING
 
-#: A batch makes PART of the pulls that a task is still expected to need, which leaves room for a correction; it adds
-#: at least LEAST and at most GROWTH to the pulls of an arm. Small batches overshoot less and take more steps: with 0.2
-#: for LEAST best arms take 8% to 12% more pulls on the paper's families, and the play 10% less time.
-GROWTH, LEAST, PART = 0.5, 0.08, 0.6
-#: A batch is no smaller than this part of all pulls that are expected, divided by the number of tasks: what is wasted
-#: by larger batches of small tasks is not worth the steps.
-TRIFLE = 0.02
-#: A task waits while another needs fewer than a tenth of its pulls: the small one may make it moot, and waiting costs
-#: nothing but steps.
-URGENT = 10.0
-#: First pulls of every arm: averages with a standard deviation of about σ/3, enough to rank arms that differ by σ.
-START = 8
-#: Squared standard deviations, per nat of what closeness could save, by which an average may be off. With 2 an arm gets
-#: the benefit of the doubt as long as the chance of such a deviation exceeds the pulls spent over the pulls it could
-#: save.
-DOUBT = 2.0
 #: Lower clip on margins; avoids division by zero.
 TINY = 1e-9
 
@@ -34,181 +19,224 @@ class BestArms:
 
     An arm k leaves the live set of x when
     (a) it is shown to be worse than another arm at x, or
-    (b) it is shown to be less than η worse than every live arm at some y that is distinct from x: by Assumption 1 the
-        best arm of x is at least η worse than the best arm of y, at y.
-    Both are tests of two arms at one agent (`evidence.CandidateTests`). This class decides what is pulled for them:
-    whatever is expected to settle an arm with fewest pulls.
+    (b) it is shown to be less than η worse than every live arm at some y that is distinct from x:
+        by Assumption 1 the best arm of x is at least η worse than the best arm of y, at y.
+    Both are tests of two arms at one agent (`evidence.CandidateTests`). This class decides what is
+    pulled for them. It covers each arm in the cheapest way: beat it wherever it is live; or show it
+    close at one y, which settles every x distinct from y, and settle the rest one by one.
     """
 
     def __init__(self, reps: Representatives, eta: float | None) -> None:
         self.reps, self.eta = reps, eta
         self.tests = CandidateTests(reps, eta)
         # What all agents take to be assigned, if differences are about η.
-        self.ahead = (
-            0.0 if eta is None else reps.budgets.n_agents * nats(reps.budgets.classify()) / eta**2
-        )
-        self.trifle = 0.0
+        budgets = reps.budgets
+        self.ahead = 0.0 if eta is None else budgets.n_agents * nats(budgets.classify()) / eta**2
 
-    def plan(self) -> Floats:
-        """(R, K) pulls to make next; zero where nothing is needed.
-
-        Every arm of a live set with several arms is a task: show it worse than the leader at x, or close at some y,
-        whichever is expected to take fewer pulls. Tasks that need few pulls go first: they may make the others moot.
-        So does showing that two representatives are distinct.
-        """
+    def resolve(self, until_twins: bool = False) -> None:
+        """Pull until every live set has one arm, or (`until_twins`) two of them have the same one."""
         reps = self.reps
-        r, arms = reps.n.shape
-        rows = np.arange(r)
-        leader, slack = reps.leader, reps.cells.slack
-        gap = reps.mean[rows, leader][:, None] - reps.mean
-        size = np.abs(gap)
-        # Pulls are counted by what they are worth: one with variance σ²/4 as much as four with σ².
-        variance = reps.noise(size if self.eta is None else np.maximum(size, self.eta - gap))
-        worth = reps.n / variance
-        n = np.maximum(worth, 1)
-        noise = 1 / np.sqrt(n)
-        task = reps.live & (reps.live.sum(axis=1) > 1)[:, None]
-        rival = task.copy()
-        rival[rows, leader] = False
-        self.trifle = TRIFLE * (self.ahead + float(worth.sum())) / max(1, int(rival.sum()))
-        beaten = 2 * (self.tests.levels.beaten + slack)[:, None] / np.maximum(size, noise) ** 2
-        need = np.where(rival, np.maximum(beaten, n), np.inf)
-        elsewhere = None
-        if self.eta is not None and reps.distinct.any():
-            n_leader = n[rows, leader][:, None]
-            share = np.sqrt(np.maximum(rival.sum(axis=1, keepdims=True), 1))
-            cost = np.where(rival, _still(beaten, n, n_leader, share), np.inf)
-            # Closeness at y that seems out of reach gets the benefit of the doubt, the more the less y knows of the arm
-            # and the more it could save elsewhere. Without it an unlucky average would never be corrected.
-            saves = np.where(rival, beaten, 0).max(axis=0)
-            doubt = np.sqrt(DOUBT * np.log1p(saves / n) * (1 / n + 1 / n_leader))
-            margin = np.maximum(self.eta - gap + np.maximum(doubt, noise), TINY)
-            close = 2 * (self.tests.levels.close + slack)[:, None] / margin**2
-            # What closeness at y costs is shared by all x that are distinct from y and still have the arm.
-            helped = np.maximum(reps.distinct.astype(np.float64) @ task, 1)
-            cost_close, via = self._cheapest(_still(close, n, n_leader, share) / helped)
-            close = np.maximum(close, n)
-            elsewhere = cost_close < cost
-            need = np.where(elsewhere, (close / helped)[via, np.arange(arms)], need)
-            need[~task] = np.inf
-        times = np.zeros((r, arms))
-        least = min(float(need.min(initial=np.inf)), self._plan_distinct(worth, need, times))
-        now = task & (need <= URGENT * least)
-        if elsewhere is not None:
-            x, k = np.nonzero(now & elsewhere)
-            if x.size:
-                pairs = np.unique(via[x, k] * arms + k)
-                self._plan_close(worth, pairs // arms, pairs % arms, close, gap, times)
-            rival &= ~elsewhere
-        self._plan_beaten(worth, now & rival, np.maximum(beaten, n), leader, times)
-        # A plan is never empty while a live set has several arms, whatever the estimates are.
-        if not times.any():
-            times = np.where(task, GROWTH * n + START, 0)
-        return variance * times
-
-    def _step(self, need: Floats, n: Floats) -> Floats:
-        """The next batch of an arm with n pulls that is expected to need `need`."""
-        return np.minimum(
-            np.maximum(PART * (need - n), np.maximum(LEAST * n, self.trifle)), GROWTH * n + START
-        )
-
-    def _cheapest(self, cost: Floats) -> tuple[Floats, Ints]:
-        """For every (x, k) the least cost (R, K) over the y that are distinct from x, and that y."""
-        reps = self.reps
-        r = len(reps)
-        if reps.distinct.sum() == r * (r - 1):
-            # All are distinct: the least of all, or for the row that has it the second least.
-            order = np.argpartition(cost, 1, axis=0)[:2]
-            first, second = np.take_along_axis(cost, order, axis=0)
-            swap = first > second
-            best, other = np.where(swap, order[1], order[0]), np.where(swap, order[0], order[1])
-            via = np.where(best[None, :] == np.arange(r)[:, None], other[None, :], best[None, :])
-            return np.take_along_axis(cost, via, axis=0), via
-        table = np.where(reps.distinct[:, :, None], cost[None, :, :], np.inf)
-        via = table.argmin(axis=1)
-        return np.take_along_axis(table, via[:, None, :], axis=1)[:, 0, :], via
-
-    def _plan_beaten(
-        self, worth: Floats, chosen: np.ndarray, need: Floats, leader: Ints, times: Floats
-    ) -> None:
-        """Pull the chosen arms, and the leader so often that the sum of pulls is least: √Σn² against rivals with n."""
-        rows = np.arange(leader.size)
-        step = np.where(chosen, self._step(need, worth), 0)
-        np.maximum(times, step, out=times)
-        goal = np.sqrt((np.where(chosen, worth + step, 0) ** 2).sum(axis=1))
-        lack = np.where(goal > 0, goal - worth[rows, leader], 0)
-        times[rows, leader] = np.maximum(times[rows, leader], lack)
-
-    def _plan_distinct(self, worth: Floats, need: Floats, times: Floats) -> float:
-        """Pull what tells two representatives apart, where that is far cheaper than all that is open at one of them.
-
-        Only then can closeness at the other help. Returns the fewest pulls of an arm that such a pair needs, or inf.
-        """
-        reps = self.reps
-        if self.eta is None or self.tests.all_distinct:
-            return np.inf
-        easiest = need.min(axis=1)
-        easiest[np.isinf(easiest)] = 0
-        a, b = np.nonzero(np.triu(~reps.distinct, 1) & (np.maximum(easiest[:, None], easiest) > 0))
-        if not a.size:
-            return np.inf
-        apart = np.abs(reps.mean[a] - reps.mean[b]) - np.sqrt(1 / worth[a] + 1 / worth[b])
-        # After n pulls of one of K arms at both, a difference d is worth nd²/4.
-        level = self.tests.levels.distinct(a, b) + np.log(4 * worth.shape[1]) + reps.cells.slack
-        pulls = 4 * level[:, None] / np.maximum(apart, TINY) ** 2
-        arm = pulls.argmin(axis=1)
-        pulls = pulls[np.arange(a.size), arm]
-        wanted = URGENT * pulls < np.maximum(easiest[a], easiest[b])
-        a, b, arm, pulls = a[wanted], b[wanted], arm[wanted], pulls[wanted]
-        for row in (a, b):
-            np.maximum.at(times, (row, arm), self._step(pulls, worth[row, arm]))
-        return float(pulls.min(initial=np.inf))
-
-    def _plan_close(
-        self, worth: Floats, y: Ints, k: Ints, need: Floats, gap: Floats, times: Floats
-    ) -> None:
-        """Pull arm k at y, and those live arms of y that are known less well than k and seem to block it."""
-        reps, eta = self.reps, self.eta
-        assert eta is not None
-        own, others = worth[y, k], worth[y]
-        # Evidence that k is less than η worse than another arm, as normal laws would have it.
-        margin = np.maximum(eta + gap[y] - gap[y, k][:, None], 0)
-        shown = (
-            margin**2 * (own[:, None] * others)
-            >= (own[:, None] + others)
-            * (2 * (self.tests.levels.close[y] + reps.cells.slack))[:, None]
-        )
-        blocked = reps.live[y] & ~shown
-        blocked[np.arange(y.size), k] = False
-        pull_k = own <= 4 * np.where(blocked, others, np.inf).min(axis=1)
-        step = self._step(need[y, k], own)
-        np.maximum.at(times, (y[pull_k], k[pull_k]), step[pull_k])
-        i, other = np.nonzero(blocked & (others <= 2 * own[:, None]))
-        n = others[i, other]
-        catch_up = np.maximum(LEAST * n, own[i] + step[i] - n)
-        np.maximum.at(times, (y[i], other), np.minimum(GROWTH * n + START, catch_up))
-
-    def resolve(self) -> None:
-        """Pull until every live set has one arm."""
-        reps = self.reps
-        reps.pull_where(np.maximum(START - reps.n, 0))
+        reps.pull_where(np.maximum(TUNING.start - reps.n, 0))
         while True:
             self.tests.certify()
             self.tests.eliminate()
-            if (reps.live.sum(axis=1) == 1).all():
+            resolved = bool((reps.live.sum(axis=1) == 1).all())
+            if resolved or (until_twins and reps.twin() is not None):
                 self.tests.certify()
                 return
             reps.pull_where(self.plan())
 
+    def plan(self) -> Floats:
+        """(R, K) pulls to make next; zero where nothing is needed."""
+        return _Plan(self).times()
 
-def _still(need: Floats, n: Floats, n_leader: Floats, share: Floats) -> Floats:
-    """Pulls still to make, at an arm with n and a leader with n_leader, until the two are as good as `need` of one arm.
 
-    1/n + 1/n_leader = 1/need; the leader's part is shared by several rivals. Never less than one small batch, so that a
-    task that was begun is not given up for one that looks a little cheaper.
+class _Plan:
+    """One plan, from the representatives' averages and pulls as they are now.
+
+    Pulls are counted by what they are worth: one with variance σ²/4 as much as four with σ².
+
+    Tables have a column for each arm that is a leader or still to be settled, K of them.
+
+    Attributes:
+        arms: (K,) these arms.
+        gap: (R, K) leader's average minus the arm's.
+        worth, n: (R, K) pulls; `n` is at least 1.
+        task: (R, K) arms of live sets with several arms.
+        rival: the same without the leaders.
+        beaten, close: (R, K) pulls of the arm, with a leader that is known, that show it beaten at
+            x, or close at y.
+        via: (R, K) the y at which arm k of x is to be shown close.
+        elsewhere: (R, K) tasks that are to be settled by closeness at `via`.
     """
-    leader = np.maximum(n_leader, 2 * need)
-    own = 1 / (1 / need - 1 / leader)
-    return np.maximum(
-        np.maximum(own - n, 0) + np.maximum(2 * need - n_leader, 0) / share, LEAST * n
-    )
+
+    def __init__(self, owner: BestArms) -> None:
+        self.reps, self.eta, levels = owner.reps, owner.eta, owner.tests.levels
+        reps = self.reps
+        self.rows = np.arange(len(reps))
+        task = reps.live & (reps.live.sum(axis=1) > 1)[:, None]
+        # Late in a play few arms are left: 4 times as fast on the paper's 100 arms.
+        wanted = task.any(axis=0)
+        wanted[reps.leader] = True
+        self.arms = np.flatnonzero(wanted)
+        self.columns = np.arange(self.arms.size)
+        self.task, self.live = task[:, self.arms], reps.live[:, self.arms]
+        self.leader = np.searchsorted(self.arms, reps.leader)
+        self.mean, pulls = reps.mean[:, self.arms], reps.n[:, self.arms]
+        self.gap = self.mean[self.rows, self.leader][:, None] - self.mean
+        size = np.abs(self.gap)
+        hardest = size if self.eta is None else np.maximum(size, self.eta - self.gap)
+        self.variance = reps.noise(self.arms, hardest)
+        self.worth = pulls / self.variance
+        self.n = np.maximum(self.worth, 1)
+        self.n_leader = self.n[self.rows, self.leader][:, None]
+        self.rival = self.task.copy()
+        self.rival[self.rows, self.leader] = False
+        open_tasks = max(1, int(self.rival.sum()))
+        self.trifle = TUNING.trifle * (owner.ahead + float(self.worth.sum())) / open_tasks
+        self.level_beaten = 2 * (levels.beaten + reps.cells.slack)[:, None]
+        self.level_close = 2 * (levels.close + reps.cells.slack)[:, None]
+        self.structural = self.eta is not None and len(reps) > 1
+        if self.structural:
+            self._forecast_distinct(levels)
+        self._cover()
+
+    def _forecast_distinct(self, levels: CandidateLevels) -> None:
+        """Set (R, R) the pulls of one arm at both that show x and y distinct, and that arm."""
+        a, b = np.nonzero(~self.reps.distinct & (self.rows[:, None] != self.rows))
+        self.to_distinct = np.where(self.reps.distinct, 0.0, np.inf)
+        self.telling: Ints = np.zeros(self.to_distinct.shape, dtype=np.int64)
+        mean, noise = self.mean, 1 / self.n
+        # A standard deviation off: of many noisy differences the largest is exaggerated.
+        apart = np.abs(mean[a] - mean[b]) - np.sqrt(noise[a] + noise[b])
+        level = levels.distinct(a, b) + np.log(4 * self.reps.n.shape[1]) + self.reps.cells.slack
+        # After n pulls of one of K arms at both, a difference d is worth nd²/4.
+        pulls = 4 * level[:, None] / np.maximum(apart, TINY) ** 2
+        self.telling[a, b] = pulls.argmin(axis=1)
+        self.to_distinct[a, b] = pulls.min(axis=1)
+
+    def _cover(self) -> None:
+        """Choose for every arm how it leaves the live sets, first by averages, then in doubt.
+
+        An average may be off. The second time every way gets the benefit of a deviation whose
+        chance exceeds the pulls made over the pulls that it could save; without it an unlucky
+        average would never be corrected.
+        """
+        doubt = np.full(self.n.shape, TINY)
+        for _ in range(2):
+            size = np.maximum(np.abs(self.gap) + doubt, 1 / np.sqrt(self.n))
+            self.beaten = self.level_beaten / size**2
+            cost = np.where(self.rival, self._still(self.beaten), 0.0)
+            price = cost.sum(axis=0)
+            if self.structural:
+                price = self._cover_by_closeness(cost, doubt)
+            doubt = np.sqrt(2 * np.log1p(price / self.n) * (1 / self.n + 1 / self.n_leader))
+
+    def _cover_by_closeness(self, cost: Floats, doubt: Floats) -> Floats:
+        """Set `close`, `via`, `elsewhere`; returns (K,) the price of the cheapest cover.
+
+        Args:
+            cost: (R, K) pulls still to make to show an arm beaten.
+            doubt: (R, K) how much an average may be off.
+        """
+        assert self.eta is not None
+        rows, leader, rival = self.rows, self.leader, self.rival
+        self.close = self.level_close / np.maximum(self.eta - self.gap + doubt, TINY) ** 2
+        cost_close = self._still(self.close)
+        # A leader is close once all else has left, which has to be shown anyway: wait for that.
+        second, _ = self._cheapest(cost_close)
+        hardest = np.where(rival, np.minimum(cost, second), 0.0).max(axis=1)
+        waits = hardest < cost_close[rows, leader]
+        cost_close[rows[waits], leader[waits]] = hardest[waits]
+        second, via = self._cheapest(cost_close)
+        rest = np.where(rival, np.minimum(cost, second), 0.0)
+        # At y itself the pulls for closeness count towards beating the arm, too.
+        own = np.where(rival, np.minimum(np.maximum(cost - cost_close, 0), second), 0.0)
+        total = cost_close + (~self.reps.distinct).astype(np.float64) @ rest - rest + own
+        first = total.argmin(axis=0)
+        least = total[first, self.columns]
+        everywhere = cost.sum(axis=0)
+        covered = self.reps.distinct[:, first] & (least < everywhere) & rival
+        self.via = np.where(covered, first, via)
+        self.elsewhere = covered | (rival & (second < cost))
+        # The leader may be wrong, too, which a comparison with the runner-up would show.
+        runner_up = np.where(rival, cost, np.inf).min(axis=1)
+        self.elsewhere[rows, leader] = self.task[rows, leader] & (second[rows, leader] < runner_up)
+        self.close = np.maximum(self.close, self.n)
+        self.close[rows[waits], leader[waits]] = np.inf
+        return np.minimum(least, everywhere)
+
+    def times(self) -> Floats:
+        """(R, K) pulls to make next. Ways that need few go first: they may make the others moot."""
+        need = np.where(self.rival, np.maximum(self.beaten, self.n), np.inf)
+        beat = self.rival
+        if self.structural:
+            first = self.to_distinct[self.rows[:, None], self.via]
+            after = np.where(first > 0, first, self.close[self.via, self.columns])
+            need = np.where(self.elsewhere, after, need)
+            beat = self.rival & ~self.elsewhere
+        now = (need <= TUNING.urgent * need.min(initial=np.inf)) & np.isfinite(need)
+        goal = np.where(beat & now, self._next(np.maximum(self.beaten, self.n), self.worth), 0.0)
+        if self.structural:
+            x, k = np.nonzero(now & self.elsewhere)
+            y = self.via[x, k]
+            distinct = self.reps.distinct[x, y]
+            self._aim_at_closeness(y[distinct], k[distinct], goal)
+            x, y = x[~distinct], y[~distinct]
+            arm, pulls = self.telling[x, y], self.to_distinct[x, y]
+            for row in (x, y):
+                np.maximum.at(goal, (row, arm), self._next(pulls, self.worth[row, arm]))
+        # Against rivals with n_k pulls the sum is least if the leader has √Σn_k².
+        others = np.where(self.columns == self.leader[:, None], 0, goal)
+        own = goal[self.rows, self.leader]
+        goal[self.rows, self.leader] = np.maximum(own, np.sqrt((others**2).sum(axis=1)))
+        times = goal - self.worth
+        if not (times > 0).any():
+            # A plan is never empty while a live set has several arms, whatever the averages are.
+            times = np.where(self.task, TUNING.growth * self.n + TUNING.start, 0)
+        found = np.zeros(self.reps.n.shape)
+        found[:, self.arms] = np.maximum(self.variance * times, 0)
+        return found
+
+    def _aim_at_closeness(self, y: Ints, k: Ints, goal: Floats) -> None:
+        """Raise the goals of arms k at y, and of live arms there that k is not yet close to."""
+        worth = self.worth
+        assert self.eta is not None
+        np.maximum.at(goal, (y, k), self._next(self.close[y, k], worth[y, k]))
+        margin = np.maximum(self.eta + self.gap[y] - self.gap[y, k][:, None], 0)
+        # Two averages with n and n' pulls show closeness from 1/n + 1/n' = margin²/level on.
+        target = margin**2 / self.level_close[y]
+        blocked = self.live[y] & (1 / worth[y, k][:, None] + 1 / worth[y] > target)
+        blocked[np.arange(y.size), k] = False
+        own = 1 / goal[y, k][:, None]
+        wanted = 1 / np.maximum(target - own, own)
+        i, other = np.nonzero(blocked)
+        most = (1 + TUNING.growth) * worth[y[i], other] + TUNING.start
+        np.maximum.at(goal, (y[i], other), np.minimum(wanted[i, other], most))
+
+    def _next(self, need: Floats, n: Floats) -> Floats:
+        """Pulls after the next batch of an arm with n pulls that is expected to need `need`."""
+        least = np.maximum(TUNING.least * n, self.trifle)
+        batch = np.maximum(TUNING.part * (need - n), least)
+        return n + np.minimum(batch, TUNING.growth * n + TUNING.start)
+
+    def _still(self, need: Floats) -> Floats:
+        """(R, K) pulls still to make until an arm and the leader are worth `need` of the arm alone.
+
+        1/n + 1/n_leader = 1/need; the leader's part is shared by its rivals. Never less than one
+        small batch, so that a task that was begun is not given up for one that looks a little
+        cheaper.
+        """
+        share = np.sqrt(np.maximum(self.rival.sum(axis=1, keepdims=True), 1))
+        own = 1 / (1 / need - 1 / np.maximum(self.n_leader, 2 * need))
+        leader = np.maximum(2 * need - self.n_leader, 0) / share
+        return np.maximum(np.maximum(own - self.n, 0) + leader, TUNING.least * self.n)
+
+    def _cheapest(self, cost: Floats) -> tuple[Floats, Ints]:
+        """For every (x, k) the least cost (R, K) of closeness at another y, and that y.
+
+        Where x and y are not known to be distinct, that has to be shown first.
+        """
+        table = cost[None, :, :] + self.to_distinct[:, :, None]
+        via = table.argmin(axis=1)
+        return np.take_along_axis(table, via[:, None, :], axis=1)[:, 0, :], via

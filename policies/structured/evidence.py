@@ -11,6 +11,7 @@ representatives (`Representatives`): it counts only what was pulled after an age
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import log
 
 import numpy as np
@@ -144,36 +145,56 @@ class CandidateTests:
         return open_
 
 
+@dataclass(frozen=True)
+class ClusterChoice:
+    """Choices made after the representatives were seen. Any are valid: their prices are charged.
+
+    Attributes:
+        arms: (R, R, 3) the set A for each x and j, −1 where it has fewer arms.
+        assumed: (R, R) test j by Assumption 1 instead, with A = {k_x}.
+        scale: (R, R, 3) which ρ of the grid each arm uses.
+        bets: bet, on the first arm of each set. Evidence is then a forecast, `rejects` the test.
+        noise: (K,) variance of one pull in units of σ², for forecasts; ones without bets.
+        slack: nats by which a forecast of bets is lowered; 0 without bets.
+    """
+
+    arms: Ints
+    assumed: np.ndarray
+    scale: Ints
+    bets: bool
+    noise: Floats
+    slack: float
+
+
 class ClusterTests:
     """Event 3: the tests of "agent i is of cluster j" for all x ≠ j, frozen before the agents' first pull.
 
-    Against "i is of j", with the alternative x and the set A of arms, the evidence is the smallest value over the
-    unknown means μ of
+    Against "i is of j", with the alternative x and the set A of arms, the evidence is the smallest
+    value over the unknown means μ of
 
         Σ_{k in A}  ½ñ_jk(R_jk − μ_k)² − ½ln(1 + n_jk/ρ_k)  +  ½n_ik[(m_ik − μ_k)² − (m_ik − R_xk)²]
 
-    less the prices of x, A and ρ: the representative's mixture times the agent's Wald ratio of R_x to μ.
+    less the prices of x, A and ρ: the representative's mixture times the agent's Wald ratio of R_x
+    to μ.
 
     Args:
-        reps: R = M representatives with M different best arms.
-        best: (R,) k_x.
+        reps: one representative of every cluster.
+        best: (R,) k_x, all different; or −2 in all rows where best arms are not known.
+        eta: η, or None; needed for tests by Assumption 1.
         level: nats that rule a cluster out, `Budgets.classify` of the attempt.
-        arms: (R, R, 3) the set A for each x and j, −1 where it has fewer arms. Any choice is valid.
-        assumed: (R, R) test j by Assumption 1 instead, with A = {k_x}.
-        scale: (R, R, 3) which ρ of the grid each arm uses. Any choice is valid.
-        bets: bet, on the first arm of each set. Evidence is then a forecast, and `rejects` the test.
-        noise: (K,) variance of one pull in units of σ², for forecasts; ones without bets.
+        weights: prices of the choices.
+        choice: the choices.
 
     Attributes:
         reference: (R, R, 3) R_jk, or R_jkj − η for tests by Assumption 1.
         worth: (R, R, 3) ñ of the reference.
         price: (R, R) what is subtracted.
+        bet_price: (R, R) price of a bet: x, the kind of test, the arm, and the direction.
         estimate: (R, K) R_x, frozen.
+        used: (U,) the arms that agents pull; columns of n and mean in `evidence`.
+        places: (R, R, slots) the sets A as positions in `used`; on the diagonal, which tests
+            nothing, those of the next rival.
     """
-
-    #: What a bet at the agent costs beside Wald's ratio, in nats. For forecasts only; a cautious value: with 2, plays
-    #: with categorical rewards take 4% ± 2 fewer pulls, with 8 2% ± 1 more.
-    BET_SLACK = 4.0
 
     def __init__(
         self,
@@ -182,123 +203,94 @@ class ClusterTests:
         eta: float | None,
         level: float,
         weights: ClusterWeights,
-        arms: Ints,
-        assumed: np.ndarray,
-        scale: Ints,
-        noise: Floats,
-        bets: bool,
+        choice: ClusterChoice,
     ) -> None:
         r = len(reps)
-        if np.unique(best).size < r or r != reps.budgets.n_clusters:
+        known = bool((best >= 0).all())
+        if r != reps.budgets.n_clusters or (np.unique(best).size < r and known):
             raise ValueError(
                 f"expected {reps.budgets.n_clusters} representatives with different best arms, got {best}"
             )
-        if not bets and np.any(noise != 1):
+        if not choice.bets and np.any(choice.noise != 1):
             raise ValueError("noise must be 1 without bets: only bets adapt to the variance")
-        self.reps, self.best, self.eta, self.level, self.bets = reps, best, eta, level, bets
-        self.arms, self.assumed = arms, assumed
-        used = arms >= 0
+        self.reps, self.best, self.eta, self.level = reps, best, eta, level
+        self.bets, self.arms, self.assumed = choice.bets, choice.arms, choice.assumed
+        assumed, used = self.assumed[:, :, None], self.arms >= 0
         j = np.arange(r)[None, :, None]
-        cell = np.where(assumed[:, :, None], best[None, :, None], np.maximum(arms, 0))
-        pick = scale[..., None]
+        cell = np.where(assumed, best[None, :, None], np.maximum(self.arms, 0))
         mixing, self.worth = (
-            np.take_along_axis(table, pick, -1)[..., 0]
-            for table in weights.mixing((reps.n / noise)[j, cell])
+            np.take_along_axis(table, choice.scale[..., None], -1)[..., 0]
+            for table in weights.mixing((reps.n / choice.noise)[j, cell])
         )
-        self.reference = reps.mean[j, cell] - np.where(
-            assumed[:, :, None], 0.0 if eta is None else eta, 0.0
-        )
-        of_best = ((arms == best[:, None, None]) | (arms == best[None, :, None]) | ~used).all(
-            axis=2
-        )
+        self.reference = reps.mean[j, cell] - np.where(assumed, eta or 0.0, 0.0)
+        ours = (self.arms == best[:, None, None]) | (self.arms == best[None, :, None])
+        of_best = (ours | ~used).all(axis=2)
         price = np.where(of_best, weights.best, weights.any_arms[used.sum(axis=2)])
-        price = np.where(assumed, weights.assumed, price)
-        # Where there is a choice between bets and the other kind, each has weight ½.
-        choice = (
-            weights.alternative + price + (log(2) if isinstance(reps.cells, BettingCells) else 0.0)
-        )
-        self.price = choice + np.where(used, mixing, 0).sum(axis=2) + self.BET_SLACK * bets
-        #: (R, R) price of a bet: x, the kind of test, the arm, and the direction where it is not given by the kind.
-        self.bet_price = choice + np.where(assumed, 0.0, log(2))
+        price = weights.alternative + np.where(self.assumed, weights.assumed, price)
+        if isinstance(reps.cells, BettingCells):
+            price = price + log(2)  # the other kind of test has the other half of the weight
+        self.price = price + np.where(used, mixing, 0).sum(axis=2) + choice.slack
+        self.bet_price = price + np.where(self.assumed, 0.0, log(2))
         self.estimate = reps.mean.copy()
         self._arrange()
 
     def _arrange(self) -> None:
-        """Tables for `evidence`, over the arms that some test uses. A slot is one block of memory: rows are taken from
-        these tables in every step."""
-        r, k = self.estimate.shape
-        rows = np.arange(r)
-        #: (U,) the arms that agents pull; columns of n and mean in `evidence`.
+        """Tables for `evidence`, one block of memory for each slot: rows are taken in every step."""
+        rows = np.arange(len(self.estimate))
         self.used: Ints = np.unique(self.arms[self.arms >= 0])
-        place = np.full(k + 1, -1)
-        place[self.used] = np.arange(self.used.size)
         slots = int((self.arms >= 0).sum(axis=2).max())
-        #: (R, R, slots) the sets A as places in `used`; on the diagonal, which tests nothing, those of the next rival.
-        self.places: Ints = place[self.arms[:, :, :slots]]
-        self.places[rows, rows] = self.places[rows, (rows + 1) % r]
-        self._worth, self._reference, self._places = (
-            np.ascontiguousarray(np.moveaxis(table[:, :, :slots], 2, 0))
-            for table in (self.worth, self.reference, self.places)
-        )
-        self._estimate = self.estimate[:, self.used]
-        # One arm against all rivals is the common case, and then a column of numbers does.
-        self._single = slots == 1 and bool((self.places == self.places[:, :1]).all())
-        off_diagonal = self.assumed[~np.eye(r, dtype=bool)]
-        self._any_assumed, self._all_assumed = bool(off_diagonal.any()), bool(off_diagonal.all())
+        arms = self.arms[:, :, :slots]
+        self.places: Ints = np.where(arms >= 0, np.searchsorted(self.used, arms), -1)
+        self.places[rows, rows] = self.places[rows, (rows + 1) % rows.size]
+        self._slots = [
+            tuple(np.ascontiguousarray(table[:, :, slot]) for table in tables)
+            for tables in [(self.places, self.worth, self.reference)]
+            for slot in range(slots)
+        ]
 
     def evidence(self, x: Ints, n: Floats, mean: Floats) -> Floats:
         """(rows, R) evidence against each cluster with the alternative x (rows,); −inf at x itself.
 
-        n, mean: (rows, U) the agents' own pulls and averages of the arms `used`, since this object was made.
+        n, mean: (rows, U) the agents' own pulls and averages of the arms `used`, since this object
+        was made.
         """
-        index, column = np.arange(x.size)[:, None], x[:, None]
-        evidence = -self.price.take(x, axis=0)
-        for slot, table in enumerate(self._places):
-            arm = table[x, :1] if self._single else table.take(x, axis=0)
-            safe = np.maximum(arm, 0)
-            n_i, m_i = n[index, safe], mean[index, safe]
-            worth, reference = (
-                self._worth[slot].take(x, axis=0),
-                self._reference[slot].take(x, axis=0),
-            )
-            alternative = self._estimate[column, safe]
+        index = np.arange(x.size)[:, None]
+        evidence = -self.price[x]
+        for slot, tables in enumerate(self._slots):
+            place, worth, reference = (table.take(x, axis=0) for table in tables)
+            n_i, m_i = n[index, place], mean[index, place]
+            alternative = self.estimate[x[:, None], self.used[place]]
             term = n_i * worth / (n_i + worth) * (m_i - reference) ** 2
-            term -= n_i * (m_i - alternative) ** 2
-            term *= 0.5
-            if slot == 0 and self._any_assumed:
+            term = 0.5 * (term - n_i * (m_i - alternative) ** 2)
+            if slot == 0 and self.assumed.any():
                 by_assumption = one_sided(n_i, m_i, worth, reference, alternative, term)
-                if self._all_assumed:
-                    term = by_assumption
-                else:
-                    term = np.where(self.assumed.take(x, axis=0), by_assumption, term)
-            evidence += term if self._single else np.where(arm >= 0, term, 0)
+                term = np.where(self.assumed[x], by_assumption, term)
+            evidence += np.where(place >= 0, term, 0)
         evidence[index[:, 0], x] = -np.inf
         return evidence
 
     def rejects(self, x: Ints, evidence: Floats, cells: Cells, rows: Ints) -> np.ndarray:
-        """(rows, R) clusters that are ruled out at agents `rows` of `cells`, with the alternative x (rows,).
+        """(rows, R) clusters that are ruled out at agents `rows` of `cells`, with alternative x.
 
-        `evidence` is that of `evidence` for these agents. Where rewards are bounded it is a forecast only: the test is
-        then a bet on one arm, on the side on which x has it.
+        `evidence` is that of `evidence` for these agents. Where agents bet it is a forecast only:
+        the test is then a bet on one arm, on the side on which x has it.
         """
         if not self.bets:
             return evidence >= self.level
         shown = np.zeros(evidence.shape, dtype=bool)
         i, j = np.nonzero(evidence > -np.inf)
-        alternative, row = x[i], rows[i]
-        arm, place = self.arms[alternative, j, 0], self.places[alternative, j, 0]
-        assumed = self.assumed[alternative, j]
-        needed = self.level + self.bet_price[alternative, j]
+        other, row = x[i], rows[i]
+        arm, place = self.arms[other, j, 0], self.places[other, j, 0]
+        assumed = self.assumed[other, j]
+        needed = self.level + self.bet_price[other, j]
+        up = assumed | (self.estimate[other, arm] > self.estimate[j, arm])
         cell = np.where(assumed, self.best[j], arm)
         shift = np.where(assumed, self.eta or 0.0, 0.0)
-        up = assumed | (self.estimate[alternative, arm] > self.estimate[j, arm])
-        table, down = self.reps.cells, ~up
-        shown[i[up], j[up]] = table.shows(
-            j[up], cell[up], row[up], place[up], shift[up], needed[up], cells
-        )
-        shown[i[down], j[down]] = cells.shows(
-            row[down], place[down], j[down], arm[down], 0.0, needed[down], table
-        )
+        for way, of_agent in ((up, False), (~up, True)):
+            agent, rep = (row[way], place[way]), (j[way], cell[way])
+            low, high = (agent, rep) if of_agent else (rep, agent)
+            tables = (cells, self.reps.cells) if of_agent else (self.reps.cells, cells)
+            shown[i[way], j[way]] = tables[0].shows(*low, *high, shift[way], needed[way], tables[1])
         return shown
 
 

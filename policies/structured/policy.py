@@ -75,7 +75,7 @@ class StructuredBAI(Policy):
             with federation.phase("discover"):
                 complete = discovery.run() and p.n_clusters is not None
             with federation.phase("best arms"):
-                best_arms.resolve()
+                best_arms.resolve(until_twins=True)
             twin = reps.twin()
             if twin is not None:
                 reps.drop(twin)

@@ -62,13 +62,13 @@ class Record:
         """(R, K) pulls."""
         return self.cells.n
 
-    def noise(self, gap: Floats) -> Floats:
-        """(R, K) variance of one pull, in units of σ², that a test for differences `gap` has to reckon with.
+    def noise(self, arms: Ints, gap: Floats) -> Floats:
+        """(R, k) variance of one pull of `arms` (k,), in units of σ², that a test for differences `gap` has to reckon with.
 
         Bets on small differences find the variance of the rewards; on large ones they gain less, as in Bernstein's
         inequality for rewards in an interval of 2σ. For plans only.
         """
-        return np.minimum(self.cells.variance() + 2 / 3 * gap, 1)
+        return np.minimum(self.cells.variance()[:, arms] + 2 / 3 * gap, 1)
 
     @property
     def mean(self) -> Floats:
@@ -144,9 +144,10 @@ class Representatives(Record):
         return np.where(self.live, self.mean, -np.inf).argmax(axis=1)
 
     def twin(self) -> int | None:
-        """A row whose best arm, once all are resolved, is that of an earlier row: the two are of one cluster."""
-        _, first = np.unique(self.leader, return_index=True)
-        again = np.setdiff1d(np.arange(len(self)), first)
+        """A row left with one arm that is also the only arm of an earlier row: both are of one cluster."""
+        settled = np.flatnonzero(self.live.sum(axis=1) == 1)
+        _, first = np.unique(self.leader[settled], return_index=True)
+        again = np.delete(settled, first)
         return int(again[0]) if again.size else None
 
 

@@ -1,9 +1,9 @@
 """How much a tuning constant of a policy matters: pulls and communication with other values, on the same trials.
 
     python -m research.constants frugal-bai sides.GIVE_UP 2.5 10
-    python -m research.constants structured-bai classify.FEWER 0.25 1
+    python -m research.constants structured-bai tuning.TUNING.urgent 3 30
     python -m research.constants frugal-bai policy.RATIO_TREE 0.35 1.4 --env ClusteredBAI-PaperSmall-v0 n_agents=1000
-    python -m research.constants structured-bai evidence.ClusterTests.BET_SLACK 2 8 --env ClusteredBAI-v0 \\
+    python -m research.constants structured-bai tuning.TUNING.bet_slack 2 8 --env ClusteredBAI-v0 \\
         generator=random rewards=categorical n_agents=100
 
 Names are relative to the policy's package. The families below are played, or with `--env` one environment. Prints, for
@@ -74,19 +74,20 @@ def users(package: str, module: str, name: str) -> list[ModuleType]:
 
 @contextmanager
 def changed(package: str, constant: str, value: float) -> Iterator[None]:
-    """`module.NAME` or `module.Class.NAME` of a package has another value inside."""
+    """`module.NAME` or `module.TUNING.name` of a package has another value inside."""
     module, *owner, name = constant.split(".")
     where: list[Any] = users(package, module, owner[0] if owner else name)
     if owner:
         where = [getattr(where[0], owner[0])]
     before = getattr(where[0], name)
+    change = object.__setattr__ if owner else setattr  # the dataclass is frozen
     try:
         for one in where:
-            setattr(one, name, type(before)(value))
+            change(one, name, type(before)(value))
         yield
     finally:
         for one in where:
-            setattr(one, name, before)
+            change(one, name, before)
 
 
 def plays(policy: str, families: Sequence[Family], scale: float) -> Plays:

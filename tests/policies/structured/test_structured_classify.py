@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from clustered_bandit_gym.policies.structured import classify as structured_clas
 from clustered_bandit_gym.policies.structured.budget import Budgets
 from clustered_bandit_gym.policies.structured.classify import _Block
 from clustered_bandit_gym.policies.structured.plan import Plan
+from clustered_bandit_gym.policies.structured.tuning import TUNING
 
 
 @pytest.mark.parametrize("eta", [None, 0.3])
@@ -147,7 +149,8 @@ def test_taking_estimates_for_the_truth_would_not_do() -> None:
 
 
 def test_agents_that_run_out_of_patience_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(structured_classify, "PATIENCE", 0.3)
+    hasty = replace(TUNING, patience=0.3)
+    monkeypatch.setattr(structured_classify, "TUNING", hasty)
     instance = cbg.Instance(MEANS, np.arange(30) % 3)
     reps = representatives(instance, 500.0)
     agents = np.arange(3, 30)
@@ -158,7 +161,7 @@ def test_agents_that_run_out_of_patience_try_again(monkeypatch: pytest.MonkeyPat
         if args:
             attempts.append(args[1])
             if args[1] == 4:
-                monkeypatch.setattr(structured_classify, "PATIENCE", 16)
+                monkeypatch.setattr(structured_classify, "TUNING", TUNING)
         return original(self, *args)
 
     monkeypatch.setattr(Budgets, "classify", spy)

@@ -62,12 +62,10 @@ def test_max_min_shares_against_linear_programs(rivals: int, arms: int, power: i
     rates[0] = np.eye(rivals, arms)  # equal shares over as many arms as there are rivals
     rates[1] *= rates[1] > 0.3
     rates[2] *= 1e-6
-    shares, weights = max_min_shares(rates)
+    shares = max_min_shares(rates)
     assert (shares >= 0).all()
-    assert (weights >= 0).all()
     assert shares.sum(axis=1) == pytest.approx(np.ones(4))
-    assert weights.sum(axis=1) == pytest.approx(np.ones(4))
-    for raw, share, weight in zip(rates, shares, weights, strict=True):
+    for raw, share in zip(rates, shares, strict=True):
         block = raw / raw.max()  # the solver's tolerance is absolute
         ones, zero = np.ones((rivals, 1)), np.zeros(rivals)
         cost, total = np.append(np.zeros(arms), -1), np.append(np.ones(arms), 0)[None]
@@ -75,8 +73,7 @@ def test_max_min_shares_against_linear_programs(rivals: int, arms: int, power: i
             cost, A_ub=np.hstack([-block, ones]), b_ub=zero, A_eq=total, b_eq=[1], bounds=(0, None)
         ).fun
         assert (1 - 0.005) * exact <= (block @ share).min() <= exact * (1 + 1e-6) + 1e-12
-        assert exact * (1 - 1e-6) <= (weight @ block).max() <= 1.005 * exact + 1e-4 * block.max()
-    assert max_min_shares(np.zeros((2, rivals, arms)))[0].sum() == pytest.approx(2)
+    assert max_min_shares(np.zeros((2, rivals, arms))).sum() == pytest.approx(2)
 
 
 @pytest.mark.parametrize(
@@ -179,14 +176,12 @@ def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() ->
     assert (times[:, 3] == 0).all()
     assert (times[:, :2] > 0).all(axis=0).any()
     assert times.sum() < 1000
-    # Nothing is to be gained where arms can be told apart as cheaply, or from twins.
-    easy = table([[0.62, 0.02, 0.0, 0.02], [0.02, 0.62, 0.0, 0.02]], 50)
-    twins = table([[0.62, 0.02, 0.0, 0.60]] * 2, 50)
-    for other in (easy, twins):
-        best_arms = BestArms(other, 0.58)
-        assert (
-            best_arms._plan_distinct(other.n, np.where(other.live, 500.0, np.inf), times) == np.inf
-        )
+    # Twins cannot be told apart: the near tie itself is resolved.
+    twins = table([[0.62, 0.02, 0.0, 0.60]] * 2, 2000)
+    twins.live[:] = [True, False, False, True]
+    times = BestArms(twins, 0.58).plan()
+    assert (times[:, 3] > 0).all()
+    assert (times[:, 1:3] == 0).all()
 
 
 def test_agents_of_one_cluster_are_rarely_held_for_distinct(
