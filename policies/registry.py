@@ -35,10 +35,10 @@ POLICIES: dict[str, str] = {
 def make(spec: str) -> Policy | StepPolicy:
     """The policy that `spec` names, with its settings.
 
-    A name of `POLICIES`, or `module:Class` for one of your own (the current folder is searched, too), optionally
-    followed by a colon and settings: ``bai-cl``, ``bai-cl++:confidence=certified,verify=agent``,
-    ``my_module:Mine:c=3,flag=true``.
-    Values are read as true/false, none, JSON or text. A setting without ``=`` is the first argument:
+    A name of `POLICIES`, or `module:Class` for one of your own (the current folder is searched,
+    too), optionally followed by a colon and settings: ``bai-cl``,
+    ``bai-cl++:confidence=certified,verify=agent``, ``my_module:Mine:c=3,flag=true``. Values are read
+    as true/false, none, JSON or text. A setting without ``=`` is the first argument:
     ``learned:model.zip``.
     """
     name, _, rest = spec.partition(":")
@@ -49,7 +49,8 @@ def make(spec: str) -> Policy | StepPolicy:
         target = f"{name}:{attribute}"
     else:
         raise UserError(
-            f"unknown policy {spec!r}{_suggestion(name)}; known: {', '.join(POLICIES)}, or module:Class for your own"
+            f"unknown policy {spec!r}{_suggestion(name)}; known: {', '.join(POLICIES)}, or "
+            "module:Class for your own"
         )
     return _build(spec, _load(spec, target), rest)
 
@@ -63,8 +64,8 @@ def _load(spec: str, target: str) -> Any:
     name = spec.partition(":")[0]
     module_name, _, attribute = target.partition(":")
     if not module_name.startswith(_PACKAGE) and (folder := str(Path.cwd())) not in sys.path:
-        # A console script does not search the current folder, where people keep their own policies. It goes last, so
-        # that nothing in it can shadow an installed package.
+        # A console script does not search the current folder, where people keep their own policies.
+        # It goes last, so that nothing in it can shadow an installed package.
         sys.path.append(folder)
     try:
         module = import_module(module_name)
@@ -76,7 +77,8 @@ def _load(spec: str, target: str) -> Any:
                 f"policy {spec!r}: {module_name} imports {error.name!r}, which is not installed"
             ) from None
         raise UserError(
-            f"policy {spec!r}: no module {module_name!r} in this folder or among the installed packages"
+            f"policy {spec!r}: no module {module_name!r} in this folder or among the installed "
+            "packages"
             f"{_suggestion(name)}; known names: {', '.join(POLICIES)}"
         ) from None
     except SyntaxError as error:
@@ -101,7 +103,8 @@ def _load(spec: str, target: str) -> Any:
             and value.__module__ == module_name
         ]
         raise UserError(
-            f"policy {spec!r}: module {module_name!r} has no {attribute!r}; its policies: {', '.join(found) or 'none'}"
+            f"policy {spec!r}: module {module_name!r} has no {attribute!r}; its policies: "
+            f"{', '.join(found) or 'none'}"
         )
     return cls
 
@@ -122,7 +125,8 @@ def _build(spec: str, cls: Any, text: str) -> Policy | StepPolicy:
     unknown = [key for key in settings if key not in known]
     if unknown and not free:
         raise UserError(
-            f"policy {spec!r} has no setting {', '.join(unknown)}; it has: {', '.join(known) if known else 'none'}"
+            f"policy {spec!r} has no setting {', '.join(unknown)}; it has: "
+            f"{', '.join(known) if known else 'none'}"
         )
     try:
         signature(cls).bind(*positional, **settings)

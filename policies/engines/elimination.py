@@ -16,7 +16,8 @@ def elimination(
 ) -> tuple[np.ndarray, Floats]:
     """SE(A, γ, R): fresh samples in every round (Even-Dar, Mannor and Mansour 2002).
 
-    R is ∞ without `precision`, else the number of rounds after which arms that far below the best are gone.
+    R is ∞ without `precision`, else the number of rounds after which arms that far below the best
+    are gone.
     """
     return eliminate(
         block, arms, gamma, None if precision is None else separating_rounds(precision)

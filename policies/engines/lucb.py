@@ -11,20 +11,24 @@ from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.policies.sequential.boundaries import radius, tuned_rho
 from clustered_bandit_gym.policies.sequential.running_means import Tally
 
-#: The less pulled of the two arms grows by this factor at a time; both get the same batch, as LUCB pulls both once.
+#: The less pulled of the two arms grows by this factor at a time; both get the same batch, as LUCB
+#: pulls both once.
 GROWTH = 1.35
-#: The intervals are tuned for gaps of this many σ when no precision is asked for; they are valid whatever the gaps are.
+#: The intervals are tuned for gaps of this many σ when no precision is asked for; they are valid
+#: whatever the gaps are.
 TUNED_GAP = 0.1
 
 
 def lucb(
     block: Block, arms: Ints, gamma: Any, precision: float | None = None
 ) -> tuple[np.ndarray, Floats]:
-    """LUCB1 (Kalyanakrishnan, Tewari, Auer and Stone 2012) with time-uniform normal-mixture intervals at level γ/|A|.
+    """LUCB1 (Kalyanakrishnan, Tewari, Auer and Stone 2012) with time-uniform normal-mixture
+    intervals at level γ/|A|.
 
-    All means lie in their intervals at all times with probability 1 − γ. The leader is returned once its lower end is
-    above every other upper end. With `precision`: arms whose upper end is below the largest lower end are gone, and the
-    others are returned once the largest upper end is less than `precision` above their smallest lower end.
+    All means lie in their intervals at all times with probability 1 − γ. The leader is returned
+    once its lower end is above every other upper end. With `precision`: arms whose upper end is
+    below the largest lower end are gone, and the others are returned once the largest upper end is
+    less than `precision` above their smallest lower end.
 
     See `Engine` for arguments and result.
     """

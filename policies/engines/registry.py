@@ -1,8 +1,10 @@
-"""Engines: the best-arm subroutine of `NaiveSE`, `BAICl` and `BAIClPlusPlus`, behind one small protocol.
+"""Engines: the best-arm subroutine of `NaiveSE`, `BAICl` and `BAIClPlusPlus`, behind one small
+protocol.
 
-Every engine runs many agents in lock-step and pulls in batches whose size grows geometrically, so that 10^9 pulls are
-hundreds of steps. It guarantees for each agent, with probability at least 1 − γ: the agent's best arm among `arms` is
-left; without `precision` it is the only one; with it, no arm is left that is `precision` or more below the best.
+Every engine runs many agents in lock-step and pulls in batches whose size grows geometrically, so
+that 10^9 pulls are hundreds of steps. It guarantees for each agent, with probability at least 1 −
+γ: the agent's best arm among `arms` is left; without `precision` it is the only one; with it, no
+arm is left that is `precision` or more below the best.
 """
 
 from __future__ import annotations
@@ -27,10 +29,12 @@ class Engine(Protocol):
         Args:
             arms: (k,) the arms that matter, the columns of all that follows.
             gamma: error budget, a number or (n,) one per agent.
-            precision: stop once all arms this much below the best are gone; None: continue to a single arm.
+            precision: stop once all arms this much below the best are gone; None: continue to a
+                single arm.
 
         Returns:
-            active: (n, k) booleans, what is left. estimates: (n, k) averages, 0 for an arm never pulled.
+            active: (n, k) booleans, what is left. estimates: (n, k) averages, 0 for an arm never
+                pulled.
         """
 
 
@@ -38,16 +42,19 @@ class Engine(Protocol):
 ENGINES: dict[str, tuple[str, str]] = {
     "elimination": (
         "clustered_bandit_gym.policies.engines.elimination:elimination",
-        "fresh samples in every round, union bound over arms and rounds (Even-Dar, Mannor, Mansour 2002)",
+        "fresh samples in every round, union bound over arms and rounds (Even-Dar, Mannor, Mansour "
+        "2002)",
     ),
     "mixture": (
         "clustered_bandit_gym.policies.engines.mixture:mixture",
-        "cumulative samples, one mixture for each of the best arm's pairs (Robbins 1970); bets where "
+        "cumulative samples, one mixture for each of the best arm's pairs (Robbins 1970); bets "
+        "where "
         "the support of rewards is told (Waudby-Smith, Ramdas 2023)",
     ),
     "lucb": (
         "clustered_bandit_gym.policies.engines.lucb:lucb",
-        "LUCB sampling (Kalyanakrishnan et al. 2012) with normal-mixture intervals, union over arms",
+        "LUCB sampling (Kalyanakrishnan et al. 2012) with normal-mixture intervals, union over "
+        "arms",
     ),
     "track-and-stop": (
         "clustered_bandit_gym.policies.engines.track_and_stop:track_and_stop",

@@ -1,4 +1,6 @@
-"""BAI-Cl: identify the best arms at a few agents, then cluster the others among them (the paper's Algorithm 3)."""
+"""BAI-Cl: identify the best arms at a few agents, then cluster the others among them (the paper's
+Algorithm 3).
+"""
 
 from __future__ import annotations
 
@@ -23,37 +25,44 @@ from clustered_bandit_gym.policy import Policy
 
 
 class BAICl(Policy):
-    """Best arms first: sample agents until M different best arms are known, then choose among those M at all others.
+    """Best arms first: sample agents until M different best arms are known, then choose among those
+    M at all others.
 
-    Phase 1 ("identify"): agents are drawn uniformly without replacement. A drawn agent is sent the set S of best arms
-    so far and runs SE([K], γ, R), R = ⌈log2(1/η) + 1⌉. If what is left meets S, it sends that arm (the one of best
-    estimate if there are several); else it continues with SE(S_i, γ, ∞) and sends a new arm. Until |S| = M.
+    Phase 1 ("identify"): agents are drawn uniformly without replacement. A drawn agent is sent the
+    set S of best arms so far and runs SE([K], γ, R), R = ⌈log2(1/η) + 1⌉. If what is left meets S,
+    it sends that arm (the one of best estimate if there are several); else it continues with
+    SE(S_i, γ, ∞) and sends a new arm. Until |S| = M.
     Phase 2 ("assign"): every other agent is sent S, runs SE(S, δ/(3N), ∞) and sends its arm.
 
     Needs M and η. As printed γ = δ·ln(M/(M−1))/ln(3M/δ).
 
     Args:
         confidence: "paper" (budgets as printed) or "certified".
-        engine: the best-arm subroutine, a name of `engines.registry.ENGINES`. Any but "elimination" needs "certified".
+        engine: the best-arm subroutine, a name of `engines.registry.ENGINES`. Any but "elimination"
+            needs "certified".
 
-    Corners: M = 1 makes the printed γ infinite; one agent is drawn and γ = δ/3. Fewer clusters with agents than M: the
-    draw runs out, everybody has been asked in phase 1, phase 2 is empty. A finite η ≥ 2 would make R ≤ 0; at least one
-    round is played. η = ∞ (a single cluster) does make R = 0.
+    Corners: M = 1 makes the printed γ infinite; one agent is drawn and γ = δ/3. Fewer clusters with
+    agents than M: the draw runs out, everybody has been asked in phase 1, phase 2 is empty. A
+    finite η ≥ 2 would make R ≤ 0; at least one round is played. η = ∞ (a single cluster) does make
+    R = 0.
 
-    Error, `confidence="certified"`: the t-th agent drawn uses γ_t = δ/(3t(t+1)) for both of its calls, so that neither
-    the number of draws nor the cluster sizes matter:
-        1. phase 1: Σ_t 2·δ/(3t(t+1)) ≤ 2δ/3. Otherwise every drawn agent keeps its best arm and drops all arms η ≥ 2ε_R
-           worse, among them the other clusters' best arms: S ∩ S_i is its own best arm or empty, S has no wrong one.
+    Error, `confidence="certified"`: the t-th agent drawn uses γ_t = δ/(3t(t+1)) for both of its
+    calls, so that neither the number of draws nor the cluster sizes matter:
+        1. phase 1: Σ_t 2·δ/(3t(t+1)) ≤ 2δ/3. Otherwise every drawn agent keeps its best arm and
+           drops all arms η ≥ 2ε_R worse, among them the other clusters' best arms: S ∩ S_i is its
+           own best arm or empty, S has no wrong one.
         2. phase 2, given that: fewer than N calls with δ/(3N): δ/3.
         Sum: δ.
-    As printed: the paper's proof does not add up (it needs a third of the printed γ, counts one of the two calls, and
-    takes the number of draws from clusters of equal probability), but with the paper's elimination the scheme is δ-PC
-    for up to 19 δ/γ² agents (`theory.bai_cl_most_agents`). A call errs only if, in some round r, the averages of the
-    best arm and of one of the others differ by ε_r more than their means: probability at most (γ/(4|A|r²))² each,
-    0.017 γ² a call, hence 0.034 N γ² ≤ 2δ/3 for phase 1. With another engine: `python -m research.counterexample`.
+    As printed: the paper's proof does not add up (it needs a third of the printed γ, counts one of
+    the two calls, and takes the number of draws from clusters of equal probability), but with the
+    paper's elimination the scheme is δ-PC for up to 19 δ/γ² agents (`theory.bai_cl_most_agents`). A
+    call errs only if, in some round r, the averages of the best arm and of one of the others differ
+    by ε_r more than their means: probability at most (γ/(4|A|r²))² each, 0.017 γ² a call, hence
+    0.034 N γ² ≤ 2δ/3 for phase 1. With another engine: `python -m
+    research.counterexample`.
 
-    Communication: down S to each agent once, ⌈log2 Σ_{i≤M} C(K, i)⌉ bits; up ⌈log2 K⌉ bits from each agent of phase 1,
-    ⌈log2 |S|⌉ of phase 2.
+    Communication: down S to each agent once, ⌈log2 Σ_{i≤M} C(K, i)⌉ bits; up ⌈log2 K⌉ bits from
+    each agent of phase 1, ⌈log2 |S|⌉ of phase 2.
     """
 
     name = "bai-cl"
@@ -88,7 +97,8 @@ class BAICl(Policy):
             best: (N,) the arms of the agents drawn, −1 elsewhere.
             rest: the agents not drawn.
             known: the set S, increasing.
-            means: for each arm of S, what its first agent reported of it (`_describe`); NaN if nothing.
+            means: for each arm of S, what its first agent reported of it (`_describe`); NaN if
+                nothing.
         """
         p = federation.problem
         n_clusters, eta = require(self.name, p, "n_clusters", "eta")
@@ -144,7 +154,9 @@ class BAICl(Policy):
         return p.delta * -math.log1p(-1 / p.n_clusters) / math.log(3 * p.n_clusters / p.delta)
 
     def _assign(self, federation: Federation, rest: Ints, known: Ints, means: Floats) -> Ints:
-        """Algorithm 3, lines 19 to 24: the arms of `rest`, each one of `known`, the set S (`means`: see above)."""
+        """Algorithm 3, lines 19 to 24: the arms of `rest`, each one of `known`, the set S (`means`:
+        see above).
+        """
         p = federation.problem
         engine = get_engine(self.engine)
 

@@ -1,4 +1,6 @@
-"""BAI-Cl++: BAI-Cl with a cheaper second phase that checks a guess instead of proving it (the paper's Algorithm 4)."""
+"""BAI-Cl++: BAI-Cl with a cheaper second phase that checks a guess instead of proving it (the
+paper's Algorithm 4).
+"""
 
 from __future__ import annotations
 
@@ -22,36 +24,42 @@ MAX_TRIES = 300
 
 
 class BAIClPlusPlus(BAICl):
-    """BAI-Cl whose second phase guesses cheaply and checks the guess against the centre's mean of that arm.
+    """BAI-Cl whose second phase guesses cheaply and checks the guess against the centre's mean of
+    that arm.
 
-    Phase 1 ("identify") is that of `BAICl`; besides, an agent with a *new* best arm pulls it ⌈32σ² ln(12M/δ)/η1²⌉ fresh
-    times and sends the average. Phase 2 ("assign") is SE-hat with γ = δ/(6N) at every other agent: in the k-th try
-    SE(S, 10^-k, R) proposes the arm of best estimate among those left, the agent pulls it ⌈32σ² ln(4k²/γ)/η1²⌉ fresh
-    times, and it is accepted if that average is within η1/2 of the stored one.
+    Phase 1 ("identify") is that of `BAICl`; besides, an agent with a *new* best arm pulls it ⌈32σ²
+    ln(12M/δ)/η1²⌉ fresh times and sends the average. Phase 2 ("assign") is SE-hat with γ = δ/(6N)
+    at every other agent: in the k-th try SE(S, 10^-k, R) proposes the arm of best estimate among
+    those left, the agent pulls it ⌈32σ² ln(4k²/γ)/η1²⌉ fresh times, and it is accepted if that
+    average is within η1/2 of the stored one.
 
     Needs M, η and η1.
 
     Args:
         confidence: "paper" or "certified".
         engine: the best-arm subroutine, as in `BAICl`; SE-hat uses it, too.
-        verify: who compares. "centre": each try sends the arm and its average up and one bit (accepted or not) down.
-            "agent": the stored means go down with S, |S| reals an agent, and only the accepted arm comes up.
+        verify: who compares. "centre": each try sends the arm and its average up and one bit
+            (accepted or not) down. "agent": the stored means go down with S, |S| reals an agent,
+            and only the accepted arm comes up.
 
-    Corners: those of `BAICl`. η1 = ∞ (a single cluster): one pull each, and any average passes. An agent whose
-    candidates are all rejected, `MAX_TRIES` times (its best arm is missing from S, or a stored mean is wrong: a failure
-    that the error probability covers), ends the play with `BudgetExceeded`, as an unfinished one.
+    Corners: those of `BAICl`. η1 = ∞ (a single cluster): one pull each, and any average passes. An
+    agent whose candidates are all rejected, `MAX_TRIES` times (its best arm is missing from S, or a
+    stored mean is wrong: a failure that the error probability covers), ends the play with
+    `BudgetExceeded`, as an unfinished one.
 
     Error, `confidence="certified"`:
         1. eliminations of phase 1: 2δ/3, as in `BAICl`.
-        2. stored means: at most M of them, off by η1/4 or more with probability 2·exp(−ln(12M/δ)) = δ/(6M) each: δ/6.
-        3. phase 2, given that: a wrong arm of S is another cluster's best; its stored mean is more than 3η1/4 from the
-           agent's own, so accepting it takes an average off by η1/4: 2·exp(−ln(4k²/γ)) = γ/(2k²) in the k-th try, less
-           than γ in all tries, N·δ/(6N) = δ/6 at all agents. How good SE's proposals are, with 10^-k, does not matter.
+        2. stored means: at most M of them, off by η1/4 or more with probability 2·exp(−ln(12M/δ)) =
+          δ/(6M) each: δ/6.
+        3. phase 2, given that: a wrong arm of S is another cluster's best; its stored mean is more
+           than 3η1/4 from the agent's own, so accepting it takes an average off by η1/4:
+           2·exp(−ln(4k²/γ)) = γ/(2k²) in the k-th try, less than γ in all tries, N·δ/(6N) = δ/6 at
+           all agents. How good SE's proposals are, with 10^-k, does not matter.
         Sum: δ.
     As printed, term 1 is that of `BAICl` as printed.
 
-    Communication: as `BAICl`, and up one real for each arm of S, and for verify="centre" one real in each try at each
-    agent of phase 2 and one bit down; the paper's remark leaves these out.
+    Communication: as `BAICl`, and up one real for each arm of S, and for verify="centre" one real
+    in each try at each agent of phase 2 and one bit down; the paper's remark leaves these out.
     """
 
     name = "bai-cl++"
@@ -110,7 +118,9 @@ class BAIClPlusPlus(BAICl):
         return known[se_hat(stored, eta1, propose, tell)]
 
     def _propose(self, block: Block, known: Ints, k: int) -> tuple[Ints, Floats]:
-        """Algorithm 4, lines 3 and 4, at every agent of the block: the candidate's place in S, and its average."""
+        """Algorithm 4, lines 3 and 4, at every agent of the block: the candidate's place in S, and
+        its average.
+        """
         p = block.problem
         eta, eta1 = require(self.name, p, "eta", "eta1")
         active, estimates = get_engine(self.engine)(block, known, 10.0**-k, precision=eta)
@@ -132,7 +142,8 @@ def se_hat(
 
     Args:
         stored: (n, |S|) the stored means of the arms of S, one row per agent.
-        propose: k, waiting (rows) -> candidates of the k-th try, as places in S, and their averages (lines 3, 4).
+        propose: k, waiting (rows) -> candidates of the k-th try, as places in S, and their averages
+            (lines 3, 4).
         tell: called with the rows that took part and whether each was accepted.
 
     Returns:
@@ -150,16 +161,20 @@ def se_hat(
         if not waiting.size:
             return found
     raise BudgetExceeded(
-        f"{waiting.size} agents had all of {MAX_TRIES} candidates rejected: their best arm is not among those found, "
+        f"{waiting.size} agents had all of {MAX_TRIES} candidates rejected: their best arm is not "
+        "among those found, "
         "or a stored mean is wrong"
     )
 
 
 def check_size(log_term: float, eta1: float, sigma: float) -> int:
-    """⌈32σ²·log_term/η1²⌉, at least 1: an average this long is within η1/4 of its mean but for 2·exp(−log_term)."""
+    """⌈32σ²·log_term/η1²⌉, at least 1: an average this long is within η1/4 of its mean but for
+    2·exp(−log_term).
+    """
     size = max(1.0, np.ceil(32 * sigma**2 * log_term / eta1**2))
     if size > MAX_TIMES:
         raise BudgetExceeded(
-            f"checking an arm with eta1 = {eta1:.3g} takes {size:.3g} pulls, more than can be counted"
+            f"checking an arm with eta1 = {eta1:.3g} takes {size:.3g} pulls, more than can be "
+            "counted"
         )
     return int(size)

@@ -12,12 +12,14 @@ PIECE = 2**20
 
 
 def components(estimates: Floats, active: np.ndarray, width: float) -> Ints:
-    """Components of the graph with an edge i–j where estimates differ by at most `width` on all arms active at i or j.
+    """Components of the graph with an edge i–j where estimates differ by at most `width` on all
+    arms active at i or j.
 
-    Agents are gathered around pivots: all agents adjacent to the pivot that are not in a group yet. That leaves few
-    groups, and only edges between *groups* remain to be found. Most pairs of groups have none: if arm k is active at
-    all agents of one group and the two groups' ranges of estimates of k are further apart than `width`, no pair of
-    agents has. Pairs of groups that this does not settle are compared agent by agent.
+    Agents are gathered around pivots: all agents adjacent to the pivot that are not in a group yet.
+    That leaves few groups, and only edges between *groups* remain to be found. Most pairs of groups
+    have none: if arm k is active at all agents of one group and the two groups' ranges of estimates
+    of k are further apart than `width`, no pair of agents has. Pairs of groups that this does not
+    settle are compared agent by agent.
 
     Args:
         estimates: (n, K).

@@ -8,7 +8,8 @@ from typing import Any
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.problem import Problem
 
-#: "paper": the budgets as printed. "certified": budgets whose union bound adds up to δ, whatever the cluster sizes.
+#: "paper": the budgets as printed. "certified": budgets whose union bound adds up to δ, whatever
+#: the cluster sizes.
 CONFIDENCES = ("paper", "certified")
 
 _MEANING = {
@@ -31,23 +32,27 @@ def require(policy: str, problem: Problem, *names: str) -> tuple[Any, ...]:
         meanings = " and ".join(f"{name} ({_MEANING[name]})" for name in missing)
         example = ", ".join(f'"{name}": ...' for name in missing)
         raise UserError(
-            f"{policy} requires {meanings}, but the problem does not tell it; pass told={{{example}}} (a lower bound "
+            f"{policy} requires {meanings}, but the problem does not tell it; pass "
+            f"told={{{example}}} (a lower bound "
             "is enough for eta and eta1), or use the naive scheme"
         )
     return tuple(getattr(problem, name) for name in names)
 
 
 def warn_if_unproved(policy: str, confidence: str, engine: str) -> None:
-    """Warn when the printed error budgets are used with an engine other than the paper's elimination.
+    """Warn when the printed error budgets are used with an engine other than the paper's
+    elimination.
 
-    The printed γ of BAI-Cl is larger than its proof needs. With the paper's elimination the budgets hold all the same,
-    because a call errs with a probability of order γ². An engine that spends its level has no such slack.
+    The printed γ of BAI-Cl is larger than its proof needs. With the paper's elimination the budgets
+    hold all the same, because a call errs with a probability of order γ². An engine that spends its
+    level has no such slack.
     """
     if confidence == "paper" and engine != "elimination":
         warnings.warn(
-            f"{policy} with confidence='paper' and engine={engine!r} is not proved to be delta-PC: the printed budgets "
-            "do not add up to delta when almost every agent is drawn in phase 1. `python -m research.counterexample` plays "
-            "bai-cl with engine='mixture' on such an instance, where it fails. Use confidence='certified'.",
+            f"{policy} with confidence='paper' and engine={engine!r} is not proved to be delta-PC: "
+            "the printed budgets do not add up to delta when almost every agent is drawn in phase 1. "
+            "`python -m research.counterexample` plays an instance on which bai-cl with "
+            "engine='mixture' fails. Use confidence='certified'.",
             UserWarning,
             stacklevel=3,
         )
