@@ -193,6 +193,55 @@ def report(
     _write(page(Study.open(file)), out)
 
 
+@command("plan", group)
+def plan(
+    n_agents: Agents,
+    n_arms: Annotated[int | None, typer.Option("--n-arms", "-k", help="K, with --gaps.")] = None,
+    n_clusters: Annotated[int | None, typer.Option("--n-clusters", "-m", help="M.")] = None,
+    gaps: Annotated[
+        tuple[float, float] | None, typer.Option("--gaps", help="Least and largest gap.")
+    ] = None,
+    means: Annotated[
+        Path | None, typer.Option("--means", help="Instead: CSV of means, a line per cluster.")
+    ] = None,
+    delta: Delta = 0.05,
+    rewards: Annotated[str, typer.Option("--rewards", help="bernoulli or gaussian.")] = "bernoulli",
+    sigma: Annotated[float, typer.Option("--sigma", help="σ of gaussian rewards.")] = 1.0,
+    hide: Annotated[
+        list[str] | None,
+        typer.Option("--hide", help="What is not told: n_clusters, eta, eta1, support."),
+    ] = None,
+    policies: Annotated[list[str] | None, typer.Option("--policies", "-p")] = None,
+    trials: Annotated[int, typer.Option("--trials", "-t", min=1)] = 3,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Good enough: ε below best.")] = 0,
+    seed: Seed = 0,
+    traceback: Traceback = False,
+) -> None:
+    """Simulate a guess: pulls of each policy, at the busiest agent, and whether clustering pays.
+
+    Example: clustered-bai study plan -n 40 -k 4 -m 3 --gaps 0.1 0.3
+    """
+    from clustered_bandit_gym.game.rewards import Gaussian
+    from clustered_bandit_gym.game.tables import read_bandits
+    from clustered_bandit_gym.study import plan as simulate
+
+    made = simulate(
+        n_agents,
+        n_arms,
+        n_clusters,
+        gaps=gaps,
+        means=None if means is None else read_bandits(means).means,
+        rewards=Gaussian(sigma) if rewards == "gaussian" else rewards,
+        delta=delta,
+        told=dict.fromkeys(hide or ()),
+        policies=policies,
+        trials=trials,
+        seed=seed,
+        epsilon=epsilon,
+    )
+    typer.echo(str(made))
+
+
 def _write(text: str, out: Path | None) -> None:
     if out is None:
         typer.echo(text, nl=False)

@@ -7,7 +7,8 @@ ends the run and becomes the next order.
 
 from clustered_bandit_gym.study.drive import drive
 from clustered_bandit_gym.study.order import Order
+from clustered_bandit_gym.study.plan import Plan, plan
 from clustered_bandit_gym.study.report import report
 from clustered_bandit_gym.study.study import Status, Study
 
-__all__ = ["Order", "Status", "Study", "drive", "report"]
+__all__ = ["Order", "Plan", "Status", "Study", "drive", "plan", "report"]

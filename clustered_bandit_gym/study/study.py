@@ -95,7 +95,7 @@ class Study:
         *,
         values: ArrayLike | None = None,
     ) -> None:
-        self.policy = make(policy) if isinstance(policy, str) else policy
+        self.policy: Any = make(policy) if isinstance(policy, str) else policy
         if not hasattr(self.policy, "solve"):
             raise UserError(
                 f"{label_of(self.policy)} plays step by step; a study needs a policy with `solve`"
@@ -189,11 +189,10 @@ class Study:
             False if the same tell was taken before; then nothing is recorded.
         """
         stored = self.order(order)
-        by_number = not isinstance(order, Order)
-        numbers = np.arange(stored.done.size) if by_number else order.rows
-        times = stored.asked[2] if by_number else order.times
-        places = np.arange(numbers.size) if rows is None else _places(rows, numbers.size)
-        chosen = numbers[places]
+        first = replace(stored, done=np.zeros_like(stored.done), tells=-1)
+        seen = order if isinstance(order, Order) else first
+        places = np.arange(len(seen)) if rows is None else _places(rows, len(seen))
+        chosen = seen.rows[places]
         if sum(given is not None for given in (rewards, sums, counts)) != 1:
             raise UserError("tell exactly one of rewards, sums= and counts=")
         if rewards is not None:
@@ -201,10 +200,10 @@ class Study:
         elif counts is not None:
             told = self._reader.counts(chosen, counts)
         else:
-            told = self._reader.sums(chosen, sums, times[places] if pulls is None else pulls)
+            told = self._reader.sums(chosen, sums, seen.times[places] if pulls is None else pulls)
         if not told.pulls.any():
             raise UserError("a tell needs at least one reward")
-        return self._file.record(stored.id, told, -1 if by_number else order.tells, key)
+        return self._file.record(stored.id, told, seen.tells, key)
 
     def order(self, order: Order | int) -> Order:
         """An order as it is in the file, by its number, open or closed."""

@@ -66,7 +66,7 @@ class Reader:
         outside = (flat < low) | (flat > high)
         _refuse(flat, rows[owner], outside, f"lies outside of the support {self.support}")
         if self.values is None:
-            sums = np.bincount(owner, flat, minlength=rows.size)
+            sums = np.asarray(np.bincount(owner, flat, minlength=rows.size), np.float64)
             return Told(rows, pulls, sums[:, None], flat)
         unknown = ~np.isin(flat, self.values)
         _refuse(flat, rows[owner], unknown, f"is none of the values {self.values.tolist()}")

@@ -1,0 +1,169 @@
+"""Planning a study: how many pulls each policy is likely to take, by simulation of a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian, RewardModel
+from clustered_bandit_gym.harness.run import evaluate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Policies that treat every agent alone, and policies that share between agents.
+ALONE = ("naive", "naive:engine=mixture")
+SHARED = ("cl-bai", "bai-cl", "bai-cl++", "structured-bai", "frugal-bai")
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Draws instances with gaps between `least` and `most`, clusters of equal size.
+
+    Every cluster has a best arm of its own as long as there are arms left; the means of a cluster
+    lie around 0.5.
+    """
+
+    n_agents: int
+    n_arms: int
+    n_clusters: int
+    least: float
+    most: float
+    rewards: RewardModel
+
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        gaps = rng.uniform(self.least, self.most, (self.n_clusters, self.n_arms))
+        best = np.arange(self.n_clusters) % self.n_arms
+        gaps[np.arange(self.n_clusters), best] = 0
+        means = 0.5 + gaps.max(axis=1, keepdims=True) / 2 - gaps
+        return Instance(means, np.arange(self.n_agents) % self.n_clusters, self.rewards)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a study is likely to take.
+
+    Attributes:
+        table: pandas, one row per policy: `policy`, `pulls` (median), `pulls_low` and `pulls_high`
+            (smallest and largest of the trials), `pulls_per_agent`, `pulls_max_agent` (at the
+            busiest agent, median), `wrong` (trials with a wrong arm), and `note` where it failed.
+        policy: the one to take: fewest pulls in the median, never wrong; None if there is none.
+        gain: median pulls of the best policy that treats agents alone, over those of the best one
+            that shares between them: clustering pays if it is above 1. None if either is missing.
+    """
+
+    table: pd.DataFrame
+    policy: str | None
+    gain: float | None
+
+    def __str__(self) -> str:
+        shown = self.table.drop(columns="note")
+        lines = [shown.to_string(index=False, na_rep="-", float_format="{:,.0f}".format), ""]
+        failed = self.table[self.table.note != ""]
+        lines += [f"{row.policy}: {row.note}" for row in failed.itertuples()]
+        if self.policy is None:
+            return "\n".join([*lines, "No policy finished without a wrong arm."])
+        row = self.table.set_index("policy").loc[self.policy]
+        lines.append(
+            f"Take {self.policy}: about {row.pulls:,.0f} pulls, {row.pulls_per_agent:,.0f} per "
+            f"agent, {row.pulls_max_agent:,.0f} at the busiest agent."
+        )
+        if self.gain is not None and self.gain > 1:
+            lines.append(f"Clustering pays: without it {self.gain:.2g} times the pulls.")
+        elif self.gain is not None:
+            lines.append(
+                "Clustering does not pay: the best policy that shares between agents takes "
+                f"{1 / self.gain:.2g} times the pulls."
+            )
+        return "\n".join(lines)
+
+
+def plan(
+    n_agents: int,
+    n_arms: int | None = None,
+    n_clusters: int | None = None,
+    *,
+    gaps: tuple[float, float] | None = None,
+    means: ArrayLike | None = None,
+    rewards: RewardModel | str = "bernoulli",
+    delta: float = 0.05,
+    told: dict[str, Any] | None = None,
+    policies: Sequence[str] | None = None,
+    trials: int = 3,
+    seed: int = 0,
+    max_pulls: int = 10**10,
+    **settings: Any,
+) -> Plan:
+    """Simulate a guess with every policy. Few trials suffice to choose one; they prove nothing.
+
+    Args:
+        n_agents: number of agents.
+        n_arms, n_clusters, gaps: with a range of gaps; every trial draws other means.
+        means: instead, (M, K) a guess of the means; agents are spread evenly over the clusters.
+        rewards: "bernoulli", "gaussian" (σ = 1), or a reward model.
+        told: what the study will tell instead of the truth, e.g. ``{"eta": None}``.
+        policies: names of policies; by default `ALONE` and `SHARED`.
+        max_pulls: a trial beyond it counts as not finished.
+        **settings: more keywords of the environment, such as `epsilon`.
+    """
+    laws: dict[str, RewardModel] = {"bernoulli": Bernoulli(), "gaussian": Gaussian()}
+    if isinstance(rewards, str) and rewards not in laws:
+        raise UserError(f"rewards must be {', '.join(laws)} or a reward model, got {rewards!r}")
+    law = laws[rewards] if isinstance(rewards, str) else rewards
+    guess: dict[str, Any]
+    if means is not None and gaps is None:
+        table = np.asarray(means, dtype=np.float64)
+        guess = {"instance": Instance(table, np.arange(n_agents) % len(table), law)}
+    elif gaps is not None and means is None and n_arms is not None and n_clusters is not None:
+        if not 0 < gaps[0] <= gaps[1]:
+            raise UserError(f"gaps must be two numbers, 0 < least <= most, got {gaps}")
+        guess = {"generator": Guess(n_agents, n_arms, n_clusters, *gaps, law)}
+    else:
+        raise UserError("give means, or gaps with n_arms and n_clusters")
+    board = evaluate(
+        list(policies or ALONE + SHARED),
+        trials=trials,
+        seed=seed,
+        progress=False,
+        bound=False,
+        delta=delta,
+        told=told,
+        max_pulls=max_pulls,
+        **guess,
+        **settings,
+    )
+    return _summary(board.trials, n_agents)
+
+
+def _summary(trials: pd.DataFrame, n_agents: int) -> Plan:
+    import pandas as pd
+
+    rows = []
+    for policy, own in trials.groupby("policy", sort=False):
+        failed = own[~own.outcome.isin(["solved", "wrong"])]
+        known = 1.0 if failed.empty else np.nan
+        pulls, busiest = own.pulls * known, own.pulls_max_agent * known
+        rows.append(
+            {
+                "policy": policy,
+                "pulls": pulls.median(),
+                "pulls_low": pulls.min(),
+                "pulls_high": pulls.max(),
+                "pulls_per_agent": pulls.median() / n_agents,
+                "pulls_max_agent": busiest.median(),
+                "wrong": int((own.outcome == "wrong").sum()),
+                "note": "" if failed.empty else str(failed.message.iloc[0]).partition(";")[0],
+            }
+        )
+    table = pd.DataFrame(rows)
+    right = table[table.wrong == 0].set_index("policy").pulls.dropna()
+    alone = right[[name.startswith("naive") for name in right.index]]
+    shared = right.drop(alone.index)
+    gain = None if alone.empty or shared.empty else float(alone.min() / shared.min())
+    return Plan(table, None if right.empty else str(right.idxmin()), gain)

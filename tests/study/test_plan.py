@@ -1,0 +1,65 @@
+"""Planning: which policy takes how many pulls on a guess."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cli_calls import call, error
+
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.study import plan
+from clustered_bandit_gym.study.plan import Guess
+
+FEW = ("naive", "naive:engine=mixture", "structured-bai")
+
+
+def test_a_plan_is_what_evaluate_finds() -> None:
+    means = [[0.9, 0.2, 0.1], [0.1, 0.8, 0.2]]
+    found = plan(20, means=means, policies=FEW, trials=3, seed=1)
+    instance = cbg.Instance(means, np.arange(20) % 2, cbg.Bernoulli())
+    rows = cbg.evaluate(list(FEW), instance=instance, delta=0.05, trials=3, seed=1).trials
+    medians = rows.groupby("policy").pulls.median()
+    table = found.table.set_index("policy")
+    assert table.pulls.to_dict() == medians.to_dict()
+    busiest = rows.groupby("policy").pulls_max_agent.median()
+    assert table.pulls_max_agent.to_dict() == busiest.to_dict()
+    assert found.policy == medians.idxmin()
+    assert found.gain == pytest.approx(medians[list(FEW[:2])].min() / medians["structured-bai"])
+    assert f"Take {found.policy}" in str(found)
+
+
+def test_clustering_pays_for_many_agents_alone() -> None:
+    """Two clusters, four arms: sharing saves pulls with 200 agents and not with two."""
+    gains = [plan(n, 4, 2, gaps=(0.2, 0.4), policies=FEW, trials=1).gain for n in (2, 200)]
+    assert gains[0] is not None
+    assert gains[1] is not None
+    assert gains[0] < 1 < gains[1]
+
+
+def test_policies_that_cannot_play_say_why() -> None:
+    found = plan(
+        4, 3, 2, gaps=(0.3, 0.3), policies=("naive", "cl-bai"), told={"eta": None}, trials=1
+    )
+    assert found.policy == "naive"
+    assert found.gain is None
+    assert "cl-bai: UserError: cl-bai requires eta" in str(found)
+
+
+def test_guesses_have_the_gaps_that_were_asked_for() -> None:
+    guess = Guess(9, 5, 3, 0.1, 0.3, cbg.Gaussian())
+    instance = guess(np.random.default_rng(0))
+    gaps = instance.means.max(axis=1, keepdims=True) - instance.means
+    others = gaps[gaps > 0]
+    assert others.size == 12
+    assert others.min() >= 0.1 - 1e-12
+    assert others.max() <= 0.3 + 1e-12
+    assert instance.best_arms.tolist() == [0, 1, 2]
+
+
+def test_the_command_and_its_mistakes() -> None:
+    said = call("study", "plan", "-n", 6, "-k", 3, "-m", 2, "--gaps", 0.3, 0.5, "-p", *FEW, "-t", 1)
+    assert "Take " in said
+    assert "give means, or gaps" in error("study", "plan", "-n", 6)
+    assert "0 < least <= most" in error("study", "plan", "-n", 6, "-k", 3, "-m", 2, "--gaps", 2, 1)
+    with pytest.raises(ValueError, match="rewards must be bernoulli, gaussian"):
+        plan(6, 3, 2, gaps=(0.1, 0.2), rewards="poisson")
