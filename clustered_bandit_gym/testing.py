@@ -151,12 +151,18 @@ def check_clustered_env(env: gym.Env[Any, Any], seed: int = 0) -> None:
         )
 
 
-def check_policy(policy: Policy | StepPolicy, seed: int = 0, max_pulls: int = 2_000_000) -> None:
+def check_policy(
+    policy: Policy | StepPolicy,
+    seed: int = 0,
+    max_pulls: int = 2_000_000,
+    strict: bool = True,
+) -> None:
     """Check a policy's contract on small instances of every reward model, among them odd ones.
 
     Answers of the right form; the same seeds give the same play, on a second call and on a copy; settings are plain
     values; a budget is respected. A `Policy` plays the same game pull by pull, and its agents do not see each other.
     `max_pulls` is the budget of each of the small plays: raise it for a policy that needs more.
+    With `strict` the policy learns nothing from the agents but what they send.
     """
     assert isinstance(policy, Policy | StepPolicy), (
         f"a policy inherits cbg.Policy or cbg.StepPolicy, got {policy!r}"
@@ -166,14 +172,14 @@ def check_policy(policy: Policy | StepPolicy, seed: int = 0, max_pulls: int = 2_
     copy = pickle.loads(pickle.dumps(policy))  # our own object, made here
     for name, instance in odd_instances().items():
         env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
-        rows = [_play(player, env, seed) for player in (policy, policy, copy)]
+        rows = [_play(player, env, seed, strict) for player in (policy, policy, copy)]
         assert rows[0] is not None, f"{name}: more than {max_pulls:,} pulls"
         assert same_data(rows[0], rows[1]), (
             f"{name}: the second play with the same seeds differs: state was kept"
         )
         assert same_data(rows[0], rows[2]), f"{name}: a copy plays differently with the same seeds"
         budget = ClusteredBAIEnv(instance, delta=0.2, max_pulls=instance.n_agents)
-        row = _play(policy, budget, seed)
+        row = _play(policy, budget, seed, strict)
         assert row is None or row["pulls"] <= instance.n_agents, f"{name}: the budget was exceeded"
     if isinstance(policy, Policy):
         check_blocks(policy, seed, max_pulls)
@@ -224,12 +230,14 @@ def odd_instances() -> dict[str, Instance]:
     }
 
 
-def _play(policy: Policy | StepPolicy, env: ClusteredBAIEnv, seed: int) -> dict[str, Any] | None:
+def _play(
+    policy: Policy | StepPolicy, env: ClusteredBAIEnv, seed: int, strict: bool
+) -> dict[str, Any] | None:
     """One play as a row; None where the budget ended it."""
     if isinstance(policy, Policy):
         federation = env.new_federation(seed, seed)
         try:
-            federation.stop(_solve(policy, federation))
+            federation.stop(_solve(policy, federation, strict))
         except BudgetExceeded:
             return None
         return _row(federation)
@@ -241,9 +249,9 @@ def _play(policy: Policy | StepPolicy, env: ClusteredBAIEnv, seed: int) -> dict[
             return _row(env.federation) if terminated else None
 
 
-def _solve(policy: Policy, federation: Federation) -> np.ndarray:
+def _solve(policy: Policy, federation: Federation, strict: bool = False) -> np.ndarray:
     """The policy's answer, given what the harness gives: a view."""
-    return policy.solve(cast(Federation, federation.view()))
+    return policy.solve(cast(Federation, federation.view(strict)))
 
 
 def _row(federation: Federation) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCES = ("clustered_bandit_gym", "policies", "envs_registry")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-HEAVY = ("torch", "matplotlib", "pandas", "joblib")
+HEAVY = ("torch", "matplotlib", "pandas", "pebble")
 
 INSIDE = """
 import importlib, importlib.util, json, pkgutil, sys
@@ -165,7 +165,6 @@ NOT_TESTED_LOW = {
     "jupyterlab",
     "mkdocs-material",
     "mkdocstrings",
-    "ray",
     "tensorboard",
 }
 

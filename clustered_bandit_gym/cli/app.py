@@ -127,9 +127,6 @@ def main() -> None:
 
 def _end_threads() -> None:
     """Exit without the threads that a policy has left running: Python would wait for them, perhaps for ever."""
-    processes = sys.modules.get("clustered_bandit_gym.harness.processes")
-    if processes is not None:
-        processes.dismiss()
     left = [
         one
         for one in threading.enumerate()

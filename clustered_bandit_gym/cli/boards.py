@@ -95,7 +95,7 @@ def compare(
     x: X = None,
     export: Export = None,
     bound: Annotated[bool, typer.Option(help="Compute the instances' lower bounds.")] = True,
-    strict: Strict = False,
+    strict: Strict = True,
     replays: Replays = 0,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -213,7 +213,7 @@ BYTES_PER_AGENT = 110
 
 def tell_size(n_agents: list[int], jobs: int) -> None:
     """Say what a game with very many agents needs, before it is set up."""
-    from clustered_bandit_gym.harness.parallel import count_jobs
+    from clustered_bandit_gym.harness.pool import count_jobs
 
     largest, processes = max(n_agents, default=0), count_jobs(jobs)
     if largest >= MANY_AGENTS:

@@ -135,7 +135,8 @@ Replays = Annotated[
 Strict = Annotated[
     bool,
     typer.Option(
-        "--strict", help="Enforce that a policy learns nothing from agents but what they send."
+        "--strict/--no-strict",
+        help="Enforce that a policy learns nothing from agents but what they send.",
     ),
 ]
 MaxSeconds = Annotated[
@@ -162,13 +163,11 @@ Out = Annotated[
     ),
 ]
 Backend = Annotated[
-    str | None, typer.Option("--backend", help="loky, dask or ray.", show_default="loky")
+    str | None, typer.Option("--backend", help="processes or dask.", show_default="processes")
 ]
 Address = Annotated[
     str | None,
-    typer.Option(
-        "--address", help="Of a running dask scheduler or ray cluster.", show_default="a local one"
-    ),
+    typer.Option("--address", help="Of a running Dask scheduler.", show_default="a local one"),
 ]
 Format = Annotated[str, typer.Option("--format", "-f", help="text, markdown, latex, csv or json.")]
 Columns = Annotated[

@@ -10,9 +10,9 @@ from typing import Any
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.fingerprint import Unwritable, policy_key, versions
-from clustered_bandit_gym.harness.parallel import Task
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.store import FAILED, Key, Store
+from clustered_bandit_gym.harness.trial import Task
 
 
 class KeptRun:

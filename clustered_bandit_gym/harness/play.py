@@ -1,17 +1,19 @@
 """One trial: one player, one seed, one row.
 
-There are two ways to play. A `Policy` gets the view of a `Federation`, without the environment's observations and loop;
-anything with `act(obs, info)` plays the plain Gymnasium loop. Both end in the same row of plain values. The row comes
-from the federation itself, which the player never holds.
+A `Policy` plays on a `Federation` directly, without the environment's observations and loop.
+Anything with `act(obs, info)` plays the Gymnasium loop. Both give the same row of plain values,
+which comes from the federation itself; the player never holds it.
 """
 
 from __future__ import annotations
 
 import copy
+import os
 import sys
 import sysconfig
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,25 +26,44 @@ from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import TrialSeeds, trial_seeds
 from clustered_bandit_gym.harness.bound import bound_of
+from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.fingerprint import versions
-from clustered_bandit_gym.harness.settings import label_of, path_of, plain, settings_of, writable
-from clustered_bandit_gym.harness.surroundings import (
+from clustered_bandit_gym.harness.global_state import (
     drew_from_unseeded_torch,
     keyboard,
     seeded_globals,
 )
+from clustered_bandit_gym.harness.settings import label_of, path_of, settings_of, writable
 
 Row = dict[str, Any]
 
 _PACKAGE = str(Path(__file__).parents[1])
 _POLICIES = str(Path(__file__).parents[1] / "policies")
-
-#: The most information a real number can carry: a float64.
-BITS_OF_A_REAL = 64
 #: Characters of an exception's text that a row keeps.
-LONGEST_TEXT = 2000
-#: Uplinks below this share of what the answers need are flagged.
-FAR_BELOW = 0.5
+_LONGEST_TEXT = 2000
+
+
+@dataclass(frozen=True)
+class TrialSpec:
+    """Everything that decides a trial's row.
+
+    Attributes:
+        cell: the setting of the environment.
+        policy, label: the player, which is copied before it plays, and its name on the board.
+        seed, trial: root seed of the run, and the trial's number.
+        stepwise: play `solve` through `env.step`.
+        strict: the policy learns nothing from the agents but what they send.
+        bound: compute the instance's lower bound on the pulls.
+    """
+
+    cell: Cell
+    policy: Any
+    label: str
+    seed: int
+    trial: int
+    stepwise: bool = False
+    strict: bool = True
+    bound: bool = True
 
 
 def play(
@@ -51,35 +72,40 @@ def play(
     seed: int = 0,
     stepwise: bool = False,
     *,
-    strict: bool = False,
+    strict: bool = True,
     trial: int = 0,
     bound: bool = True,
     label: str | None = None,
     env_kwargs: dict[str, Any] | None = None,
     on_error: Callable[[BaseException], object] | None = None,
 ) -> Row:
-    """One episode of any player on any environment of this kind.
+    """One episode of any player on any environment of this package.
 
-    A player that raises, or runs out of budget, gives a row too: its outcome says so. The player itself is copied
-    first, so that nothing it remembers reaches another trial; global random states (`random`, NumPy, torch) are seeded
-    for the play and put back after it.
+    A player that raises, or runs out of budget, gives a row too: its outcome says so. The player
+    itself is copied first, so that nothing it remembers reaches another trial; global random states
+    (`random`, NumPy, torch) are seeded for the play and put back after it.
 
     Args:
-        policy: a `Policy`, a `StepPolicy`, or anything with `act(obs, info)`; or a name such as "bai-cl++".
+        policy: a `Policy`, a `StepPolicy`, or anything with `act(obs, info)`; or a name such as
+            "bai-cl++".
         env: an environment of this package, wrapped or not, or its id.
         seed, trial: the row equals that of trial `trial` in `evaluate(..., seed=seed)`.
-        stepwise: play `Policy.solve` through `env.step`, pull by pull and through all wrappers. Slow; same law.
-        strict: nothing reaches the policy from the agents but what they send; see `FederationView`.
+        stepwise: play `Policy.solve` through `env.step`, pull by pull and through all wrappers.
+            Slow; same law.
+        strict: nothing reaches the policy from the agents but what they send; see
+            `FederationView`.
         bound: compute the instance's lower bound on the pulls.
-        label, env_kwargs: what the row says of the player and the environment; by default what they say themselves.
+        label, env_kwargs: what the row says of the player and the environment; by default what
+            they say themselves.
         on_error: called with the exception that ended the play, if one did.
 
     Returns:
-        A flat dict of plain values. `outcome` is "solved", "wrong", "budget" or "error"; runs over several processes
-        also have "crash" and "timeout". `correct` is None unless the player stopped. The first stop is final: an
-        exception after it does not change the outcome. `message` says what went wrong. `rounds` counts exchanges
-        between centre and agents. `suspicious_communication`: all answers are right, but the bits sent up cannot carry
-        half of the information in them.
+        A flat dict of plain values. `outcome` is "solved", "wrong", "budget" or "error"; runs over
+        several processes also have "crash" and "timeout". `correct` is None unless the player
+        stopped. The first stop is final: an exception after it does not change the outcome.
+        `message` says what went wrong. `rounds` counts exchanges between centre and agents.
+        `suspicious_communication`: all answers are right, but the bits sent up cannot carry half of
+        the information in them.
     """
     if isinstance(policy, str):
         from clustered_bandit_gym.policies import make
@@ -87,92 +113,99 @@ def play(
         policy = make(policy)
     if isinstance(env, str):
         env = gym.make(env, disable_env_checker=True, **(env_kwargs or {}))
-    seeds = trial_seeds(seed, trial)
-    row = _identity(policy, env, label, env_kwargs, seed, trial, stepwise, strict)
-    player = copy.deepcopy(policy)
-    door = _Stepwise if stepwise else _Direct if hasattr(player, "solve") else _Loop
-    if door is not _Loop and not hasattr(player, "solve"):
-        raise TypeError(
-            f"stepwise=True plays solve(federation), which {type(player).__name__} lacks"
-        )
-    if door is _Loop and not hasattr(player, "act"):
-        raise TypeError(
-            f"a player needs solve(federation) or act(obs, info); {type(player).__name__} has neither"
-        )
+    if env_kwargs is None:
+        env_kwargs = dict(env.spec.kwargs) if env.spec is not None else {}
+        env_kwargs.pop("disable_env_checker", None)
+    cell = Cell(type(env.unwrapped).__name__, env_kwargs)
+    name = label or label_of(policy)
+    spec = TrialSpec(cell, policy, name, seed, trial, stepwise, strict, bound)
+    return play_trial(spec, env, on_error=on_error)
+
+
+def play_trial(
+    spec: TrialSpec,
+    env: gym.Env[Any, Any],
+    instance: Instance | None = None,
+    on_error: Callable[[BaseException], object] | None = None,
+) -> Row:
+    """The row of a trial. `instance` is the one that the trial draws, if the caller has it."""
+    seeds = trial_seeds(spec.seed, spec.trial)
+    player = copy.deepcopy(spec.policy)
+    direct = plays_directly(player, spec.stepwise)
+    row = _identity(spec, env)
+    unwrapped: Any = env.unwrapped
+    federation: Federation
     # Outside of the try: if the environment cannot be set up, that is not the policy's failure.
-    game = door(env, seeds, strict)
+    if direct:
+        truth = unwrapped.draw_instance(seeds.instance) if instance is None else instance
+        federation = unwrapped.federation_on(truth, seeds.play)
+    else:
+        options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
+        first = env.reset(seed=seeds.policy, options=options)
     raised: BaseException | None = None
+    process = os.getpid()
     knows_torch = "torch" in sys.modules
     start = perf_counter()
     with seeded_globals(seeds.policy), keyboard() as user_interrupted:
         try:
-            game.run(player)
+            if direct:
+                arms = player.solve(federation.view(spec.strict))
+                if federation.judgement is None:
+                    _check_answer(arms, federation.problem.n_agents, federation.silent_program)
+                    federation.stop(arms)
+            elif spec.stepwise:
+                _play_stepwise(player, env, seeds, spec.strict)
+            else:
+                _play_loop(player, env, seeds.policy, *first)
         except KeyboardInterrupt as error:
             if user_interrupted():
                 raise
             raised = error  # the policy's own: one more way to fail
         except BaseException as error:
             raised = error
-    if drew_from_unseeded_torch(
-        knows_torch
-    ):  # once per process: now that it is there, it is seeded
-        return play(
-            policy,
-            env,
-            seed,
-            stepwise,
-            strict=strict,
-            trial=trial,
-            bound=bound,
-            label=label,
-            env_kwargs=env_kwargs,
-            on_error=on_error,
-        )
-    raised = game.federation.failure or raised  # what a policy made of a failure does not matter
+        if os.getpid() != process:
+            os._exit(1)  # a child that the policy forked: the harness goes on in its parent only
+    if drew_from_unseeded_torch(knows_torch):
+        # Once per process: the policy has imported torch, which can be seeded from now on.
+        return play_trial(spec, env, instance, on_error)
+    if not direct:
+        federation, truth = unwrapped.federation, unwrapped.truth
+    raised = federation.failure or raised  # what a policy made of a failure does not matter
     unfinished, message = ("", "") if raised is None else _kind_and_text(raised)
     if raised is not None and on_error is not None:
         on_error(raised)
     seconds = perf_counter() - start
-    judged = _judge(game.federation, game.instance, unfinished, message, bound)
+    judged = _judge(federation, truth, unfinished, message, spec.bound)
     return row | judged | {"seconds": seconds, "version": versions()}
 
 
 def lost_row(
-    policy: Any,
+    spec: TrialSpec,
     env: gym.Env[Any, Any],
-    seed: int,
-    stepwise: bool,
-    *,
+    instance: Instance | None,
     outcome: str,
     message: str,
-    strict: bool,
-    trial: int,
-    bound: bool,
-    label: str,
-    env_kwargs: dict[str, Any],
 ) -> Row:
-    """The row of a trial whose process was lost with its counts: the row has no pulls and no messages."""
-    seeds = trial_seeds(seed, trial)
-    row = _identity(policy, env, label, env_kwargs, seed, trial, stepwise, strict)
-    game = _Direct(env, seeds, strict)
-    judged = _judge(game.federation, game.instance, outcome, message, bound)
-    return row | judged | {"seconds": 0.0, "version": versions()}
+    """The row of a trial whose process was lost with its counts: no pulls and no messages."""
+    seeds = trial_seeds(spec.seed, spec.trial)
+    unwrapped: Any = env.unwrapped
+    truth = unwrapped.draw_instance(seeds.instance) if instance is None else instance
+    federation = unwrapped.federation_on(truth, seeds.play)
+    judged = _judge(federation, truth, outcome, message, spec.bound)
+    return _identity(spec, env) | judged | {"seconds": 0.0, "version": versions()}
 
 
-class _Direct:
-    """`solve` on a federation of its own."""
-
-    def __init__(self, env: gym.Env[Any, Any], seeds: TrialSeeds, strict: bool) -> None:
-        unwrapped: Any = env.unwrapped
-        self.strict = strict
-        self.instance: Instance = unwrapped.draw_instance(seeds.instance)
-        self.federation: Federation = unwrapped.federation_on(self.instance, seeds.play)
-
-    def run(self, player: Any) -> None:
-        arms = player.solve(self.federation.view(self.strict))
-        if self.federation.judgement is None:
-            _check_answer(arms, self.federation.problem.n_agents, self.federation.silent_program)
-            self.federation.stop(arms)
+def plays_directly(player: Any, stepwise: bool) -> bool:
+    """Whether `solve` plays on a federation; False for play through `env.step`."""
+    if stepwise and not hasattr(player, "solve"):
+        raise TypeError(
+            f"stepwise=True plays solve(federation), which {type(player).__name__} lacks"
+        )
+    if not hasattr(player, "solve") and not hasattr(player, "act"):
+        raise TypeError(
+            f"a player needs solve(federation) or act(obs, info); {type(player).__name__} has neither"
+        )
+    return hasattr(player, "solve") and not stepwise
 
 
 def _check_answer(arms: Any, n_agents: int, silent_program: str) -> None:
@@ -201,88 +234,45 @@ def _check_answer(arms: Any, n_agents: int, silent_program: str) -> None:
     )
 
 
-class _Stepwise:
+def _play_stepwise(player: Any, env: gym.Env[Any, Any], seeds: TrialSeeds, strict: bool) -> None:
     """`solve` through `env.step`."""
+    from clustered_bandit_gym.envs.env import play_stepwise
 
-    def __init__(self, env: gym.Env[Any, Any], seeds: TrialSeeds, strict: bool) -> None:
-        self.env, self.seeds, self.strict = env, seeds, strict
-        env.reset(seed=seeds.policy)
-
-    @property
-    def federation(self) -> Federation:
-        unwrapped: Any = self.env.unwrapped
-        federation: Federation = unwrapped.federation
-        return federation
-
-    @property
-    def instance(self) -> Instance:
-        unwrapped: Any = self.env.unwrapped
-        truth: Instance = unwrapped.truth
-        return truth
-
-    def run(self, player: Any) -> None:
-        from clustered_bandit_gym.envs.env import play_stepwise
-
-        seeds = self.seeds
-        play_stepwise(
-            player,
-            self.env,
-            seeds.policy,
-            instance_seed=seeds.instance,
-            play_seed=seeds.play,
-            strict=self.strict,
-        )
+    play_stepwise(
+        player,
+        env,
+        seeds.policy,
+        instance_seed=seeds.instance,
+        play_seed=seeds.play,
+        strict=strict,
+    )
 
 
-class _Loop:
-    """`act` in the plain Gymnasium loop."""
-
-    def __init__(self, env: gym.Env[Any, Any], seeds: TrialSeeds, strict: bool) -> None:
-        self.env, self.seed = env, seeds.policy
-        options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
-        self.obs, self.info = env.reset(seed=self.seed, options=options)
-        unwrapped: Any = env.unwrapped
-        self.federation: Federation = unwrapped.federation
-        self.instance: Instance = unwrapped.truth
-
-    def run(self, player: Any) -> None:
-        obs, info = self.obs, self.info
-        if hasattr(player, "reset"):
-            player.reset(info, seed=self.seed)
-        while True:
-            obs, _, terminated, truncated, info = self.env.step(player.act(obs, info))
-            if terminated:
-                return
-            if truncated:
-                raise BudgetExceeded(
-                    f"the environment ended the play after {self.federation.pulls:,} pulls"
-                )
+def _play_loop(player: Any, env: gym.Env[Any, Any], seed: int, obs: Any, info: Any) -> None:
+    """`act` in the Gymnasium loop."""
+    if hasattr(player, "reset"):
+        player.reset(info, seed=seed)
+    while True:
+        obs, _, terminated, truncated, info = env.step(player.act(obs, info))
+        if terminated:
+            return
+        if truncated:
+            unwrapped: Any = env.unwrapped
+            pulls = unwrapped.federation.pulls
+            raise BudgetExceeded(f"the environment ended the play after {pulls:,} pulls")
 
 
-def _identity(
-    policy: Any,
-    env: gym.Env[Any, Any],
-    label: str | None,
-    env_kwargs: dict[str, Any] | None,
-    seed: int,
-    trial: int,
-    stepwise: bool,
-    strict: bool,
-) -> Row:
-    spec = env.spec
-    if env_kwargs is None:
-        env_kwargs = dict(spec.kwargs) if spec is not None else {}
-        env_kwargs.pop("disable_env_checker", None)
+def _identity(spec: TrialSpec, env: gym.Env[Any, Any]) -> Row:
     return {
-        "env": spec.id if spec is not None else type(env.unwrapped).__name__,
-        "env_kwargs": plain(env_kwargs),
-        "policy": label or label_of(policy),
-        "policy_class": path_of(type(policy)),
-        "settings": settings_of(policy),
-        "trial": int(trial),
-        "seed": int(seed),
-        "stepwise": bool(stepwise),
-        "strict": bool(strict),
+        "env": spec.cell.env_id if env.spec is None else env.spec.id,
+        "env_kwargs": spec.cell.plain_kwargs,
+        "policy": spec.label,
+        "policy_class": path_of(type(spec.policy)),
+        "settings": settings_of(spec.policy),
+        "trial": int(spec.trial),
+        "seed": int(spec.seed),
+        "stepwise": bool(spec.stepwise),
+        "strict": bool(spec.strict),
         "attempts": 1,
     }
 
@@ -335,8 +325,8 @@ def _too_quiet(arms: np.ndarray, ledger: Any) -> bool:
     """The centre learnt N answers with empirical entropy H from the agents: about N·H bits must have come up."""
     _, counts = np.unique(arms, return_counts=True)
     needed = float(-(counts * np.log2(counts / arms.size)).sum())
-    sent = ledger.bits("up") + BITS_OF_A_REAL * ledger.reals("up")
-    return bool(sent < FAR_BELOW * needed)
+    sent = ledger.bits("up") + 64 * ledger.reals("up")  # a real is a float64
+    return bool(sent < 0.5 * needed)
 
 
 def _kind_and_text(error: BaseException) -> tuple[str, str]:
@@ -372,6 +362,6 @@ def _text(error: BaseException) -> str:
         raise
     except BaseException as second:
         text = f"(its text failed with {type(second).__name__})"
-    if len(text) > LONGEST_TEXT:
-        text = f"{text[:LONGEST_TEXT]}... ({len(text):,} characters)"
+    if len(text) > _LONGEST_TEXT:
+        text = f"{text[:_LONGEST_TEXT]}... ({len(text):,} characters)"
     return writable(text)

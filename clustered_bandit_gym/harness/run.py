@@ -16,14 +16,14 @@ import gymnasium as gym
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.cell import Cell
-from clustered_bandit_gym.harness.clusters import ClusterLost
 from clustered_bandit_gym.harness.fingerprint import env_key, policy_key, versions
-from clustered_bandit_gym.harness.fresh import reproduced
 from clustered_bandit_gym.harness.kept import KeptRun, key_or_reason
 from clustered_bandit_gym.harness.output.board import Board
-from clustered_bandit_gym.harness.parallel import Task, Work, check_backend, count_jobs, run
 from clustered_bandit_gym.harness.play import Row, play
+from clustered_bandit_gym.harness.pool import check_backend, count_jobs, run
+from clustered_bandit_gym.harness.replay_check import reproduced
 from clustered_bandit_gym.harness.settings import decode, label_of, rebuild_policy, revive
+from clustered_bandit_gym.harness.trial import ClusterLost, Task, Work
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RunSettings:
     progress: bool = True
     bound: bool = True
     stepwise: bool = False
-    strict: bool = False
+    strict: bool = True
     replays: int = 0
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ def evaluate(
     progress: bool = True,
     bound: bool = True,
     stepwise: bool = False,
-    strict: bool = False,
+    strict: bool = True,
     replays: int = 0,
     **env_kwargs: Any,
 ) -> Board:
@@ -89,7 +89,7 @@ def evaluate(
             right. A kept trial is reused only if nothing that made it has changed: package, user's modules, state of
             policy and generator. If that cannot be established, all trials are played again, and a warning and a note
             on the board say why.
-        backend, address: "loky" (default), "dask" or "ray", and the address of a running cluster.
+        backend, address: "processes" (default) or "dask", and the address of a running cluster.
         max_seconds: limit for a trial, in processes of this machine. A trial beyond it is ended and unfinished.
         progress: show a progress bar.
         bound: compute each instance's lower bound on the pulls (a linear program).
@@ -132,7 +132,7 @@ def sweep(
     progress: bool = True,
     bound: bool = True,
     stepwise: bool = False,
-    strict: bool = False,
+    strict: bool = True,
     replays: int = 0,
     **grid: Any,
 ) -> Board:

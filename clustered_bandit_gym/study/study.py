@@ -18,6 +18,7 @@ from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.seeds import trial_seeds
+from clustered_bandit_gym.harness.global_state import seeded_globals
 from clustered_bandit_gym.harness.settings import (
     CannotRebuild,
     label_of,
@@ -25,7 +26,6 @@ from clustered_bandit_gym.harness.settings import (
     rebuild_policy,
     settings_of,
 )
-from clustered_bandit_gym.harness.surroundings import seeded_globals
 from clustered_bandit_gym.policies import make
 from clustered_bandit_gym.study.file import StudyFile
 from clustered_bandit_gym.study.order import Order

@@ -27,7 +27,6 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.imports import PACKAGE, is_user_module, reached
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.processes import dismiss
 from clustered_bandit_gym.harness.run import evaluate, resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.suite.cells import (
@@ -109,9 +108,7 @@ def run_suite(
         != spec
     ):
         raise UserError(f"{folder} holds a submission of another policy; choose another --out")
-    dismiss()  # the policy gets processes of its own: nothing of another one's run is in them
     rows = _play(policy, folder / ".trials", quick, n_jobs, progress)
-    dismiss()
     # A crash may have come from outside (a kernel short of memory), and the cell does not count as solved anyway.
     last = list({row["cell"]: row for row in rows if row["outcome"] != "crash"}.values())
     sources = _copy_sources(policy, folder / SOURCE)
@@ -168,7 +165,7 @@ def play_cell(
         seed=SEED,
         n_jobs=n_jobs,
         out=out,
-        backend="loky",  # not in this process, which knows other policies
+        backend="processes",  # not in this process, which knows other policies
         progress=False,
         bound=False,
         strict=True,

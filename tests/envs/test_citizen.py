@@ -228,7 +228,7 @@ def test_register_is_idempotent() -> None:
 def test_fresh_process_knows_the_ids_and_loads_nothing_heavy() -> None:
     code = (
         "import gymnasium as gym, sys; env = gym.make('clustered_bandit_gym:ClusteredBAI-Tiny-v0'); env.reset(seed=0);"
-        "print([name for name in ('torch', 'matplotlib', 'pandas', 'joblib') if name in sys.modules])"
+        "print([name for name in ('torch', 'matplotlib', 'pandas', 'pebble') if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120

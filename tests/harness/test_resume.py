@@ -20,7 +20,7 @@ import clustered_bandit_gym as cbg
 KILLER = """
 import os, random, signal, sys, time
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness import parallel, run, store  # noqa
+from clustered_bandit_gym.harness import pool, run, store  # noqa
 from clustered_bandit_gym.harness.output import board  # noqa
 
 out, seed = sys.argv[1], int(sys.argv[2])

@@ -6,7 +6,6 @@ import importlib
 import signal
 import sys
 import warnings
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -227,7 +226,6 @@ def test_sweep_over_a_grid_and_over_cells(tmp_path: Path) -> None:
         ({"no_such_setting": 3}, "no_such_setting"),
         ({"delta": 2.0}, "delta"),
         ({"backend": "slurm"}, "unknown backend"),
-        ({"backend": "ray"}, r"clustered-bandit-gym\[ray\]"),
         ({"address": "tcp://x"}, "needs backend"),
         ({"policies": []}, "no policy"),
         ({"policies": ["naive", "naive"]}, "listed twice"),
@@ -239,8 +237,6 @@ def test_sweep_over_a_grid_and_over_cells(tmp_path: Path) -> None:
 def test_mistakes_are_told_before_anything_is_played(
     tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
-    if change.get("backend") == "ray" and find_spec("ray"):
-        pytest.skip("ray is installed")
     arguments: dict[str, Any] = {
         "policies": Empirical(1),
         "env_id": TINY,

@@ -1,4 +1,4 @@
-"""Players and checks that the tests of both kinds of clusters share."""
+"""Players for the tests of the Dask backend."""
 
 from __future__ import annotations
 
@@ -46,6 +46,5 @@ def check_own_processes(backend: str) -> None:
     how: dict[str, Any] = {"trials": 4, "seed": 1, "progress": False}
     trials = cbg.evaluate([Exits(), Empirical(3)], TINY, n_jobs=1, backend=backend, **how).trials
     assert (trials["outcome"] == "crash").tolist() == [False, False, True, False] + 4 * [False]
-    assert trials["attempts"].tolist() == [1, 1, 2, 1] + 4 * [1]
     alone = cbg.evaluate(Empirical(3), TINY, **how).trials
     pd.testing.assert_frame_equal(content(trials[4:].reset_index(drop=True)), content(alone))

@@ -18,15 +18,16 @@ from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
 from clustered_bandit_gym.harness.audit.report import AuditReport
 from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.fingerprint import env_key
-from clustered_bandit_gym.harness.fresh import reproduced
 from clustered_bandit_gym.harness.kept import KeptRun, key_or_reason
 from clustered_bandit_gym.harness.output.progress import progress_bar
-from clustered_bandit_gym.harness.parallel import Task, Work, run
 from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.pool import run
+from clustered_bandit_gym.harness.replay_check import reproduced
 from clustered_bandit_gym.harness.scoring.doubt import needs_assumption_2, too_good, too_quiet
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
 from clustered_bandit_gym.harness.settings import label_of
+from clustered_bandit_gym.harness.trial import Task, Work
 
 #: Trials per cell at most, times δ: enough to fail a policy whose error is 2δ, and to pass one well below δ.
 TRIALS, QUICK_TRIALS = 60.0, 30.0

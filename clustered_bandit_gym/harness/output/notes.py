@@ -32,6 +32,8 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
             f"{row.policy}: kept trials are not reused, because {row.no_key}."
             for row in unknown.itertuples()
         ]
+    if unchecked := _unchecked(trials):
+        notes.append(f"Not checked: {unchecked}.")
     notes += [f"{row.policy} cannot PASS: it {row.doubt}." for row in records if row.doubt]
     again = summary[summary["retried"] > 0]
     if len(again):
@@ -88,6 +90,18 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
         if row.wrong_agents > 0 and pd.notna(row.clustering_errors)
     ]
     return [plain(note) for note in notes]
+
+
+def _unchecked(trials: pd.DataFrame) -> str:
+    """What this board takes on trust."""
+    parts = []
+    if "strict" in trials and not trials["strict"].all():
+        parts.append(
+            "not strict (what programs write elsewhere than into their messages is not seen)"
+        )
+    if "reproduced" not in trials:
+        parts.append("0 replays in a fresh process (--replays)")
+    return "; ".join(parts)
 
 
 def _deltas(trials: pd.DataFrame) -> str:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import cloudpickle
 
-from clustered_bandit_gym.harness.parallel import Task, Work, pack
 from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.pool import pack
+from clustered_bandit_gym.harness.trial import Task, Work
 
 #: Columns that differ between two plays of the same trial, or say something about the run and not about the play.
 _OTHER = {"seconds", "attempts", "no_key", "reproduced"}

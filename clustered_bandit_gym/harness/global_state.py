@@ -51,6 +51,9 @@ def keyboard() -> Iterator[Callable[[], bool]]:
     It is the user's if the signal arrived. Where signals are not ours to watch (another thread, a handler that somebody
     has set) every interrupt is taken for the user's. So is that of a policy that sends the signal to its own process.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield lambda: False  # no key of the user's arrives
+        return
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield lambda: True
@@ -71,7 +74,7 @@ def keyboard() -> Iterator[Callable[[], bool]]:
 
 
 def _working_directory() -> str:
-    """ "" if it was removed, which is nobody's concern here."""
+    """Current directory, or "" if it no longer exists."""
     try:
         return os.getcwd()
     except FileNotFoundError:

@@ -1,0 +1,97 @@
+"""Trials on a Dask cluster: a running one, or worker processes of this machine.
+
+Dask itself sends a task to another worker when its worker dies, and gives it up after a few deaths
+(`distributed.scheduler.allowed-failures`); that trial's outcome is "crash". A scheduler cannot be
+replaced: if the connection to it breaks, the run ends with `ClusterLost`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from asyncio import CancelledError
+from collections.abc import Generator, Sequence
+from concurrent.futures import CancelledError as FutureCancelledError
+from contextlib import ExitStack
+from typing import Any
+
+import cloudpickle
+
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.trial import ClusterLost, Task, Work
+
+#: How long a scheduler may take to answer for the first time.
+CONNECT_SECONDS = 10.0
+
+
+def play_on_dask(
+    work: Work, packed: bytes, tasks: Sequence[Task], n_jobs: int, address: str | None
+) -> Generator[tuple[Task, Row]]:
+    """Play the tasks of a `Work`, pickled as `packed`; yields (task, row) as trials end.
+
+    Args:
+        n_jobs: processes to start where there is no address.
+        address: of a running scheduler.
+    """
+    import dask
+    from distributed import Client, KilledWorker, LocalCluster, as_completed
+
+    with ExitStack() as stack:
+        for name in [name for name in logging.root.manager.loggerDict if "distributed" in name]:
+            logger = logging.getLogger(name)  # one line of ours replaces its tracebacks
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL)
+        place: Any = address
+        if place is None:
+            # A trial that ends two workers is given up.
+            failures = {"distributed.scheduler.allowed-failures": 1}
+            stack.enter_context(dask.config.set(failures))
+            local = LocalCluster(n_workers=n_jobs, threads_per_worker=1, dashboard_address=None)
+            place = stack.enter_context(local)
+        try:
+            client = Client(place, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError, ImportError) as error:
+            raise UserError(f"there is no Dask scheduler at {address}: {error}") from error
+        stack.callback(client.close, 1)
+        # A task, not scattered data: it is made again if the workers that hold it die.
+        shared = client.submit(bytes, packed)
+        paths = [path or os.getcwd() for path in sys.path]
+        sent = {
+            client.submit(_play, shared, paths, tuple(task), retries=1, pure=False): task
+            for task in tasks
+        }
+        try:
+            for future in as_completed(sent, loop=client.loop):
+                task = sent[future]
+                try:
+                    yield task, future.result()
+                except KilledWorker as error:
+                    message = f"the trial ended its Dask worker, attempt after attempt: {error}"
+                    yield task, work.lost(task, "crash", message)
+                future.release()
+        except (CancelledError, FutureCancelledError, OSError) as error:
+            where = address or "of this machine"
+            raise ClusterLost(f"the Dask scheduler {where} is lost") from error
+
+
+# --- in the worker -----------------------------------------------------------------------------
+
+_loaded: dict[bytes, Work] = {}
+#: Threads of one worker take turns: environments and global random states are shared.
+_turn = threading.Lock()
+
+
+def _play(packed: bytes, paths: list[str], task: tuple[int, int, int]) -> Row:
+    """The row of a task of the pickled `Work`; `paths` say where the user's modules are."""
+    with _turn:
+        if packed not in _loaded:
+            sys.path.extend(path for path in paths if path not in sys.path)
+            _loaded.clear()
+            _loaded[packed] = cloudpickle.loads(packed)
+        try:
+            return _loaded[packed].do(Task(*task))
+        except KeyboardInterrupt:  # the policy's own: nobody sits at a worker's keyboard
+            return _loaded[packed].lost(Task(*task), "error", "KeyboardInterrupt")
