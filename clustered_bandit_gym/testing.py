@@ -14,8 +14,14 @@ promise of δ is what `cbg.audit` judges.
 from __future__ import annotations
 
 import json
+import os
 import pickle
-from collections.abc import Callable
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, cast
 
 import gymnasium as gym
@@ -25,7 +31,7 @@ from gymnasium.error import ResetNeeded
 
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, play_stepwise
 from clustered_bandit_gym.envs.independence import crosstalk
-from clustered_bandit_gym.errors import BudgetExceeded
+from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import Problem
@@ -156,13 +162,22 @@ def check_policy(
     seed: int = 0,
     max_pulls: int = 2_000_000,
     strict: bool = True,
+    max_seconds: float = 60.0,
 ) -> None:
-    """Check a policy's contract on small instances of every reward model, among them odd ones.
+    """Check a policy's contract on small games with every reward model, among them odd ones.
 
-    Answers of the right form; the same seeds give the same play, on a second call and on a copy; settings are plain
-    values; a budget is respected. A `Policy` plays the same game pull by pull, and its agents do not see each other.
-    `max_pulls` is the budget of each of the small plays: raise it for a policy that needs more.
-    With `strict` the policy learns nothing from the agents but what they send.
+    Answers of the right form; the same seeds give the same play, on a second call and on a copy;
+    settings are plain values; a budget is respected. A `Policy` plays
+    the same game pull by pull, and its agents do not see each other. Prints what was played, and
+    what the policy does not cope with though it need not: games where M or η is not told, ε > 0.
+
+    Args:
+        policy: the player.
+        seed: of all plays.
+        max_pulls: budget of each small play; raise it for a policy that needs more.
+        strict: the policy learns nothing from the agents but what they send.
+        max_seconds: time limit of each play, for loops without pulls; kept in the main thread of
+            systems that have `SIGALRM`.
     """
     assert isinstance(policy, Policy | StepPolicy), (
         f"a policy inherits cbg.Policy or cbg.StepPolicy, got {policy!r}"
@@ -170,20 +185,88 @@ def check_policy(
     json.dumps(policy.settings)
     assert policy.label
     copy = pickle.loads(pickle.dumps(policy))  # our own object, made here
-    for name, instance in odd_instances().items():
-        env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
-        rows = [_play(player, env, seed, strict) for player in (policy, policy, copy)]
-        assert rows[0] is not None, f"{name}: more than {max_pulls:,} pulls"
-        assert same_data(rows[0], rows[1]), (
-            f"{name}: the second play with the same seeds differs: state was kept"
-        )
-        assert same_data(rows[0], rows[2]), f"{name}: a copy plays differently with the same seeds"
-        budget = ClusteredBAIEnv(instance, delta=0.2, max_pulls=instance.n_agents)
-        row = _play(policy, budget, seed, strict)
-        assert row is None or row["pulls"] <= instance.n_agents, f"{name}: the budget was exceeded"
+    games = odd_instances()
+    for name, instance in games.items():
+        with _naming(name, max_seconds):
+            env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
+            rows = [_play(player, env, seed, strict) for player in (policy, policy, copy)]
+            assert rows[0] is not None, f"more than {max_pulls:,} pulls"
+            assert same_data(rows[0], rows[1]), (
+                "the second play with the same seeds differs: state was kept"
+            )
+            assert same_data(rows[0], rows[2]), "a copy plays differently with the same seeds"
+            budget = ClusteredBAIEnv(instance, delta=0.2, max_pulls=instance.n_agents)
+            row = _play(policy, budget, seed, strict)
+            assert row is None or row["pulls"] <= instance.n_agents, "the budget was exceeded"
     if isinstance(policy, Policy):
         check_blocks(policy, seed, max_pulls)
         check_stepwise(policy, seed)
+    fragile = []
+    for name, settings in _VARIANTS.items():
+        env = ClusteredBAIEnv(games["gaussian rewards"], delta=0.2, max_pulls=max_pulls, **settings)
+        try:
+            with _naming(name, max_seconds):
+                _play(policy, env, seed, strict)
+        except AssertionError as error:
+            fragile.append(str(error))
+    also = "".join(f"; not robust to {text}" for text in fragile)
+    print(f"{len(games) + len(_VARIANTS) - len(fragile)} games OK{also}")
+
+
+#: Settings that a policy need not cope with.
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "n_clusters=None": {"told": {"n_clusters": None}},
+    "eta=None": {"told": {"eta": None, "eta1": None}},
+    "epsilon=0.1": {"epsilon": 0.1},
+}
+
+
+@contextmanager
+def _naming(game: str, max_seconds: float) -> Iterator[None]:
+    """Errors inside say in which game they happened and where in the policy's code."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    limited = in_main_thread and hasattr(signal, "setitimer")
+
+    def too_long(number: int, frame: FrameType | None) -> None:
+        where = (
+            "" if frame is None else f", last in {_place(frame.f_code.co_filename, frame.f_lineno)}"
+        )
+        raise _TooLong(f"{game}: no answer within {max_seconds:g} s{where}")
+
+    if limited:
+        before = signal.signal(signal.SIGALRM, too_long)
+        signal.setitimer(signal.ITIMER_REAL, max_seconds)
+    try:
+        yield
+    except AssertionError as error:
+        raise AssertionError(f"{game}: {error}") from error
+    except _TooLong as error:
+        raise AssertionError(str(error)) from None
+    except Exception as error:
+        raise AssertionError(f"{game} ({type(error).__name__}: {error}{_origin(error)})") from error
+    finally:
+        if limited:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+
+class _TooLong(BaseException):
+    """The time is up. Not an `Exception`: a policy that catches those must not catch this."""
+
+
+def _origin(error: BaseException) -> str:
+    """The last line of code outside this package that led to `error`."""
+    here = os.path.dirname(__file__)
+    places = [
+        (one.filename, one.lineno)
+        for one in traceback.extract_tb(error.__traceback__)
+        if not one.filename.startswith(here)
+    ]
+    return f" in {_place(*places[-1])}" if places else ""
+
+
+def _place(file: str, line: int | None) -> str:
+    return f"{os.path.basename(file)}, line {line}"
 
 
 def check_blocks(policy: Policy, seed: int = 0, max_pulls: int = 2_000_000) -> None:
@@ -249,9 +332,20 @@ def _play(
             return _row(env.federation) if terminated else None
 
 
-def _solve(policy: Policy, federation: Federation, strict: bool = False) -> np.ndarray:
+def _solve(policy: Policy, federation: Federation, strict: bool = True) -> np.ndarray:
     """The policy's answer, given what the harness gives: a view."""
-    return policy.solve(cast(Federation, federation.view(strict)))
+    try:
+        arms = policy.solve(cast(Federation, federation.view(strict)))
+    except BudgetExceeded:
+        raise
+    except Exception as error:
+        failure = federation.failure or error
+        if hint := federation.hint():
+            failure.add_note(hint)
+        raise failure from None
+    if arms is None and federation.silent_program:
+        raise UserError(f"the local program {federation.silent_program} returned nothing")
+    return arms
 
 
 def _row(federation: Federation) -> dict[str, Any]:

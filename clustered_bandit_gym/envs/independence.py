@@ -9,7 +9,7 @@ import numpy as np
 
 from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.seeds import Seed, play_stream
+from clustered_bandit_gym.game.seeds import Seed, global_seed, play_stream
 from clustered_bandit_gym.game.source import OwnStreams
 from clustered_bandit_gym.policy import Policy
 
@@ -46,7 +46,9 @@ def _play(
     federation.block_size = size
     error = ""
     try:
-        arms = copy.deepcopy(policy).solve(cast(Federation, federation.view(strict=True)))
+        # The same global seed in all plays: a policy that uses `np.random` is reproducible, too.
+        with global_seed(0):
+            arms = copy.deepcopy(policy).solve(cast(Federation, federation.view(strict=True)))
         if federation.judgement is None:
             federation.stop(arms)
     except BudgetExceeded:

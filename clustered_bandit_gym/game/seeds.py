@@ -7,7 +7,10 @@ trial can be played again alone, and processes cannot change a result.
 
 from __future__ import annotations
 
+import random
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +64,19 @@ def episode_seeds(
     """Seeds of the next episode's instance and rewards, from the environment's own generator: 128 fresh bits each."""
     words = rng.integers(2**32, size=8, dtype=np.uint32).tolist()
     return np.random.SeedSequence(words[:4]), np.random.SeedSequence(words[4:])
+
+
+@contextmanager
+def global_seed(seed: int) -> Iterator[None]:
+    """Inside, the global generators of NumPy and of the standard library start from `seed`."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002 (the global state is the point)
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
 
 
 #: Keys of the streams of a play: the rewards, the policy's own randomness, and that of the agents.

@@ -10,7 +10,12 @@ import pytest
 from harness_players import books_of
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.testing import check_clustered_env, check_policy, odd_instances
+from clustered_bandit_gym.testing import (
+    check_blocks,
+    check_clustered_env,
+    check_policy,
+    odd_instances,
+)
 
 SOLVED = ["naive", "cl-bai", "bai-cl", "bai-cl++", "uniform", "random"]
 
@@ -80,7 +85,7 @@ class NeverStops(cbg.StepPolicy):
     [
         (Remembers(), AssertionError, "state was kept"),
         (OwnDice(), AssertionError, "differs"),
-        (Wide(), ValueError, "integers"),
+        (Wide(), AssertionError, "gaussian rewards .UserError: .*integers"),
         (Hidden(), TypeError, "JSON"),
         (PeeksAtTheDoor(), AssertionError, "pull by pull"),
         (NeverStops(), AssertionError, "more than 1,000 pulls"),
@@ -168,3 +173,67 @@ class SubtractsTheBlockMean(cbg.Policy):
 def test_agents_of_a_block_must_not_see_each_other() -> None:
     with pytest.raises(AssertionError, match="blocks of one agent"):
         check_policy(SubtractsTheBlockMean())
+
+
+class NeedsEta(cbg.Policy):
+    def solve(self, federation: Any) -> np.ndarray:
+        assert federation.problem.eta > 0  # a TypeError where it is None
+        return np.zeros(federation.problem.n_agents, dtype=int)
+
+
+def test_check_policy_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+    check_policy(cbg.policies.make("uniform"))
+    assert capsys.readouterr().out == "10 games OK\n"
+    check_policy(NeedsEta())
+    text = capsys.readouterr().out
+    assert text.startswith("9 games OK; not robust to eta=None (TypeError: '>' not supported")
+    assert " in test_kit.py, line " in text
+
+
+class Broken(cbg.Policy):
+    def solve(self, federation: Any) -> Any:
+        found: list[Any] = []
+        federation.local(federation.agents, lambda block: found.append(block.pull_grid(1)))
+        return found[0].argmax(axis=1)
+
+
+class Idles(cbg.Policy):
+    def solve(self, federation: Any) -> Any:
+        while True:
+            try:
+                pass
+            except Exception:
+                continue
+
+
+def test_errors_name_the_game() -> None:
+    with pytest.raises(
+        AssertionError, match=r"gaussian rewards \(IndexError: .* in test_kit.py, line"
+    ):
+        check_policy(Broken())
+
+
+def test_a_loop_without_pulls_ends() -> None:
+    with pytest.raises(
+        AssertionError, match=r"gaussian rewards: no answer within 0.2 s, last in test_kit"
+    ):
+        check_policy(Idles(), max_seconds=0.2)
+
+
+class SubtractsWithGlobalDice(cbg.Policy):
+    """Uses `np.random` at the centre, and lets the agents of a block see each other."""
+
+    def solve(self, federation: Any) -> np.ndarray:
+        k = federation.problem.n_arms
+        start = np.random.randint(k)  # noqa: NPY002
+
+        def program(block: Any) -> cbg.ArmIndex:
+            means = block.pull_grid(20)
+            return cbg.ArmIndex(((means - means.mean(axis=0)).argmax(axis=1) + start) % k, among=k)
+
+        return federation.local(federation.agents, program)  # type: ignore[no-any-return]
+
+
+def test_global_random_numbers_do_not_hide_agents_that_see_each_other() -> None:
+    with pytest.raises(AssertionError, match="blocks of one agent"):
+        check_blocks(SubtractsWithGlobalDice())
