@@ -17,6 +17,7 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import TRUTH, Problem
 from clustered_bandit_gym.game.seeds import Seed
 from clustered_bandit_gym.game.source import Source
+from clustered_bandit_gym.game.tables import is_log
 from clustered_bandit_gym.generators.batch import Batch
 
 _TOLD = ("n_clusters", "eta", "eta1", "support")
@@ -166,6 +167,13 @@ def _source(
             f"give an instance or a generator, not both; here the generator is {generator!r}. ClusteredBAI-v0 brings "
             "no generator of its own"
         )
+    if (
+        isinstance(instance, str | PathLike)
+        and str(instance).lower().endswith(".csv")
+        and is_log(instance)
+    ):
+        settings = dict(settings)
+        instance = Instance.from_logs(instance, settings.pop("n_clusters", None))
     if isinstance(instance, str | PathLike) and str(instance).lower().endswith(".csv"):
         # A table of means says nothing of agents: a generator spreads any number of them.
         instance, generator, settings = None, "fixed-means", {"means": str(instance), **settings}

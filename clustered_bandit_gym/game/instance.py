@@ -16,8 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.logs import Fit, bandits_of, fit_of, read_logs
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 from clustered_bandit_gym.game.tables import read_bandits
+
+#: A saved instance unpacks to at most so many bytes: 40 million agents, say.
+_MOST_BYTES = 2**29
 
 
 class Instance:
@@ -32,6 +36,9 @@ class Instance:
         allow_overlap: accept an instance that violates Assumption 1 (η ≤ 0, e.g. two clusters with one best arm).
             No scheme has a guarantee on it.
     """
+
+    #: How well the logs that it was made from predict themselves; see `from_logs`.
+    fit: Fit | None = None
 
     def __init__(
         self,
@@ -207,6 +214,8 @@ class Instance:
         path: str | os.PathLike[str],
         clusters: ArrayLike | None = None,
         rewards: RewardModel | None = None,
+        *,
+        allow_overlap: bool = False,
     ) -> Instance:
         """The instance of a CSV file: a table of means, or raw rows with the columns cluster, arm, reward.
 
@@ -214,6 +223,7 @@ class Instance:
             path: the file; `read_bandits` describes the format.
             clusters: (N,) the cluster of each agent, as row numbers of the table; one agent per cluster by default.
             rewards: law of the rewards; by default what raw rewards suggest, unit Gaussian for a table of means.
+            allow_overlap: accept clusters that share a best arm.
         """
         bandits = read_bandits(path)
         return cls(
@@ -222,12 +232,48 @@ class Instance:
             rewards or bandits.rewards,
             arm_names=bandits.arm_names,
             cluster_names=bandits.cluster_names,
+            allow_overlap=allow_overlap,
         )
 
     @classmethod
+    def from_logs(cls, logs: Any, clusters: int | None = None) -> Instance:
+        """The instance of logged rewards without clusters. Agents may share best arms (no η then).
+
+        `instance.fit` says how well one half of the rows predicts the other: an instance made from
+        few rewards is not the system that they came from.
+
+        Args:
+            logs: path of a CSV file, or a pandas frame, with the columns agent (or user), arm, reward.
+            clusters: M, to group agents with similar averages (k-means) and pool their rewards; by
+                default each agent's own empirical law is the truth.
+        """
+        rows = read_logs(logs)
+        origin = str(logs) if isinstance(logs, str | os.PathLike) else "the frame"
+        bandits, labels = bandits_of(rows, clusters, origin)
+        made = cls(
+            bandits.means,
+            labels,
+            bandits.rewards,
+            arm_names=bandits.arm_names,
+            cluster_names=bandits.cluster_names,
+            allow_ties=True,
+            allow_overlap=True,
+        )
+        made.__dict__["fit"] = fit_of(rows, clusters)
+        return made
+
+    @classmethod
     def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Instance:
-        """Read what `save` wrote. Never unpickles."""
+        """Read what `save` wrote. Never unpickles, and refuses what would unpack to more than 512 MB."""
         try:
+            with zipfile.ZipFile(path) as packed:
+                size = sum(entry.file_size for entry in packed.infolist())
+            if size > _MOST_BYTES:
+                raise ValueError(
+                    f"it unpacks to {size / 2**20:,.0f} MB, more than an instance needs"
+                )
+            if not isinstance(path, str | os.PathLike):
+                path.seek(0)
             with np.load(path, allow_pickle=False) as archive:
                 notes = json.loads(str(archive["notes"]))
                 model = {
@@ -235,7 +281,14 @@ class Instance:
                 }
                 model["kind"] = str(model["kind"])
                 means, clusters = archive["means"], archive["clusters"]
-        except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            EOFError,
+            MemoryError,
+            zipfile.BadZipFile,
+        ) as error:
             raise UserError(f"{path} is not a saved Instance ({error})") from error
         return cls(means, clusters, RewardModel.from_dict(model), **notes)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 
@@ -47,6 +48,32 @@ def read_bandits(path: str | os.PathLike[str]) -> Bandits:
     recognised by not being numbers.
     """
     path = Path(path)
+    lines = _lines(path)
+    header = [cell.lower() for cell in lines[0][1]]
+    if set(RAW) <= set(header):
+        rows = read_rows(path, RAW)
+        return rows.bandits(str(path))
+    if {"arm", "reward"} <= set(header):
+        raise UserError(
+            f"{path} has the columns {', '.join(header)} and no column `cluster`; rows of agents without clusters "
+            "are read by Instance.from_logs(path, clusters=M)"
+        )
+    return _table(path, lines)
+
+
+def header_of(path: str | os.PathLike[str]) -> list[str]:
+    """The cells of the first line of a CSV file, in lower case."""
+    return [cell.lower() for cell in _lines(Path(path))[0][1]]
+
+
+def is_log(path: str | os.PathLike[str]) -> bool:
+    """Whether the CSV file has rows of an agent, an arm and a reward, without clusters."""
+    header = header_of(path)
+    return {"arm", "reward"} <= set(header) and "cluster" not in header
+
+
+def _lines(path: Path) -> list[tuple[int, list[str]]]:
+    """The lines of a CSV file that are not empty, with their numbers."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -56,21 +83,18 @@ def read_bandits(path: str | os.PathLike[str]) -> Bandits:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read as a CSV file: {error}") from None
     try:
-        lines = [
-            (i, [cell.strip() for cell in row])
-            for i, row in enumerate(csv.reader(text.splitlines()), start=1)
+        found = [
+            (number, [cell.strip() for cell in row])
+            for number, row in enumerate(csv.reader(text.splitlines()), start=1)
         ]
     except csv.Error as error:
         raise UserError(f"{path} cannot be read as a CSV file: {error}") from None
-    lines = [(i, row) for i, row in lines if any(row)]
+    lines = [(number, row) for number, row in found if any(row)]
     if not lines:
         raise UserError(
             f"{path} is empty; expected a table of means or (cluster, arm, reward) rows"
         )
-    header = [cell.lower() for cell in lines[0][1]]
-    if set(RAW) <= set(header):
-        return _raw(path, lines[1:], [header.index(name) for name in RAW])
-    return _table(path, lines)
+    return lines
 
 
 def _table(path: Path, lines: list[tuple[int, list[str]]]) -> Bandits:
@@ -104,51 +128,95 @@ def _table(path: Path, lines: list[tuple[int, list[str]]]) -> Bandits:
     return Bandits(np.array(means, dtype=np.float64), None, columns, rows)
 
 
-def _raw(path: Path, lines: list[tuple[int, list[str]]], places: list[int]) -> Bandits:
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Single rewards: which group (a cluster, or an agent) got which reward from which arm.
+
+    Attributes:
+        groups, arms: (n,) numbers of the group and of the arm of each row.
+        rewards: (n,).
+        group_names, arm_names: the labels of these numbers.
+        what: "cluster" or "agent".
+    """
+
+    groups: Ints
+    arms: Ints
+    rewards: Floats
+    group_names: tuple[str, ...]
+    arm_names: tuple[str, ...]
+    what: str
+
+    @classmethod
+    def of(cls, groups: Sequence[Any], arms: Sequence[Any], rewards: Floats, what: str) -> Rows:
+        """From labels of any kind, each compared as text."""
+        columns = []
+        names = []
+        for labels in (groups, arms):
+            texts = [str(label) for label in labels]
+            names.append(_names(texts))
+            number = {name: i for i, name in enumerate(names[-1])}
+            columns.append(np.array([number[text] for text in texts], dtype=np.int64))
+        return cls(*columns, rewards, *names, what)
+
+    @property
+    def counts(self) -> Ints:
+        """(G, K) number of rewards of each group and arm."""
+        return self._sums(None).astype(np.int64)
+
+    @property
+    def means(self) -> Floats:
+        """(G, K) average rewards, NaN where there are none."""
+        with np.errstate(invalid="ignore"):
+            return self._sums(self.rewards) / self.counts
+
+    def _sums(self, weights: Floats | None) -> Floats:
+        shape = (len(self.group_names), len(self.arm_names))
+        pair = self.groups * shape[1] + self.arms
+        return np.bincount(pair, weights, minlength=math.prod(shape)).reshape(shape)
+
+    def bandits(self, origin: str) -> Bandits:
+        """Each group's empirical bandit; see `read_bandits` for the law. `origin` names the data in errors."""
+        counts = self.counts
+        if not counts.all():
+            group, arm = np.argwhere(counts == 0)[0]
+            raise UserError(
+                f"{origin}: no reward of arm {self.arm_names[arm]!r} in {self.what} {self.group_names[group]!r}; "
+                "every pair needs one"
+            )
+        means = self.means
+        support, place = np.unique(self.rewards, return_inverse=True)
+        law: RewardModel
+        if set(support) <= {0.0, 1.0}:
+            law = Bernoulli()
+        elif support.size <= MOST_VALUES:
+            table = np.zeros((*counts.shape, support.size))
+            np.add.at(table, (self.groups, self.arms, place), 1)
+            law = Categorical(support, table / table.sum(axis=2, keepdims=True))
+            means = law.check_means(None)
+        else:
+            squares = self._sums((self.rewards - means[self.groups, self.arms]) ** 2)
+            law = Gaussian(float(np.sqrt(squares / np.maximum(counts - 1, 1)).max()))
+        return Bandits(means, law, self.arm_names, self.group_names)
+
+
+def read_rows(path: Path, columns: Sequence[str]) -> Rows:
+    """The rows of a CSV file whose header has these three columns: a group, an arm and a reward."""
+    (_, header), *lines = _lines(path)
+    places = [[cell.lower() for cell in header].index(name) for name in columns]
     if not lines:
         raise UserError(f"{path} has a header and no rows; expected one row per reward")
-    clusters: list[str] = []
-    arms: list[str] = []
-    rewards: list[float] = []
+    rewards = []
     for number, row in lines:
         if len(row) <= max(places):
             raise UserError(
-                f"{path}, line {number}: expected a cluster, an arm and a reward, got {len(row)} columns"
+                f"{path}, line {number}: expected {columns[0]}, arm and reward, got {len(row)} columns"
             )
-        cluster, arm, text = (row[place] for place in places)
-        value = _number(text)
+        value = _number(row[places[2]])
         if value is None or not math.isfinite(value):
-            raise UserError(f"{path}, line {number}: expected a reward, got {text!r}")
-        clusters.append(cluster)
-        arms.append(arm)
+            raise UserError(f"{path}, line {number}: expected a reward, got {row[places[2]]!r}")
         rewards.append(value)
-    rows, columns = _names(clusters), _names(arms)
-    row_of, column_of = ({name: i for i, name in enumerate(names)} for names in (rows, columns))
-    pair = np.array(
-        [row_of[c] * len(columns) + column_of[a] for c, a in zip(clusters, arms, strict=True)]
-    )
-    values = np.array(rewards)
-    shape = (len(rows), len(columns))
-    counts = np.bincount(pair, minlength=len(rows) * len(columns)).reshape(shape)
-    if not counts.all():
-        m, k = np.argwhere(counts == 0)[0]
-        raise UserError(
-            f"{path}: no reward of arm {columns[k]!r} in cluster {rows[m]!r}; every pair needs one"
-        )
-    means = np.bincount(pair, values, minlength=counts.size).reshape(shape) / counts
-    support, place = np.unique(values, return_inverse=True)
-    if set(support) <= {0.0, 1.0}:
-        return Bandits(means, Bernoulli(), columns, rows)
-    if support.size <= MOST_VALUES:
-        table = np.zeros((counts.size, support.size))
-        np.add.at(table, (pair, place), 1)
-        law = Categorical(
-            support, (table / table.sum(axis=1, keepdims=True)).reshape(*shape, support.size)
-        )
-        return Bandits(law.check_means(None), law, columns, rows)
-    squares = np.bincount(pair, (values - means.ravel()[pair]) ** 2, minlength=counts.size)
-    deviation = np.sqrt(squares.reshape(shape) / np.maximum(counts - 1, 1)).max()
-    return Bandits(means, Gaussian(float(deviation)), columns, rows)
+    groups, arms = ([row[place] for _, row in lines] for place in places[:2])
+    return Rows.of(groups, arms, np.array(rewards), columns[0])
 
 
 def _names(values: list[str]) -> tuple[str, ...]:

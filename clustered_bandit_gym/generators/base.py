@@ -44,6 +44,7 @@ class InstanceGenerator(ABC):
     allow_overlap: bool = False
 
     def __post_init__(self) -> None:
+        self.name_rewards()
         for setting in ("n_agents", "n_clusters", "n_arms"):
             _whole(setting, getattr(self, setting))
         if self.n_arms < self.n_clusters and not self.allow_overlap:
@@ -58,6 +59,14 @@ class InstanceGenerator(ABC):
             raise UserError(
                 f"alpha = {self.alpha} has an effect with sizes='power' only, not with {self.sizes!r}"
             )
+
+    def name_rewards(self) -> None:
+        """Replace a reward model given as `rewards` by its name and sigma: settings are plain values."""
+        model = getattr(self, "rewards", None)
+        if isinstance(model, RewardModel):
+            object.__setattr__(self, "rewards", type(model).__name__.lower())
+            if isinstance(model, Gaussian):
+                object.__setattr__(self, "sigma", model.sigma)
 
     @property
     def declared(self) -> dict[str, float]:

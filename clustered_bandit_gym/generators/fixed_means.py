@@ -40,13 +40,14 @@ class FixedMeans(InstanceGenerator):
     n_agents: int = 0
     sizes: Any = "equal"
     alpha: float = 0.0
-    rewards: str = ""
+    rewards: str | RewardModel = ""
     sigma: float = 1.0
     allow_ties: bool = False
     allow_overlap: bool = False
     name: ClassVar[str] = "fixed-means"
 
     def __post_init__(self) -> None:
+        self.name_rewards()
         if self.means is None:
             raise UserError(
                 "generator 'fixed-means' needs means: a table (clusters, arms) or the path of a CSV file"

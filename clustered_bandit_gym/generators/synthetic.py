@@ -67,7 +67,7 @@ class _Separated(RandomMeans):
     eta: float = 0.2
     eta1: float = 0.05
     gap: float = 0.01
-    rewards: str = "gaussian"
+    rewards: str | RewardModel = "gaussian"
     sigma: float = 1.0
     sizes: str = "uniform"
     alpha: float = 0.0

@@ -88,7 +88,7 @@ def test_raw_rewards_of_zero_and_one_and_continuous_ones(tmp_path: Path) -> None
         ("cluster,arm,reward\n", "no rows"),
         ("cluster,arm,reward\na,b,c\n", "line 2: expected a reward, got 'c'"),
         ("cluster,arm,reward\na,b,1\na,c,0\nd,b,0\n", "no reward of arm 'c' in cluster 'd'"),
-        ("cluster,arm,reward\na,b\n", "line 2: expected a cluster"),
+        ("cluster,arm,reward\na,b\n", "line 2: expected cluster"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, says: str) -> None:
