@@ -1,5 +1,7 @@
 """`python -m benchmarks` measures everything, `python -m benchmarks core env` two modules.
 
+Studies with options of their own: `python -m benchmarks panel|families --help`.
+
 `--out docs/results/bench.json` keeps the figures of these modules, with date and version, and makes the page beside it.
 Exit code 1 if a target is missed."""
 
@@ -13,8 +15,14 @@ from pathlib import Path
 from benchmarks import Figure
 from benchmarks.page import keep
 
+#: Studies that print tables; each has `main(arguments) -> exit code`.
+STUDIES = ("panel", "families")
+
 
 def main(arguments: list[str] | None = None) -> int:
+    words = sys.argv[1:] if arguments is None else arguments
+    if words and words[0] in STUDIES:
+        return int(importlib.import_module(f"benchmarks.{words[0]}").main(words[1:]))
     known = sorted(
         path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py")
     )
