@@ -1,1 +1,1 @@
-"""FrugalBAI."""
+"""FrugalBAI: agents test on their own and send few bits."""

@@ -1,4 +1,4 @@
-"""Best arms of representatives, the centre's side: facts about one of them narrow down all the others."""
+"""Best arms of all representatives, by facts that travel: the centre's side of `race.py`."""
 
 from __future__ import annotations
 
@@ -7,54 +7,69 @@ from functools import partial
 import numpy as np
 
 from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.ledger import ArmSubset, Flag, Symbol
-from clustered_bandit_gym.policies.frugal.facts import begin, exchange, explore
-from clustered_bandit_gym.policies.frugal.levels import Tests
+from clustered_bandit_gym.game.payloads import ArmSubset, Flag, Symbol
+from clustered_bandit_gym.policies.frugal.race import exchange, explore
+from clustered_bandit_gym.policies.frugal.search import Stuck
+from clustered_bandit_gym.policies.frugal.settings import Levels
 
 
-class Stuck(Exception):
-    """An attempt's guesses do not work out; another one starts from scratch."""
+def listen(block: Block, news: np.ndarray) -> None:
+    """Agents take note of a number: the effort of the first exchange, or which attempt it is."""
 
 
-def best_arms(federation: Federation, reps: Ints, tests: Tests) -> Ints:
-    """(M,) the best arm of each representative, `reps` (M,) ids, if they are of M different clusters.
+def best_arms(
+    federation: Federation, reps: Ints, name: str, levels: Levels, together: bool
+) -> Ints:
+    """(M,) best arms of the representatives.
 
-    An arm k leaves the live set of x when it is beaten at x, or when some y ≠ x shows it less than η worse than every
-    live arm there: Assumption 1. An arm that is alone in its live set is close there. All representatives work at the
-    same effort, which grows from exchange to exchange; so whatever is cheap anywhere is used everywhere before
-    anything dear is tried.
+    Arm k leaves the live set of x when it is beaten at x, or when some y ≠ x shows it less than η
+    worse than every live arm there. The second is used only if x and y are known to be of different
+    clusters (`together`): then Assumption 1 says that k, if it were the best arm of x, would be at
+    least η worse than the best arm of y.
     """
-    live, reached = federation.local(reps, partial(explore, tests=tests), down=Flag(True))
+    program = partial(explore, name=name, levels=levels, together=together)
+    live, near, code = federation.local(reps, program, down=Flag(together))
     live = live.copy()
-    wanted, close = live.copy(), np.zeros_like(live)
-    code, efforts = int(reached.min()), tests.spending.efforts
-    federation.local(
-        reps, partial(begin, tests=tests), down=Symbol(np.full(reps.size, code), among=efforts)
-    )
-    for _ in range(code, efforts):
+    if together:
+        _exchange_facts(federation, reps, name, levels, live, live | near, int(code.min()))
+    best = live.argmax(axis=1)
+    if np.unique(best).size < reps.size or np.any(live.sum(axis=1) > 1):
+        raise Stuck("two representatives have the same best arm, or cannot find it")
+    return np.asarray(best)
+
+
+def _exchange_facts(
+    federation: Federation,
+    reps: Ints,
+    name: str,
+    levels: Levels,
+    live: np.ndarray,
+    wanted: np.ndarray,
+    first: int,
+) -> None:
+    """Exchange facts until every representative has one arm in `live` (M, K), which is changed."""
+    codes = levels.settings.codes
+    federation.local(reps, listen, down=Symbol(np.full(reps.size, first), among=codes), n_arms=1)
+    close = np.zeros_like(live)
+    for code in range(first, codes):
         told_live, told_wanted = live.copy(), wanted.copy()
         close |= live & (live.sum(axis=1) == 1)[:, None]
         live &= (close.sum(axis=0) - close) == 0
         if not live.any(axis=1).all():
-            raise Stuck("a representative has no arm left: two of them are of one cluster")
-        alone = live.sum(axis=1) == 1
-        if alone.all():
-            best = live.argmax(axis=1)
-            if np.unique(best).size < reps.size:
-                raise Stuck("two representatives have the same best arm: they are of one cluster")
-            return best
-        # An arm is of interest where its closeness would rid someone else of it.
-        open_ = live & ~alone[:, None]
+            raise Stuck("a representative has no arm left")
+        open_ = live & (live.sum(axis=1) > 1)[:, None]
+        if not open_.any():
+            return
         wanted &= ((open_.sum(axis=0) - open_) > 0) & ~close
-        busy = np.flatnonzero(~alone | wanted.any(axis=1))
-        excluded, dull = told_live & ~live, told_wanted & ~wanted
+        busy = np.flatnonzero(open_.any(axis=1) | wanted.any(axis=1))
         down = (
-            ArmSubset(excluded[busy], within=told_live[busy]),
-            ArmSubset(dull[busy], within=told_wanted[busy]),
+            ArmSubset((told_live & ~live)[busy], within=told_live[busy]),
+            ArmSubset((told_wanted & ~wanted)[busy], within=told_wanted[busy]),
         )
-        shown, beaten = federation.local(reps[busy], partial(exchange, tests=tests), down=down)
+        program = partial(exchange, code=code, name=name, levels=levels)
+        shown, beaten = federation.local(reps[busy], program, down=down)
         close[busy] |= shown
         live[busy] &= ~beaten
         wanted[busy] &= ~shown
-    raise Stuck("arms that cannot be told apart")

@@ -1,0 +1,153 @@
+"""What a representative does to find its best arm: tests of two arms, at an effort that grows.
+
+Correctness rests on the calls of `shows` and `shows_worse` alone. What is pulled when is a plan.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.payloads import ArmSubset, Payload, Symbol
+from clustered_bandit_gym.policies.frugal.memory import recall, top_up
+from clustered_bandit_gym.policies.frugal.settings import Levels
+from clustered_bandit_gym.policies.sequential.cells import Cells
+
+
+def race(
+    block: Block, cells: Cells, live: np.ndarray, wanted: np.ndarray, effort: Floats, levels: Levels
+) -> np.ndarray:
+    """Decide every test that seems to take at most `effort` (R,) pulls of each of its two arms.
+
+    An arm leaves `live` (R, K), which is changed, when the leader is shown better.
+    Returns (R, K) the arms of `wanted` that are shown close: less than η worse than every live arm.
+    """
+    rows = np.arange(len(block))
+    close = np.zeros_like(live)
+    while True:
+        leader = np.where(live, cells.mean, -np.inf).argmax(axis=1)
+        live &= ~cells.shows_worse(rows, leader, 0.0, levels.beaten, live)
+        row, arm, left = _closeness(cells, live, wanted & ~close, leader, levels)
+        done = ~left.any(axis=1)
+        close[row[done], arm[done]] = True
+        goal = _plan(cells, live, wanted & ~close, (row, arm, left), leader, effort, levels)
+        if not goal.any():
+            return close
+        top_up(block, cells, goal)
+
+
+def _closeness(
+    cells: Cells, live: np.ndarray, wanted: np.ndarray, leader: Ints, levels: Levels
+) -> tuple[Ints, Ints, np.ndarray]:
+    """Arms of `wanted` that are close to the leader: (P,) rows and arms.
+
+    With each, (P, K) the other live arms that it is not yet shown close to.
+    """
+    eta, level = levels.eta, levels.close
+    top = np.take_along_axis(cells.mean, leader[:, None], axis=1)
+    row, arm = np.nonzero(wanted & (cells.mean + eta > top))
+    # The leader is the hardest to be close to, for most arms: it is tried first.
+    near = cells.shows(row, leader[row], row, arm, eta, level) | (arm == leader[row])
+    row, arm = row[near], arm[near]
+    left = live[row]
+    left[np.arange(row.size), arm] = False
+    left &= ~cells.shows_worse(row, arm, eta, level, left)
+    return row, arm, left
+
+
+def _plan(
+    cells: Cells,
+    live: np.ndarray,
+    wanted: np.ndarray,
+    nearly: tuple[Ints, Ints, np.ndarray],
+    leader: Ints,
+    effort: Floats,
+    levels: Levels,
+) -> Floats:
+    """(R, K) pulls that cells should have next; 0 for arms whose tests take more than `effort`."""
+    n, mean, variance = cells.n, cells.mean, cells.variance()
+    rows = np.arange(leader.size)
+    rival = live.copy()
+    rival[rows, leader] = False
+    top = mean[rows, leader][:, None]
+    both = variance + variance[rows, leader][:, None]
+    noise = np.sqrt(variance / n + (variance / n)[rows, leader][:, None])
+    # An arm takes part in two tests, worse than the leader and close to it; the easier one counts.
+    worse = np.where(rival, top - mean, -np.inf)
+    ahead = np.where(wanted, mean + levels.eta - top, -np.inf)
+    gap = np.maximum(worse, ahead)
+    level = np.where(worse >= ahead, levels.beaten, levels.close) + cells.slack
+    # With a standard deviation of luck, the test may be over after so many pulls of both arms.
+    hope = 2 * level * both / np.maximum(gap + noise, 1e-140) ** 2
+    active = (rival | wanted) & (gap + noise > 0) & (hope <= effort[:, None])
+    # What is close to the leader waits for other live arms.
+    row, arm, left = nearly
+    waits = active[row, arm]
+    np.logical_or.at(active, row[waits], left[waits])
+    active[rows, leader] = False
+    need = 2 * level * both / np.maximum(gap + 0.5 * noise, 0.7 * noise) ** 2
+    goal = np.where(active, n + np.clip(need - n, levels.settings.look * n, n), 0.0)
+    # The leader is compared with all others: √Σn² makes the sum of all pulls least.
+    n_leader = n[rows, leader]
+    goal_leader = np.minimum(np.sqrt((goal**2).sum(axis=1)), 2 * n_leader + 8)
+    goal[n > 1.5 * n_leader[:, None] + 8] = 0.0  # these wait for the leader
+    goal[rows, leader] = goal_leader
+    return goal
+
+
+def effort_of(code: Ints | int, levels: Levels) -> Floats:
+    """Pulls of an arm that a representative may make for a test, for an effort's code."""
+    return 64.0 * levels.settings.effort ** np.asarray(code, dtype=np.float64)
+
+
+def explore(
+    block: Block, _: np.ndarray, name: str, levels: Levels, together: bool
+) -> tuple[Payload, ...]:
+    """A representative's first program: it races alone until few arms are live; one, if not `together`.
+
+    Sends the live arms, others that may be close, and the effort reached.
+    """
+    s, p = levels.settings, block.problem
+    cells = recall(block, name, levels, p.n_arms)
+    top_up(block, cells, np.full(cells.n.shape, float(s.start)))
+    live = np.ones(cells.n.shape, dtype=bool)
+    nothing = np.zeros_like(live)
+    code = np.zeros(len(block), dtype=np.int64)
+    few, last = 1, float(s.codes - 1)
+    if together:
+        few = max(s.settle, p.n_arms // 32)
+        enough = 4 * (levels.beaten + cells.slack) * (p.sigma / levels.eta) ** 2
+        last = min(last, np.log(enough / 64) / np.log(s.effort))
+    while True:
+        race(block, cells, live, nothing, effort_of(code, levels), levels)
+        more = (live.sum(axis=1) > few) & (code < last)
+        if not more.any():
+            break
+        code[more] += 1
+    top = np.where(live, cells.mean, -np.inf).max(axis=1, keepdims=True)
+    near = ~live & (cells.mean + levels.eta > top) & together
+    block.save(name, cells.memory)
+    block.save(name + " live", live)
+    block.save(name + " wanted", live | near)
+    return ArmSubset(live), ArmSubset(near, within=~live), Symbol(code, among=s.codes)
+
+
+def exchange(
+    block: Block, out: np.ndarray, dull: np.ndarray, code: int, name: str, levels: Levels
+) -> tuple[Payload, ...]:
+    """One exchange of facts, at the effort `code`.
+
+    Down: arms that others have excluded, arms whose closeness helps nobody any more (n, K).
+    Up: arms newly close, arms newly beaten.
+    """
+    cells = recall(block, name, levels, block.problem.n_arms)
+    live = block.load(name + " live") & ~out
+    wanted = block.load(name + " wanted") & ~dull
+    before = live.copy()
+    effort = np.full(len(block), float(effort_of(code, levels)))
+    close = race(block, cells, live, wanted, effort, levels)
+    block.save(name, cells.memory)
+    block.save(name + " live", live)
+    block.save(name + " wanted", wanted & ~close)
+    return ArmSubset(close, within=wanted), ArmSubset(before & ~live, within=before)
