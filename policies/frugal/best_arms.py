@@ -29,11 +29,16 @@ def best_arms(
     clusters (`together`): then Assumption 1 says that k, if it were the best arm of x, would be at
     least η worse than the best arm of y.
     """
-    program = partial(explore, name=name, levels=levels, together=together)
+    settings = levels.settings
+    few = max(settings.settle, federation.problem.n_arms // 32) if together else 1
+    program = partial(explore, name=name, levels=levels, few=few)
     live, near, code = federation.local(reps, program, down=Flag(together))
     live = live.copy()
     if together:
-        _exchange_facts(federation, reps, name, levels, live, live | near, int(code.min()))
+        first = int(code.min())
+        down = Symbol(np.full(reps.size, first), among=settings.codes)
+        federation.local(reps, listen, down=down, n_arms=1)
+        _exchange_facts(federation, reps, name, levels, live, live | near, first)
     best = live.argmax(axis=1)
     if np.unique(best).size < reps.size or np.any(live.sum(axis=1) > 1):
         raise Stuck("two representatives have the same best arm, or cannot find it")
@@ -49,11 +54,12 @@ def _exchange_facts(
     wanted: np.ndarray,
     first: int,
 ) -> None:
-    """Exchange facts until every representative has one arm in `live` (M, K), which is changed."""
-    codes = levels.settings.codes
-    federation.local(reps, listen, down=Symbol(np.full(reps.size, first), among=codes), n_arms=1)
+    """Exchange facts until every representative has one arm in `live` (M, K), which is changed.
+
+    `wanted` (M, K) are arms whose closeness could exclude them elsewhere.
+    """
     close = np.zeros_like(live)
-    for code in range(first, codes):
+    for code in range(first, levels.settings.codes):
         told_live, told_wanted = live.copy(), wanted.copy()
         close |= live & (live.sum(axis=1) == 1)[:, None]
         live &= (close.sum(axis=0) - close) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from math import ceil, log2
 
 import numpy as np
 
@@ -31,28 +32,21 @@ class RoughMeans:
     deviation: float
 
 
-def pulls_of(size: Ints | int) -> Ints:
-    """Numbers of pulls that can be ordered: 8, 10, 12, 14, 16, ..., four for a factor of two."""
-    return np.ceil(8.0 * 2 ** (np.asarray(size) / 4)).astype(np.int64)
-
-
 def rough_means(
-    block: Block, members: np.ndarray, size: Ints, name: str, arms: Ints, levels: Levels
+    block: Block, members: np.ndarray, doubled: Ints, name: str, arms: Ints, levels: Levels
 ) -> tuple[Payload, ...]:
-    """Averages of those of `arms` that `members` (n, d) names, the same for all agents of the block.
-
-    They are rounded to 127 steps between the agent's least and largest one.
-    """
+    """Averages of those of `arms` that `members` (n, d) names, after 8·2^doubled pulls; both the same
+    for all agents. They are rounded to 127 steps between the agent's least and largest one."""
     sigma = levels.problem.sigma
     cells = recall(block, name, levels, levels.problem.n_arms)
     chosen = arms[members[0]]
     goal = np.zeros(cells.n.shape)
-    goal[:, chosen] = pulls_of(size)[:, None]
+    goal[:, chosen] = 8.0 * 2.0 ** doubled[0]
     top_up(block, cells, goal)
     block.save(name, cells.memory)
     mean = cells.mean[:, chosen]
     low = mean.min(axis=1)
-    width = Quantised(mean.max(axis=1) - low, sigma * np.geomspace(1e-3, 1e6, 64), "up", clip=True)
+    width = Quantised(mean.max(axis=1) - low, widths(sigma), "up", clip=True)
     place = np.round((mean - low[:, None]) / width.values[:, None] * 127)
     variance = cells.variance()[:, chosen].mean(axis=1) / sigma**2
     return (
@@ -63,6 +57,20 @@ def rough_means(
     )
 
 
+def widths(sigma: float) -> Floats:
+    """Distances between an agent's least and largest average that can be sent."""
+    return sigma * np.geomspace(1e-3, 1e6, 64)
+
+
+def rounding(low: Floats, width: Floats, sigma: float) -> Floats:
+    """How far a mean that was sent may be from the average.
+
+    Half a step, and `low` was a float32. At the end of the grid the true width may be larger.
+    """
+    off = width / 254 + np.abs(low) * 2.0**-22 + 2.0**-120
+    return np.where(width >= widths(sigma)[-1], np.inf, off)
+
+
 def shown_distinct(
     federation: Federation, reps: Ints, name: str, pulls: float, arms: Ints, levels: Levels
 ) -> RoughMeans | None:
@@ -71,37 +79,30 @@ def shown_distinct(
     Two of them are distinct if their averages of one arm differ. Only pulls made after the choice of
     representatives count.
     """
-    m, d, settings = reps.size, arms.size, levels.settings
+    m, d, sigma = reps.size, arms.size, levels.problem.sigma
     scales = Scales.around(4 * levels.distinct, float(np.exp(-levels.distinct)))
     program = partial(rough_means, name=name, arms=arms, levels=levels)
-    size = int(np.ceil(4 * np.log2(max(pulls, 8) / 8)))
     members = np.ones(d, dtype=bool)
     mean, off, n = np.zeros((m, d)), np.zeros((m, d)), np.zeros(d)
     a, b = np.triu_indices(m, 1)
-    while size < 128:
-        down = ArmSubset(np.tile(members, (m, 1))), Symbol(np.full(m, size), among=128)
+    pairs = np.arange(a.size)
+    for doubled in range(ceil(log2(max(pulls, 8) / 8)), levels.settings.codes):
+        down = (
+            ArmSubset(np.tile(members, (m, 1))),
+            Symbol(np.full(m, doubled), among=levels.settings.codes),
+        )
         place, low, width, variance = federation.local(reps, program, down=down, n_arms=d)
-        step = width[:, None] / 127
-        mean[:, members] = low[:, None] + step * place
-        off[:, members] = rounding(low[:, None], step)
-        off[width >= 1e6 * levels.problem.sigma] = np.inf  # the end of its grid: it may be larger
-        n[members] = pulls_of(size)
-        apart = np.maximum(np.abs(mean[a] - mean[b]) - off[a] - off[b], 0) / levels.problem.sigma
+        mean[:, members] = low[:, None] + width[:, None] / 127 * place
+        off[:, members] = rounding(low, width, sigma)[:, None]
+        n[members] = 8 * 2.0**doubled
+        apart = np.maximum(np.abs(mean[a] - mean[b]) - off[a] - off[b], 0) / sigma
         arm = (apart * np.sqrt(n)).argmax(axis=1)
-        apart, pulled = apart[np.arange(a.size), arm], n[arm]
-        open_ = scales.pair_evidence(apart, pulled, pulled) < levels.distinct
+        apart = apart[pairs, arm]
+        open_ = scales.pair_evidence(apart, n[arm], n[arm]) < levels.distinct
         if not open_.any():
-            return RoughMeans(mean, n, levels.problem.sigma * float(np.sqrt(variance.mean())))
-        if np.any(apart[open_] < settings.alike * np.sqrt(2 * variance.mean() / pulled[open_])):
+            return RoughMeans(mean, n, sigma * float(np.sqrt(variance.mean())))
+        noise = np.sqrt(2 * variance.mean() / n[arm])
+        if np.any((apart < levels.settings.alike * noise)[open_]):
             return None
         members = np.isin(np.arange(d), arm[open_])
-        # A difference that is underestimated asks for too many pulls; look again on the way.
-        need = 5 * (levels.distinct + settings.slack) / float(apart[open_].min()) ** 2
-        need = min(need, 6 * float(n[members].max()))
-        size = max(size + 1, int(np.ceil(4 * np.log2(need / 8))))
     return None
-
-
-def rounding(low: Floats, step: Floats) -> Floats:
-    """How far a mean that was sent may be from the average: half a step, and `low` is a float32."""
-    return 0.5 * step + np.abs(low) * 2.0**-22 + 2.0**-120

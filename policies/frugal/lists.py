@@ -10,14 +10,9 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload
-from clustered_bandit_gym.policies.frugal.memory import empty_cells, top_up
-from clustered_bandit_gym.policies.frugal.references import (
-    ABOVE,
-    References,
-    own_references,
-    which_side,
-)
+from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload, Quantised, Symbol
+from clustered_bandit_gym.policies.frugal.memory import empty_cells, recall, top_up
+from clustered_bandit_gym.policies.frugal.references import References, ends, measure, which_side
 from clustered_bandit_gym.policies.frugal.search import stand_out
 from clustered_bandit_gym.policies.frugal.settings import Levels
 
@@ -29,49 +24,45 @@ def accept(block: Block, arms: Ints, levels: Levels, number: int) -> Ints:
     agent of cluster j the best arms of other clusters are at least η worse than that of j
     (Assumption 1): accepting one of them takes one false claim.
     """
-    eta, look, level = levels.eta, levels.settings.look, levels.agent(number)
+    look, level = levels.settings.look, levels.agent(number)
     cells = empty_cells(block, levels, arms.size, gap=2.0)
     top_up(block, cells, np.full(cells.n.shape, 2.0), arms)
     answer = np.zeros(len(block), dtype=np.int64)
     todo = np.arange(len(block))
     while todo.size:
-        i = np.arange(todo.size)
-        n, mean, variance = cells.n[todo], cells.mean[todo], cells.variance()[todo]
-        leader = mean.argmax(axis=1)
+        leader = cells.mean[todo].argmax(axis=1)
         answer[todo] = leader
-        open_ = np.ones(mean.shape, dtype=bool)
-        open_[i, leader] = False
-        open_ &= ~cells.shows_worse(todo, leader, eta, level, open_)
-        need = accept_pulls(mean, variance, leader, level + cells.slack, eta, open_)
-        step = np.clip(0.7 * (need - n), np.maximum(look * n, 1), n)
-        goal = np.where(open_, n + step, 0)
-        n_leader = n[i, leader]
-        goal_leader = np.minimum(np.sqrt((goal**2).sum(axis=1)), 2 * n_leader + 1)
-        goal[n > 2 * n_leader[:, None] + 1] = 0  # these wait for the leader
-        goal[i, leader] = goal_leader
+        open_ = leader[:, None] != np.arange(arms.size)
+        open_ &= ~cells.shows_worse(todo, leader, levels.eta, level, open_)
         go_on = open_.any(axis=1)
-        full = np.zeros(cells.n.shape)
-        full[todo[go_on]] = goal[go_on]
-        todo = todo[go_on]
-        top_up(block, cells, full, arms)
+        todo, leader, open_ = todo[go_on], leader[go_on], open_[go_on]
+        goal = np.zeros(cells.n.shape)
+        goal[todo] = np.where(open_, (1 + look) * cells.n[todo], 0)
+        # √Σn² pulls of the leader make the sum of all pulls least. Arms far ahead of it wait.
+        n_leader = cells.n[todo, leader]
+        most = np.minimum(np.sqrt((goal[todo] ** 2).sum(axis=1)), 2 * n_leader)
+        goal[cells.n > 2 * cells.n[np.arange(len(block)), answer][:, None]] = 0
+        goal[todo, leader] = most
+        top_up(block, cells, goal, arms)
     return arms[answer]
 
 
-def accept_pulls(
-    mean: Floats, variance: Floats, leader: Ints, level: float, eta: float, open_: np.ndarray
-) -> Floats:
-    """(n, M) pulls of each arm with which `leader` (n,) is expected to be accepted.
-
-    The leader has √M' times the pulls of each of M' others: that makes the sum least.
-    """
-    i = np.arange(leader.size)
-    margin = np.maximum(mean[i, leader][:, None] - mean, 0) + eta
-    others = np.sqrt(np.maximum(open_.sum(axis=1, keepdims=True), 1))
-    return np.asarray(2 * level * (variance + variance[i, leader][:, None] / others) / margin**2)
-
-
-def _members(best: Ints, n_arms: int) -> ArmSet:
+def as_list(best: Ints, n_arms: int) -> ArmSet:
     return ArmSet(np.isin(np.arange(n_arms), best), at_most=best.size)
+
+
+def forecast(block: Block, members: np.ndarray, own: Ints, name: str, levels: Levels) -> Payload:
+    """Pulls with which an agent of this cluster is going to find its arm `own` (n,) in the list."""
+    cells = recall(block, name, levels, block.problem.n_arms)
+    rows = np.arange(own.size)
+    mean, variance = cells.mean[rows, own][:, None], cells.variance()[rows, own][:, None]
+    margin = np.maximum(mean - cells.mean, 0) + levels.eta
+    level = levels.agent(1) + cells.slack
+    each = 2 * level * (cells.variance() + variance / (levels.m - 1) ** 0.5) / margin**2
+    each = np.where(members, each, 0)
+    each[rows, own] = 0
+    cost = each.sum(axis=1) + np.sqrt((each**2).sum(axis=1))
+    return Quantised(cost, 1.4 ** np.arange(levels.settings.codes), "nearest", clip=True)
 
 
 def find_in_list(block: Block, members: np.ndarray, levels: Levels, number: int) -> Payload:
@@ -79,47 +70,49 @@ def find_in_list(block: Block, members: np.ndarray, levels: Levels, number: int)
     return ArmIndex(accept(block, arms, levels, number), among=arms)
 
 
-def by_list(federation: Federation, best: Ints, levels: Levels, arms: Ints, number: int) -> None:
-    """Agents without an arm (−1) find it in the list of best arms; fills in `arms` (N,)."""
-    rest = np.flatnonzero(arms < 0)
-    if rest.size:
-        program = partial(find_in_list, levels=levels, number=number)
-        with federation.phase("classify"):
-            down = _members(best, federation.problem.n_arms)
-            arms[rest] = federation.local(rest, program, down=down, n_arms=best.size)
-
-
 def find_high(
-    block: Block, members: np.ndarray, gap: Floats, reach: Ints, place: Ints, ref: References
+    block: Block, members: np.ndarray, number: Floats, gap: Floats, ref: References
 ) -> Payload:
     """As `find_in_list`, if the best means of all clusters are about equal.
 
-    The number of the threshold is η below all of them: an arm of the list above it is the best.
+    `number` (n,) is η below all of them: an arm of the list above it is the best.
     """
     arms = np.flatnonzero(members[0])
     nothing = np.zeros((len(block), arms.size))
-    column = stand_out(block, arms, nothing, nothing + log(arms.size) + 2.0, ref.levels)
-    answer = arms[column]
-    rest = np.flatnonzero(which_side(block, answer, gap, reach, place, ref) != ABOVE)
+    answer = arms[stand_out(block, arms, nothing, nothing + log(arms.size) + 2.0, ref.levels)]
+    above, _ = which_side(block, answer, number, gap, ref)
+    rest = np.flatnonzero(~above)
     if rest.size:
         answer[rest] = accept(block.part(rest), arms, ref.levels, 2)
     return ArmIndex(answer, among=arms)
 
 
+def by_list(federation: Federation, best: Ints, levels: Levels, arms: Ints, number: int) -> None:
+    """Agents without an arm (−1) find it in the list of best arms; fills in `arms` (N,)."""
+    rest = np.flatnonzero(arms < 0)
+    program = partial(find_in_list, levels=levels, number=number)
+    if rest.size:
+        with federation.phase("classify"):
+            down = as_list(best, federation.problem.n_arms)
+            arms[rest] = federation.local(rest, program, down=down, n_arms=best.size)
+
+
 def by_height(
     federation: Federation, reps: Ints, best: Ints, name: str, ref: References, arms: Ints
-) -> bool:
-    """As `by_list`, with one number more: η below the best means. False if these differ too much."""
-    eta, rest = ref.levels.eta, np.flatnonzero(arms < 0)
-    nearly = 0.8 * eta
+) -> None:
+    """As `by_list`, with one number more: η below the best means. Not if these differ too much."""
+    k, eta, rest = federation.problem.n_arms, ref.levels.eta, np.flatnonzero(arms < 0)
+    made_for = Quantised(np.full((reps.size, 1), 0.8 * eta), ref.gaps, "down", clip=True)
     with federation.phase("references"):
-        low, high = own_references(federation, reps, best, name, ref, nearly)
+        down = Symbol(best[:, None], among=k), made_for
+        low, high = ends(federation.local(reps, partial(measure, name=name, ref=ref), down=down))
     number = float(high.max()) - eta
     sent = ref.threshold(number, number + eta, rest.size)
-    if sent is None or sent[0].values.min(initial=eta) < nearly or low.min() < number + eta / 2:
-        return False
-    with federation.phase("classify"):
-        down = (_members(best, federation.problem.n_arms), *sent)
-        program = partial(find_high, ref=ref)
-        arms[rest] = federation.local(rest, program, down=down, n_arms=best.size)
-    return True
+    if sent is None or low.min() < number + eta / 2:
+        return
+    if rest.size and sent[1].values[0] >= made_for.values[0]:
+        with federation.phase("classify"):
+            down = (as_list(best, k), *sent)
+            arms[rest] = federation.local(
+                rest, partial(find_high, ref=ref), down=down, n_arms=best.size
+            )

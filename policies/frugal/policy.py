@@ -123,14 +123,12 @@ def _attempt(federation: Federation, settings: Settings, attempt: int) -> Ints:
     arms[reps] = best
     tries = 1
     if rough is None:
-        if by_height(federation, reps, best, name, ref, arms):
-            return arms
-    elif levels.m <= settings.few:
-        with federation.phase("references"):
-            tree = choose_tree(federation, reps, best, rough, name, ref)
-        if tree is not None:
-            labels = by_tree(federation, reps, tree, protocol.arms, name, ref)
-            arms = np.where(labels >= 0, best[labels], -1)
-            tries = 2
+        by_height(federation, reps, best, name, ref, arms)
+    elif levels.m <= settings.few and (
+        tree := choose_tree(federation, reps, best, rough, name, ref)
+    ):
+        labels = by_tree(federation, reps, tree, protocol.arms, name, ref)
+        arms = np.where(labels >= 0, best[labels], -1)
+        tries = 2
     by_list(federation, best, levels, arms, tries)
     return arms

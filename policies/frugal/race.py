@@ -86,8 +86,7 @@ def _plan(
     waits = active[row, arm]
     np.logical_or.at(active, row[waits], left[waits])
     active[rows, leader] = False
-    need = 2 * level * both / np.maximum(gap + 0.5 * noise, 0.7 * noise) ** 2
-    goal = np.where(active, n + np.clip(need - n, levels.settings.look * n, n), 0.0)
+    goal = np.where(active, n + np.clip(hope - n, levels.settings.look * n, n), 0.0)
     # The leader is compared with all others: √Σn² makes the sum of all pulls least.
     n_leader = n[rows, leader]
     goal_leader = np.minimum(np.sqrt((goal**2).sum(axis=1)), 2 * n_leader + 8)
@@ -96,39 +95,36 @@ def _plan(
     return goal
 
 
-def effort_of(code: Ints | int, levels: Levels) -> Floats:
+def effort_of(code: Ints, levels: Levels) -> Floats:
     """Pulls of an arm that a representative may make for a test, for an effort's code."""
-    return 64.0 * levels.settings.effort ** np.asarray(code, dtype=np.float64)
+    return 64.0 * levels.settings.effort ** code.astype(np.float64)
 
 
 def explore(
-    block: Block, _: np.ndarray, name: str, levels: Levels, together: bool
+    block: Block, _: np.ndarray, name: str, levels: Levels, few: int
 ) -> tuple[Payload, ...]:
-    """A representative's first program: it races alone until few arms are live; one, if not `together`.
+    """A representative's first program: it races alone until no more than `few` arms are live.
 
-    Sends the live arms, others that may be close, and the effort reached.
+    Sends these, beaten arms that may be close, and the effort reached.
     """
     s, p = levels.settings, block.problem
     cells = recall(block, name, levels, p.n_arms)
     top_up(block, cells, np.full(cells.n.shape, float(s.start)))
     live = np.ones(cells.n.shape, dtype=bool)
-    nothing = np.zeros_like(live)
     code = np.zeros(len(block), dtype=np.int64)
-    few, last = 1, float(s.codes - 1)
-    if together:
-        few = max(s.settle, p.n_arms // 32)
-        enough = 4 * (levels.beaten + cells.slack) * (p.sigma / levels.eta) ** 2
-        last = min(last, np.log(enough / 64) / np.log(s.effort))
-    while True:
-        race(block, cells, live, nothing, effort_of(code, levels), levels)
-        more = (live.sum(axis=1) > few) & (code < last)
-        if not more.any():
-            break
-        code[more] += 1
-    top = np.where(live, cells.mean, -np.inf).max(axis=1, keepdims=True)
-    near = ~live & (cells.mean + levels.eta > top) & together
+    # Others can help where gaps are small; without them (few = 1) there is no end.
+    help_from = 4 * (levels.beaten + cells.slack) * (p.sigma / levels.eta) ** 2
+    more = np.ones(len(block), dtype=bool)
+    while more.any():
+        effort = effort_of(code, levels)
+        race(block, cells, live, np.zeros_like(live), effort, levels)
+        more = (live.sum(axis=1) > few) & (code < s.codes - 1)
+        more &= (effort < help_from) | (few == 1)
+        code += more
     block.save(name, cells.memory)
     block.save(name + " live", live)
+    top = np.where(live, cells.mean, -np.inf).max(axis=1, keepdims=True)
+    near = ~live & (cells.mean + levels.eta > top) & (few > 1)
     block.save(name + " wanted", live | near)
     return ArmSubset(live), ArmSubset(near, within=~live), Symbol(code, among=s.codes)
 
@@ -142,10 +138,10 @@ def exchange(
     Up: arms newly close, arms newly beaten.
     """
     cells = recall(block, name, levels, block.problem.n_arms)
-    live = block.load(name + " live") & ~out
+    before = block.load(name + " live") & ~out
     wanted = block.load(name + " wanted") & ~dull
-    before = live.copy()
-    effort = np.full(len(block), float(effort_of(code, levels)))
+    live = before.copy()
+    effort = effort_of(np.full(len(block), code), levels)
     close = race(block, cells, live, wanted, effort, levels)
     block.save(name, cells.memory)
     block.save(name + " live", live)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
+from math import ceil, log
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -19,7 +19,6 @@ from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import Flag, Payload, Symbol
 from clustered_bandit_gym.policies.frugal.memory import recall, top_up
 from clustered_bandit_gym.policies.frugal.settings import Levels, drawn_at_first
-from clustered_bandit_gym.policies.sequential.cells import Cells
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Protocol:
         d = min(k, self.levels.settings.sketch_arms)
         return (np.arange(d) * k) // d
 
-    def pulls(self, stage: int) -> int:
+    def pulls(self, stage: int) -> float:
         """Pulls of each arm.
 
         The first sketches take, in all, about the pulls that the representatives' K·M arms are going
@@ -45,45 +44,35 @@ class Protocol:
         hard = min(max(p.sigma / self.levels.eta, 0.25), settings.first * m)
         cells = self.arms.size * min(p.n_agents, drawn_at_first(m))
         first = max(4, ceil(hard * p.n_arms * m * self.levels.beaten / cells))
-        return int(first * settings.growth**stage)
+        return float(first * settings.growth**stage)
 
     @property
     def stages(self) -> int:
         """The last stage tells a difference of η."""
         enough = self.levels.settings.enough * (self.levels.problem.sigma / self.levels.eta) ** 2
-        stage = 0
-        while self.pulls(stage) < enough and stage < self.levels.settings.codes - 1:
-            stage += 1
-        return stage + 1
+        more = log(max(1.0, enough / self.pulls(0))) / log(self.levels.settings.growth)
+        return min(ceil(more) + 1, self.levels.settings.codes)
 
 
-def _sketch_cells(block: Block, stage: Ints, protocol: Protocol) -> Cells:
-    arms = protocol.arms
-    cells = recall(block, "sketch", protocol.levels, arms.size)
-    goal = np.full(cells.n.shape, float(protocol.pulls(int(stage[0]))))
-    top_up(block, cells, goal, arms)
+def sketch(block: Block, stage: Ints, protocol: Protocol) -> tuple[Payload, ...]:
+    """A symbol for each arm of the sketch: where its average lies among the agent's averages.
+
+    And whether the averages differ by no more than noise.
+    """
+    levels = protocol.levels
+    cells = recall(block, "sketch", levels, protocol.arms.size)
+    top_up(block, cells, np.full(cells.n.shape, protocol.pulls(int(stage[0]))), protocol.arms)
     block.save("sketch", cells.memory)
-    return cells
-
-
-def shows_noise(block: Block, stage: Ints, protocol: Protocol) -> Payload:
-    """Whether the averages of a sketch differ by no more than noise."""
-    cells = _sketch_cells(block, stage, protocol)
-    noise = (cells.variance() / cells.n).mean(axis=1)
-    return Flag(cells.mean.var(axis=1) < protocol.levels.settings.noise * noise)
-
-
-def sketch(block: Block, stage: Ints, protocol: Protocol) -> Payload:
-    """A symbol for each arm of the sketch: where its average lies among the agent's averages."""
-    mean = _sketch_cells(block, stage, protocol).mean
+    mean = cells.mean - cells.mean.mean(axis=1, keepdims=True)
+    spread = cells.mean.std(axis=1)
+    noise = np.sqrt(levels.settings.noise * (cells.variance() / cells.n).mean(axis=1))
     # Finer codes where clusters are few, so that bits are few anyway. Width in units of the spread.
-    size, width = (8, 0.5) if protocol.levels.m <= protocol.levels.settings.few else (4, 0.9)
-    spread = np.maximum(mean.std(axis=1, keepdims=True), 1e-300)
-    place = np.floor((mean - mean.mean(axis=1, keepdims=True)) / (spread * width))
-    return Symbol(np.clip(place + size // 2, 0, size - 1).astype(np.int64), among=size)
+    size, width = (8, 0.5) if levels.m <= levels.settings.few else (4, 0.9)
+    place = np.floor(mean / (np.maximum(spread, 1e-300) * width)[:, None]) + size // 2
+    return Symbol(np.clip(place, 0, size - 1).astype(np.int64), among=size), Flag(spread < noise)
 
 
-def guesses(federation: Federation, protocol: Protocol) -> Iterator[tuple[Ints, int]]:
+def guesses(federation: Federation, protocol: Protocol) -> Iterator[tuple[Ints, float]]:
     """Yields guesses: (M,) agents that seem to be of different clusters, and the pulls of a sketch.
 
     Each guess comes from more agents, in case a cluster was missed, or from more pulls. There are no
@@ -93,26 +82,25 @@ def guesses(federation: Federation, protocol: Protocol) -> Iterator[tuple[Ints, 
     order = federation.rng.permutation(n)
     drawn = min(n, drawn_at_first(levels.m) + 2)
     codes = np.zeros((n, protocol.arms.size))
+    program = partial(sketch, protocol=protocol)
 
-    def ask(agents: Ints, program: object) -> np.ndarray:
+    def ask(agents: Ints, stage: int) -> bool:
+        """Get the codes of `agents`; False if most of them see only noise."""
         down = Symbol(np.full(agents.size, stage), among=levels.settings.codes)
-        run = partial(program, protocol=protocol)  # type: ignore[arg-type, call-overload]
-        return np.asarray(federation.local(agents, run, down=down, n_arms=protocol.arms.size))
+        codes[agents], noisy = federation.local(agents, program, down=down, n_arms=codes.shape[1])
+        return bool(noisy.mean() <= 0.5)
 
     for stage in range(protocol.stages):
-        # A few agents see whether this stage is worth a sketch.
-        if ask(np.sort(order[: levels.m]), shows_noise).mean() > 0.5:
+        # After the first stage a few agents see whether a sketch is worth sending.
+        if stage and not ask(order[: levels.m], stage):
             continue
-        fresh = np.sort(order[:drawn])
-        while fresh.size:
-            codes[fresh] = ask(fresh, sketch)
-            asked = np.sort(order[:drawn])
-            middle, quality = group(codes[asked], levels.m)
+        for start, stop in ((0, drawn), (drawn, min(n, drawn + max(levels.m, 8)))):
+            if start == stop or not ask(order[start:stop], stage):
+                break
+            drawn = stop
+            middle, quality = group(codes[order[:drawn]], levels.m)
             if quality >= levels.settings.apart:
-                yield asked[middle], protocol.pulls(stage)
-            more = max(levels.m, 8) if fresh.size == asked.size else 0
-            fresh = np.sort(order[drawn : drawn + more])
-            drawn += fresh.size
+                yield order[middle], protocol.pulls(stage)
 
 
 def group(points: Floats, n_groups: int) -> tuple[Ints, float]:

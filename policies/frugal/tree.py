@@ -5,35 +5,19 @@ Any tree is valid; rough means only choose a cheap one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from operator import itemgetter
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.payloads import (
-    ArmIndex,
-    ArmSet,
-    ArmSubset,
-    Payload,
-    Quantised,
-    Symbol,
-)
+from clustered_bandit_gym.game.payloads import ArmIndex, Payload, Quantised, Symbol
 from clustered_bandit_gym.policies.frugal.distinct import RoughMeans
-from clustered_bandit_gym.policies.frugal.lists import accept_pulls
-from clustered_bandit_gym.policies.frugal.memory import recall
-from clustered_bandit_gym.policies.frugal.references import (
-    ABOVE,
-    BELOW,
-    References,
-    measure,
-    read,
-    which_side,
-)
-from clustered_bandit_gym.policies.frugal.settings import Levels
+from clustered_bandit_gym.policies.frugal.lists import as_list, forecast
+from clustered_bandit_gym.policies.frugal.references import References, ends, measure, which_side
 
 
 @dataclass(frozen=True)
@@ -41,169 +25,119 @@ class Node:
     """Clusters `lower` give less than clusters `upper` on arm `arm` of a sketch, by about `gap`."""
 
     arm: int
-    lower: tuple[int, ...]
-    upper: tuple[int, ...]
+    lower: list[int]
+    upper: list[int]
     gap: float
-    left: Node | int
-    right: Node | int
 
-    def nodes(self) -> Iterator[Node]:
-        yield self
-        for child in (self.left, self.right):
-            if isinstance(child, Node):
-                yield from child.nodes()
-
-    def ends(self, low: Floats, high: Floats) -> tuple[float, float]:
+    def between(self, low: Floats, high: Floats) -> tuple[float, float]:
         """The highest reference of the lower clusters, the lowest one of the upper; (M, d) each."""
-        lower, upper = high[list(self.lower), self.arm], low[list(self.upper), self.arm]
-        return float(lower.max()), float(upper.min())
+        return float(high[self.lower, self.arm].max()), float(low[self.upper, self.arm].min())
 
 
-def grow(rough: RoughMeans) -> Node | int | None:
-    """The tree that takes fewest pulls if clusters are of one size; None if there is none.
+def cheapest_tree(rough: RoughMeans) -> tuple[float, list[Node]]:
+    """The nodes, from the root down, of the tree that takes fewest pulls, and that number.
 
-    Half a standard deviation is taken off every gap. A message counts as four pulls.
+    It is in units of one pull's variance, summed over one agent of each cluster. A message counts as
+    four pulls. Half a standard deviation is taken off every gap.
     """
     margin = 0.5 * rough.deviation * np.sqrt(2 / rough.pulls)
-    memo: dict[tuple[int, ...], tuple[Node | int | None, float]] = {}
 
-    def best(clusters: tuple[int, ...]) -> tuple[Node | int | None, float]:
+    @cache
+    def best(clusters: tuple[int, ...]) -> tuple[float, list[Node]]:
         if len(clusters) == 1:
-            return clusters[0], 0.0
-        if clusters in memo:
-            return memo[clusters]
-        found: tuple[Node | int | None, float] = (None, float("inf"))
+            return 0.0, []
+        found: tuple[float, list[Node]] = float("inf"), []
         for arm in range(margin.size):
             order = sorted(clusters, key=lambda x: rough.mean[x, arm])
-            values = rough.mean[order, arm]
-            for i in range(1, len(order)):
-                gap = float(values[i] - values[i - 1] - margin[arm])
-                if gap <= 0:
-                    continue
-                cost = len(clusters) * ((rough.deviation / gap) ** 2 + 4)
-                if cost >= found[1]:
-                    continue
-                lower, upper = tuple(sorted(order[:i])), tuple(sorted(order[i:]))
-                left, cost_left = best(lower)
-                right, cost_right = best(upper)
-                cost += cost_left + cost_right
-                if left is not None and right is not None and cost < found[1]:
-                    found = Node(arm, lower, upper, gap, left, right), cost
-        memo[clusters] = found
+            gaps = np.diff(rough.mean[order, arm]) - margin[arm]
+            for i in np.flatnonzero(gaps > 0):
+                cost = len(clusters) * ((rough.deviation / gaps[i]) ** 2 + 4)
+                if cost < found[0]:
+                    node = Node(arm, order[: i + 1], order[i + 1 :], float(gaps[i]))
+                    parts = [best(tuple(sorted(part))) for part in (node.lower, node.upper)]
+                    cost += parts[0][0] + parts[1][0]
+                    found = min(
+                        found, (cost, [node, *parts[0][1], *parts[1][1]]), key=itemgetter(0)
+                    )
         return found
 
-    return best(tuple(range(rough.mean.shape[0])))[0]
-
-
-def list_cost(block: Block, members: np.ndarray, own: Ints, name: str, levels: Levels) -> Payload:
-    """Pulls that an agent of this cluster would take to find its arm in the list."""
-    arms = np.flatnonzero(members[0])
-    cells = recall(block, name, levels, block.problem.n_arms)
-    mean, variance = cells.mean[:, arms], cells.variance()[:, arms]
-    leader = np.searchsorted(arms, own)
-    level = levels.agent(1) + cells.slack
-    open_ = np.ones(mean.shape, dtype=bool)
-    open_[np.arange(own.size), leader] = False
-    each = np.where(open_, accept_pulls(mean, variance, leader, level, levels.eta, open_), 0)
-    cost = each.sum(axis=1) + np.sqrt((each**2).sum(axis=1))
-    return Quantised(cost, 1.4 ** np.arange(levels.settings.codes), "nearest", clip=True)
+    return best(tuple(range(rough.mean.shape[0])))
 
 
 def choose_tree(
     federation: Federation, reps: Ints, best: Ints, rough: RoughMeans, name: str, ref: References
-) -> Node | None:
-    """A tree, if it is expected to take far fewer pulls than the list."""
-    levels, k = ref.levels, federation.problem.n_arms
-    tree = grow(rough)
-    if not isinstance(tree, Node):
-        return None
-    members = ArmSet(np.isin(np.arange(k), best), at_most=best.size)
-    program = partial(list_cost, name=name, levels=levels)
-    costs = federation.local(reps, program, down=(members, ArmIndex(best, among=k)))
+) -> list[Node]:
+    """The nodes of a tree, if it is expected to take far fewer pulls than the list; or nothing."""
+    levels, p = ref.levels, federation.problem
+    _, tree = cheapest_tree(rough)
+    down = as_list(best, p.n_arms), ArmIndex(best, among=p.n_arms)
+    with federation.phase("references"):
+        costs = federation.local(reps, partial(forecast, name=name, levels=levels), down=down)
     loss = (1 + ref.ratio**-0.5) ** 2 if ref.bounded else 1 + 1 / ref.ratio
     unit = 2 * (levels.agent(1) + levels.settings.slack) * loss * rough.deviation**2
-    references = ref.ratio * levels.m / levels.problem.n_agents
-    cost = 0.0
-    for node in tree.nodes():
-        agents = len(node.lower + node.upper) / levels.m
-        cost += (agents + references) * unit / node.gap**2
-    return tree if costs.mean() > levels.settings.dearer * cost else None
-
-
-def _measure(
-    block: Block, members: np.ndarray, gap: Floats, name: str, ref: References
-) -> tuple[Payload, ...]:
-    arms = np.tile(np.flatnonzero(members[0]), (len(block), 1))
-    return measure(block, arms, gap, name, ref)
+    # The share of agents that come to a node, and its references.
+    visits = [len(node.lower + node.upper) / levels.m for node in tree]
+    made = ref.ratio * levels.m / p.n_agents
+    cost = sum(
+        (visit + made) * unit / node.gap**2 for visit, node in zip(visits, tree, strict=True)
+    )
+    return tree if costs.mean() > levels.settings.dearer * cost else []
 
 
 def tree_references(
-    federation: Federation, reps: Ints, tree: Node, arms: Ints, name: str, ref: References
+    federation: Federation, reps: Ints, tree: list[Node], arms: Ints, name: str, ref: References
 ) -> tuple[Floats, Floats] | None:
-    """Ends (M, d) of references for all nodes; None if two attempts do not suffice."""
-    m, d, k = reps.size, arms.size, federation.problem.n_arms
-    wanted = np.full(d, np.inf)
-    for node in tree.nodes():
-        wanted[node.arm] = min(wanted[node.arm], 0.9 * node.gap)
-    served = np.full(d, np.inf)
-    low, high = np.full((m, d), np.nan), np.full((m, d), np.nan)
-    sketched = np.isin(np.arange(k), arms)
-    for _ in range(4):
-        places = np.flatnonzero(np.isfinite(wanted))
-        members = np.isin(np.arange(k), arms[places])
-        order = Quantised(np.tile(wanted[places], (m, 1)), ref.gaps, "down", clip=True)
-        served[places] = order.values[0]
-        if served.min() < ref.least and not ref.bounded:
+    """Ends (M, d) of references with which every node has a threshold; None if that fails twice."""
+    m = reps.size
+    low, high = np.zeros((m, arms.size)), np.zeros((m, arms.size))
+    places = np.unique([node.arm for node in tree])
+    for part in (0.85, 0.4):
+        gap = [min(part * node.gap for node in tree if node.arm == place) for place in places]
+        order = Quantised(np.tile(gap, (m, 1)), ref.gaps, "down", clip=True)
+        if min(gap) < ref.gaps[0]:
             return None
-        down = (ArmSubset(np.tile(members, (m, 1)), within=np.tile(sketched, (m, 1))), order)
-        got = federation.local(reps, partial(_measure, name=name, ref=ref), down=down)
-        low[:, places], high[:, places] = read(got)
-        wanted[:] = np.inf
-        for node in tree.nodes():
-            bottom, top = node.ends(low, high)
-            gap = served[node.arm]
-            sent = ref.threshold(bottom, top, 1)
-            if ref.bounded:
-                fits = sent is not None and top - bottom >= 0.2 * gap
-                smaller = gap / 2
-            else:
-                fits = sent is not None and float(sent[0].values[0]) >= gap * (1 - 1e-9)
-                smaller = 0.9 * max(min(top - bottom, gap), gap / 3)
-            if not fits:
-                wanted[node.arm] = min(wanted[node.arm], smaller)
-        if np.isinf(wanted).all():
+        down = Symbol(np.tile(arms[places], (m, 1)), among=federation.problem.n_arms), order
+        got = federation.local(reps, partial(measure, name=name, ref=ref), down=down)
+        low[:, places], high[:, places] = ends(got)
+        # Agents must not take references for better than they are.
+        served = dict(zip(places, order.values[0] * (0.2 if ref.bounded else 1.0), strict=True))
+        sent = [ref.threshold(*node.between(low, high), 1) for node in tree]
+        if all(s and s[1].values[0] >= served[t.arm] for s, t in zip(sent, tree, strict=True)):
             return low, high
     return None
 
 
 def answer_node(
-    block: Block, place: Ints, *threshold: np.ndarray, arms: Ints, ref: References
+    block: Block, place: Ints, number: Floats, gap: Floats, arms: Ints, ref: References
 ) -> Payload:
-    side = which_side(block, arms[place], *threshold, ref=ref)  # type: ignore[misc]
-    return Symbol(side, among=2 if ref.bounded else 3)
+    """0 below, 1 above, 2 neither."""
+    above, below = which_side(block, arms[place], number, gap, ref)
+    return Symbol(np.where(below, 0, 2 - above), among=2 if ref.bounded else 3)
 
 
 def by_tree(
-    federation: Federation, reps: Ints, tree: Node, arms: Ints, name: str, ref: References
+    federation: Federation, reps: Ints, tree: list[Node], arms: Ints, name: str, ref: References
 ) -> Ints:
     """(N,) clusters of the agents, −1 for those that are unsure."""
     labels = np.full(federation.problem.n_agents, -1)
-    labels[reps] = np.arange(reps.size)
     with federation.phase("references"):
         found = tree_references(federation, reps, tree, arms, name, ref)
-    if found is None:
-        return labels
-    queue: list[tuple[Node | int, Ints]] = [(tree, np.flatnonzero(labels < 0))]
-    while queue:
-        node, agents = queue.pop()
-        if isinstance(node, int):
-            labels[agents] = node
-        elif agents.size:
-            sent = ref.threshold(*node.ends(*found), agents.size)
+    if found is not None:
+        inside = np.ones((labels.size, reps.size), dtype=bool)  # clusters that an agent may be of
+        for node in tree:
+            both = np.isin(np.arange(reps.size), node.lower + node.upper)
+            agents = np.flatnonzero((inside == both).all(axis=1))
+            agents = np.setdiff1d(agents, reps)
+            sent = ref.threshold(*node.between(*found), agents.size)
             assert sent is not None
             down = (Symbol(np.full(agents.size, node.arm), among=arms.size), *sent)
             program = partial(answer_node, arms=arms, ref=ref)
             with federation.phase("classify"):
                 side = federation.local(agents, program, down=down, n_arms=1)
-            queue += [(node.left, agents[side == BELOW]), (node.right, agents[side == ABOVE])]
+            if agents.size:
+                inside[np.ix_(agents[side != 1], node.upper)] = False
+                inside[np.ix_(agents[side != 0], node.lower)] = False
+        sure = inside.sum(axis=1) == 1
+        labels[sure] = inside[sure].argmax(axis=1)
+    labels[reps] = np.arange(reps.size)
     return labels
