@@ -11,7 +11,7 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload, Quantised, Symbol
-from clustered_bandit_gym.policies.frugal.memory import empty_cells, recall, top_up
+from clustered_bandit_gym.policies.frugal.memory import empty_cells, top_up
 from clustered_bandit_gym.policies.frugal.references import References, ends, measure, which_side
 from clustered_bandit_gym.policies.frugal.search import stand_out
 from clustered_bandit_gym.policies.frugal.settings import Levels
@@ -49,20 +49,6 @@ def accept(block: Block, arms: Ints, levels: Levels, number: int) -> Ints:
 
 def as_list(best: Ints, n_arms: int) -> ArmSet:
     return ArmSet(np.isin(np.arange(n_arms), best), at_most=best.size)
-
-
-def forecast(block: Block, members: np.ndarray, own: Ints, name: str, levels: Levels) -> Payload:
-    """Pulls with which an agent of this cluster is going to find its arm `own` (n,) in the list."""
-    cells = recall(block, name, levels, block.problem.n_arms)
-    rows = np.arange(own.size)
-    mean, variance = cells.mean[rows, own][:, None], cells.variance()[rows, own][:, None]
-    margin = np.maximum(mean - cells.mean, 0) + levels.eta
-    level = levels.agent(1) + cells.slack
-    each = 2 * level * (cells.variance() + variance / (levels.m - 1) ** 0.5) / margin**2
-    each = np.where(members, each, 0)
-    each[rows, own] = 0
-    cost = each.sum(axis=1) + np.sqrt((each**2).sum(axis=1))
-    return Quantised(cost, 1.4 ** np.arange(levels.settings.codes), "nearest", clip=True)
 
 
 def find_in_list(block: Block, members: np.ndarray, levels: Levels, number: int) -> Payload:

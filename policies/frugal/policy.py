@@ -124,9 +124,7 @@ def _attempt(federation: Federation, settings: Settings, attempt: int) -> Ints:
     tries = 1
     if rough is None:
         by_height(federation, reps, best, name, ref, arms)
-    elif levels.m <= settings.few and (
-        tree := choose_tree(federation, reps, best, rough, name, ref)
-    ):
+    elif levels.m <= settings.few and (tree := choose_tree(rough, ref)):
         labels = by_tree(federation, reps, tree, protocol.arms, name, ref)
         arms = np.where(labels >= 0, best[labels], -1)
         tries = 2

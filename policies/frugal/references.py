@@ -27,7 +27,6 @@ class References:
 
     Args:
         bounded: references are intervals; there is nothing to pay.
-        origin: numbers that are sent lie around it.
 
     Attributes:
         ratio: pulls of a reference over those of an agent; about what makes the sum of pulls least.
@@ -35,7 +34,7 @@ class References:
         grid: numbers that can be sent to agents, increasing; ends of intervals come from `fine`.
     """
 
-    def __init__(self, levels: Levels, bounded: bool, origin: float = 0.0) -> None:
+    def __init__(self, levels: Levels, bounded: bool) -> None:
         p = levels.problem
         self.levels, self.bounded = levels, bounded
         agents = p.n_agents / levels.m
@@ -45,12 +44,12 @@ class References:
             low, high = p.support
             self.ratio = max(4.0, (1.3 * agents) ** (2 / 3))
         else:
-            low, high = origin - 4 * p.sigma, origin + 4 * p.sigma
+            low, high = -6 * p.sigma, 6 * p.sigma
             self.ratio = max(4.0, agents**0.5)
             self.rho = min(32.0, float(self.pulls(levels.eta)) / 16)
             self.price = 0.5 * log(1 + (float(self.pulls(levels.eta / 2)) + 1) / self.rho)
         most = max(levels.eta, (high - low) / 2)
-        self.gaps = np.geomspace(levels.eta / 2, most, levels.settings.codes)
+        self.gaps = np.geomspace(levels.eta / 8, most, levels.settings.codes)
         self.fine = np.linspace(low, high, 2045)
         self.grid = self.fine[::4]
 

@@ -14,9 +14,8 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.payloads import ArmIndex, Payload, Quantised, Symbol
+from clustered_bandit_gym.game.payloads import Payload, Quantised, Symbol
 from clustered_bandit_gym.policies.frugal.distinct import RoughMeans
-from clustered_bandit_gym.policies.frugal.lists import as_list, forecast
 from clustered_bandit_gym.policies.frugal.references import References, ends, measure, which_side
 
 
@@ -64,24 +63,23 @@ def cheapest_tree(rough: RoughMeans) -> tuple[float, list[Node]]:
     return best(tuple(range(rough.mean.shape[0])))
 
 
-def choose_tree(
-    federation: Federation, reps: Ints, best: Ints, rough: RoughMeans, name: str, ref: References
-) -> list[Node]:
+def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
     """The nodes of a tree, if it is expected to take far fewer pulls than the list; or nothing."""
-    levels, p = ref.levels, federation.problem
+    levels, p = ref.levels, ref.levels.problem
     _, tree = cheapest_tree(rough)
-    down = as_list(best, p.n_arms), ArmIndex(best, among=p.n_arms)
-    with federation.phase("references"):
-        costs = federation.local(reps, partial(forecast, name=name, levels=levels), down=down)
+    used = rough.mean[:, [node.arm for node in tree]]
+    if np.any((used < ref.grid[0]) | (used > ref.grid[-1])):
+        return []
     loss = (1 + ref.ratio**-0.5) ** 2 if ref.bounded else 1 + 1 / ref.ratio
-    unit = 2 * (levels.agent(1) + levels.settings.slack) * loss * rough.deviation**2
-    # The share of agents that come to a node, and its references.
-    visits = [len(node.lower + node.upper) / levels.m for node in tree]
     made = ref.ratio * levels.m / p.n_agents
-    cost = sum(
-        (visit + made) * unit / node.gap**2 for visit, node in zip(visits, tree, strict=True)
+    of_tree = sum(
+        loss * (len(node.lower + node.upper) / levels.m + made) * (rough.deviation / node.gap) ** 2
+        for node in tree
     )
-    return tree if costs.mean() > levels.settings.dearer * cost else []
+    # In the list the arm is told from M − 1 others, whose best arms are 2η worse for a guess.
+    others = levels.m - 1
+    of_list = (others**0.5 + 1) ** 2 * (rough.deviation / (3 * levels.eta)) ** 2
+    return tree if of_list > levels.settings.dearer * of_tree else []
 
 
 def tree_references(
@@ -91,10 +89,10 @@ def tree_references(
     m = reps.size
     low, high = np.zeros((m, arms.size)), np.zeros((m, arms.size))
     places = np.unique([node.arm for node in tree])
-    for part in (0.85, 0.4):
+    for part in (0.9, 0.6, 0.4):
         gap = [min(part * node.gap for node in tree if node.arm == place) for place in places]
         order = Quantised(np.tile(gap, (m, 1)), ref.gaps, "down", clip=True)
-        if min(gap) < ref.gaps[0]:
+        if order.values.min() < ref.levels.eta / 2:
             return None
         down = Symbol(np.tile(arms[places], (m, 1)), among=federation.problem.n_arms), order
         got = federation.local(reps, partial(measure, name=name, ref=ref), down=down)
