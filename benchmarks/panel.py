@@ -18,15 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from clustered_bandit_gym import Bernoulli, Categorical, Federation, Gaussian, Instance, Problem
+from clustered_bandit_gym.policies.engines.registry import ENGINES
 from clustered_bandit_gym.policies.registry import make
 
 GAMES = 66
 #: The policies that a clever one should never lose to.
 PLAIN = (
-    "naive",
-    "naive:engine=mixture",
-    "naive:engine=lucb",
-    "naive:engine=track-and-stop",
+    *(f"naive:engine={engine}" for engine in ENGINES),
     "bai-cl:confidence=certified,engine=mixture",
 )
 OURS = ("structured-bai", "frugal-bai")

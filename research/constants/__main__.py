@@ -1,8 +1,6 @@
 """How much a tuning constant of a policy matters: pulls and communication with other values, on the same trials.
 
-    python -m research.constants frugal-bai sides.GIVE_UP 2.5 10
     python -m research.constants structured-bai tuning.TUNING.urgent 3 30
-    python -m research.constants frugal-bai policy.RATIO_TREE 0.35 1.4 --env ClusteredBAI-PaperSmall-v0 n_agents=1000
     python -m research.constants structured-bai tuning.TUNING.bet_slack 2 8 --env ClusteredBAI-v0 \\
         generator=random rewards=categorical n_agents=100
 
@@ -31,12 +29,11 @@ import clustered_bandit_gym as cbg
 from clustered_bandit_gym.settings_text import parse_pairs
 
 PACKAGES = {
-    "frugal-bai": "clustered_bandit_gym.policies.frugal",
     "structured-bai": "clustered_bandit_gym.policies.structured",
 }
 #: Name, environment, settings, and trials for `--scale 1`.
 Family = tuple[str, str, dict[str, Any], int]
-#: Every way of FrugalBAI to classify, and both kinds of rewards.
+#: Flat and other means, near ties, and both kinds of rewards.
 FAMILIES: tuple[Family, ...] = (
     ("small", "ClusteredBAI-PaperSmall-v0", {"n_agents": 60}, 8),
     ("flat", "ClusteredBAI-PaperFlat-v0", {"n_agents": 80}, 6),

@@ -1,0 +1,55 @@
+"""FrugalBAI: the levels of all events add up to δ, and the page states the shares of the code."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from math import exp
+from pathlib import Path
+
+import pytest
+
+from clustered_bandit_gym import Problem
+from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
+
+SETTINGS = Settings()
+PROBLEMS = [
+    Problem(300, 10, 3, 1e-10, eta=0.3),
+    Problem(1000, 100, 20, 1e-10, eta=0.15),
+    Problem(2, 2, 2, 0.3, eta=0.5),
+    Problem(5, 3, 2, 0.3, eta=0.5),
+]
+
+
+def test_tries_sum_to_one() -> None:
+    assert sum(SETTINGS.weight(t) for t in range(1, 100_001)) == pytest.approx(1, abs=2e-6)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_levels_of_all_events_add_up_to_delta(problem: Problem) -> None:
+    n, k, m = problem.n_agents, problem.n_arms, problem.n_clusters
+    assert m is not None
+    total = 0.0
+    for attempt in range(len(SETTINGS.attempts)):
+        for number in range(1, 3001):
+            levels = Levels(problem, SETTINGS, attempt, number)
+            # The events of the page, each as many times as it can happen.
+            total += m * (k - 1) * exp(-levels.beaten)
+            total += m * (m - 1) * exp(-levels.close)
+            total += m * (m - 1) / 2 * SETTINGS.sketch_arms * exp(-levels.distinct)
+            total += m * 2 * SETTINGS.sketch_arms * exp(-levels.bound)
+            total += n * (m - 1) * (exp(-levels.agent(1)) + exp(-levels.agent(2)))
+    total += (1 - sum(SETTINGS.attempts)) * problem.delta
+    assert 0.95 * problem.delta <= total <= problem.delta * (1 + 1e-9)
+
+
+def test_the_page_states_the_shares_of_the_code() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "frugal-bai.md").read_text(encoding="utf-8")
+    s = SETTINGS
+    for share in (*s.attempts, s.beaten, s.close, s.distinct, s.classify, s.likely):
+        assert f"{share:.2f}".rstrip("0") in page, share
+
+
+def test_there_are_few_settings_each_with_a_sentence() -> None:
+    names = [field.name for field in fields(Settings)]
+    assert len(names) <= 25
+    assert all(f"        {name}: " in (Settings.__doc__ or "") for name in names)
