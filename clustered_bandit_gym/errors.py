@@ -7,6 +7,10 @@ class UserError(ValueError):
     """The user asked for something that cannot be done; the message says what to do."""
 
 
+class UnknownSetting(UserError, TypeError):
+    """An environment got a keyword that neither it nor its generator has: a `TypeError`, as for any function."""
+
+
 class BudgetExceeded(RuntimeError):
     """The next pulls would exceed `max_pulls`. Nothing was drawn."""
 

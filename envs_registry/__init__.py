@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 _ENV = "clustered_bandit_gym.envs.env:ClusteredBAIEnv"
-_DISCRETE = "clustered_bandit_gym.envs.wrappers:make_discrete"
+_FLAT = "clustered_bandit_gym.envs.flat_env:FlatClusteredBAIEnv"
 _VECTOR = "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv"
 
 
@@ -32,7 +32,7 @@ CATALOGUE: dict[str, Entry] = {
         "Any instance or generator; by default the paper's first data set with N = 9"
     ),
     "ClusteredBAI-Discrete-v0": Entry(
-        "The same with a flat action space, for learning libraries", {}, _DISCRETE, _VECTOR
+        "The same with a flat action space, for learning libraries", {}, _FLAT, _VECTOR
     ),
     "ClusteredBAI-PaperSmall-v0": Entry(
         "Paper, data set 1: M = 3, K = 10, fixed means", {"generator": "paper-small"}
@@ -76,22 +76,23 @@ CATALOGUE: dict[str, Entry] = {
 }
 
 
-def flat_id(name: str) -> str:
-    """The id of the same environment with flat actions: `ClusteredBAI-Tiny-Discrete-v0` for `ClusteredBAI-Tiny-v0`."""
-    return name if "-Discrete-v" in name else name.replace("-v", "-Discrete-v")
+def flat_id(name: str, kind: str = "Discrete") -> str:
+    """The id of the same game for learning libraries: `ClusteredBAI-Tiny-Discrete-v0` for `ClusteredBAI-Tiny-v0`.
+
+    `kind` is "Discrete" (flat actions) or "Box" (flat actions and observations).
+    """
+    base = name.replace("-Discrete-v", "-v").replace("-Box-v", "-v")
+    return base.replace("-v", f"-{kind}-v")
 
 
 def register() -> None:
-    """Register every environment of the catalogue, and its flat twin, with Gymnasium; safe to call again."""
+    """Register every environment of the catalogue and its flat variants with Gymnasium; safe to call again."""
     for name, entry in CATALOGUE.items():
-        for own, entry_point, vector in (
-            (name, entry.entry_point, entry.vector_entry_point),
-            (flat_id(name), _DISCRETE, _VECTOR),
-        ):
-            if own not in gym.registry:
-                gym.register(
-                    id=own,
-                    entry_point=entry_point,
-                    vector_entry_point=vector,
-                    kwargs=dict(entry.kwargs),
-                )
+        _register(name, entry.entry_point, entry.vector_entry_point, entry.kwargs)
+        _register(flat_id(name), _FLAT, _VECTOR, entry.kwargs)
+        _register(flat_id(name, "Box"), _FLAT, _VECTOR, {**entry.kwargs, "observation": "box"})
+
+
+def _register(name: str, entry_point: str, vector: str | None, kwargs: dict[str, Any]) -> None:
+    if name not in gym.registry:
+        gym.register(name, entry_point, vector_entry_point=vector, kwargs=dict(kwargs))

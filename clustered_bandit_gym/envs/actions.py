@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.policy import PULL, STOP
 
 # Tuples made once: in a step, `isinstance(x, tuple | list)` would build a new union each time.
@@ -97,18 +99,55 @@ def whole(value: Any, what: str) -> int:
     raise UserError(f"{what} must be a whole number, got {_short(value)} ({type(value).__name__})")
 
 
-def read_flat_actions(actions: Any, num_envs: int, n_agents: int, n_arms: int) -> Ints:
-    """(num_envs,) flat actions of a vector environment as int64; `ValueError` with the reason if they are invalid."""
-    array = np.asarray(actions)
-    stop = n_agents * n_arms
-    if array.shape != (num_envs,) or array.dtype.kind not in "iu":
-        raise UserError(
-            f"expected {num_envs} integers, got an array of {array.dtype} with shape {array.shape}"
-        )
-    if array.min() < 0 or array.max() > stop:
-        bad = array[(array < 0) | (array > stop)][0]
-        raise UserError(f"action {bad} is out of range: agent * {n_arms} + arm pulls, {stop} stops")
-    return array.astype(np.int64, copy=False)
+class FlatActions:
+    """Flat actions: action `(size_index * N + agent) * C + column` orders pulls, the last one stops.
+
+    C is K, or K + 1 with sweeps, where column K orders pulls of all arms of the agent.
+
+    Args:
+        n_agents, n_arms: N and K.
+        sizes: numbers of pulls that an action can order.
+        sweep: add orders for all arms of an agent.
+    """
+
+    def __init__(self, n_agents: int, n_arms: int, sizes: Sequence[int], sweep: bool) -> None:
+        self.sizes = tuple(whole(size, "an entry of pull_sizes") for size in sizes)
+        if not self.sizes or min(self.sizes) < 1 or len(set(self.sizes)) < len(self.sizes):
+            raise UserError(f"pull_sizes must be different whole numbers >= 1, got {sizes}")
+        self.n_agents = n_agents
+        self.n_arms = n_arms
+        self.columns = n_arms + bool(sweep)
+        self.stop = len(self.sizes) * n_agents * self.columns
+        self.n = self.stop + 1
+        self.single = self.sizes == (1,) and not sweep
+        self.order_bits = bits_for(len(self.sizes) * self.columns)
+        order = f"agent * {n_arms} + arm" if self.single else f"0 to {self.stop - 1}"
+        self.about = f"{order} pulls, {self.stop} stops"
+
+    def read(self, action: Any) -> tuple[Any, Any, Any]:
+        """Agent, column and number of pulls of an order: ints from an int, arrays from an array."""
+        rest, column = divmod(action, self.columns)
+        if len(self.sizes) == 1:
+            return (
+                rest,
+                column,
+                self.sizes[0] if isinstance(rest, int) else np.full_like(rest, self.sizes[0]),
+            )
+        size, agent = divmod(rest, self.n_agents)
+        times = self.sizes[size] if isinstance(size, int) else np.array(self.sizes)[size]
+        return agent, column, times
+
+    def check(self, actions: Any, num_envs: int) -> Ints:
+        """(num_envs,) actions as int64; `ValueError` with the reason if they are invalid."""
+        array = np.asarray(actions)
+        if array.shape != (num_envs,) or array.dtype.kind not in "iu":
+            raise UserError(
+                f"expected {num_envs} integers, got an array of {array.dtype} with shape {array.shape}"
+            )
+        if array.min() < 0 or array.max() > self.stop:
+            bad = array[(array < 0) | (array > self.stop)][0]
+            raise UserError(f"action {bad} is out of range: {self.about}")
+        return array.astype(np.int64, copy=False)
 
 
 def check_recommendations(recommendations: Any, num_envs: int, n_agents: int, n_arms: int) -> None:
@@ -122,6 +161,18 @@ def check_recommendations(recommendations: Any, num_envs: int, n_agents: int, n_
         raise UserError(
             f"recommended arms run from 0 to {n_arms - 1}, got {arms.min()} to {arms.max()}"
         )
+
+
+def empirical_best(pulls: Ints, means: Floats, rng: Callable[[], np.random.Generator]) -> Ints:
+    """(..., N) the arm with the largest average among those pulled, from `pulls` and `means` (..., N, K).
+
+    Ties are broken by `rng()`, which is called only where there are any.
+    """
+    seen = np.where(pulls > 0, means, -np.inf)
+    tied = seen == seen.max(axis=-1, keepdims=True)
+    if np.count_nonzero(tied) > tied[..., 0].size:
+        return (tied * (1 - rng().random(tied.shape))).argmax(axis=-1)
+    return tied.argmax(axis=-1)
 
 
 def _entries(values: Any, n_agents: int) -> Any:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -14,16 +12,15 @@ from gymnasium.error import ResetNeeded
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.actions import PullOrStop, read_action
-from clustered_bandit_gym.envs.game import Game
+from clustered_bandit_gym.envs.game import GameSettings
 from clustered_bandit_gym.envs.stepwise import play_stepwise
 from clustered_bandit_gym.envs_registry import flat_id
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.judge import outcome
 from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.game.pulls import MAX_PULLS
-from clustered_bandit_gym.game.seeds import Seed, episode_seeds
+from clustered_bandit_gym.game.seeds import episode_seeds
 from clustered_bandit_gym.policy import PULL
 
 if TYPE_CHECKING:
@@ -38,7 +35,7 @@ Action = tuple[int, Any]
 _OPTIONS = ("instance_seed", "play_seed", "local_pulls", "source")
 
 
-class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
+class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     """Best-arm identification for N agents in M hidden clusters, one pull per step.
 
     ## Description
@@ -74,11 +71,12 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
 
     ## Starting State
     No pulls. Every `reset` draws a fresh instance from the generator, unless `instance` or `instance_seed` fixes one.
-    `info` holds the problem as plain numbers: `n_agents, n_arms, n_clusters, delta, eta, eta1, sigma, support,
-    epsilon, max_pulls_per_agent`, with None for what the learner is not told (and eta = inf for a single cluster).
-    `reset(options=...)` takes `instance_seed` and `play_seed` (ints or `SeedSequence`s): the same two seeds give the
-    same instance and the same rewards for the same pulls; and `local_pulls=True`: pulls are the agents' own, hence
-    neither billed nor shown in the observation; the reward is in `info["sample"]` alone.
+    `info` holds the problem as numbers: `n_agents, n_arms, n_clusters, delta, eta, eta1, sigma, support, epsilon,
+    max_pulls_per_agent`. What the learner is not told, and a limit that there is not, is 0; the support is then
+    (−inf, inf). η is inf for a single cluster. `reset(options=...)` takes `instance_seed` and `play_seed` (ints or
+    `SeedSequence`s): the same two seeds give the same instance and the same rewards for the same pulls; and
+    `local_pulls=True`: pulls are the agents' own, hence neither billed nor shown in the observation; `info` then holds
+    the `sample` alone.
 
     ## Episode End
     *Termination* at the stop. *Truncation* at the step that makes pull number `max_pulls`. `info["sample"]` is the
@@ -143,26 +141,11 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
 
     def __init__(
         self,
-        instance: Instance | str | PathLike[str] | None = None,
-        generator: str | Callable[[np.random.Generator], Instance] | None = None,
-        n_agents: int | None = None,
-        n_clusters: int | None = None,
-        n_arms: int | None = None,
-        eta: float | None = None,
-        generator_kwargs: dict[str, Any] | None = None,
-        instance_seed: Seed | None = None,
-        delta: float = 0.05,
-        told: dict[str, Any] | None = None,
-        sigma: float | None = None,
-        check: bool = True,
-        epsilon: float = 0.0,
-        max_pulls: int | None = None,
-        max_pulls_per_agent: int | None = None,
+        instance: Any = None,
+        generator: Any = None,
+        *,
         pull_cost: float = 0.001,
         error_penalty: float = 1.0,
-        c_b: float = 1.0,
-        c_r: float = 32.0,
-        itemise: bool = False,
         render_mode: str | None = None,
         **settings: Any,
     ) -> None:
@@ -173,28 +156,9 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
         for name, value in (("pull_cost", pull_cost), ("error_penalty", error_penalty)):
             if not (np.isfinite(value) and value >= 0):
                 raise UserError(f"{name} must be a finite number >= 0, got {value}")
-        named = {"n_agents": n_agents, "n_clusters": n_clusters, "n_arms": n_arms, "eta": eta}
-        settings |= {key: value for key, value in named.items() if value is not None}
-        if twice := sorted(set(settings) & set(generator_kwargs or {})):
-            raise UserError(f"{', '.join(twice)}: given both as a keyword and in generator_kwargs")
-        Game.__init__(
-            self,
-            instance,
-            generator,
-            settings | (generator_kwargs or {}),
-            instance_seed=instance_seed,
-            delta=delta,
-            told=told,
-            sigma=sigma,
-            check=check,
-            epsilon=epsilon,
-            max_pulls=max_pulls,
-            max_pulls_per_agent=max_pulls_per_agent,
-            c_b=c_b,
-            c_r=c_r,
-            itemise=itemise,
-        )
-        self.pull_cost, self.error_penalty = float(pull_cost), float(error_penalty)
+        GameSettings.__init__(self, instance, generator, **settings)
+        self.pull_cost = float(pull_cost)
+        self.error_penalty = float(error_penalty)
         self.render_mode = render_mode
         self._order_bits = bits_for(self.n_arms)
         self._federation: Federation | None = None
@@ -202,15 +166,18 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
         self._over = True
         self._local = False
         self._viewer: Viewer | None = None
+        # What `info` says before the end.
+        self._not_judged = np.zeros(self.n_agents, dtype=np.bool_)
+        self._hidden: Ints = np.full(self.n_agents, -1)
 
     # Built when first asked for: with millions of agents a play needs no spaces, and theirs would take gigabytes.
     @cached_property
-    def action_space(self) -> spaces.OneOf:  # type: ignore[override]
+    def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
         twin = flat_id("ClusteredBAI-v0" if self.spec is None else self.spec.id)
         return PullOrStop(self.n_agents, self.n_arms, twin)
 
     @cached_property
-    def observation_space(self) -> spaces.Dict:  # type: ignore[override]
+    def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
         shape = (self.n_agents, self.n_arms)
         return spaces.Dict(
             pulls=spaces.Box(0, MAX_PULLS, shape, np.int64),
@@ -240,7 +207,7 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Obs, dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         options = options or {}
         if unknown := set(options) - set(_OPTIONS):
@@ -253,69 +220,86 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
         federation = self.federation_on(
             instance, options.get("play_seed", play_seed), options.get("source")
         )
-        self._federation, self._instance = federation, instance
-        self._over, self._local = False, bool(options.get("local_pulls", False))
-        self._pulls = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
-        self._means = np.zeros((self.n_agents, self.n_arms))
+        self._federation = federation
+        self._instance = instance
+        self._local = bool(options.get("local_pulls", False))
         self._billed_phase: str | None = None
-        self._last: tuple[int, int] | None = None
         # A policy played through `step` may pull exactly max_pulls times and then stop, as in a play without an env.
         self._limit = MAX_PULLS + 1 if self._local else federation.max_pulls
+        self._begin()
+        return self._observe(), self.told_values(instance)
+
+    def _begin(self) -> None:
+        """An empty observation and a first picture."""
+        self._pulls: Ints = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
+        self._means: Floats = np.zeros((self.n_agents, self.n_arms))
+        self._count = 0
+        self._over = False
+        self._last: tuple[int, int] | None = None
+        self._answer: Ints | None = None
         if self.render_mode == "human":
             self.render()
-        return {
-            "pulls": self._pulls.copy(),
-            "means": self._means.copy(),
-        }, federation.problem.values()
 
-    def step(self, action: Action) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         federation = self._federation
-        if federation is None or self._over or federation.judgement is not None:
-            when = (
-                "before calling env.reset()"
-                if federation is None
-                else "after the end of an episode: call env.reset()"
-            )
-            raise ResetNeeded(f"Cannot call env.step() {when}")
+        if self._over or federation is None or federation.judgement is not None:
+            raise self._no_episode()
         terminated = truncated = False
         kind, choice = read_action(action, self.n_agents, self.n_arms)
         if kind == PULL:
             agent, arm = choice
             sample = federation.draw_one(agent, arm)
-            info: dict[str, Any] = {"sample": sample}
-            if not self._local:
-                self._show(federation, agent, arm, sample)
             reward = -self.pull_cost
+            if self._local:
+                info: dict[str, Any] = {"sample": sample}
+            else:
+                self._enter(agent, arm, sample)
+                self._bill(federation, agent)
+                info = self._info(sample, self._count)
             if federation.pulls >= self._limit:
                 truncated = self._over = True
-                info |= self._outcome(None)
+                info |= {"best_arms": self.truth.agent_best_arms.copy()}
         else:
             judgement = federation.stop(choice)
             terminated = self._over = True
+            self._answer = judgement.arms
             reward = -self.error_penalty * judgement.wrong_agents
-            info = self._outcome(judgement.arms)
+            info = self._info(0.0, self._count) | {
+                "stopped": True,
+                "correct": judgement.correct,
+                "agent_correct": judgement.agent_correct,
+                "wrong_agents": judgement.wrong_agents,
+                "pulls": federation.pulls,
+                "pulls_per_agent": federation.pulls_per_agent.copy(),
+                "communication": federation.ledger.summary(),
+                "best_arms": self.truth.agent_best_arms.copy(),
+            }
             if judgement.clustering_errors is not None:
-                info |= {
-                    "clustering_errors": judgement.clustering_errors,
-                    "arm_errors": judgement.arm_errors,
-                }
+                info["clustering_errors"] = judgement.clustering_errors
+                info["arm_errors"] = judgement.arm_errors
         if self.render_mode == "human":
             self.render()
-        return (
-            {"pulls": self._pulls.copy(), "means": self._means.copy()},
-            reward,
-            terminated,
-            truncated,
-            info,
-        )
+        return self._observe(), reward, terminated, truncated, info
 
-    def _show(self, federation: Federation, agent: int, arm: int, sample: float) -> None:
-        """Enter one pull ordered by the centre into the observation and the ledger."""
+    def _no_episode(self) -> ResetNeeded:
+        if self._instance is None:
+            return ResetNeeded("Cannot call env.step() before calling env.reset()")
+        return ResetNeeded("Cannot call env.step() after the end of an episode: call env.reset()")
+
+    def _observe(self) -> Any:
+        return {"pulls": self._pulls.copy(), "means": self._means.copy()}
+
+    def _enter(self, agent: int, arm: int, sample: float) -> None:
+        """Enter one pull into the observation. Plain numbers: half the time of indexing arrays twice."""
         count = self._pulls.item(agent, arm) + 1
-        self._pulls[agent, arm] = count
-        self._last = agent, arm
         mean = self._means.item(agent, arm)
+        self._pulls[agent, arm] = count
         self._means[agent, arm] = mean + (sample - mean) / count
+        self._last = agent, arm
+        self._count += 1
+
+    def _bill(self, federation: Federation, agent: int) -> None:
+        """Enter one pull ordered by the centre into the ledger."""
         federation.rounds += 1
         phase = federation.current_phase
         if self.itemise:
@@ -326,17 +310,34 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
         if self._billed_phase != phase:
             self._billed_phase = phase
             ledger = federation.ledger
-            self._bill = ledger.total(phase, "down", "order"), ledger.total(phase, "up", "real")
-        down, up = self._bill  # kept, since looking them up would cost as much as the draw
-        down.messages += 1
-        down.bits += self._order_bits
-        up.messages += 1
-        up.reals += 1
+            self._totals = ledger.total(phase, "down", "order"), ledger.total(phase, "up", "real")
+        down, up = self._totals  # kept: looking them up would cost as much as the draw
+        down.add(1, self._order_bits, 0)
+        up.add(1, 0, 1)
 
-    def _outcome(self, arms: Ints | None) -> dict[str, Any]:
-        federation = self.federation
-        per_agent = federation.pulls_per_agent.copy()
-        return outcome(self.truth, arms, per_agent, federation.ledger.summary(), self.epsilon)
+    def _info(self, sample: float, orders: int) -> dict[str, Any]:
+        """`info` of a step before the end: the keys of the last one, with nothing of the truth.
+
+        `orders` is the number of orders sent so far, each answered with one real per arm pulled.
+        """
+        bits = orders * self._order_bits
+        return {
+            "sample": sample,
+            "stopped": False,
+            "correct": False,
+            "agent_correct": self._not_judged.copy(),
+            "wrong_agents": 0,
+            "pulls": self._count,
+            "pulls_per_agent": self._pulls.sum(axis=1),
+            "communication": {
+                "cost": self.c_b * bits + self.c_r * orders,
+                "bits_up": 0,
+                "bits_down": bits,
+                "reals_up": orders,
+                "reals_down": 0,
+            },
+            "best_arms": self._hidden.copy(),
+        }
 
     # --- pictures ----------------------------------------------------------------------------------------------------
 
@@ -367,10 +368,7 @@ class ClusteredBAIEnv(Game, gym.Env[Obs, Action]):
         federation = self.federation
         per_agent, cost = federation.pulls_per_agent, federation.ledger.cost
         view = View(federation.problem, self._pulls, self._means, per_agent, cost, self._last)
-        if not self._over:
-            return view
-        judgement = federation.judgement
-        return view.ended(self.truth, None if judgement is None else judgement.arms)
+        return view.ended(self.truth, self._answer) if self._over else view
 
     def close(self) -> None:
         if self._viewer is not None:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import fields
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zipfile import is_zipfile
 
 import numpy as np
 
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import TRUTH, Problem
@@ -23,33 +24,42 @@ from clustered_bandit_gym.generators.batch import Batch
 _TOLD = ("n_clusters", "eta", "eta1", "support")
 
 
-class Game:
+class Told(NamedTuple):
+    """What a learner is told of many instances: what is the same for all, and arrays (n,) of what is not."""
+
+    constant: dict[str, Any]
+    varied: dict[str, Floats]
+
+
+class GameSettings:
     """Draws instances and makes plays on them, without episodes. The arguments are those of `ClusteredBAIEnv`.
 
-    Args:
-        settings: keywords of the generator.
-
-    Public: `n_agents`, `n_arms`, `delta`, `max_pulls`, `c_b`, `c_r`, `itemise`.
+    Public: `n_agents`, `n_arms`, `delta`, `epsilon`, `max_pulls`, `max_pulls_per_agent`, `c_b`, `c_r`, `itemise`.
     """
 
     def __init__(
         self,
-        instance: Instance | str | PathLike[str] | None,
-        generator: str | Callable[[np.random.Generator], Instance] | None,
-        settings: dict[str, Any],
-        *,
-        instance_seed: Seed | None,
-        delta: float,
-        told: dict[str, Any] | None,
-        sigma: float | None,
-        check: bool,
-        epsilon: float,
-        max_pulls: int | None,
-        max_pulls_per_agent: int | None,
-        c_b: float,
-        c_r: float,
-        itemise: bool,
+        instance: Instance | str | PathLike[str] | None = None,
+        generator: str | Callable[[np.random.Generator], Instance] | None = None,
+        generator_kwargs: dict[str, Any] | None = None,
+        instance_seed: Seed | None = None,
+        delta: float = 0.05,
+        told: dict[str, Any] | None = None,
+        sigma: float | None = None,
+        check: bool = True,
+        epsilon: float = 0.0,
+        max_pulls: int | None = None,
+        max_pulls_per_agent: int | None = None,
+        c_b: float = 1.0,
+        c_r: float = 32.0,
+        itemise: bool = False,
+        **settings: Any,
     ) -> None:
+        if twice := sorted(set(settings) & set(generator_kwargs or {})):
+            raise UserError(f"{', '.join(twice)}: given both as a keyword and in generator_kwargs")
+        sizes = ("n_agents", "n_clusters", "n_arms", "eta")
+        settings = {k: v for k, v in settings.items() if k not in sizes or v is not None}
+        settings |= generator_kwargs or {}
         if told is not None and not isinstance(told, dict):
             raise UserError(f"told takes a dict of {', '.join(_TOLD)}, got {told!r}")
         if unknown := set(told or {}) - set(_TOLD):
@@ -113,21 +123,25 @@ class Game:
         draw = getattr(self._generator, "batch", None)
         return None if draw is None else draw(rng, n)
 
-    def problems_of(self, batch: Batch) -> dict[str, Any]:
-        """`problem_of(instance).values()` for all instances of `batch`: what differs between them as an array (n,)."""
+    def told_values(self, instance: Instance) -> dict[str, Any]:
+        """What a learner is told of `instance` as numbers that vectorise; 0, or an unbounded support, if not told."""
+        told = self.problem_of(instance).values()
+        support = np.array((-np.inf, np.inf) if told["support"] is None else told["support"])
+        return {key: 0 if value is None else value for key, value in told.items()} | {
+            "support": support
+        }
+
+    def problems_of(self, batch: Batch) -> Told:
+        """`told_values` of all instances of `batch`."""
         first = batch[0] if self._fixed is None else self._fixed
         self.check_size(first)
-        told: dict[str, Any] = self.problem_of(first).values()
+        told = Told(self.told_values(first), {})
         if self._fixed is not None:
             return told
         for name, truth in (("eta", batch.eta), ("eta1", batch.eta1)):
             value = self._told.get(name, TRUTH)
             if isinstance(value, str):
-                told[name] = truth
-                if not (truth > 0).all():
-                    told[name] = np.array(
-                        [one if one > 0 else None for one in truth.tolist()], dtype=object
-                    )
+                told.varied[name] = np.maximum(truth, 0.0)
             elif value is not None and self._check and (value > truth).any():
                 # Beyond rounding it is an error, and the message names the clusters.
                 self.problem_of(batch[int((value - truth).argmax())])
@@ -179,7 +193,8 @@ def _source(
         instance, generator, settings = None, "fixed-means", {"means": str(instance), **settings}
     if instance is not None:
         if settings:
-            raise UserError(
+            raise UnknownSetting(
+                f"got an unexpected keyword argument {min(settings)!r}; "
                 f"{', '.join(sorted(settings))}: settings of a generator, but an instance is given; "
                 "use told={...} to change what the learner is told of it"
             )
@@ -194,9 +209,10 @@ def _source(
     if isinstance(name, str) and ":" not in name:
         known = [field.name for field in fields(generator_class(name)) if field.init]  # type: ignore[arg-type]
         if unknown := sorted(set(settings) - set(known)):
-            raise UserError(
-                f"neither the environment nor its generator {name!r} has a setting {', '.join(unknown)}; the generator "
-                f"has {', '.join(known)} (told={{...}} changes what the learner is told)"
+            raise UnknownSetting(
+                f"got an unexpected keyword argument {unknown[0]!r}: neither the environment nor its "
+                f"generator {name!r} has a setting {', '.join(unknown)}; the generator has "
+                f"{', '.join(known)} (told={{...}} changes what the learner is told)"
             )
     made = make_generator(name, **settings)
     return made, dict(getattr(made, "declared", {})), None

@@ -14,7 +14,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
-from clustered_bandit_gym.envs.vector_info import Ended
+from clustered_bandit_gym.envs.vector_info import Ended, Step
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policies.learned.features import Features, Seen
 
@@ -23,22 +23,22 @@ class SB3VecEnv(VecEnv):
     """The native vector environment as a Stable-Baselines3 `VecEnv`.
 
     ```python
-    env = cbg.SB3VecEnv("ClusteredBAI-Tiny-v0", n_envs=64, pull_cost=0.01)
-    model = stable_baselines3.PPO("MultiInputPolicy", env, tensorboard_log="runs")
+    env = cbg.SB3VecEnv("ClusteredBAI-Tiny-Box-v0", n_envs=64, pull_cost=0.01)
+    model = stable_baselines3.PPO("MlpPolicy", env, tensorboard_log="runs")
     model.learn(100_000, callback=LogOutcomes())
     ```
 
-    It takes the place of `DummyVecEnv`: actions, observations and infos are those of the flat twin of an id, e.g.
-    `ClusteredBAI-Tiny-Discrete-v0`. SB3 expects what Gymnasium calls same-step autoreset: the observation after the end
-    of an episode is the first one of the next, the last one is in `infos[i]["terminal_observation"]`. At the end of an
-    episode `infos[i]` also has `pulls`, `correct`, `wrong_agents` and `cost` (communication), for `VecMonitor(env,
-    info_keywords=("pulls", "wrong_agents", "cost"))`, and `episode` with return and length as SB3's `Monitor` writes
-    them.
+    It takes the place of `DummyVecEnv`: actions and observations are those of the flat or Box variant of an id. SB3
+    expects what Gymnasium calls same-step autoreset: the observation after the end of an episode is the first one of
+    the next, the last one is in `infos[i]["terminal_observation"]`. Every `infos[i]` has the `sample` of the step. At
+    the end of an episode it has all keys of the single environment's last `info`, the communication `cost` beside
+    them, for `VecMonitor(env, info_keywords=("pulls", "wrong_agents", "cost"))`, and `episode` with return and length
+    as SB3's `Monitor` writes them. `reset_infos` has what the learner was told at the start of each episode.
 
     Args:
-        envs: an id (flat or not), or a `ClusteredBAIVectorEnv` made with `autoreset_mode=AutoresetMode.SAME_STEP`.
+        envs: an id, or a `ClusteredBAIVectorEnv` made with `autoreset_mode=AutoresetMode.SAME_STEP`.
         features: what observations are turned into, and the recommendations that go with the stop. None passes on
-            the raw `pulls` and `means` (for `MultiInputPolicy`), and the stop recommends each agent's empirical best.
+            the observations as they are, and the stop recommends each agent's empirical best.
         n_envs: number of sub-environments, where an id is given.
         settings: of the environment, where an id is given; `render_mode="rgb_array"` for videos.
     """
@@ -67,14 +67,12 @@ class SB3VecEnv(VecEnv):
         if features is not None:
             space = spaces.Box(-np.inf, np.inf, (features.size,), np.float32)
         super().__init__(envs.num_envs, space, envs.single_action_space)
+        self.render_mode = envs.render_mode
         self._actions: np.ndarray = np.zeros(envs.num_envs, dtype=np.int64)
-        self._returns, self._lengths = (
-            np.zeros(envs.num_envs),
-            np.zeros(envs.num_envs, dtype=np.int64),
-        )
+        self._returns = np.zeros(envs.num_envs)
+        self._lengths = np.zeros(envs.num_envs, dtype=np.int64)
         self._start = time.monotonic()
         self._seen: Seen | None = None
-        self._obs: Any = None
 
     def reset(self) -> Any:
         seeds = None if all(seed is None for seed in self._seeds) else list(self._seeds)
@@ -83,8 +81,8 @@ class SB3VecEnv(VecEnv):
         self._reset_options()
         self._returns[:] = 0
         self._lengths[:] = 0
-        self._obs = self._look(obs)
-        return self._obs
+        self.reset_infos = list(self.envs.told)
+        return self._look(obs)
 
     def _merged_options(self) -> dict[str, Any]:
         """What `set_options` has set, one dictionary for each sub-environment, as options of the vector environment."""
@@ -102,14 +100,14 @@ class SB3VecEnv(VecEnv):
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         if self._seen is not None:
             self.envs.recommendations = self._seen.arms
-        rewards, terminated, truncated, ended = self.envs.advance(self._actions)
-        self._returns += rewards
+        step = self.envs.advance(self._actions)
+        self._returns += step.rewards
         self._lengths += 1
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        if ended is not None:
-            self._report(ended, infos)
-        self._obs = self._look(self.envs.observe())
-        return self._obs, rewards.astype(np.float32), terminated | truncated, infos
+        infos: list[dict[str, Any]] = [{"sample": one} for one in step.samples.tolist()]
+        if step.ended is not None:
+            self._report(step, step.ended, infos)
+        obs = self._look(self.envs.observe())
+        return obs, step.rewards.astype(np.float32), step.terminated | step.truncated, infos
 
     def _look(self, obs: dict[str, np.ndarray]) -> Any:
         if self.features is None:
@@ -117,60 +115,40 @@ class SB3VecEnv(VecEnv):
         self._seen = self.features(obs["pulls"], obs["means"])
         return self._seen.features
 
-    def _report(self, ended: Ended, infos: list[dict[str, Any]]) -> None:
+    def _report(self, step: Step, ended: Ended, infos: list[dict[str, Any]]) -> None:
         """Fill in the infos of the episodes that have ended."""
         which = ended.which
-        last: Any
-        if self.features is None:
-            last = [
-                {"pulls": pulls, "means": means}
-                for pulls, means in zip(ended.pulls, ended.means, strict=True)
-            ]
-        else:
-            # A stop leaves the observation as it was: only what a time limit has cut off must be looked at again.
-            last = self._obs[which]
-            cut = ~ended.stopped
-            if cut.any():
-                last[cut] = self.features(ended.pulls[cut], ended.means[cut]).features
-        now = round(time.monotonic() - self._start, 6)
-        cost = self.envs.cost(ended.n_pulls)
-        rows = (
-            a.tolist()
-            for a in (
-                which,
-                self._returns[which],
-                self._lengths[which],
-                ended.stopped,
-                ended.n_pulls,
-            )
+        last = (
+            self.envs.last_observations(ended)
+            if self.features is None
+            else list(self.features(ended.pulls, ended.means).features)
         )
-        for i, total, length, stopped, pulls, wrong, price, seen in zip(
-            *rows, ended.wrong.tolist(), cost.tolist(), last, strict=True
-        ):
-            infos[i] = {
-                "terminal_observation": seen,
-                "TimeLimit.truncated": not stopped,
-                "episode": {"r": total, "l": length, "t": now},
-                "pulls": pulls,
-                "correct": stopped and wrong == 0,
-                "wrong_agents": wrong,
-                "cost": price,
+        now = round(time.monotonic() - self._start, 6)
+        cut = (step.truncated & ~step.terminated)[which]
+        correct = ended.right.all(axis=1)
+        for row, i in enumerate(which.tolist()):
+            communication = {key: one.item(row) for key, one in ended.communication.items()}
+            infos[i] |= {
+                "terminal_observation": last[row],
+                "TimeLimit.truncated": bool(cut[row]),
+                "episode": {"r": float(self._returns[i]), "l": int(self._lengths[i]), "t": now},
+                "stopped": bool(ended.stopped[row]),
+                "correct": bool(correct[row]),
+                "agent_correct": ended.right[row],
+                "wrong_agents": int(ended.wrong[row]),
+                "pulls": int(ended.n_pulls[row]),
+                "pulls_per_agent": ended.pulls[row].sum(axis=1),
+                "communication": communication,
+                "best_arms": ended.best_arms[row],
+                "cost": communication["cost"],
             }
+            self.reset_infos[i] = self.envs.told[i]
         self._returns[which] = 0
         self._lengths[which] = 0
 
     def action_masks(self) -> np.ndarray:
         """(num_envs, N·K + 1) booleans, for MaskablePPO."""
         return self.envs.action_masks()
-
-    def mistakes(self) -> np.ndarray:
-        """(num_envs, N) booleans: agents that a stop now would recommend a wrong arm. The truth: for training signals,
-        not for observations. Needs features, which say what would be recommended."""
-        if self._seen is None:
-            raise UserError(
-                "mistakes() needs features, which determine the recommendations; pass features="
-            )
-        return ~self.envs.are_best(self._seen.arms)
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         """A frame of each sub-environment; `render()` tiles them."""
@@ -182,14 +160,15 @@ class SB3VecEnv(VecEnv):
     # --- SB3's calls to sub-environments: one object answers for all -------------------------------------------
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        return [getattr(self.envs, attr_name)] * len(self._which(indices))
+        owner = self.envs if hasattr(self.envs, attr_name) else self.envs.game
+        return [getattr(owner, attr_name)] * len(self._which(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         if len(self._which(indices)) < self.num_envs:
             raise UserError(
                 "the sub-environments are one object: set an attribute for all of them (indices=None)"
             )
-        setattr(self.envs, attr_name, value)
+        setattr(self.envs if hasattr(self.envs, attr_name) else self.envs.game, attr_name, value)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
@@ -201,10 +180,7 @@ class SB3VecEnv(VecEnv):
         return [answer] * len(which)
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        # SB3 asks whether there is a Monitor, which would write the "episode" entry that is written here.
-        from stable_baselines3.common.monitor import Monitor
-
-        return [wrapper_class is Monitor] * len(self._which(indices))
+        return [False] * len(self._which(indices))
 
     def close(self) -> None:
         self.envs.close()
@@ -219,9 +195,8 @@ def _make(name: str, n_envs: int, settings: dict[str, Any]) -> ClusteredBAIVecto
         raise UserError(
             f"{name} is not an environment of this package; `clustered-bai list` shows them"
         )
-    return ClusteredBAIVectorEnv(
-        n_envs, autoreset_mode=AutoresetMode.SAME_STEP, **{**spec.kwargs, **settings}
-    )
+    kwargs = {**spec.kwargs, **settings}
+    return ClusteredBAIVectorEnv(n_envs, autoreset_mode=AutoresetMode.SAME_STEP, **kwargs)
 
 
 class LogOutcomes(BaseCallback):
