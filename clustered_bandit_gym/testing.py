@@ -29,8 +29,9 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from clustered_bandit_gym.envs.env import ClusteredBAIEnv, play_stepwise
+from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.envs.independence import crosstalk
+from clustered_bandit_gym.envs.stepwise import play_stepwise
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
@@ -50,8 +51,14 @@ OUTCOME_KEYS = {
     "communication",
     "best_arms",
 }
-#: What only the judge knows.
-_TRUTH = OUTCOME_KEYS - {"pulls", "pulls_per_agent", "communication"}
+#: What `info` says of the outcome before the end.
+_BEFORE_THE_END = {
+    "stopped": False,
+    "correct": False,
+    "agent_correct": False,
+    "wrong_agents": 0,
+    "best_arms": -1,
+}
 
 
 def same_data(one: Any, other: Any) -> bool:
@@ -111,8 +118,10 @@ def check_clustered_env(env: gym.Env[Any, Any], seed: int = 0) -> None:
         )
         assert np.isfinite(reward), f"step {number}: the reward is {reward}"
         over = bool(terminated or truncated)
-        leaked = _TRUTH & info.keys()
-        assert over or not leaked, f"step {number}: info shows {sorted(leaked)} before the end"
+        leaked = [
+            key for key, value in _BEFORE_THE_END.items() if np.any(info.get(key, value) != value)
+        ]
+        assert over or not leaked, f"step {number}: info shows {leaked} before the end"
         assert over or isinstance(info.get("sample"), float), (
             f"step {number}: info lacks the sample of the pull"
         )

@@ -15,11 +15,10 @@ QUICK = bool(os.environ.get("CLUSTERED_BANDIT_QUICK"))
 # "package:id" imports the package first: what a worker process of SubprocVecEnv needs. Add vec_env_cls=SubprocVecEnv
 # to use them, inside `if __name__ == "__main__":`; for a game this small one process is faster.
 env = make_vec_env(
-    "clustered_bandit_gym:ClusteredBAI-Tiny-Discrete-v0",
+    "clustered_bandit_gym:ClusteredBAI-Tiny-Box-v0",
     n_envs=4,
     seed=0,
-    wrapper_class=cbg.NormalisedFeatures,
-    env_kwargs={"pull_cost": 0.01, "error_penalty": 4.0, "max_pulls": 300},
+    env_kwargs={"pull_cost": 0.01, "error_penalty": 4.0},
 )
 model = DQN(
     "MlpPolicy",

@@ -13,7 +13,6 @@ from gymnasium.error import ResetNeeded
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.actions import PullOrStop, read_action
 from clustered_bandit_gym.envs.game import GameSettings
-from clustered_bandit_gym.envs.stepwise import play_stepwise
 from clustered_bandit_gym.envs_registry import flat_id
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.federation import Federation
@@ -27,10 +26,7 @@ if TYPE_CHECKING:
     from clustered_bandit_gym.envs.rendering.figure import Viewer
     from clustered_bandit_gym.envs.rendering.view import View
 
-__all__ = ["ClusteredBAIEnv", "play_stepwise"]
-
 Obs = dict[str, np.ndarray]
-Action = tuple[int, Any]
 
 _OPTIONS = ("instance_seed", "play_seed", "local_pulls", "source")
 
@@ -54,7 +50,8 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
 
     Integers of any type are accepted, in tuples, lists or arrays. Anything else (an index out of range, a wrong number
     of arms, floats, booleans) raises `ValueError` and changes nothing. Most learning libraries need a flat action
-    space: every id has a variant with one (`ClusteredBAI-Tiny-Discrete-v0`), and `DiscreteActions` is a wrapper.
+    space: every id has a variant with one (`ClusteredBAI-Tiny-Discrete-v0`), and one with a flat observation as well
+    (`ClusteredBAI-Tiny-Box-v0`). `DiscreteActions` is a wrapper for environments of your own.
 
     ## Observation Space
     `Dict(pulls=Box (N, K) int64, means=Box (N, K) float64)`: how often each arm was pulled at each agent, and the
@@ -65,9 +62,9 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     ## Rewards
     `-pull_cost` for a pull, `-error_penalty` times the number of wrong agents at the stop. With the defaults
     0.001 and 1 a wrong agent costs as much as a thousand pulls, so that exploration pays: on the default instances
-    guessing returns −8.0 on average, and twenty pulls of each of the three arms that can be best −1.0; on
-    `ClusteredBAI-Tiny-v0` −2.7 and, with ten pulls of each arm, −0.1. To be *certain* from scratch takes far more: δ-PC
-    is a constraint, not a reward. Lower `pull_cost` for it, or let the harness judge by correctness and pulls.
+    guessing returns −8.1 on average, and twenty pulls of each of the three arms that can be best −1.0; on
+    `ClusteredBAI-Tiny-v0` −2.7 and, with ten pulls of each arm, −0.18. To be *certain* from scratch takes far more:
+    δ-PC is a constraint, not a reward. Lower `pull_cost` for it, or let the harness judge by correctness and pulls.
 
     ## Starting State
     No pulls. Every `reset` draws a fresh instance from the generator, unless `instance` or `instance_seed` fixes one.
@@ -79,22 +76,24 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     the `sample` alone.
 
     ## Episode End
-    *Termination* at the stop. *Truncation* at the step that makes pull number `max_pulls`. `info["sample"]` is the
-    reward drawn by each pull; at the end `info` holds
+    *Termination* at the stop. *Truncation* at the step that makes pull number `max_pulls`; by default there is no
+    limit. `info` has the same keys at every step:
 
     | key | meaning |
     |---|---|
-    | `stopped` | the learner stopped (False: truncated) |
-    | `correct` | it stopped, and every recommendation is a best arm |
+    | `sample` | the reward drawn by the pull; 0 at the stop |
+    | `pulls`, `pulls_per_agent` | total so far, and (N,) |
+    | `communication` | so far: `cost, bits_up, bits_down, reals_up, reals_down` |
+    | `stopped` | the learner stopped |
+    | `correct` | every agent was recommended a best arm |
     | `agent_correct` | (N,) the agent was recommended a best arm |
     | `wrong_agents` | number of agents that were recommended another arm |
-    | `pulls`, `pulls_per_agent` | total, and (N,) |
-    | `communication` | `cost, bits_up, bits_down, reals_up, reals_down` |
     | `best_arms` | (N,) the truth |
 
-    A truncated episode recommends nothing: `correct` is False, no agent is right and none is wrong. Nothing of the
-    truth shows before the end. (`max_episode_steps` of `gym.make` adds a wrapper: where that truncates, `info`
-    has no outcome. Use `max_pulls`.)
+    The last five are False, 0 and −1 before the end: nothing of the truth shows. A truncated episode recommends
+    nothing: no agent is right and none is wrong. The flat ids have a limit and ask for an answer there, see
+    `FlatClusteredBAIEnv`. (`max_episode_steps` of `gym.make` adds a wrapper: where that truncates, `info` does not know
+    of the end. Use `max_pulls`.)
 
     ## Arguments
     ```python

@@ -54,7 +54,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
 
     ## Rewards
     −`pull_cost` for each pull and −`error_penalty` for each wrong agent, at the stop and also at the limit: to say
-    nothing is no way out. On `ClusteredBAI-Tiny-Discrete-v0` to pull one arm until the limit returns −2.2 on average,
+    nothing is no way out. On `ClusteredBAI-Tiny-Discrete-v0` to pull one arm until the limit returns −2.97 on average,
     ten pulls of each arm and a stop −0.18.
 
     ## Episode End
@@ -155,9 +155,6 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     ) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
             self._buffer.clear()
-        self._orders = 0
-        self._reals = 0
-        self._without_pull = self.n_agents
         if options or self.itemise or self.max_pulls_per_agent is not None:
             if set(options or ()) & {"local_pulls"}:
                 raise UserError(
@@ -170,10 +167,16 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             info = self._draw_game()
             self._begin()
             obs = None
-        self._sigma = info["sigma"]
+        self._scale = info["sigma"]
         return self._observe() if obs is None or self.observation == "box" else obs, info | {
             "action_mask": self._masks[0].copy()
         }
+
+    def _begin(self) -> None:
+        self._orders = 0
+        self._reals = 0
+        self._without_pull = self.n_agents
+        super()._begin()
 
     def _draw_game(self) -> dict[str, Any]:
         """A fresh instance with rewards from `np_random`; returns what the learner is told."""
@@ -262,7 +265,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         self._without_pull -= self._is_new(agent)
         self._pulls[agent, arms] += times
         old = self._means[agent, arms]
-        self._means[agent, arms] = old + (averages - old) * (times / self._pulls[agent, arms])
+        self._means[agent, arms] = old + (averages - old) * times / self._pulls[agent, arms]
         self._last = agent, int(arms[-1])
         self._count += times * arms.size
         self._orders += 1
@@ -322,7 +325,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         if self.observation == "dict":
             return super()._observe()
         time = np.array([0.0 if self.max_pulls is None else self._count / self.max_pulls])
-        return box_features(self._pulls[None], self._means[None], self._sigma, time)[0]
+        return box_features(self._pulls[None], self._means[None], self._scale, time)[0]
 
     def _view(self) -> View:
         from clustered_bandit_gym.envs.rendering.view import View

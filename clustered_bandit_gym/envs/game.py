@@ -21,6 +21,13 @@ from clustered_bandit_gym.game.source import Source
 from clustered_bandit_gym.game.tables import is_log
 from clustered_bandit_gym.generators.batch import Batch
 
+_NOT_TOLD: dict[str, Any] = {
+    "n_clusters": 0,
+    "eta": 0.0,
+    "eta1": 0.0,
+    "support": (-np.inf, np.inf),
+    "max_pulls_per_agent": 0,
+}
 _TOLD = ("n_clusters", "eta", "eta1", "support")
 
 
@@ -124,12 +131,10 @@ class GameSettings:
         return None if draw is None else draw(rng, n)
 
     def told_values(self, instance: Instance) -> dict[str, Any]:
-        """What a learner is told of `instance` as numbers that vectorise; 0, or an unbounded support, if not told."""
+        """What a learner is told of `instance` as numbers that vectorise; `_NOT_TOLD` has what stands for None."""
         told = self.problem_of(instance).values()
-        support = np.array((-np.inf, np.inf) if told["support"] is None else told["support"])
-        return {key: 0 if value is None else value for key, value in told.items()} | {
-            "support": support
-        }
+        values = {key: _NOT_TOLD[key] if value is None else value for key, value in told.items()}
+        return values | {"support": np.array(values["support"])}
 
     def problems_of(self, batch: Batch) -> Told:
         """`told_values` of all instances of `batch`."""

@@ -249,20 +249,21 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, np.ndarray, np.ndarray]):
         some_stop = bool(stopped.any())
         which = self._all[~(stopped | self._done)] if began.size or some_stop else self._all
         samples, pulls, cut = self._pull(which, actions)
+        # What is judged: stops, and the limit unless it is free.
+        judged = stopped if game.truncation == "free" else stopped | cut
         if self.max_episode_steps is not None:
+            # As TimeLimit does it, which counts the stop as a step and may set both flags.
             cut |= (self._orders + stopped >= self.max_episode_steps) & ~self._done
         rewards = -game.pull_cost * pulls
-        some_cut = bool(cut.any())
-        done = stopped | cut if some_cut else stopped
-        terminated = stopped if game.truncation == "free" else done.copy()
+        done = judged | cut
         ended = None
-        if some_stop or some_cut:
-            ended = self._judge(self._all[done], stopped)
+        if done.any():
+            ended = self._judge(self._all[done], stopped, judged)
             rewards[ended.which] -= game.error_penalty * ended.wrong
         if began.size:
             self._begin(began, infos)
         self._done = done
-        step = Step(rewards, terminated, cut, samples, began, ended)
+        step = Step(rewards, judged, cut, samples, began, ended)
         if infos is not None:
             self._fill(infos, step)
         if ended is not None and self.autoreset_mode is AutoresetMode.SAME_STEP:
@@ -327,29 +328,28 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, np.ndarray, np.ndarray]):
         counts = pulls.take(cells) + times
         old = means.take(cells)
         pulls[cells] = counts
-        means[cells] = old + (averages - old) * (times / counts)
+        means[cells] = old + (averages - old) * times / counts
         return averages
 
-    def _judge(self, which: Ints, stopped: Bools) -> Ended:
-        """The episodes `which`, which ended with this step."""
+    def _judge(self, which: Ints, stopped: Bools, judged: Bools) -> Ended:
+        """The episodes `which`, which ended with this step; `judged` (num_envs,) are charged for wrong agents."""
         game = self.game
         pulls, means, own = self._pulls[which], self._means[which], stopped[which]
         truth = self._rewards.agent_means(which)
-        arms = empirical_best(pulls, means, lambda: self.np_random)
-        for row, i in enumerate(which.tolist()) if self._play_seeds else ():
-            if i in self._play_seeds:
-                arms[row] = empirical_best(pulls[row], means[row], partial(self._policy_rng, i))
         if self.recommendations is not None:
             arms = np.asarray(self.recommendations)[which].astype(np.int64)
-        answered = own | (game.truncation == "answer")
+        else:
+            arms = empirical_best(pulls, means, lambda: self.np_random)
+            for row, i in enumerate(which.tolist()) if self._play_seeds else ():
+                if i in self._play_seeds:
+                    arms[row] = empirical_best(pulls[row], means[row], partial(self._policy_rng, i))
+        answered = own if game.truncation == "penalty" else judged[which]
         right = is_good(truth, arms, game.epsilon) & answered[:, None]
-        wrong = game.n_agents - right.sum(axis=1)
-        if game.truncation == "free":
-            wrong *= own
+        wrong = (game.n_agents - right.sum(axis=1)) * judged[which]
         self._answers[which] = np.where(answered[:, None], arms, -1)
         sent = {key: value[which] for key, value in self.communication().items()}
-        count = self._count[which]
-        return Ended(which, own, pulls, means, right, wrong, truth.argmax(axis=2), count, sent)
+        best, count = truth.argmax(axis=2), self._count[which]
+        return Ended(which, own, pulls, means, right, wrong, best, count, sent)
 
     def _policy_rng(self, i: int) -> np.random.Generator:
         return np.random.default_rng(play_stream(self._play_seeds[i], POLICY))

@@ -57,7 +57,7 @@ class VectorRewards:
         if not self._alone:
             return self._draw(plays, agents, arms, times, rng)
         averages = np.empty(plays.size)
-        together = np.array([play not in self._alone for play in plays.tolist()])
+        together = np.array([play not in self._alone for play in plays.tolist()], dtype=np.bool_)
         if together.any():
             some = times if isinstance(times, int) else times[together]
             averages[together] = self._draw(

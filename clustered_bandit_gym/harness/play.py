@@ -236,7 +236,7 @@ def _check_answer(arms: Any, n_agents: int, silent_program: str) -> None:
 
 def _play_stepwise(player: Any, env: gym.Env[Any, Any], seeds: TrialSeeds, strict: bool) -> None:
     """`solve` through `env.step`."""
-    from clustered_bandit_gym.envs.env import play_stepwise
+    from clustered_bandit_gym.envs.stepwise import play_stepwise
 
     play_stepwise(
         player,
@@ -254,12 +254,13 @@ def _play_loop(player: Any, env: gym.Env[Any, Any], seed: int, obs: Any, info: A
         player.reset(info, seed=seed)
     while True:
         obs, _, terminated, truncated, info = env.step(player.act(obs, info))
-        if terminated:
-            return
-        if truncated:
-            unwrapped: Any = env.unwrapped
+        if not (terminated or truncated):
+            continue
+        unwrapped: Any = env.unwrapped
+        if truncated and unwrapped.federation.judgement is None:
             pulls = unwrapped.federation.pulls
             raise BudgetExceeded(f"the environment ended the play after {pulls:,} pulls")
+        return
 
 
 def _identity(spec: TrialSpec, env: gym.Env[Any, Any]) -> Row:

@@ -56,7 +56,7 @@ class _Table:
         self._cells = self._game.n_agents * self._game.n_arms
         places = max(1, min(trials, SIDE_BY_SIDE, MOST_CELLS // self._cells))
         # A place without a trial plays on, unread; the environment begins its episodes by itself.
-        self._envs = ClusteredBAIVectorEnv(places, **settings)
+        self._envs = ClusteredBAIVectorEnv(places, **{"max_pulls": None, **settings})
         self._seeds = [trial_seeds(seed, t) for t in range(trials)]
         self._features: list[Features] = []
         self._which_features: Ints = np.zeros(places, dtype=np.int64)
@@ -110,7 +110,7 @@ class _Table:
             )
             actions[group], arms[group] = decided
         self._envs.recommendations = arms
-        rewards, _, _, ended = self._envs.advance(actions)
+        rewards, _, _, _, _, ended = self._envs.advance(actions)
         self.returns[self._trial[self.under_way]] += rewards[self.under_way]
         if ended is None:
             return
@@ -118,6 +118,6 @@ class _Table:
         over = ended.which[counts]
         trials = self._trial[over]
         self.pulls[trials] = ended.n_pulls[counts]
-        self.wrong[trials] = ~(ended.stopped & (ended.wrong == 0))[counts]
+        self.wrong[trials] = ~ended.right.all(axis=1)[counts]
         if over.size:
             self._begin(over)

@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym.envs.wrappers import empirical_best, normalised_features
+from clustered_bandit_gym.envs.actions import empirical_best
+from clustered_bandit_gym.envs.box import box_features
+from clustered_bandit_gym.envs.flat_env import ORDERS_PER_CELL
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policies.learned.player import require_rl
 from clustered_bandit_gym.policy import PULL, STOP, StepPolicy
@@ -39,8 +41,8 @@ Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]
 class SB3Policy(StepPolicy):
     """Plays a Stable-Baselines3 or sb3-contrib model that was trained on a flat id of this package, deterministically.
 
-    Known inputs: the raw `pulls` and `means` of a flat id with `MultiInputPolicy`, and the vector of
-    `NormalisedFeatures`. The game must have the N and K of the training. A stop recommends each agent's empirical best;
+    Known inputs: the raw `pulls` and `means` of a flat id with `MultiInputPolicy`, and the vector of a Box id with its
+    default `max_pulls`. The game must have the N and K of the training. A stop recommends each agent's empirical best;
     models of maskable algorithms do not stop before every agent has a pull.
 
     Args:
@@ -94,13 +96,14 @@ class SB3Policy(StepPolicy):
     def _look(self, pulls: np.ndarray, means: np.ndarray) -> np.ndarray:
         """The model's input: SB3 concatenates the entries of a Dict space in its order."""
         raw = np.concatenate([pulls.ravel(), means.ravel()]).astype(np.float32)
-        featured = normalised_features(pulls, means, self._sigma).ravel()
+        time = np.array([min(pulls.sum() / (ORDERS_PER_CELL * pulls.size), 1.0)])
+        featured = box_features(pulls[None], means[None], self._sigma, time)[0]
         for vector in (raw, featured):
             if vector.size == self._inputs:
                 return vector
         raise UserError(
             f"{self.path} takes {self._inputs} inputs; this game has {raw.size} raw ones (pulls and means) or "
-            f"{featured.size} normalised ones (NormalisedFeatures): play it at the size it was trained at"
+            f"{featured.size} of a Box id: play it at the size it was trained at"
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SB3Policy:

@@ -65,10 +65,6 @@ class TrainSettings:
     error_penalty: float = field(
         default=8.0, metadata={"help": "reward lost with each wrong agent"}
     )
-    expected_penalty: bool = field(
-        default=True,
-        metadata={"help": "pay a stop the expected penalty, learned from all states (not for dqn)"},
-    )
     max_pulls: int = field(
         default=400, metadata={"help": "episodes are cut off here; the trained player stops"}
     )
@@ -163,7 +159,6 @@ def train(
     require_rl()
     import torch
 
-    from clustered_bandit_gym.policies.learned.risk import ExpectedPenalty
     from clustered_bandit_gym.policies.learned.sb3 import LogOutcomes
 
     files = TrainingFiles(Path(out))
@@ -192,8 +187,6 @@ def train(
             _start_segment(model, env, settings, state)
             goal = settings.steps * (state.segments + 1) // settings.evaluations
             callbacks = [_mover(bar), LogOutcomes()]
-            if settings.expected_penalty and settings.algo != "dqn":
-                callbacks.append(ExpectedPenalty(settings.error_penalty))
             model.learn(max(1, goal - state.steps), callback=callbacks, reset_num_timesteps=False)
             state.segments, state.steps = state.segments + 1, int(model.num_timesteps)
             files.save_model(model, settings)

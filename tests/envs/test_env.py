@@ -30,7 +30,9 @@ def test_observation_is_the_average_of_the_samples() -> None:
         obs, reward, terminated, truncated, info = env.step((cbg.PULL, (agent, arm)))
         assert same_data(before, copies), "an observation handed out earlier was changed"
         samples.setdefault((agent, arm), []).append(info["sample"])
-        assert (reward, terminated, truncated, info.keys()) == (-0.001, False, False, {"sample"})
+        assert (reward, terminated, truncated) == (-0.001, False, False)
+        assert info.keys() == OUTCOME_KEYS | {"sample"}
+        assert (info["best_arms"] == -1).all()
     for (agent, arm), values in samples.items():
         assert obs["pulls"][agent, arm] == len(values)
         assert obs["means"][agent, arm] == pytest.approx(np.mean(values), rel=1e-12)
@@ -44,7 +46,7 @@ def test_outcome() -> None:
         assert env.step((cbg.PULL, (agent, 2)))[1] == -0.5
     _, reward, terminated, truncated, info = env.step((cbg.STOP, [0, 1, 0, 1]))
     assert (reward, terminated, truncated) == (-6.0, True, False)
-    assert info.keys() == OUTCOME_KEYS
+    assert info.keys() == OUTCOME_KEYS | {"sample"}
     assert (info["stopped"], info["correct"], info["wrong_agents"], info["pulls"]) == (
         True,
         False,
@@ -186,6 +188,7 @@ def test_what_the_learner_is_told() -> None:
     small = ClusteredBAIEnv(delta=0.01)
     _, info = small.reset(seed=0)
     assert info.keys() == PROBLEM_KEYS
+    assert info.pop("support").tolist() == [-np.inf, np.inf]
     assert info == {
         "n_agents": 9,
         "n_arms": 10,
@@ -194,22 +197,17 @@ def test_what_the_learner_is_told() -> None:
         "eta": 0.3,
         "eta1": 0.3,
         "sigma": 1.0,
-        "support": None,
         "epsilon": 0.0,
-        "max_pulls_per_agent": None,
+        "max_pulls_per_agent": 0,
     }
     coins = cbg.Instance([[0.9, 0.1], [0.1, 0.8]], [0, 1], cbg.Bernoulli())
-    assert ClusteredBAIEnv(coins).reset(seed=0)[1]["support"] == (0.0, 1.0)
-    assert ClusteredBAIEnv(coins, told={"support": None}).reset(seed=0)[1]["support"] is None
+    assert ClusteredBAIEnv(coins).reset(seed=0)[1]["support"].tolist() == [0.0, 1.0]
+    hidden = ClusteredBAIEnv(coins, told={"support": None}).reset(seed=0)[1]
+    assert hidden["support"].tolist() == [-np.inf, np.inf]
     hidden = ClusteredBAIEnv(told={"n_clusters": None, "eta1": None, "eta": 0.1}, sigma=2.0).reset(
         seed=0
     )[1]
-    assert (hidden["n_clusters"], hidden["eta1"], hidden["eta"], hidden["sigma"]) == (
-        None,
-        None,
-        0.1,
-        2.0,
-    )
+    assert (hidden["n_clusters"], hidden["eta1"], hidden["eta"], hidden["sigma"]) == (0, 0, 0.1, 2)
     assert ClusteredBAIEnv(told={"eta": "truth"}).reset(seed=0)[1]["eta"] == pytest.approx(0.5)
     with pytest.raises(ValueError, match="Assumption 1 fails"):
         ClusteredBAIEnv(told={"eta": 0.6})

@@ -103,7 +103,7 @@ class Leaks(gym.Wrapper):
     def step(self, action: Any) -> Any:
         obs, reward, terminated, truncated, info = self.env.step(action)
         truth = self.unwrapped.federation._instance  # type: ignore[attr-defined]
-        return obs, reward, terminated, truncated, {"best_arms": truth.agent_best_arms, **info}
+        return obs, reward, terminated, truncated, {**info, "best_arms": truth.agent_best_arms}
 
 
 class Forgets(gym.Wrapper):

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.envs.env import ClusteredBAIEnv, play_stepwise
+from clustered_bandit_gym.envs.env import ClusteredBAIEnv
+from clustered_bandit_gym.envs.stepwise import play_stepwise
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, ClBAI, NaiveSE
 from clustered_bandit_gym.testing import check_stepwise
 

@@ -73,10 +73,10 @@ def test_speaks_as_sync_vector_env_does(rewards: str, mode: AutoresetMode) -> No
                     assert_same(mine[key], theirs[key], f"step {number} {key}")
                 elif key in DETERMINED:
                     mask = mine[f"_{key}"]
-                    if key == "communication":
-                        assert_same(mine[key], theirs[key], f"step {number} {key}")
-                    else:
-                        assert_same(mine[key][mask], theirs[key][mask], f"step {number} {key}")
+                    parts = mine[key] if isinstance(mine[key], dict) else {key: mine[key]}
+                    others = theirs[key] if isinstance(mine[key], dict) else theirs
+                    for name, part in parts.items():
+                        assert_same(part[mask], others[name][mask], f"step {number} {name}")
         ends += flags[0].sum(), flags[1].sum()
     assert ends[0] > 20
     assert ends[1] >= 2

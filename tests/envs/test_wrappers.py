@@ -8,14 +8,14 @@ import pytest
 from scipy import stats
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.envs.wrappers import empirical_best
+from clustered_bandit_gym.envs.actions import empirical_best
 from clustered_bandit_gym.testing import same_data
 
 INSTANCE = cbg.Instance([[0.9, 0.1, 0.2], [0.1, 0.8, 0.3]], [0, 1])
 
 
 def test_flat_actions_are_the_composite_ones() -> None:
-    flat = gym.make("ClusteredBAI-Discrete-v0", instance=INSTANCE)
+    flat = cbg.DiscreteActions(gym.make("ClusteredBAI-v0", instance=INSTANCE))
     plain = gym.make("ClusteredBAI-v0", instance=INSTANCE)
     assert flat.action_space == gym.spaces.Discrete(7)
     assert same_data(flat.reset(seed=4), plain.reset(seed=4))

@@ -50,13 +50,14 @@ def test_adapter_equals_dummy_vec_env_step_by_step() -> None:
             np.testing.assert_allclose(rewards[live], rewards_b[live])
             np.testing.assert_array_equal(dones[live], dones_b[live])
             for i in np.flatnonzero(dones & live):
-                assert infos[i]["TimeLimit.truncated"] == infos_b[i]["TimeLimit.truncated"]
-                ends[infos[i]["TimeLimit.truncated"]] += 1
+                assert infos[i]["TimeLimit.truncated"] is infos_b[i]["TimeLimit.truncated"] is False
+                ends[infos[i]["stopped"]] += 1
+                for key in ("stopped", "agent_correct", "best_arms", "pulls_per_agent", "sample"):
+                    np.testing.assert_array_equal(infos[i][key], infos_b[i][key])
+                assert infos[i]["communication"] == infos_b[i]["communication"]
                 assert infos[i]["correct"] == infos_b[i]["correct"]
                 assert infos[i]["cost"] == infos_b[i]["communication"]["cost"]
-                assert infos[i]["episode"]["l"] == infos_b[i]["pulls"] + (
-                    not infos[i]["TimeLimit.truncated"]
-                )
+                assert infos[i]["episode"]["l"] == infos_b[i]["pulls"] + infos[i]["stopped"]
                 last, their_last = (
                     infos[i]["terminal_observation"],
                     infos_b[i]["terminal_observation"],
@@ -90,7 +91,7 @@ def test_adapter_with_features() -> None:
             assert infos[i]["episode"]["r"] == pytest.approx(total[i], abs=1e-5)
             total[i] = 0
             last = infos[i]["terminal_observation"]
-            if infos[i]["TimeLimit.truncated"]:
+            if not infos[i]["stopped"]:
                 seen_truncated += 1
                 assert not np.array_equal(last, previous[i])
                 assert infos[i]["pulls"] == 9

@@ -39,8 +39,8 @@ class Halves(BaseFeaturesExtractor):
 
 
 def flat(featured: bool = False) -> gym.Env[Any, Any]:
-    env: gym.Env[Any, Any] = gym.make("ClusteredBAI-Tiny-Discrete-v0", max_pulls=40)
-    return cbg.NormalisedFeatures(env) if featured else env
+    name = "ClusteredBAI-Tiny-Box-v0" if featured else "ClusteredBAI-Tiny-Discrete-v0"
+    return gym.make(name)
 
 
 SMALL: dict[str, Any] = {"device": "cpu", "seed": 0}
@@ -75,9 +75,10 @@ def agreement(model: Any, policy: SB3Policy, featured: bool) -> None:
         policy.reset({"sigma": 0.4}, seed=0)
         seen: Any = obs
         if featured:
-            from clustered_bandit_gym.envs.wrappers import normalised_features
+            from clustered_bandit_gym.envs.box import box_features
 
-            seen = normalised_features(pulls, obs["means"], 0.4).ravel()
+            time = np.array([pulls.sum() / 300])
+            seen = box_features(pulls[None], obs["means"][None], 0.4, time)[0]
         expected = int(model.predict(seen, deterministic=True)[0])
         kind, choice = policy.act(obs, {})
         assert (12 if kind == cbg.STOP else choice[0] * 3 + choice[1]) == expected
