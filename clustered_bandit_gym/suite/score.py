@@ -17,7 +17,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.scoring.doubt import too_quiet
+from clustered_bandit_gym.harness.scoring.plausibility import too_few_bits
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 from clustered_bandit_gym.suite.cells import SUITE_V1, SuiteCell
@@ -50,7 +50,7 @@ def score(rows: Sequence[Row], quick: bool) -> dict[str, Any]:
         by_cell.setdefault(row["cell"], []).append(row)
     cells = played_cells(quick)
     # Some cells have too few trials for a test of their own.
-    quiet = bool(too_quiet([row["suspicious_communication"] for row in rows]))
+    quiet = bool(too_few_bits([row["suspicious_communication"] for row in rows]))
     resampled: dict[str, Floats] = {}
     scored = []
     for cell in cells:
@@ -129,7 +129,7 @@ def _without_answer(row: Row) -> str:
 
 def _quiet(flags: list[bool], everywhere: bool) -> str:
     """Why the cell's answers cannot have come through what was sent, from (n,) flags of its trials; "" if they can."""
-    text = too_quiet(flags)
+    text = too_few_bits(flags)
     if not text and everywhere and 2 * sum(flags) > len(flags):
         text = f"right with less than half of the bits that its answers take, here in {sum(flags)} of {len(flags)} trials"
     return text

@@ -23,8 +23,8 @@ from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.pool import run
 from clustered_bandit_gym.harness.replay_check import reproduced
-from clustered_bandit_gym.harness.scoring.doubt import needs_assumption_2, too_good, too_quiet
 from clustered_bandit_gym.harness.scoring.numbers import counted
+from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
 from clustered_bandit_gym.harness.settings import label_of
 from clustered_bandit_gym.harness.trial import Task, Work
@@ -208,20 +208,16 @@ def _breaches(
         rows = [row for task, row in played.items() if task.cell == position]
         if not tally.cell.in_scope:
             continue
-        exempt = needs_assumption_2(policy)
-        doubt = too_good(
+        reason = implausible(
             [row["pulls"] for row in rows],
-            [
-                math.nan
-                if row["bound"] is None or (exempt and row["eta1"] is not None)
-                else row["bound"]
-                for row in rows
-            ],
-            [row["correct"] is not None for row in rows],
+            [math.nan if row["bound"] is None else row["bound"] for row in rows],
+            [row["outcome"] == "solved" for row in rows],
+            [row["suspicious_communication"] for row in rows],
             tally.delta,
+            policy,
         )
-        if doubt := doubt or too_quiet([row["suspicious_communication"] for row in rows]):
-            yield f"on {tally.cell.name!r} it {doubt}"
+        if reason:
+            yield f"on {tally.cell.name!r} it {reason}"
         # Blocks are compared in this process, without a time limit: not where a trial has already taken too long.
         slow = any(row["outcome"] == "timeout" for row in rows)
         if not hasattr(policy, "solve") or not tally.cell.small or slow:

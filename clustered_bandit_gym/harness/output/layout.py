@@ -52,7 +52,7 @@ HEADS = {
     "arm_errors": "arm errors",
     "suspicious_communication": "too quiet",
     "retried": "retried",
-    "doubt": "in doubt because it",
+    "doubt": "implausible because it",
     "delta": "δ",
 }
 #: Means over trials: lower bounds where trials are unfinished.

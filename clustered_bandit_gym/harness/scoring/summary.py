@@ -11,13 +11,13 @@ import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.cell import Cell
-from clustered_bandit_gym.harness.scoring.doubt import too_good, too_quiet
 from clustered_bandit_gym.harness.scoring.intervals import (
     mean_interval,
     median_interval,
     ratio_interval,
 )
 from clustered_bandit_gym.harness.scoring.numbers import counted
+from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 from clustered_bandit_gym.harness.settings import decode
 
@@ -178,8 +178,14 @@ def _doubt(own: pd.DataFrame, delta: float) -> str:
     """What prevents a PASS besides wrong and unfinished trials, in words; "" for nothing."""
     if "reproduced" in own and (other := int((own["reproduced"] == False).sum())):  # noqa: E712 (missing is not False)
         return f"plays {counted(other, 'trial')} differently in a fresh process"
-    good = too_good(own["pulls"], own["bound"], ~own["outcome"].isin(UNFINISHED), delta)
-    return good or too_quiet(own["suspicious_communication"])
+    return implausible(
+        own["pulls"],
+        own["bound"],
+        own["outcome"] == "solved",
+        own["suspicious_communication"],
+        delta,
+        own["policy_class"].iloc[0] if "policy_class" in own else None,
+    )
 
 
 def paired_ratio(

@@ -1,0 +1,135 @@
+"""Implausible results: fewer pulls, or fewer bits from the agents, than a δ-PC policy can do with.
+
+One rule for board, audit and suite. Both tests count trials by a confidence sequence, so each raises
+a false alarm with probability at most `LEVEL`, whatever the law of the pulls, at all numbers of
+trials together.
+
+**Pulls.** Let b be the lower bound of a trial's instance, and call a trial *short* if it ends with
+the right answer after at most c·b pulls. A policy that is δ-PC under Assumption 1 has
+
+    P(short) ≤ p(c),  the largest p with kl(p, δ) ≤ c·kl(δ, 1 − δ),
+
+where kl(p, q) = p ln(p/q) + (1 − p) ln((1 − p)/(1 − q)). Proof: the bound's multipliers, scaled to
+sum 1, are a prior over alternative instances with other answers, under which no single pull has an
+expected log-likelihood ratio above kl(δ, 1 − δ)/b. Within c·b pulls the divergence from the mixture
+of the alternatives is hence at most c·kl(δ, 1 − δ) (it is convex). The right answer is wrong under
+every alternative, so that a short trial has probability at most δ under the mixture, and the
+data-processing inequality gives kl(P(short), δ) ≤ c·kl(δ, 1 − δ). Without a pull p(0) = δ, and
+p(1) = 1 − δ. docs/judging.md has examples.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import rel_entr
+
+from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
+
+#: False-alarm probability of each of the two tests. Tiny, since an alarm accuses.
+LEVEL = 1e-6
+#: Shares c of the lower bound that make a trial short; each has its part of `LEVEL`.
+SHARES = (0.0, 0.02, 0.1, 0.3, 0.6)
+
+
+def relies_on_assumption_2(policy: object) -> bool:
+    """Whether a policy (object, class, or ``module:Class`` as in rows) states that it needs Assumption 2.
+
+    The lower bound is for policies that rely on Assumption 1 alone. A class given by its path is
+    looked up among loaded modules; one that is not loaded counts as not relying on it.
+    """
+    if isinstance(policy, str):
+        module, _, name = policy.partition(":")
+        policy = getattr(sys.modules.get(module), name, None)
+    stated = str(getattr(policy, "guarantee", ""))
+    return re.search(r"Assumptions?\b[^.;:]*\b2\b", stated) is not None
+
+
+def short_probability(share: float, delta: float) -> float:
+    """p(c): how often a δ-PC policy may be right within `share` times the lower bound, at most."""
+
+    def divergence(p: float) -> float:
+        return float(rel_entr(p, delta) + rel_entr(1 - p, 1 - delta))
+
+    allowed = share * divergence(1 - delta)
+    if share <= 0:
+        return delta
+    if share >= 1:
+        return 1 - delta
+    return float(brentq(lambda p: divergence(p) - allowed, delta, 1 - delta))
+
+
+def too_few_pulls(pulls: ArrayLike, bounds: ArrayLike, right: ArrayLike, delta: float) -> str:
+    """What contradicts δ-correctness in the pulls of these trials, in words; "" if nothing does.
+
+    Args:
+        pulls: (n,) of each trial.
+        bounds: (n,) the lower bound on the mean number of pulls on its instance; NaN where there
+            is none, or where the policy is exempt.
+        right: (n,) whether the trial ended with a right answer; unfinished trials did not.
+        delta: the error rate that the policy was asked to keep.
+    """
+    least = np.asarray(bounds, dtype=float)
+    known = least > 0  # NaN is not
+    made = np.asarray(pulls, dtype=float)[known]
+    ended = np.asarray(right, dtype=bool)[known]
+    if not known.any() or delta >= 0.5:
+        return ""
+    for share in SHARES:
+        short = int(np.count_nonzero(ended & (made <= share * least[known])))
+        allowed = short_probability(share, delta)
+        level = LEVEL / len(SHARES)
+        if short and confidence_sequence(short, made.size, level, allowed)[0] > allowed:
+            what = f"with at most {share:g} of the lower bound's pulls"
+            if share == 0:
+                what = "without a single pull"
+            return (
+                f"is right {what} in {short:,} of {made.size:,} trials, too often for a policy that "
+                f"is δ-PC under Assumption 1 (at most {allowed:.2g} of them)"
+            )
+    return ""
+
+
+def too_few_bits(flags: ArrayLike) -> str:
+    """What contradicts that the answers came through the channel, in words; "" if nothing does.
+
+    A code that sends little in some cases must send more in others: less than half of the
+    information in right answers (`play` marks such trials) cannot be the rule.
+
+    Args:
+        flags: (n,) `suspicious_communication` of each trial.
+    """
+    marked = np.asarray(flags, dtype=bool)
+    count = int(marked.sum())
+    if count and confidence_sequence(count, marked.size, LEVEL, 0.5)[0] > 0.5:
+        return (
+            "is right with less than half of the bits that its answers take, in "
+            f"{count:,} of {marked.size:,} trials"
+        )
+    return ""
+
+
+def implausible(
+    pulls: ArrayLike,
+    bounds: ArrayLike,
+    right: ArrayLike,
+    flags: ArrayLike,
+    delta: float,
+    policy: object = None,
+) -> str:
+    """The rule: why the trials of one policy on one environment are implausible; "" if they are not.
+
+    Args:
+        pulls, bounds, right, delta: as in `too_few_pulls`.
+        flags: as in `too_few_bits`.
+        policy: policies that rely on Assumption 2 are exempt from the test of pulls; see
+            `relies_on_assumption_2`.
+    """
+    if relies_on_assumption_2(policy):
+        bounds = np.full(np.shape(pulls), math.nan)
+    return too_few_pulls(pulls, bounds, right, delta) or too_few_bits(flags)
