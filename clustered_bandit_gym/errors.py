@@ -11,6 +11,10 @@ class UnknownSetting(UserError, TypeError):
     """An environment got a keyword that neither it nor its generator has: a `TypeError`, as for any function."""
 
 
+class NotApplicable(UserError):
+    """A policy cannot play a problem by its definition, e.g. for want of a value that is not told."""
+
+
 class BudgetExceeded(RuntimeError):
     """The next pulls would exceed `max_pulls`. Nothing was drawn."""
 

@@ -47,7 +47,7 @@ def run(
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Play suite v1 with one policy and write a submission. The same command again resumes an interrupted run.
+    """Play suite v2 with one policy and write a submission. The same command again resumes an interrupted run.
 
     Example: clustered-bai suite run mine:Mine --out submissions/mine --jobs 2
     """
@@ -82,6 +82,10 @@ def verify(
         int | None,
         typer.Option("--seed", help="Of the choice of these trials.", show_default="random"),
     ] = None,
+    secret_seed: Annotated[
+        bool,
+        typer.Option("--secret-seed", help="Play fresh instances of each family as well."),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Replay without asking first.")] = False,
     traceback: Traceback = False,
 ) -> None:
@@ -90,14 +94,15 @@ def verify(
     Replaying runs the submission's code, so the command asks first: read its source, or use --replay 0.
     """
     from clustered_bandit_gym.errors import UserError
-    from clustered_bandit_gym.suite.checker import Mismatch
+    from clustered_bandit_gym.suite.checker import Mismatch, fresh
     from clustered_bandit_gym.suite.checker import verify as check
 
-    if replay and not yes:
-        question = f"Replaying {replay} trials runs the code of the submission {folder}. Run it?"
+    if (replay or secret_seed) and not yes:
+        question = f"Replaying trials runs the code of the submission {folder}. Run it?"
         typer.confirm(question, abort=True, err=True)
     try:
         found = check(folder, replay, seed)
+        others = fresh(folder) if secret_seed else []
     except (Mismatch, UserError) as error:
         typer.secho(f"NOT VERIFIED: {error}", err=True, fg="red")
         raise typer.Exit(FAILED) from None
@@ -112,6 +117,14 @@ def verify(
     typer.echo(
         f"VERIFIED: {folder}: format, digest, completeness and scores hold; {count} trials replayed {how}"
     )
+    if others:
+        typer.echo(f"Fresh instances of each family (seed {others[0]['seed']}):")
+    for one in others:
+        ratio = one["pulls"] / one["pulls_shipped"]
+        typer.echo(
+            f"  {one['cell']}: {one['wrong']} of {one['trials']} wrong, {one['without_answer']} "
+            f"without an answer, {ratio:.3g} times the pulls on the shipped instances"
+        )
 
 
 @command("reference", group)
@@ -149,21 +162,15 @@ def rescore(
 
 @command("cells", group)
 def cells(traceback: Traceback = False) -> None:
-    """The cells of suite v1, with what each of them probes."""
+    """The cells of suite v2, with what each of them probes."""
     from rich.table import Table
 
-    from clustered_bandit_gym.suite.cells import SUITE_V1
+    from clustered_bandit_gym.suite.cells import cells_of
 
-    table = Table("cell", "δ", "trials", "quick", "tags", "probes", box=None)
-    for cell in SUITE_V1:
-        table.add_row(
-            cell.name,
-            f"{cell.delta:g}",
-            str(cell.trials),
-            str(cell.quick or ""),
-            ", ".join(cell.tags),
-            cell.probes,
-        )
+    table = Table("cell", "track", "δ", "trials", "quick", "tags", "probes", box=None)
+    for cell in cells_of("v2").values():
+        counts = (f"{cell.delta:g}", str(cell.trials), str(cell.quick or ""))
+        table.add_row(cell.name, cell.track, *counts, ", ".join(cell.tags), cell.probes)
     console().print(table)
 
 
@@ -175,10 +182,26 @@ def board(
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
         "leaderboard.html"
     ),
+    format_: Annotated[
+        str, typer.Option("--format", help="html writes the page; json prints the order.")
+    ] = "html",
+    highlight: Annotated[
+        list[str] | None, typer.Option("--highlight", help="Mark the submission of this name.")
+    ] = None,
     traceback: Traceback = False,
 ) -> None:
-    """The leaderboard: one self-contained HTML page. Submissions are checked, but no trial is replayed."""
-    from clustered_bandit_gym.suite.leaderboard import write_leaderboard
+    """The leaderboard: one self-contained HTML page, or JSON. No trial is replayed.
 
-    write_leaderboard(folders, out)
+    Example: clustered-bai suite board mine submissions/quick/* --highlight mine
+    """
+    from clustered_bandit_gym.suite.leaderboard import board_json, leaderboard_page
+
+    if format_ == "json":
+        typer.echo(board_json(folders))
+        return
+    if format_ != "html":
+        raise typer.BadParameter("--format must be html or json")
+    page = leaderboard_page(folders, highlight or [])
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page, encoding="utf-8")
     typer.echo(f"Wrote {out}")

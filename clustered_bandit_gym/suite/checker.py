@@ -1,8 +1,9 @@
-"""Is a submission what it claims to be? Format, digest, completeness, scores, and a random sample played again.
+"""Is a submission what it claims to be? Format, digest, completeness, scores, and a sample played again.
 
-Replayed trials are compared field by field, bit for bit, where machine, NumPy and SciPy are those of the submission.
-Elsewhere the last digit of a float may differ and lead a policy another way: there `SAME_ELSEWHERE` of the replayed
-trials must agree. What no checker can see: trials that it does not replay, and a policy that knows the instances.
+Replayed trials are compared field by field, bit for bit, where machine, NumPy and SciPy are those of
+the submission. Elsewhere the last digit of a float may differ and lead a policy another way: there
+`SAME_ELSEWHERE` of the replayed trials must agree. What no checker can see: trials that it does not
+replay, and a policy that knows the instances; `fresh` plays others of the same families.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import json
 import math
 import reprlib
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +24,10 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
-from clustered_bandit_gym.suite.cells import DIGEST_V1, GIVE_UP
+from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, check_suite, played_cells
 from clustered_bandit_gym.suite.files import SOURCE, Submission, load_submission
-from clustered_bandit_gym.suite.replay import CannotBuild, different, replayed, this_platform
-from clustered_bandit_gym.suite.score import played_cells, score
-from clustered_bandit_gym.suite.submission import check_suite
+from clustered_bandit_gym.suite.replay import CannotBuild, Trial, different, replayed, this_platform
+from clustered_bandit_gym.suite.score import score
 
 #: Share of replayed trials that must agree on another platform.
 SAME_ELSEWHERE = 0.9
@@ -51,7 +52,7 @@ class Check:
         notes: what a reader should know.
     """
 
-    replayed: list[tuple[str, int]]
+    replayed: list[Trial]
     different: int
     exact: bool
     notes: list[str]
@@ -61,13 +62,13 @@ def verify(
     folder: str | Path,
     replay: int = 20,
     seed: int | None = None,
-    trials: Sequence[tuple[str, int]] | None = None,
+    trials: Sequence[Trial] | None = None,
 ) -> Check:
     """Check a submission; raises `Mismatch` with a plain reason. Replays run the policy's code.
 
     Args:
-        replay: number of trials to play again, drawn at random; 0 runs nothing of the submission's code.
-        seed: of that draw; None for fresh randomness, so that nobody knows which trials will be drawn.
+        replay: trials to play again, drawn at random; 0 runs nothing of the submission's code.
+        seed: of that draw; None for fresh randomness, so that nobody knows what will be drawn.
         trials: play these (cell, trial) again instead.
     """
     submission = load_submission(folder)
@@ -76,64 +77,87 @@ def verify(
     for row in submission.rows:
         _check_row(row)
     _check_sources(submission)
-    _check_scores(submission)
-    wanted = _choose(submission, replay, seed) if trials is None else _named(submission, trials)
     notes = []
+    if submission.suite == "v1":
+        notes.append("suite v1 is closed: its scores are not recomputed, its rows are checked")
+    else:
+        _check_scores(submission)
+    wanted = _choose(submission, replay, seed) if trials is None else _named(submission, trials)
     exact = _same_platform(submission)
     if submission.metadata["versions"] != versions():
-        notes.append(
-            f"the submission was made by {submission.metadata['versions'] or '(not said)'}; this is {versions()}"
-        )
+        made = submission.metadata["versions"] or "(not said)"
+        notes.append(f"the submission was made by {made}; this is {versions()}")
     if wanted and not exact:
         notes.append(
-            f"the submission says that it was made on {submission.metadata['platform']}, this is {this_platform()}: "
-            f"{SAME_ELSEWHERE:.0%} of the replayed trials must agree instead of all. That platform is the submission's "
-            "own statement, which cannot be checked here; verify it on such a machine"
+            f"the submission says that it was made on {submission.metadata['platform']}, this is "
+            f"{this_platform()}: {SAME_ELSEWHERE:.0%} of the replayed trials must agree instead of "
+            "all. That platform is the submission's own statement, which cannot be checked here; "
+            "verify it on such a machine"
         )
-    different = _replay(submission, wanted, exact, notes)
-    return Check([(row["cell"], row["trial"]) for row in wanted], different, exact, notes)
+    count = _replay(submission, wanted, exact, notes)
+    return Check([(row["cell"], row["trial"]) for row in wanted], count, exact, notes)
+
+
+def fresh(folder: str | Path, seed: int | None = None, trials: int = 40) -> list[dict[str, Any]]:
+    """The policy on fresh instances of every family that it solved: one entry per cell.
+
+    A policy that is tuned to the shipped instances shows by errors, or by more pulls than there.
+
+    Args:
+        seed: draws the instances; None for one that nobody can know.
+        trials: of each cell. They can show that an error rate is far above δ, not that it is below.
+    """
+    submission = load_submission(folder)
+    if submission.suite != "v2":
+        raise UserError("fresh instances need a submission of suite v2")
+    secret = secrets.randbits(64) if seed is None else seed
+    solved = {entry["cell"]: entry for entry in submission.scores["cells"] if entry["solved"]}
+    wanted = [(cell, trial) for cell in solved for trial in range(trials)]
+    _, rows = _played(submission, wanted, secret)
+    found = []
+    for place, (cell, entry) in enumerate(solved.items()):
+        own = [row for row in rows[place * trials : (place + 1) * trials] if row is not None]
+        wrong = sum(row["outcome"] == "wrong" for row in own)
+        pulls = float(np.mean([row["pulls"] for row in own])) if own else math.nan
+        lost = trials - sum(row["outcome"] in ("solved", "wrong") for row in own)
+        figures = {"trials": trials, "wrong": wrong, "without_answer": lost, "pulls": pulls}
+        found.append({"cell": cell, **figures, "pulls_shipped": entry["pulls"], "seed": secret})
+    return found
 
 
 def _check_digest(submission: Submission) -> None:
-    if submission.metadata["digest"] != DIGEST_V1:
+    suite, digest = submission.suite, submission.metadata["digest"]
+    if suite not in DIGESTS:
+        raise Mismatch(f"suite: expected one of {', '.join(DIGESTS)}, got {suite}")
+    if digest != DIGESTS[suite]:
         raise Mismatch(
-            f"suite digest: the submission says {submission.metadata['digest']}, suite v1 has {DIGEST_V1}: it was "
-            "played on other cells or instances"
+            f"suite digest: the submission says {digest}, suite {suite} has {DIGESTS[suite]}: it "
+            "was played on other cells or instances"
         )
-    if submission.metadata["suite"] != "v1":
-        raise Mismatch(f"suite: expected v1, got {submission.metadata['suite']}")
     try:
-        check_suite()
+        check_suite(suite)
     except UserError as error:
         raise Mismatch(str(error)) from error
 
 
 def _check_complete(submission: Submission) -> None:
-    known = {cell.name for cell in played_cells(submission.quick)}
-    found: dict[str, list[Row]] = {}
+    cells = played_cells(submission.suite, submission.quick)
+    found: dict[str, list[Row]] = {cell.name: [] for cell in cells}
     for row in submission.rows:
-        if row["cell"] not in known:
-            raise Mismatch(
-                f"completeness: {row['cell']!r} is not a cell of this {_kind(submission)} run"
-            )
-        found.setdefault(row["cell"], []).append(row)
-    for cell in played_cells(submission.quick):
-        rows = found.get(cell.name, [])
+        if row["cell"] not in found:
+            kind = "quick" if submission.quick else "full"
+            raise Mismatch(f"completeness: {row['cell']!r} is not a cell of this {kind} run")
+        found[row["cell"]].append(row)
+    for cell in cells:
+        rows, count = found[cell.name], cell.count(submission.quick)
         trials = sorted(row["trial"] for row in rows)
-        if trials == list(range(cell.count(submission.quick))):
-            continue
-        given_up = trials == list(range(GIVE_UP)) and all(
-            row["outcome"] in UNFINISHED for row in rows
-        )
-        if not given_up:
+        lost = all(row["outcome"] in UNFINISHED for row in rows)
+        given_up = trials == list(range(GIVE_UP)) and lost
+        if trials != list(range(count)) and not given_up:
             raise Mismatch(
-                f"completeness: {cell.name} needs trials 0 to {cell.count(submission.quick) - 1}, each once; the "
+                f"completeness: {cell.name} needs trials 0 to {count - 1}, each once; the "
                 f"submission has {len(rows)} rows, {len(set(trials))} different trials"
             )
-
-
-def _kind(submission: Submission) -> str:
-    return "quick" if submission.quick else "full"
 
 
 def _check_row(row: Row) -> None:
@@ -143,18 +167,18 @@ def _check_row(row: Row) -> None:
     bits = row["bits_up"] + row["bits_down"] + _REAL * (row["reals_up"] + row["reals_down"])
     if not math.isclose(row["cost"], bits, rel_tol=1e-12):
         raise Mismatch(f"{where}: cost {row['cost']} is not the price {bits} of what was sent")
-    wrong = {"solved": row["wrong_agents"] == 0, "wrong": (row["wrong_agents"] or 0) > 0}
-    if not wrong.get(row["outcome"], row["wrong_agents"] is None):
-        raise Mismatch(
-            f"{where}: outcome {row['outcome']!r} with {row['wrong_agents']} wrong agents"
-        )
+    count = row["wrong_agents"]
+    fits = {"solved": count == 0, "wrong": (count or 0) > 0}
+    if not fits.get(row["outcome"], count is None):
+        raise Mismatch(f"{where}: outcome {row['outcome']!r} with {count} wrong agents")
 
 
 def _check_sources(submission: Submission) -> None:
+    home = submission.folder / SOURCE
     for name, expected in submission.metadata["sources"].items():
-        path = submission.folder / SOURCE / name
+        path = home / name
         try:
-            if not path.resolve().is_relative_to(submission.folder.resolve() / SOURCE):
+            if not path.resolve().is_relative_to(home.resolve()):
                 raise Mismatch(f"source: {name} lies outside of the submission")
             if not path.is_file():
                 raise Mismatch(f"source: {name} is missing")
@@ -166,38 +190,28 @@ def _check_sources(submission: Submission) -> None:
 
 
 def _check_scores(submission: Submission) -> None:
-    if difference := _differs(
-        submission.scores, score(submission.rows, submission.quick), "scores"
-    ):
+    found = score(submission.rows, submission.quick, submission.metadata["guarantee_text"])
+    if difference := _differs(submission.scores, found, "scores"):
         raise Mismatch(f"scores recomputed from the rows differ: {difference}")
 
 
 def _differs(claimed: Any, found: Any, where: str) -> str:
     """Where two JSON values differ by more than rounding; "" if they do not."""
+    pairs: list[tuple[Any, Any, str]] = []
     if isinstance(claimed, dict) and isinstance(found, dict) and claimed.keys() == found.keys():
-        return next(
-            (
-                text
-                for key in found
-                if (text := _differs(claimed[key], found[key], f"{where}.{key}"))
-            ),
-            "",
-        )
-    if isinstance(claimed, list) and isinstance(found, list) and len(claimed) == len(found):
-        named = [
-            f"{where}.{b['cell']}" if isinstance(b, dict) and "cell" in b else where for b in found
-        ]
-        return next(
-            (t for a, b, n in zip(claimed, found, named, strict=True) if (t := _differs(a, b, n))),
-            "",
-        )
-    numbers = all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in (claimed, found)
+        name = found.get("cell", "")
+        where = f"{where}.{name}" if name else where
+        pairs = [(claimed[key], found[key], f"{where}.{key}") for key in found]
+    elif isinstance(claimed, list) and isinstance(found, list) and len(claimed) == len(found):
+        pairs = [(a, b, where) for a, b in zip(claimed, found, strict=True)]
+    same = claimed == found or (
+        isinstance(claimed, float)
+        and isinstance(found, float)
+        and math.isclose(claimed, found, rel_tol=1e-9, abs_tol=1e-12)
     )
-    same = (
-        math.isclose(claimed, found, rel_tol=1e-9, abs_tol=1e-12) if numbers else claimed == found
-    )
-    return "" if same else f"{where} is {reprlib.repr(claimed)}, should be {reprlib.repr(found)}"
+    if pairs or same:
+        return next((text for pair in pairs if (text := _differs(*pair))), "")
+    return f"{where} is {reprlib.repr(claimed)}, should be {reprlib.repr(found)}"
 
 
 def _choose(submission: Submission, replay: int, seed: int | None) -> list[Row]:
@@ -206,7 +220,7 @@ def _choose(submission: Submission, replay: int, seed: int | None) -> list[Row]:
     return [submission.rows[i] for i in rng.choice(len(submission.rows), size=count, replace=False)]
 
 
-def _named(submission: Submission, trials: Sequence[tuple[str, int]]) -> list[Row]:
+def _named(submission: Submission, trials: Sequence[Trial]) -> list[Row]:
     by_name = {(row["cell"], row["trial"]): row for row in submission.rows}
     if unknown := [name for name in trials if name not in by_name]:
         raise Mismatch(f"the submission has no trial {unknown[0][1]} of {unknown[0][0]}")
@@ -220,22 +234,22 @@ def _same_platform(submission: Submission) -> bool:
     )
 
 
-def _replay(submission: Submission, wanted: list[Row], exact: bool, notes: list[str]) -> int:
-    """Play the trials of rows again; returns how many differ. Raises `Mismatch` if they are too many."""
-    if not wanted:
-        return 0
-    names = list(submission.metadata["sources"])
-    trials = [(row["cell"], row["trial"]) for row in wanted]
+def _played(
+    submission: Submission, trials: list[Trial], secret: int | None = None
+) -> tuple[dict[str, Any], list[Row | None]]:
+    metadata = submission.metadata
+    source, names = submission.folder / SOURCE, list(metadata["sources"])
     try:
-        about, again = replayed(
-            submission.metadata["suite"],
-            submission.metadata["policy"],
-            trials,
-            submission.folder / SOURCE,
-            names,
-        )
+        return replayed(submission.suite, metadata["policy"], trials, source, names, secret)
     except CannotBuild as error:
         raise Mismatch(f"replay: the policy cannot be built: {error}") from error
+
+
+def _replay(submission: Submission, wanted: list[Row], exact: bool, notes: list[str]) -> int:
+    """Play the trials of rows again; returns how many differ. `Mismatch` if they are too many."""
+    if not wanted:
+        return 0
+    about, again = _played(submission, [(row["cell"], row["trial"]) for row in wanted])
     _check_identity(submission, about, notes)
     found = different(wanted, again)
     # 1 - 0.9 is a little less than 0.1: one of ten is allowed.
@@ -248,20 +262,23 @@ def _replay(submission: Submission, wanted: list[Row], exact: bool, notes: list[
 
 
 def _check_identity(submission: Submission, found: dict[str, Any], notes: list[str]) -> None:
-    """Class, settings and fingerprint are those of the policy that is replayed. Other versions may have others."""
+    """Class, settings and fingerprint are those of the policy that is replayed. Other versions may
+    have others."""
     metadata = submission.metadata
     if metadata["fingerprint"].startswith("none: "):
         notes.append(
-            f"the policy has no fingerprint ({metadata['fingerprint'].removeprefix('none: ')}): attempts of earlier "
-            "runs are not counted"
+            f"the policy has no fingerprint ({metadata['fingerprint'].removeprefix('none: ')}): "
+            "attempts of earlier runs are not counted"
         )
     if metadata["versions"] != versions():
         return
     for key, value in found.items():
         if json.dumps(metadata[key], sort_keys=True) == json.dumps(value, sort_keys=True):
             continue
-        text = f"{key} {reprlib.repr(metadata[key])} is not that of {metadata['policy']}: {reprlib.repr(value)}"
-        # What is hashed of a policy with sources of its own depends on where they lie; `_check_sources` compares them.
+        claimed, true = reprlib.repr(metadata[key]), reprlib.repr(value)
+        text = f"{key} {claimed} is not that of {metadata['policy']}: {true}"
+        # What is hashed of a policy with sources of its own depends on where they lie;
+        # `_check_sources` compares them.
         if key == "fingerprint" and metadata["sources"]:
             notes.append(text)
         else:

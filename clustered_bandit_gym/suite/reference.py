@@ -1,47 +1,36 @@
-"""The reference submissions: every policy that ships, made by one command."""
+"""The reference submissions, every policy that ships, and the proofs that the maintainers have read."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from clustered_bandit_gym.suite.files import Submission
 from clustered_bandit_gym.suite.submission import run_suite
 
-PAPER = "https://arxiv.org/abs/2505.10147"
+
+@cache
+def known() -> list[dict[str, Any]]:
+    """The policies in known.json: `folder`, `policy`, `proved`, `authors`, `link`, `sources`.
+
+    `proved` is true where the maintainers have read the proof behind `link` and found that it adds
+    up to δ. `sources` holds the hashes of the policy's own files; {} for policies of this package.
+    """
+    text = files("clustered_bandit_gym.suite").joinpath("known.json").read_text("utf-8")
+    found: list[dict[str, Any]] = json.loads(text)
+    return found
 
 
-class Reference(NamedTuple):
-    """A policy of this package on the leaderboard."""
-
-    folder: str
-    policy: str
-    guarantee: str
-    authors: str
-    link: str
-
-
-_YKG, _OURS = "Yash, Karamchandani, Ghosh", "this package"
-_ENGINES, _READ = "policies/engines/registry.py", "docs/paper-read-closely.md"
-#: "proved" only where the proof has been checked to add up to δ. The schemes as printed are proved up to a number of
-#: agents that no cell of the suite exceeds (`theory.bai_cl_most_agents`).
-REFERENCES = (
-    Reference("naive", "naive", "proved", _YKG, PAPER),
-    Reference("naive-mixture", "naive:engine=mixture", "proved", _OURS, _ENGINES),
-    Reference("naive-lucb", "naive:engine=lucb", "proved", _OURS, _ENGINES),
-    Reference("naive-track-and-stop", "naive:engine=track-and-stop", "proved", _OURS, _ENGINES),
-    Reference("cl-bai", "cl-bai", "proved", _YKG, PAPER),
-    Reference("bai-cl", "bai-cl", "proved", _YKG, _READ),
-    Reference("bai-cl-certified", "bai-cl:confidence=certified", "proved", _YKG, _READ),
-    Reference("bai-cl-plus-plus", "bai-cl++", "proved", _YKG, _READ),
-    Reference("bai-cl-plus-plus-certified", "bai-cl++:confidence=certified", "proved", _YKG, _READ),
-    Reference("structured-bai", "structured-bai", "proved", _OURS, "docs/structured-bai.md"),
-    Reference("frugal-bai", "frugal-bai", "proved", _OURS, "docs/frugal-bai.md"),
-    Reference("uniform-glr", "uniform-glr", "proved", _OURS, "policies/uniform_glr.py"),
-    Reference("uniform", "uniform", "none", _OURS, ""),
-    Reference("random", "random", "none", _OURS, ""),
-)  # fmt: skip
+def is_proved(policy: str, sources: dict[str, str]) -> bool:
+    """Whether the maintainers have read a proof of exactly this policy."""
+    return any(
+        one["proved"] and one["policy"] == policy and one.get("sources", {}) == sources
+        for one in known()
+    )
 
 
 def make_references(
@@ -53,24 +42,26 @@ def make_references(
     progress: bool = True,
     tell: Callable[[str], None] = print,
 ) -> list[Submission]:
-    """Make the reference submissions in `folder`, one subfolder each; `names` restricts them."""
+    """Make the reference submissions in `folder`, one subfolder each; `names` restricts them.
+
+    Complete ones are played again only where the package has changed: finished trials are kept.
+    """
     made = []
-    for one in REFERENCES:
-        if names and one.folder not in names:
+    for one in known():
+        if (names and one["folder"] not in names) or one.get("sources"):
             continue
-        tell(f"{one.folder} ({'quick' if quick else 'full'})")
+        tell(f"{one['folder']} ({'quick' if quick else 'full'})")
         made.append(
             run_suite(
-                one.policy,
-                Path(folder) / one.folder,
+                one["policy"],
+                Path(folder) / one["folder"],
                 quick=quick,
                 n_jobs=n_jobs,
-                name=one.policy,
-                authors=one.authors,
-                link=one.link,
-                guarantee=one.guarantee,
+                name=one["policy"],
+                authors=one["authors"],
+                link=one["link"],
+                guarantee="proved" if one["proved"] else "none",
                 progress=progress,
-                packed=not quick,
             )
         )
     return made

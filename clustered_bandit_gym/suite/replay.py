@@ -26,10 +26,12 @@ from clustered_bandit_gym.harness.fingerprint import Unwritable, policy_key
 from clustered_bandit_gym.harness.play import Row, play
 from clustered_bandit_gym.harness.run import resolve_policies
 from clustered_bandit_gym.harness.settings import path_of, settings_of
-from clustered_bandit_gym.suite.cells import SEED, SUITE_V1, SuiteCell
-from clustered_bandit_gym.suite.schema import FIELDS, ONLY_HERE
+from clustered_bandit_gym.suite.cells import cells_of
+from clustered_bandit_gym.suite.files import FIELDS
 
 Trial = tuple[str, int]
+#: Fields that may differ in a replay.
+_ONLY_HERE = ("cell", "seconds", "attempts", "message")
 
 
 class CannotBuild(Exception):
@@ -37,7 +39,12 @@ class CannotBuild(Exception):
 
 
 def replayed(
-    suite: str, policy: str, trials: Sequence[Trial], source: Path, names: Sequence[str]
+    suite: str,
+    policy: str,
+    trials: Sequence[Trial],
+    source: Path,
+    names: Sequence[str],
+    secret: int | None = None,
 ) -> tuple[dict[str, Any], list[Row | None]]:
     """What the policy says of itself, and the row of each trial; None where the process ended.
 
@@ -46,6 +53,7 @@ def replayed(
         policy: its specification, such as "mine:Mine".
         trials: (cell, trial) of each.
         source, names: the folder with the sources, and the listed files in it.
+        secret: on fresh instances that this seed draws.
     """
     about: dict[str, Any] = {}
     rows: list[Row | None] = []
@@ -56,26 +64,25 @@ def replayed(
             (clean / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, clean / name)
         while len(rows) < len(trials):
-            about, found = _run(suite, policy, list(trials[len(rows) :]), clean, Path(home))
+            asked = [suite, policy, list(trials[len(rows) :]), str(clean), secret]
+            about, found = _run(asked, Path(home))
             rows += found
             if len(rows) < len(trials):
                 rows.append(None)  # the trial that ended the process
     return about, rows
 
 
-def _run(
-    suite: str, policy: str, trials: list[Trial], clean: Path, home: Path
-) -> tuple[dict[str, Any], list[Row]]:
+def _run(asked: list[Any], home: Path) -> tuple[dict[str, Any], list[Row]]:
     """One process: what the policy says of itself, and the rows that the process got to."""
     out = home / "rows.jsonl"
     out.unlink(missing_ok=True)
     code = f"from {__name__} import _child; _child()"
     # Options: no variables of the environment, no unsafe path, no compiled files written.
     command = [sys.executable, "-EPB", "-c", code]
-    asked = json.dumps([suite, policy, trials, str(clean), str(out)])
-    ended = subprocess.run(command, input=asked.encode(), cwd=clean, capture_output=True)
-    text = out.read_text(encoding="utf-8") if out.exists() else ""
-    lines = [json.loads(line) for line in text.splitlines()]
+    text = json.dumps([*asked, str(out)]).encode()
+    ended = subprocess.run(command, input=text, cwd=home / "source", capture_output=True)
+    written = out.read_text(encoding="utf-8") if out.exists() else ""
+    lines = [json.loads(line) for line in written.splitlines()]
     if not lines:
         said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
         raise CannotBuild(said[-1] if said else f"its process ended with {ended.returncode}")
@@ -83,21 +90,17 @@ def _run(
 
 
 def _child() -> None:
-    suite, spec, trials, clean, out = json.loads(sys.stdin.buffer.read())
+    suite, spec, trials, clean, secret, out = json.loads(sys.stdin.buffer.read())
     sys.path.insert(0, clean)
     label, policy = resolve_policies(spec)[0]
+    stepper = not hasattr(policy, "solve")
     with Path(out).open("w", encoding="utf-8") as file:
         print(json.dumps(identity(policy)), file=file, flush=True)
         for name, trial in trials:
-            cell, env, seed = play_setting(suite, name, policy)
-            row = play(policy, env, seed, strict=True, trial=trial, bound=False, label=label)
-            print(json.dumps(short_row(cell, row)), file=file, flush=True)
-
-
-def play_setting(suite: str, name: str, policy: Any) -> tuple[SuiteCell, Any, int]:
-    """The cell of this name, its environment (made once per process) and the root seed of its trials."""
-    cell = next(cell for cell in SUITE_V1 if cell.name == name)
-    return cell, _made(cell.setting(stepper=not hasattr(policy, "solve"))), SEED
+            cell = cells_of(suite)[name]
+            env = _made(cell.setting(stepper, secret))
+            row = play(policy, env, cell.seed, strict=True, trial=trial, bound=False, label=label)
+            print(json.dumps(short_row(name, row)), file=file, flush=True)
 
 
 @cache
@@ -117,17 +120,24 @@ def different(rows: list[Row], again: list[Row | None]) -> list[str]:
             if row["outcome"] != "crash":
                 found.append(f"{where}: {row['outcome']} (replayed: it ends its process)")
             continue
-        if wrong := [name for name in FIELDS if name not in ONLY_HERE and row[name] != other[name]]:
-            told = ", ".join(f"{name} {row[name]} (replayed: {other[name]})" for name in wrong)
-            found.append(f"{where}: {told}")
+        # Rows of old files have None where they lack a count.
+        wrong = [
+            f"{name} {row[name]} (replayed: {other[name]})"
+            for name in FIELDS
+            if name not in _ONLY_HERE
+            and row[name] != other[name]
+            and not (name == "pulls_max_agent" and row[name] is None)
+        ]
+        if wrong:
+            found.append(f"{where}: {', '.join(wrong)}")
     return found
 
 
-def short_row(cell: SuiteCell, row: dict[Any, Any]) -> Row:
+def short_row(cell: str, row: dict[Any, Any]) -> Row:
     """A trial's row as a submission holds it."""
-    short: Row = {"cell": cell.name}
+    short: Row = {}
     for key in FIELDS:
-        value = row[key]
+        value = cell if key == "cell" else row[key]
         value = value.item() if hasattr(value, "item") else value
         # Missing numbers of unfinished trials come out of a data frame as NA.
         short[key] = value if isinstance(value, str | int | float) and value == value else None
@@ -150,13 +160,15 @@ def identity(policy: Any) -> dict[str, Any]:
 
 
 def this_platform() -> dict[str, str]:
-    """What decides whether a replay is bit for bit the same: the machine and the libraries that draw numbers.
+    """What decides whether a replay is bit for bit the same: machine, and libraries that draw numbers.
 
-    "simd" names the instruction sets that NumPy uses here: they decide the last digit of an exponential.
+    "simd" names the instruction sets that NumPy uses here: they decide the last digit of an
+    exponential.
     """
+    extensions = np.show_config(mode="dicts").get("SIMD Extensions", {})
     return {
         "machine": platform.machine(),
-        "simd": ", ".join(np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())),
+        "simd": ", ".join(extensions.get("found", ())),
         "system": platform.system(),
         "numpy": version("numpy"),
         "scipy": version("scipy"),

@@ -1,23 +1,20 @@
 """A submission: one policy on the whole suite, as a folder of plain files.
 
-    rows.jsonl       one line per trial
+    rows.jsonl.gz    one line per trial
     metadata.json    policy, authors, guarantee, versions, platform, suite digest, hashes of the sources
     scores.json      what `score` says of the rows
-    source/          the user's modules that the policy reaches by import statements, if it is not part of this package
+    source/          the user's modules that the policy reaches by import statements
     README.md        the same for humans
 
-While a run is under way finished trials are kept in ``.trials``, so that the same command resumes it; the folder can be
-deleted afterwards.
+While a run is under way finished trials are kept in ``.trials``, so that the same command resumes
+it; the folder can be deleted afterwards.
 """
 
 from __future__ import annotations
 
 import hashlib
-import platform
 import shutil
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,46 +26,26 @@ from clustered_bandit_gym.harness.imports import PACKAGE, is_user_module, reache
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.run import evaluate, resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
-from clustered_bandit_gym.suite.cells import (
-    DIGEST_V1,
-    GIVE_UP,
-    SEED,
-    SUITE_V1,
-    SuiteCell,
-    suite_digest,
-)
+from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, SuiteCell, check_suite, played_cells
 from clustered_bandit_gym.suite.files import (
+    FORMAT,
+    GUARANTEES,
     METADATA,
-    PACKED_ROWS,
     SOURCE,
     Submission,
+    checked_metadata,
     load_submission,
+    parse,
+    read_text,
     write_submission,
 )
 from clustered_bandit_gym.suite.replay import (
     different,
-    identity,
     replayed,
     short_row,
     this_platform,
 )
-from clustered_bandit_gym.suite.schema import (
-    FORMAT,
-    GUARANTEES,
-    checked_metadata,
-    parse,
-    read_text,
-)
-from clustered_bandit_gym.suite.score import played_cells, score
-
-
-def check_suite() -> None:
-    """Raises `UserError` unless this machine draws the instances of suite v1."""
-    if suite_digest(SUITE_V1) != DIGEST_V1:
-        raise UserError(
-            f"this machine (NumPy {version('numpy')}, SciPy {version('scipy')}, {platform.machine()}) draws other "
-            "instances than those of suite v1; use other versions of NumPy or SciPy"
-        )
+from clustered_bandit_gym.suite.score import score
 
 
 def run_suite(
@@ -82,74 +59,58 @@ def run_suite(
     link: str = "",
     guarantee: str | None = None,
     progress: bool = True,
-    packed: bool = False,
 ) -> Submission:
-    """Play the suite with the policy that `spec` names and write the submission to `folder`.
+    """Play suite v2 with the policy that `spec` names and write the submission to `folder`.
 
     The same call again resumes an interrupted run.
 
     Args:
         spec: a name such as "bai-cl++:confidence=certified", or ``module:Class`` of your own.
-        quick: the short run, a stated subset; it is marked as quick and never shares a leaderboard with full runs.
+        quick: the short run, a stated subset; it never shares a leaderboard with full runs.
         name, authors, link, guarantee: metadata. "proved" needs a link to the proof.
-        packed: compress the rows.
     """
     if guarantee is not None and guarantee not in GUARANTEES:
         raise UserError(f"guarantee must be one of {', '.join(GUARANTEES)}, got {guarantee!r}")
     if guarantee == "proved" and not link:
         raise UserError("guarantee 'proved' needs a link to the proof: --link")
     ((label, policy),) = resolve_policies(spec)
-    check_suite()
+    check_suite("v2")
     folder = Path(folder)
-    previous = folder / METADATA
-    if (
-        previous.exists()
-        and checked_metadata(parse(read_text(previous), str(previous)), str(previous))["policy"]
-        != spec
-    ):
-        raise UserError(f"{folder} holds a submission of another policy; choose another --out")
+    _check_folder(folder, spec)
     rows = _play(policy, folder / ".trials", quick, n_jobs, progress)
-    # A crash may have come from outside (a kernel short of memory), and the cell does not count as solved anyway.
-    last = list({row["cell"]: row for row in rows if row["outcome"] != "crash"}.values())
     sources = _copy_sources(policy, folder / SOURCE)
-    trials = [(row["cell"], row["trial"]) for row in last]
-    _, again = replayed("v1", spec, trials, folder / SOURCE, list(sources))
-    if wrong := different(last, again):
-        raise UserError(
-            f"{len(wrong)} of {len(last)} trials are played differently in a fresh process, so that nobody could "
-            f"verify this submission: the policy carries something from trial to trial, draws random numbers of its "
-            f"own, or needs files that are not among its sources ({wrong[0]})"
-        )
+    about = _check_reproducible(spec, rows, folder / SOURCE, list(sources))
     stated = str(getattr(policy, "guarantee", "none"))
+    of_package = type(policy).__module__.startswith(f"{PACKAGE}.")
     metadata = {
         "format": FORMAT,
-        "suite": "v1",
-        "digest": DIGEST_V1,
+        "suite": "v2",
+        "digest": DIGESTS["v2"],
         "quick": quick,
-        "name": name or (spec if type(policy).__module__.startswith(f"{PACKAGE}.") else label),
+        "name": name or (spec if of_package else label),
         "authors": authors,
         "link": link,
         "guarantee": guarantee or ("none" if stated.startswith("none") else "claimed"),
         "guarantee_text": stated,
         "policy": spec,
-        **identity(policy),
+        **about,
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "package": __version__,
         "versions": versions(),
         "platform": this_platform(),
-        "seed": SEED,
         "sources": sources,
     }
-    submission = Submission(folder, metadata, rows, score(rows, quick))
-    write_submission(submission, packed)
+    submission = Submission(folder, metadata, rows, score(rows, quick, stated))
+    write_submission(submission)
     return submission
 
 
 def rescore(folder: str | Path) -> Submission:
-    """Compute the scores of a submission again from its rows, after the yardsticks have changed."""
+    """Compute the scores of a submission again from its rows, after the bounds have changed."""
     old = load_submission(folder)
-    new = Submission(old.folder, old.metadata, old.rows, score(old.rows, old.quick))
-    write_submission(new, packed=(old.folder / PACKED_ROWS).exists())
+    found = score(old.rows, old.quick, old.metadata["guarantee_text"])
+    new = Submission(old.folder, old.metadata, old.rows, found)
+    write_submission(new)
     return new
 
 
@@ -162,7 +123,7 @@ def play_cell(
         policy,
         setting.env_id,
         trials=trials,
-        seed=SEED,
+        seed=cell.seed,
         n_jobs=n_jobs,
         out=out,
         backend="processes",  # not in this process, which knows other policies
@@ -173,62 +134,72 @@ def play_cell(
     )
     if board.missing:
         raise KeyboardInterrupt
-    return [short_row(cell, row) for row in board.trials.to_dict("records")]
+    return [short_row(cell.name, row) for row in board.trials.to_dict("records")]
 
 
 def _play(policy: Any, out: Path, quick: bool, n_jobs: int, progress: bool) -> list[Row]:
     from clustered_bandit_gym.harness.output.progress import progress_bar
 
-    cells = played_cells(quick)
+    cells = played_cells("v2", quick)
     rows: list[Row] = []
     total = sum(cell.count(quick) for cell in cells)
-    with progress_bar(
-        total=total, unit="trial", disable=not progress, dynamic_ncols=True, smoothing=0.1
-    ) as bar:
+    with progress_bar(total=total, unit="trial", disable=not progress, dynamic_ncols=True) as bar:
         for cell in cells:
             bar.set_description(cell.name)
-            count = cell.count(quick)
-            found = play_cell(policy, cell, min(GIVE_UP, count), 1, out)
-            bar.update(len(found))
+            found = play_cell(policy, cell, GIVE_UP, 1, out)
             if any(row["outcome"] not in UNFINISHED for row in found):
-                for part in _growing(len(found), count):
-                    found = play_cell(policy, cell, part, n_jobs, out)
-                    bar.update(len(found) - (bar.n - len(rows)))
-            else:
-                bar.total -= count - len(found)
+                found = play_cell(policy, cell, cell.count(quick), n_jobs, out)
+            bar.update(cell.count(quick))
             rows += found
     return rows
 
 
-def _growing(start: int, count: int) -> Iterator[int]:
-    """Numbers of trials up to `count`, each five times the one before: the bar moves within long cells."""
-    while start < count:
-        start = min(5 * max(start, 10), count)
-        yield start
+def _check_folder(folder: Path, spec: str) -> None:
+    path = folder / METADATA
+    if path.exists():
+        previous = checked_metadata(parse(read_text(path), str(path)), str(path))
+        if previous["policy"] != spec:
+            raise UserError(f"{folder} holds a submission of another policy; choose another --out")
+
+
+def _check_reproducible(
+    spec: str, rows: list[Row], source: Path, names: list[str]
+) -> dict[str, Any]:
+    """Play the last trial of every cell again; returns what the policy says of itself.
+
+    Raises `UserError` where a trial differs.
+    A crash is left out: it may have come from outside, and the cell is not solved anyway.
+    """
+    last = list({row["cell"]: row for row in rows if row["outcome"] != "crash"}.values())
+    trials = [(row["cell"], row["trial"]) for row in last]
+    about, again = replayed("v2", spec, trials, source, names)
+    if wrong := different(last, again):
+        raise UserError(
+            f"{len(wrong)} of {len(last)} trials are played differently in a fresh process, so that "
+            "nobody could verify this submission: the policy carries something from trial to trial, "
+            f"draws random numbers of its own, or needs files beside its modules ({wrong[0]})"
+        )
+    return about
 
 
 def _copy_sources(policy: Any, target: Path) -> dict[str, str]:
-    """Copies the user's modules behind the policy to `target`. Returns path inside `target` -> SHA-256."""
+    """Copies the user's modules behind the policy to `target`. Returns path inside it -> SHA-256."""
     module = type(policy).__module__
+    top = module.partition(".")[0]
     if target.exists():
         shutil.rmtree(target)
-    if module == "__main__" or module.split(".")[0] == PACKAGE:
+    if module == "__main__" or top == PACKAGE:
         return {}
     hashes = {}
     for name in reached([module], [module]):
-        spec = (
-            find_spec(name)
-            if name.split(".")[0] == module.split(".")[0] or is_user_module(name)
-            else None
-        )
+        own = name.partition(".")[0] == top or is_user_module(name)
+        spec = find_spec(name) if own else None
         if spec is None or not spec.origin or not spec.has_location:
             continue
-        is_package = spec.submodule_search_locations is not None
-        inside = (
-            Path(*name.split("."), "__init__.py")
-            if is_package
-            else Path(*name.split(".")).with_suffix(".py")
-        )
+        inside = Path(*name.split("."))
+        if spec.submodule_search_locations is not None:
+            inside /= "__init__"
+        inside = inside.with_suffix(".py")
         content = Path(spec.origin).read_bytes()
         (target / inside).parent.mkdir(parents=True, exist_ok=True)
         (target / inside).write_bytes(content)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import NotApplicable, UserError
 from clustered_bandit_gym.game.problem import Problem
 
 #: "paper": the budgets as printed. "certified": budgets whose union bound adds up to δ, whatever
@@ -26,12 +26,12 @@ def check_choice(what: str, value: Any, known: tuple[str, ...]) -> str:
 
 
 def require(policy: str, problem: Problem, *names: str) -> tuple[Any, ...]:
-    """The values of `names` in `problem`; `UserError` if one of them is None."""
+    """The values of `names` in `problem`; `NotApplicable` if one of them is None."""
     missing = [name for name in names if getattr(problem, name) is None]
     if missing:
         meanings = " and ".join(f"{name} ({_MEANING[name]})" for name in missing)
         example = ", ".join(f'"{name}": ...' for name in missing)
-        raise UserError(
+        raise NotApplicable(
             f"{policy} requires {meanings}, but the problem does not tell it; pass "
             f"told={{{example}}} (a lower bound "
             "is enough for eta and eta1), or use the naive scheme"

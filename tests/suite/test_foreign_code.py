@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import json
 import py_compile
-import resource
 import shutil
 import subprocess
 import sys
@@ -14,15 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from suite_small import made_up_rows, small_suite
 from typer.testing import CliRunner
 
 from clustered_bandit_gym.cli import app
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.suite.cells import DIGESTS
 from clustered_bandit_gym.suite.checker import Mismatch, verify
-from clustered_bandit_gym.suite.files import load_submission, readme
+from clustered_bandit_gym.suite.files import Submission, load_submission, readme, write_submission
 from clustered_bandit_gym.suite.leaderboard import top_lines
+from clustered_bandit_gym.suite.score import score
 
-QUICK = Path(__file__).parents[2] / "submissions" / "quick"
+V1 = Path(__file__).parent / "data" / "v1-random"
 POLICY = """
 from clustered_bandit_gym.policies import RandomPolicy
 {line}
@@ -33,9 +35,9 @@ class Mine(RandomPolicy):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A submission of a policy whose source is `mine_of_a_test.py`, with the rows of `random`."""
+    """A submission (of v1) of a policy whose source is `mine_of_a_test.py`, with the rows of `random`."""
     home = tmp_path / "mine"
-    shutil.copytree(QUICK / "random", home, ignore=shutil.ignore_patterns(".trials"))
+    shutil.copytree(V1, home)
     return home
 
 
@@ -124,14 +126,21 @@ def test_a_small_file_of_many_rows_takes_little_memory(folder: Path) -> None:
     said, kilobytes = ran.stdout.splitlines()
     assert "too many lines" in said
     assert int(kilobytes) < 120_000
-    assert resource.RUSAGE_SELF == 0
 
 
 def test_names_are_escaped_in_markdown(folder: Path) -> None:
     hostile = "[x](javascript:1)|<img src=x>`\n# top"
     values = dict.fromkeys(("name", "authors", "date", "package", "guarantee_text"), hostile)
     change_metadata(folder, **values)
-    for text in (readme(load_submission(folder)), top_lines([folder])):
+    submission = load_submission(folder)
+    page = readme(Submission(folder, submission.metadata, [], {"cells": []}))
+    with small_suite():
+        rows = made_up_rows()
+        scores = score(rows, True, "delta-PC")
+        named = {"suite": "v2", "digest": DIGESTS["v2"], "guarantee_text": "delta-PC"}
+        write_submission(Submission(folder, submission.metadata | named, rows, scores))
+        table = top_lines([folder])
+    for text in (page, table):
         assert hostile.partition("\n")[0] not in text
         assert "\n# top" not in text
         assert "](javascript" not in text

@@ -6,25 +6,34 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from suite_small import small_suite
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.suite import schema
+from clustered_bandit_gym.suite import files
 from clustered_bandit_gym.suite.checker import Mismatch, verify
 from clustered_bandit_gym.suite.leaderboard import leaderboard_page
+from clustered_bandit_gym.suite.submission import run_suite
 
-NAIVE = Path(__file__).parents[2] / "submissions" / "quick" / "naive"
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    home = tmp_path_factory.mktemp("made") / "naive"
+    with small_suite():
+        run_suite("naive", home, quick=True, progress=False)
+        text = gzip.decompress((home / "rows.jsonl.gz").read_bytes())
+        (home / "rows.jsonl.gz").unlink()
+        (home / "rows.jsonl").write_bytes(text)
+        yield home
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return Path(
-        shutil.copytree(NAIVE, tmp_path / "naive", ignore=shutil.ignore_patterns(".trials"))
-    )
+def folder(tmp_path: Path, made: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "naive", ignore=shutil.ignore_patterns(".trials")))
 
 
 def change_metadata(folder: Path, drop: tuple[str, ...] = (), **values: Any) -> None:
@@ -90,7 +99,7 @@ def test_whole_files(folder: Path, name: str, content: bytes, reason: str) -> No
 def test_a_small_file_that_expands_to_a_large_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "MOST_BYTES", 10**6)
+    monkeypatch.setattr(files, "MOST_BYTES", 10**6)
     (folder / "rows.jsonl.gz").write_bytes(gzip.compress(b"\n" * 10**7))
     with pytest.raises(
         UserError, match=r"too long: a file of a submission has at most 1,000,000 bytes"
@@ -130,7 +139,7 @@ def test_metadata(folder: Path, values: dict[str, Any]) -> None:
     ("make", "reason"),
     [
         (lambda source: os.symlink("a.py", source / "a.py"), "cannot be read|is missing"),
-        (lambda source: os.symlink(NAIVE / "README.md", source / "a.py"), "lies outside"),
+        (lambda source: os.symlink(Path(__file__), source / "a.py"), "lies outside"),
         (lambda source: None, "is missing"),
     ],
 )

@@ -11,37 +11,36 @@ from typing import Any
 
 import pytest
 from browsers import chromium
+from suite_small import small_suite
+from typer.testing import CliRunner
 
+from clustered_bandit_gym.cli import app
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.suite.cells import TRACKS
 from clustered_bandit_gym.suite.checker import verify
-from clustered_bandit_gym.suite.leaderboard import load_all, top_lines, write_leaderboard
+from clustered_bandit_gym.suite.leaderboard import board_json, leaderboard_page, load_all, top_lines
 from clustered_bandit_gym.suite.submission import run_suite
 
-#: Cheap policies, one per guarantee.
-POLICIES = (("naive", "proved"), ("suite_toys:Fixed", "claimed"), ("random", "none"))
+#: Cheap policies: two proved ones, one that says so, one that does not.
+POLICIES = ("naive", "naive:engine=mixture", "suite_toys:Fixed", "random")
+SAID = {"link": "https://example.org/proof", "authors": "A. Toy", "quick": True, "progress": False}
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
     home = tmp_path_factory.mktemp("submissions")
-    found = []
-    for spec, guarantee in POLICIES:
-        folder = home / spec.partition(":")[0]
-        run_suite(
-            spec,
-            folder,
-            quick=True,
-            progress=False,
-            guarantee=guarantee,
-            link="https://example.org/proof",
-        )
-        found.append(folder)
-    return found
+    with small_suite():
+        for place, spec in enumerate(POLICIES):
+            guarantee = "none" if spec == "random" else "proved"
+            run_suite(spec, home / str(place), guarantee=guarantee, **SAID)
+        yield sorted(home.iterdir())
 
 
 @pytest.fixture(scope="module")
-def page(folders: list[Path]) -> Path:
-    return write_leaderboard(folders, folders[0].parent / "pages" / "board.html")
+def page(folders: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pages") / "board.html"
+    path.write_text(leaderboard_page(folders, ["fixed"]), encoding="utf-8")
+    return path
 
 
 def data_of(page: Path) -> dict[str, Any]:
@@ -65,44 +64,62 @@ def test_the_page_fetches_nothing(page: Path) -> None:
 def test_hostile_text_cannot_leave_its_place(folders: list[Path], tmp_path: Path) -> None:
     folder = tmp_path / "hostile"
     shutil.copytree(folders[2], folder)
-    metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
+    path = folder / "metadata.json"
+    metadata = json.loads(path.read_text(encoding="utf-8"))
     metadata["name"] = "</script><script>alert(1)</script>"
-    (folder / "metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
-    page = write_leaderboard([folder], tmp_path / "board.html")
+    path.write_text(json.dumps(metadata), encoding="utf-8")
+    page = tmp_path / "board.html"
+    page.write_text(leaderboard_page([folder]), encoding="utf-8")
     assert "<script>alert(1)" not in page.read_text(encoding="utf-8")
     assert data_of(page)["policies"][0]["name"].startswith("</script>")
 
 
-def test_full_and_quick_runs_do_not_mix(
-    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import clustered_bandit_gym.suite.leaderboard as module
-
+def test_submissions_that_do_not_fit(folders: list[Path], tmp_path: Path) -> None:
     folder = tmp_path / "full"
     shutil.copytree(folders[0], folder)
-    metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
-    (folder / "metadata.json").write_text(
-        json.dumps(metadata | {"quick": False, "name": "full"}), encoding="utf-8"
-    )
+    path = folder / "metadata.json"
+    metadata = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(metadata | {"quick": False, "name": "full"}), encoding="utf-8")
     with pytest.raises(UserError, match="completeness"):
         load_all([folder])
-    monkeypatch.setattr(module, "verify", lambda folder, replay: None)
-    with pytest.raises(UserError, match="full and quick runs cannot share a board"):
-        load_all([folders[1], folder])
     with pytest.raises(UserError, match="two submissions are named 'naive'"):
         load_all([folders[0], folders[0]])
+    with pytest.raises(UserError, match="these are of v1"):
+        load_all([Path(__file__).parent / "data" / "v1-random"])
 
 
-def test_top_lines(folders: list[Path]) -> None:
+def test_the_order_as_json(folders: list[Path]) -> None:
+    order = json.loads(board_json(folders))
+    places = {(e["track"], e["class"], e["policy"]): e for e in order}
+    assert len(order) == len(TRACKS) * len(POLICIES)
+    # The mixture engine needs a fraction of the pulls of elimination.
+    assert places["told", "proved", "naive:engine=mixture"]["rank"] == 1
+    assert places["told", "proved", "naive"]["rank"] == 2
+    assert places["relaxed", "proved", "naive"]["rank"] == 2
+    toy = places[
+        "bounded", "empirical", "fixed"
+    ]  # says "proved", but nobody has read a proof of it
+    assert toy["rank"] == 1
+    assert {"solved", "vs_bound_low", "busiest", "bits_per_agent", "rounds"} <= set(toy)
+    assert places["small-delta", "empirical", "fixed"]["rank"] is None
+    assert "only proved" in places["small-delta", "empirical", "fixed"]["reason"]
+    assert "solves none" in places["told", "empirical", "random"]["reason"]
+
+
+def test_the_order_as_a_table(folders: list[Path]) -> None:
     lines = top_lines(folders).splitlines()
-    assert [line.split("|")[1].strip() for line in lines[2:5]] == ["`naive`", "`fixed`", "`random`"]
-    # naive over naive is 1.
-    assert lines[2].split("|")[6].strip() == "1"
+    assert [line.split("|")[2].strip() for line in lines[2:4]] == ["naive:engine=mixture", "naive"]
     assert "quick runs" in lines[-1]
 
 
+def test_the_command_prints_json(folders: list[Path]) -> None:
+    found = CliRunner().invoke(app, ["suite", "board", str(folders[0]), "--format", "json"])
+    assert found.exit_code == 0
+    assert json.loads(found.output)[0]["policy"] == "naive"
+
+
 def test_committed_submissions_hold() -> None:
-    """Format, digest, completeness and scores; `make submissions` replaces them after a change of policies."""
+    """Format, digest, completeness and scores; `make submissions` replaces them."""
     import leaderboard
 
     for folder in leaderboard.reference_folders():
@@ -135,56 +152,31 @@ def click(browser: Any, table: str, heading: str) -> None:
 
 def test_in_a_browser(browser: Any, page: Path) -> None:
     browser.get(page.as_uri())
-    data = data_of(page)
-    assert column(browser, "board", 1) == ["naive", "fixed", "random"]
+    assert column(browser, "proved", 1) == ["naive:engine=mixture", "naive"]
+    assert sorted(column(browser, "unranked", 1)) == ["fixed", "random"]
+    assert "solves none" in column(browser, "unranked", 3)[0]
+    assert browser.find_element("css selector", "tr.mine").text.startswith("fixed")
     assert "Quick runs" in browser.find_element("id", "quick").text
 
-    # Sorting by any column; a policy without a value comes last either way.
-    headings = [button.text for button in browser.find_elements("css selector", "#board th button")]
-    assert len(headings) >= 10
-    for heading in headings:
-        click(browser, "board", heading)
-    for heading, key in (("policy", "name"), ("pulls / bound", "vs_bound"), ("rounds", "rounds")):
-        values = [(p["groups"][""].get(key, p.get(key)), p["name"]) for p in data["policies"]]
-        known = sorted((value, name) for value, name in values if value is not None)
-        missing = [name for value, name in values if value is None]
-        click(browser, "board", heading)
-        up = column(browser, "board", 1)
-        click(browser, "board", heading)
-        down = column(browser, "board", 1)
-        if len({value for value, _ in known}) == len(known):
-            assert up == [name for _, name in known] + missing, heading
-            assert down == [name for _, name in known][::-1] + missing, heading
+    # Sorting, either way.
+    click(browser, "proved", "policy")
+    assert column(browser, "proved", 1) == ["naive", "naive:engine=mixture"]
+    click(browser, "proved", "policy")
+    assert column(browser, "proved", 1) == ["naive:engine=mixture", "naive"]
 
-    # Filters.
-    choose(browser, "guarantee", "proved")
-    assert column(browser, "board", 1) == ["naive"]
-    assert len(browser.find_elements("css selector", "#plot-profile .trace")) == 1
-    choose(browser, "guarantee", "")
-    choose(browser, "tag", "bernoulli")
-    cells = [cell["name"] for cell in data["cells"] if "bernoulli" in cell["tags"]]
-    assert column(browser, "compare", 1) == cells
-    assert column(browser, "board", 3)[0].endswith(f"/{len(cells)}")
-    choose(browser, "tag", "")
-
-    # One cell: a row and a distribution per policy that pulled at all.
-    choose(browser, "cell", "coins")
-    assert "Bernoulli rewards" in browser.find_element("id", "probes").text
-    assert set(column(browser, "cell-table", 1)) == {"naive", "fixed", "random"}
-    traces = browser.find_elements("css selector", "#plot-cell .trace")
-    assert {trace.get_attribute("data-policy") for trace in traces} == {"naive", "fixed"}
-    assert all(trace.find_elements("css selector", "rect") for trace in traces)
-
-    # Two policies.
+    # Another track; one of its cells; two policies.
+    choose(browser, "track", "bounded")
+    assert column(browser, "empirical", 1) == ["fixed"]
+    assert column(browser, "compare", 1) == ["easy-10"]
+    assert "ten agents" in browser.find_element("id", "probes").text
+    assert set(column(browser, "cell-table", 1)) == {
+        "naive", "naive:engine=mixture", "fixed", "random"
+    }  # fmt: skip
     choose(browser, "first", "naive")
-    choose(browser, "second", "fixed")
-    by_name = {p["name"]: p["cells"]["coins"] for p in data["policies"]}
-    row = column(browser, "compare", 1).index("coins")
-    shown = float(column(browser, "compare", 4)[row].replace(",", ""))
-    assert shown == pytest.approx(by_name["naive"]["pulls"] / by_name["fixed"]["pulls"], rel=0.01)
+    choose(browser, "second", "naive:engine=mixture")
     assert "common cells" in browser.find_element("id", "summary").text
-    choose(browser, "second", "random")
-    assert "no cell that both solve" in browser.find_element("id", "summary").text
+    choose(browser, "track", "small-delta")
+    assert "only proved" in column(browser, "unranked", 3)[0]
 
     # On a phone nothing sticks out.
     browser.execute_cdp_cmd(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import shutil
@@ -14,43 +15,42 @@ from suite_toys import Exits, Fixed, again
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.policies import make
-from clustered_bandit_gym.suite import SUITE_V1
-from clustered_bandit_gym.suite.cells import GIVE_UP
+from clustered_bandit_gym.suite.cells import GIVE_UP, cells_of
 from clustered_bandit_gym.suite.checker import Mismatch, verify
-from clustered_bandit_gym.suite.files import load_submission
 from clustered_bandit_gym.suite.replay import different, identity, this_platform
-from clustered_bandit_gym.suite.score import score
 from clustered_bandit_gym.suite.submission import play_cell
 
-QUICK = Path(__file__).parents[2] / "submissions" / "quick"
-COINS = next(cell for cell in SUITE_V1 if cell.name == "coins")
+V1 = Path(__file__).parent / "data" / "v1-random"
+EASY = cells_of("v2")["easy-10"]
 
 
 @pytest.fixture
 def random(tmp_path: Path) -> Path:
-    return Path(
-        shutil.copytree(
-            QUICK / "random", tmp_path / "random", ignore=shutil.ignore_patterns(".trials")
-        )
-    )
+    return Path(shutil.copytree(V1, tmp_path / "random"))
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(line) for line in gzip.open(folder / "rows.jsonl.gz", "rt", encoding="utf-8")
+    ]
+
+
+def write_rows(folder: Path, rows: list[dict[str, Any]]) -> None:
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "rows.jsonl.gz").write_bytes(gzip.compress(text.encode()))
 
 
 def give_up(folder: Path, outcome: str) -> None:
     """Replaces the rows of every cell by three that end without an answer."""
-    lines = (folder / "rows.jsonl").read_text(encoding="utf-8").splitlines()
-    lost = {
-        "outcome": outcome,
-        "wrong_agents": None,
-        "message": "the trial's process ended: SIGSEGV(-11)",
-    }
-    rows: list[dict[str, Any]] = [
-        row | lost for row in map(json.loads, lines) if row["trial"] < GIVE_UP
-    ]
-    (folder / "rows.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-    )
-    full = [{"attempts": 1, "suspicious_communication": False} | row for row in rows]
-    (folder / "scores.json").write_text(json.dumps(score(full, quick=True)), encoding="utf-8")
+    message = "the trial's process ended: SIGSEGV(-11)"
+    lost = {"outcome": outcome, "wrong_agents": None, "message": message}
+    write_rows(folder, [row | lost for row in rows_of(folder) if row["trial"] < GIVE_UP])
+
+
+def test_submissions_of_v1_are_still_verified(random: Path) -> None:
+    checked = verify(random, trials=[("coins", 0), ("flat-200", 3)])
+    assert len(checked.replayed) == 2
+    assert any("v1 is closed" in note for note in checked.notes)
 
 
 def test_a_wrong_trial_called_a_crash(random: Path) -> None:
@@ -71,13 +71,13 @@ def test_the_suite_has_no_timeouts(random: Path) -> None:
 
 
 def test_a_crash_is_replayed_alone() -> None:
-    rows = play_cell(Exits(), COINS, 1)
+    rows = play_cell(Exits(), EASY, 1)
     assert rows[0]["outcome"] == "crash"
     assert different(rows, again("suite_toys:Exits", rows)) == []
     # Its end does not touch the replay of others, whatever their order.
-    good = play_cell(Fixed(), COINS, 1)
+    good = play_cell(Fixed(), EASY, 1)
     (line,) = different(rows + good, again("suite_toys:Fixed", rows + good))
-    assert line.startswith("coins, trial 0: outcome crash (replayed: solved)")
+    assert line.startswith("easy-10, trial 0: outcome crash (replayed: solved)")
 
 
 def change_metadata(folder: Path, **values: Any) -> None:
@@ -100,7 +100,7 @@ def test_a_guarantee_is_one_of_three(random: Path, values: dict[str, Any]) -> No
     change_metadata(random, **values)
     with pytest.raises(
         (UserError, Mismatch),
-        match=r"guarantee must be|given where guarantee is proved|expected v1",
+        match=r"guarantee must be|given where guarantee is proved|expected one of v1, v2",
     ):
         verify(random, replay=0)
 
@@ -118,17 +118,9 @@ def test_metadata_describe_the_policy_that_is_replayed(random: Path, key: str, v
 
 def test_another_platform_is_a_statement(random: Path) -> None:
     change_metadata(random, platform=this_platform() | {"machine": "another"})
-    rows = [
-        json.loads(line)
-        for line in (random / "rows.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
+    rows = rows_of(random)
     next(row for row in rows if (row["cell"], row["trial"]) == ("coins", 3))["rounds"] += 1
-    (random / "rows.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-    )
-    (random / "scores.json").write_text(
-        json.dumps(score(load_submission(random).rows, quick=True)), encoding="utf-8"
-    )
+    write_rows(random, rows)
     checked = verify(random, trials=[("coins", trial) for trial in range(10)])
     assert (checked.exact, checked.different, len(checked.replayed)) == (False, 1, 10)
     assert any("own statement, which cannot be checked here" in note for note in checked.notes)

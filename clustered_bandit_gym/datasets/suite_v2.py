@@ -1,0 +1,126 @@
+"""The instances of suite v2: shipped as data, and the families that they were drawn from.
+
+No other version of NumPy or SciPy can change what is shipped. Fresh instances of the same families
+show whether a policy is tuned to the shipped ones.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from zipfile import ZipFile
+
+import gymnasium as gym
+import numpy as np
+
+from clustered_bandit_gym.datasets import flights
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.rewards import Bernoulli
+
+#: Instances of a cell.
+INSTANCES = 5
+
+
+def choice(rng: np.random.Generator) -> int:
+    """Which instance a trial plays. The raw stream of PCG64 is the same in all versions of NumPy."""
+    return int(rng.bit_generator.random_raw() % INSTANCES)
+
+
+@cache
+def shipped(cell: str) -> list[Instance]:
+    """The instances of a cell."""
+    archive = files("clustered_bandit_gym.datasets").joinpath("suite_v2.zip").read_bytes()
+    with ZipFile(io.BytesIO(archive)) as file:
+        parts = [file.read(f"{cell}-{number}.npz") for number in range(INSTANCES)]
+    return [Instance.load(io.BytesIO(part)) for part in parts]
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A generator: one of the shipped instances of a cell."""
+
+    cell: str
+
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        return shipped(self.cell)[choice(rng)]
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A generator: one of five instances of a family that a seed draws."""
+
+    family: dict[str, Any]
+    seed: int
+
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        return drawn(self.family, [self.seed, choice(rng)])
+
+
+def drawn(family: dict[str, Any], seed: list[int]) -> Instance:
+    """An instance of the family: {"env": id, ...keywords} or {"kind": name, ...keywords}."""
+    keywords = dict(family)
+    rng = np.random.default_rng(seed)
+    if "kind" in keywords:
+        instance: Instance = KINDS[keywords.pop("kind")](rng, **keywords)
+        return instance
+    env = gym.make(keywords.pop("env"), disable_env_checker=True, **keywords)
+    unwrapped: Any = env.unwrapped
+    instance = unwrapped.draw_instance(np.random.SeedSequence(seed))
+    return instance
+
+
+def clicks(rng: np.random.Generator, n_agents: int, n_clusters: int, n_arms: int) -> Instance:
+    """Click rates: the best arm of a cluster pays with 0.12, all others with 0.08 to 0.10."""
+    means = rng.uniform(0.08, 0.10, (n_clusters, n_arms))
+    best = rng.permutation(n_arms)[:n_clusters]
+    means[np.arange(n_clusters), best] = 0.12
+    return Instance(means, _equal(rng, n_agents, n_clusters), Bernoulli())
+
+
+def shared(
+    rng: np.random.Generator, n_agents: int, n_clusters: int, n_arms: int, n_best: int
+) -> Instance:
+    """Clusters that share best arms: `n_best` different ones. Gaussian, gap 0.2 at least."""
+    means = rng.uniform(0.0, 0.6, (n_clusters, n_arms))
+    best = rng.permutation(n_arms)[np.arange(n_clusters) % n_best]
+    means[np.arange(n_clusters), best] = rng.uniform(0.8, 1.0, n_clusters)
+    return Instance(means, _equal(rng, n_agents, n_clusters), allow_overlap=True)
+
+
+def differing(
+    rng: np.random.Generator, n_agents: int, n_clusters: int, n_arms: int, spread: float
+) -> Instance:
+    """Agents that differ a little within a cluster: the cluster's means plus U(-spread, spread)."""
+    centres = rng.uniform(0.0, 0.6, (n_clusters, n_arms))
+    best = rng.permutation(n_arms)[:n_clusters]
+    centres[np.arange(n_clusters), best] = rng.uniform(0.8, 1.0, n_clusters)
+    own = centres[_equal(rng, n_agents, n_clusters)]
+    means = own + rng.uniform(-spread, spread, own.shape)
+    return Instance(means, np.arange(n_agents), allow_overlap=True)
+
+
+def destinations(rng: np.random.Generator, n_agents: int, pooled: bool) -> Instance:
+    """Flights on time at random destinations. `pooled`: those with one best airport share its rates."""
+    data = flights.load()
+    chosen = rng.permutation(len(data.rates))[:n_agents]
+    if pooled:
+        return Instance(data.cluster_rates, data.clusters[chosen], Bernoulli())
+    means = data.rates[chosen]
+    return Instance(means, np.arange(n_agents), Bernoulli(), allow_overlap=True)
+
+
+def _equal(rng: np.random.Generator, n_agents: int, n_clusters: int) -> np.ndarray:
+    """(N,) clusters of equal size, in random order."""
+    return rng.permutation(np.arange(n_agents) % n_clusters)
+
+
+KINDS: dict[str, Callable[..., Instance]] = {
+    "clicks": clicks,
+    "shared": shared,
+    "differing": differing,
+    "destinations": destinations,
+}

@@ -1,0 +1,67 @@
+"""Draws the instances of suite v2 and computes their bounds: ``python -m clustered_bandit_gym.suite.build``.
+
+It reads the families in v2.json, writes datasets/suite_v2.zip and the bounds, and prints the digest, which belongs
+into `cells.DIGESTS`. v2 is frozen: only the bounds may be replaced, by larger ones (``--bounds``).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+import numpy as np
+
+from clustered_bandit_gym import datasets
+from clustered_bandit_gym.datasets.suite_v2 import INSTANCES, drawn, shipped
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.harness.bound import bound_of
+from clustered_bandit_gym.suite.cells import SuiteCell, cells_of, suite_digest
+
+HERE = Path(__file__).parent
+ARCHIVE = Path(datasets.__file__).with_name("suite_v2.zip")
+
+
+def bound(cell: SuiteCell, instance: Instance) -> float:
+    """The lower bound on the expected pulls of every policy that is δ-PC on the cell's problems.
+
+    With ε > 0 no bound is known, and that of ε = 0 serves as the unit. Without Assumption 1 agents
+    tell nothing about each other, and the bounds of single agents add up.
+    """
+    told: Any = cell.setting().make().unwrapped
+    problem = replace(told.problem_of(instance), epsilon=0.0)
+    found = bound_of(instance, problem)
+    if found is None:
+        sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
+        alone = [Instance(row[None], [0], instance.rewards) for row in instance.means]
+        bounds = [bound_of(one, Problem.of(one, cell.delta)) or 0.0 for one in alone]
+        found = float(sizes @ bounds)
+    # Six digits: the solver's last ones differ between platforms.
+    return float(f"{found:.6g}")
+
+
+def main(arguments: list[str]) -> None:
+    if "--bounds" not in arguments:
+        with ZipFile(ARCHIVE, "w", ZIP_STORED) as file:
+            for place, cell in enumerate(cells_of("v2").values()):
+                for number in range(INSTANCES):
+                    part = io.BytesIO()
+                    drawn(cell.family, [2026, place, number]).save(part)
+                    file.writestr(ZipInfo(f"{cell.name}-{number}.npz"), part.getvalue())
+    lines = []
+    for cell in cells_of("v2").values():
+        bounds = [bound(cell, instance) for instance in shipped(cell.name)]
+        entry = asdict(replace(cell, bounds=bounds))
+        print(f"{cell.name}: {bounds}")
+        lines.append(json.dumps(entry, ensure_ascii=False))
+    (HERE / "v2.json").write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    print(f"digest {suite_digest('v2')}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,145 @@
+"""The order of policies within a track and a class: paired log-ratios of pulls over all its cells.
+
+For policies A and B and cell c let a_t and b_t be the pulls of trial t over the lower bound of its
+instance. Both met the same instance and the same noise. The order is by the mean over cells of
+
+    D_c = log(mean a_t / mean b_t),
+
+with an interval from the spread of h_t = a_t / mean a − b_t / mean b, which is where the common
+noise cancels. Pulls have heavy tails, so the interval is corrected for skewness (Hall 1992) and made
+at `NOMINAL`; docs/suite.md has the coverage that was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.suite.cells import SuiteCell
+from clustered_bandit_gym.suite.score import ratios
+
+#: Nominal level of the intervals that are stated as 95%.
+NOMINAL = 0.99
+#: An unsolved cell is charged this many times the pulls of its worst solver.
+CHARGE = 10.0
+
+#: (n,) pulls over the bound of each trial; a number for a cell that is charged.
+Pulls = np.ndarray | float
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate of a mean over cells with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def interval(parts: Sequence[tuple[float, np.ndarray]]) -> Interval:
+    """The mean of estimates over cells.
+
+    Args:
+        parts: for each cell the estimate, and (n,) influences of its trials, with mean zero.
+    """
+    estimate = sum(value for value, _ in parts) / len(parts)
+    noisy = [h for _, h in parts if h.size > 1]
+    variance = sum(float(h.var(ddof=1)) / h.size for h in noisy)
+    if variance <= 0:
+        return Interval(estimate, estimate, estimate)
+    skewness = sum(float((h**3).mean()) / h.size**2 for h in noisy) / variance**1.5
+    error = math.sqrt(variance) / len(parts)
+    reach = float(stats.t.ppf((1 + NOMINAL) / 2, min(h.size for h in noisy) - 1))
+    low = estimate - _hall(reach, skewness) * error
+    high = estimate - _hall(-reach, skewness) * error
+    return Interval(estimate, low, high)
+
+
+def _hall(quantile: float, skewness: float) -> float:
+    """Hall's transformation, inverted: the quantile of a studentised mean with this skewness."""
+    if abs(skewness) < 1e-9:
+        return quantile
+    inside = 1 + skewness * (quantile - skewness / 6)
+    return 3 / skewness * (float(np.cbrt(inside)) - 1)
+
+
+def _log_mean(values: Pulls) -> tuple[float, np.ndarray]:
+    """The log of a mean, and the influence of each trial on it."""
+    if isinstance(values, float):
+        return math.log(values), np.zeros(1)
+    # One pull in all trials together at least: an answer without pulls is never a solution.
+    mean = max(float(values.mean()), 1e-12)
+    return math.log(mean), values / mean - 1
+
+
+def log_mean_interval(pulls: Sequence[Pulls]) -> Interval:
+    """The mean log of pulls over the bound, over cells."""
+    return interval([_log_mean(values) for values in pulls])
+
+
+def compare(first: Sequence[Pulls], second: Sequence[Pulls]) -> Interval:
+    """The mean log-ratio of pulls, first over second, over the same cells."""
+    parts = []
+    for a, b in zip(first, second, strict=True):
+        (log_a, h_a), (log_b, h_b) = _log_mean(a), _log_mean(b)
+        parts.append((log_a - log_b, h_a - h_b))
+    return interval(parts)
+
+
+def charged(
+    cells: Iterable[SuiteCell], rows: Mapping[str, Mapping[str, list[Row]]], solved: set[Any]
+) -> dict[str, dict[str, Pulls]]:
+    """For each policy and cell the pulls over the bound, or the charge where it is not solved.
+
+    Cells that nobody solves are left out: they say nothing about the order.
+
+    Args:
+        rows: policy -> cell -> its rows.
+        solved: (policy, cell) of the solved cells.
+    """
+    found: dict[str, dict[str, Pulls]] = {policy: {} for policy in rows}
+    for cell in cells:
+        own = {
+            policy: ratios(cell, sorted(by_cell[cell.name], key=lambda row: int(row["trial"])))
+            for policy, by_cell in rows.items()
+            if (policy, cell.name) in solved
+        }
+        if own:
+            charge = CHARGE * max(float(values.mean()) for values in own.values())
+            for policy in rows:
+                found[policy][cell.name] = own.get(policy, charge)
+    return found
+
+
+def ranks(pulls: Mapping[str, Mapping[str, Pulls]], cells: Sequence[str]) -> dict[str, int]:
+    """One plus the number of policies that need fewer pulls: the interval lies above 0."""
+    by_policy = {policy: [own[cell] for cell in cells] for policy, own in pulls.items()}
+    found = dict.fromkeys(by_policy, 1)
+    for policy, mine in by_policy.items():
+        for other, theirs in by_policy.items():
+            if other != policy and compare(mine, theirs).low > 0:
+                found[policy] += 1
+    return found
+
+
+def rank_ranges(
+    pulls: Mapping[str, Mapping[str, Pulls]], tags: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[int, int]]:
+    """For each policy the least and largest rank when any one tag is left out.
+
+    Args:
+        tags: cell -> its tags, for the cells that somebody solves.
+    """
+    found: dict[str, list[int]] = {policy: [] for policy in pulls}
+    for left_out in sorted({tag for own in tags.values() for tag in own}):
+        cells = [cell for cell, own in tags.items() if left_out not in own]
+        if cells:
+            for policy, rank in ranks(pulls, cells).items():
+                found[policy].append(rank)
+    return {policy: (min(own), max(own)) for policy, own in found.items() if own}

@@ -1,0 +1,61 @@
+"""Policies that ignore δ stand where they belong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import suite_cheats
+from suite_small import small_suite
+
+from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
+from clustered_bandit_gym.suite.cells import cells_of
+from clustered_bandit_gym.suite.leaderboard import load_all, scores_of, standings
+from clustered_bandit_gym.suite.score import ALPHA, score
+from clustered_bandit_gym.suite.submission import play_cell, run_suite
+
+CHEATS = ["LooseStructured", "LooseNaive", "SometimesGuesses", "FixedBudget"]
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_no_cheat_solves_a_cell_on_which_it_errs_above_delta(name: str) -> None:
+    """The page states the power of the gate: at an error rate of δ or more a cell is solved with
+    probability 4e-4 at most. So a cell whose errors show a rate above δ is never solved."""
+    policy = getattr(suite_cheats, name)()
+    tried = ["tiny-5", "nothing-tiny", "easy-10", "coins"]
+    above = []
+    for cell in (cells_of("v2")[one] for one in tried):
+        rows = play_cell(policy, cell, cell.quick)
+        entry = next(e for e in score(rows, True, "delta-PC")["cells"] if e["cell"] == cell.name)
+        if confidence_sequence(entry["errors"], len(rows), ALPHA, cell.delta)[0] > cell.delta:
+            above.append(cell.name)
+            assert not entry["solved"], cell.name
+    # The slack of a union bound may keep the loose ones below δ on all of these.
+    assert above or name.startswith("Loose")
+
+
+def test_no_cheat_is_ranked_among_the_proved(tmp_path: Path) -> None:
+    """It may say "proved" and name a proof; it is not the policy whose proof was read."""
+    with small_suite():
+        said = {"quick": True, "progress": False, "guarantee": "proved"}
+        run_suite("naive", tmp_path / "naive", link="https://example.org/proof", **said)
+        for name in ("LooseStructured", "SometimesGuesses"):
+            run_suite(
+                f"suite_cheats:{name}",
+                tmp_path / name,
+                name=name,
+                link="docs/structured-bai.md",
+                **said,
+            )
+        submissions = load_all(sorted(tmp_path.iterdir()))
+        order = standings(submissions, scores_of(submissions))
+    classes = {(entry["policy"], entry["class"]) for entry in order}
+    assert classes == {
+        ("naive", "proved"),
+        ("LooseStructured", "empirical"),
+        ("SometimesGuesses", "empirical"),
+    }
+    small = [e for e in order if e["track"] == "small-delta"]
+    assert {e["policy"]: e["rank"] for e in small} == {
+        "naive": 1, "LooseStructured": None, "SometimesGuesses": None
+    }  # fmt: skip
