@@ -43,14 +43,14 @@ class LooseNaive(NaiveSE):
 
 
 class SometimesGuesses(NaiveSE):
-    """Pulls once and guesses with probability 2δ, else an honest naive: few pulls now and then."""
+    """Pulls once and guesses with probability 4δ, else an honest naive: few pulls now and then."""
 
     def __init__(self) -> None:
         super().__init__(engine="mixture")
 
     def solve(self, federation: Any) -> np.ndarray:
         problem = federation.problem
-        if federation.rng.random() < 2 * problem.delta:
+        if federation.rng.random() < 4 * problem.delta:
             federation.pull(0, 0, 1)
             return np.zeros(problem.n_agents, dtype=int)
         return super().solve(federation)
