@@ -25,7 +25,7 @@ def on_files(files: Any, config: Any) -> Any:
 
     from clustered_bandit_gym.suite.leaderboard import leaderboard_page
 
-    files.append(
-        File.generated(config, "leaderboard.html", content=leaderboard_page(reference_folders()))
-    )
+    if folders := reference_folders():
+        page = leaderboard_page(folders)
+        files.append(File.generated(config, "leaderboard.html", content=page))
     return files
