@@ -7,10 +7,11 @@ import io
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output import escape, layout, tables
 from clustered_bandit_gym.harness.output.export import export
 from clustered_bandit_gym.harness.output.notes import notes_of
@@ -19,6 +20,9 @@ from clustered_bandit_gym.harness.output.tables import Table
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, summarise
 from clustered_bandit_gym.harness.store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Width of the printed board.
 WIDTH = 120
@@ -33,27 +37,34 @@ class Board:
         missing: trials that were asked for and not played (the run was interrupted).
         reused: trials that an earlier run had kept and that were not played again.
 
-    `trials` is a data frame with one row per trial; `correct` is missing in unfinished ones. `summary` has one row per
+    `trials` is a data frame with one row per trial; `correct` is missing in unfinished ones.
+    `summary` has one row per
     environment and policy:
 
-    * `trials`, `errors` (stopped and wrong), `unfinished` (out of budget, or raised: `crashed`); `retried`: right
-      answers of trials that raised at their first attempt, which the verdict takes for unfinished;
-    * `verdict` ("PASS", "FAIL", "INCONCLUSIVE") by the rule of `scoring.verdict`; `verdict_reason` gives it in one
-      sentence; `more_for_pass`: further trials, all finished and right, that a PASS would need; `verdict_hopeless`:
-      more trials cannot give a PASS. `error_low` bounds P(stopped and wrong) from below, `error_high` bounds P(wrong or
-      unfinished) from above, each with confidence 95% at any number of trials;
-    * `doubt`: what contradicts a PASS, "" for nothing: fewer pulls than the lower bound allows, or trials that a fresh
-      process plays differently;
-    * `pulls_mean` with Student's t interval `pulls_low`, `pulls_high`; `pulls_median` with a distribution-free interval
-      `pulls_median_low`, `pulls_median_high`. With unfinished trials these are lower bounds, printed with "≥".
-      `largest_share`: the share of the largest trial in the sum; `heavy_tail`: that share is so large that the t
-      interval cannot be trusted, and tables and pictures lead with the median;
-    * `vs_naive` with `vs_naive_low`, `vs_naive_high`: geometric mean of the ratio of pulls to the baseline's in the
-      same trial, t interval of the logs; `vs_bound`: geometric mean of pulls over the lower bound of the trial's
-      instance;
-    * `cost_mean`, `bits_up`, `bits_down`, `reals_up`, `reals_down`, `rounds`, `seconds`: means per trial;
-    * `clustering_errors`, `arm_errors`: agents in all trials, where the policy reports its clusters;
-    * `suspicious_communication`: trials whose right answers cannot have come through what was sent up.
+    * `trials`, `errors` (stopped and wrong), `unfinished` (out of budget, or raised: `crashed`);
+      `retried`: right answers of trials that raised at their first attempt, which the verdict takes
+      for unfinished;
+    * `verdict` ("PASS", "FAIL", "INCONCLUSIVE") by the rule of `scoring.verdict`; `verdict_reason`
+      gives it in one sentence; `more_for_pass`: further trials, all finished and right, that a PASS
+      would need; `verdict_hopeless`: more trials cannot give a PASS. `error_low` bounds P(stopped
+      and wrong) from below, `error_high` bounds P(wrong or unfinished) from above, each with
+      confidence 95% at any number of trials;
+    * `doubt`: what contradicts a PASS, "" for nothing: fewer pulls than the lower bound allows, or
+      trials that a fresh process plays differently;
+    * `pulls_mean` with Student's t interval `pulls_low`, `pulls_high`; `pulls_median` with a
+      distribution-free interval `pulls_median_low`, `pulls_median_high`. With unfinished trials
+      these are lower bounds, printed with "≥". `largest_share`: the share of the largest trial in
+      the sum; `heavy_tail`: that share is so large that the t interval cannot be trusted, and
+      tables and pictures lead with the median;
+    * `vs_naive` with `vs_naive_low`, `vs_naive_high`: geometric mean of the ratio of pulls to the
+      baseline's in the same trial, t interval of the logs; `vs_bound`: geometric mean of pulls over
+      the lower bound of the trial's instance;
+    * `cost_mean`, `bits_up`, `bits_down`, `reals_up`, `reals_down`, `rounds`, `seconds`: means per
+      trial;
+    * `clustering_errors`, `arm_errors`: agents in all trials, where the policy reports its
+      clusters;
+    * `suspicious_communication`: trials whose right answers cannot have come through what was sent
+      up.
     """
 
     def __init__(
@@ -71,7 +82,9 @@ class Board:
 
     @classmethod
     def load(cls, folder: str | Path, everything: bool = False) -> Board:
-        """The board of a store's folder; `everything` shows trials of code that has changed since, too."""
+        """The board of a store's folder; `everything` shows trials of code that has changed since,
+        too.
+        """
         with Store(folder, create=False) as store:
             return cls(store.rows(everything))
 
@@ -135,7 +148,9 @@ class Board:
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
     def print(self, console: Any = None, columns: Sequence[str] | None = None) -> None:
-        """Print to a `rich.console.Console`; default the terminal. `columns` of the summary replace the tables."""
+        """Print to a `rich.console.Console`; default the terminal. `columns` of the summary replace
+        the tables.
+        """
         from rich.console import Console
         from rich.text import Text
 
@@ -163,24 +178,40 @@ class Board:
             + "\n"
         )
 
-    def to_latex(self, columns: Sequence[str] | None = None) -> str:
-        r"""Both tables, or one of `columns`, as `table` environments for ``\usepackage{booktabs}``.
+    def to_latex(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        pivot: str | None = None,
+        ci: bool = False,
+        bold_best: bool = False,
+    ) -> str:
+        r"""Tables as `table` environments for ``\usepackage{booktabs}``, with display names.
 
-        Policies have their display names. The notes follow as comments.
+        Args:
+            columns: columns of the summary in one table instead of the two tables.
+            pivot: a varied setting: one table of pulls, a row per policy, a column per value.
+            ci: with `pivot`, half the width of the interval after each mean.
+            bold_best: with `pivot`, the fewest pulls of each column in bold.
+
+        The notes follow as comments.
         """
         parts = [r"% \usepackage{booktabs}"]
-        for table in self._tables(columns, display_names=True):
-            parts.append(
-                tables.to_latex(
-                    table, f"{table.title}. {self.title}, {self._counts} trials per policy."
-                )
-            )
+        if pivot is not None:
+            shown = [layout.pivoted(self.summary, self.varied, pivot, ci, bold_best)]
+        else:
+            shown = self._tables(columns, display_names=True)
+        for table in shown:
+            caption = f"{table.title}. {self.title}, {self._counts} trials per policy."
+            parts.append(tables.to_latex(table, caption))
         return "\n".join([*parts, *(f"% {note}" for note in self.notes)]) + "\n"
 
     def to_csv(
         self, path: str | Path | None = None, columns: Sequence[str] | None = None
     ) -> str | None:
-        """The summary, or `columns` of it, as CSV: to `path`, or as text. No cell is a formula of a spreadsheet."""
+        """The summary, or `columns` of it, as CSV: to `path`, or as text. No cell is a formula of a
+        spreadsheet.
+        """
         table = self._chosen(columns)
         text = table.astype(object).map(escape.csv_cell).to_csv(index=False)
         if path is None:
@@ -196,11 +227,28 @@ class Board:
         """The trials as ``.csv`` or ``.parquet``."""
         return export(self.trials, path)
 
-    def plot(self, path: str | Path | None = None, x: str | None = None) -> Any:
-        """The board as a picture, pulls against the setting `x` where settings vary; returns the `Figure`."""
+    def plot(
+        self,
+        path: str | Path | None = None,
+        x: str | None = None,
+        *,
+        panel: str | None = None,
+        style: str | None = None,
+        width: float | None = None,
+    ) -> Figure:
+        """The board as a picture, pulls against the setting `x` where settings vary.
+
+        Args:
+            path: file to write: .png, .pdf, .svg.
+            panel: "pulls", "communication" or "busiest" draws that panel alone.
+            style: "paper" draws one panel in small type without a title.
+            width: inches: 3.25 for a column of ICML, 5.5 for a page of NeurIPS.
+        """
         from clustered_bandit_gym.harness.output.plots import plot_board
 
-        return plot_board(self, path, x)
+        if style not in (None, "paper"):
+            raise UserError(f"style must be 'paper' or None, got {style!r}")
+        return plot_board(self, path, x, panel=panel, paper=style == "paper", width=width)
 
     # --- parts -------------------------------------------------------------------------------------------------------
 

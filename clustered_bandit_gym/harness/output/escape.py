@@ -10,7 +10,8 @@ import re
 import unicodedata
 from typing import Any
 
-#: Unicode categories that a terminal or browser may act on instead of showing: controls, formats, surrogates, breaks.
+#: Unicode categories that a terminal or browser may act on instead of showing: controls, formats,
+#: surrogates, breaks.
 _ACTIVE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _MARKDOWN = re.compile(r"([\\`*_|<>#~])|(?<=\])(\()")
 #: A cell that starts with one of these is read as a formula by spreadsheets.
@@ -72,7 +73,9 @@ def latex_number(text: str) -> str:
 
 
 def csv_cell(value: Any) -> Any:
-    """A text that a spreadsheet would run as a formula gets an apostrophe in front; anything else is unchanged."""
+    """A text that a spreadsheet would run as a formula gets an apostrophe in front; anything else
+    is unchanged.
+    """
     if not isinstance(value, str):
         return value
     value = value.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -23,7 +23,10 @@ def check_suffix(path: str | Path) -> None:
 
 
 def export(trials: pd.DataFrame, path: str | Path) -> Path:
-    """Write one row per trial to `path`. Nested values become JSON text; no CSV cell is a formula of a spreadsheet."""
+    """Write one row per trial to `path`.
+
+    Nested values become JSON text; no CSV cell is a formula of a spreadsheet.
+    """
     check_suffix(path)
     path = Path(path)
     table = trials.astype(object).where(trials.notna(), None).map(_flat)

@@ -1,4 +1,6 @@
-"""From a summary to tables of texts: the two tables of a board, or the columns that somebody asked for."""
+"""From a summary to tables of texts: the two tables of a board, or the columns that somebody asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -70,11 +72,15 @@ _CUT = {
 
 
 def check_columns(columns: Sequence[str], varied: Sequence[str] = ()) -> None:
-    """Refuse columns that a summary with these varied settings does not have. Call it before trials are played."""
+    """Refuse columns that a summary with these varied settings does not have.
+
+    Call it before trials are played.
+    """
     unknown = [name for name in columns if name not in HEADS and name not in varied]
     if unknown or not columns:
         raise UserError(
-            f"unknown column {', '.join(map(repr, unknown)) or '(none)'}; known: {', '.join(HEADS)}, and settings that "
+            f"unknown column {', '.join(map(repr, unknown)) or '(none)'}; known: "
+            f"{', '.join(HEADS)}, and settings that "
             f"vary (here {', '.join(varied) or 'none'}), which come first if they are not listed"
         )
 
@@ -110,7 +116,9 @@ def chosen(
 
 
 def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
-    """The two tables of a board: correctness and pulls, then communication. Where a tail is heavy the median leads."""
+    """The two tables of a board: correctness and pulls, then communication. Where a tail is heavy
+    the median leads.
+    """
     heavy = bool(summary["heavy_tail"].any())
     # An empty column says nothing; where it is not empty, a note explains it.
     quiet = bool((summary["suspicious_communication"] > 0).any())
@@ -169,12 +177,48 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
     ]
 
 
+def pivoted(
+    summary: pd.DataFrame, varied: list[str], pivot: str, ci: bool, bold_best: bool
+) -> Table:
+    """Pulls in one table: a row per policy, a column per value of the varied setting `pivot`.
+
+    Medians where a tail is heavy. In a bold cell the text stands between two asterisks.
+    """
+    if varied != [pivot]:
+        raise UserError(
+            f"pivot must be the one setting that varies; here {', '.join(varied) or 'none'} varies"
+        )
+    heavy = bool(summary["heavy_tail"].any())
+    centre = "pulls_median" if heavy else "pulls_mean"
+    low, high = (f"{centre}_low", f"{centre}_high") if heavy else ("pulls_low", "pulls_high")
+    values = list(dict.fromkeys(summary[pivot]))
+    policies = list(dict.fromkeys(summary["policy"]))
+    best = summary.groupby(pivot, sort=False)[centre].transform("min")
+    cells: dict[tuple[str, Any], str] = {}
+    for row, least in zip(summary.to_dict("records"), best, strict=True):
+        mark = _mark(row)
+        text = f"{row[centre]:.2e}".replace("e+0", "e").replace("e+", "e")
+        if ci and not mark and not math.isnan(row[low]):
+            spread = (row[high] - row[low]) / 2
+            text += f" ± {spread:.1e}".replace("e+0", "e").replace("e+", "e")
+        bold = bold_best and row[centre] == least and not mark
+        cells[str(row["policy"]), row[pivot]] = f"*{mark}{text}*" if bold else mark + text
+    rows = [
+        [style_of(name).label, *(cells.get((name, value), DASH) for value in values)]
+        for name in policies
+    ]
+    title = f"{'Median' if heavy else 'Mean'} pulls by {pivot}" + (", 95% intervals" if ci else "")
+    return Table(title, ["policy", *(f"{pivot}={setting(value)}" for value in values)], rows)
+
+
 def _mark(row: dict[Any, Any]) -> str:
     return "≥" if row["unfinished"] else ""
 
 
 def _with_spread(row: dict[Any, Any], mark: str) -> str:
-    """A mean and the half-width of its interval in per cent; no interval where the mean is but a lower bound."""
+    """A mean and the half-width of its interval in per cent; no interval where the mean is but a
+    lower bound.
+    """
     mean, high = row["pulls_mean"], row["pulls_high"]
     if mark or math.isnan(high) or not mean > 0:
         return number(mean, mark)

@@ -1,4 +1,6 @@
-"""Marks and legend entries of Matplotlib pictures: hollow where trials are unfinished, crossed out at a FAIL."""
+"""Marks and legend entries of Matplotlib pictures: hollow where trials are unfinished, crossed out
+at a FAIL.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def draw_marks(
 
 
 def legend_entry(policy: str, rows: pd.DataFrame) -> Line2D:
-    """The entry of a policy with these rows (`trials`, `unfinished`, `verdict`): FAIL and unfinished in words."""
+    """The entry of a policy with these rows (`trials`, `unfinished`, `verdict`): FAIL and
+    unfinished in words.
+    """
     look = style.style_of(policy)
     face = "white" if (rows["unfinished"] > 0).any() else look.colour
     label = look.label + style.suffix_of(rows)

@@ -21,7 +21,9 @@ _UNFINISHED = {
 
 
 def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> list[str]:
-    """The notes of a board with this summary of these trials, of which `missing` more were asked for."""
+    """The notes of a board with this summary of these trials, of which `missing` more were asked
+    for.
+    """
     notes: list[str] = []
     records: list[Any] = list(summary.itertuples())
     if missing:
@@ -39,26 +41,33 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
     if len(again):
         counts = ", ".join(f"{row.policy} {row.retried:,}" for row in again.itertuples())
         notes.append(
-            f"Right answers of trials that raised at their first attempt ({counts}) count as unfinished in the verdict."
+            f"Right answers of trials that raised at their first attempt ({counts}) count as "
+            "unfinished in the verdict."
             " To start over, use another --out."
         )
     notes.append(
-        "error rate: from the lower 95% bound on P(stopped and wrong) to the upper one on P(wrong or unfinished), valid"
-        f" at any number of trials. PASS: the upper bound is ≤ δ. FAIL: the lower bound is > δ. {_deltas(trials)}"
+        "error rate: from the lower 95% bound on P(stopped and wrong) to the upper one on P(wrong "
+        "or unfinished), valid"
+        " at any number of trials. PASS: the upper bound is ≤ δ. FAIL: the lower bound is > δ. "
+        f"{_deltas(trials)}"
     )
     notes += _open_verdicts(summary)
     if _draws_instances(trials):
         notes.append(
-            "Each trial draws its own instance: a verdict is an average over the generator, not a statement on every"
+            "Each trial draws its own instance: a verdict is an average over the generator, not a "
+            "statement on every"
             " instance."
         )
     notes.append(
-        "pulls: mean with Student's t interval. vs naive, vs bound: geometric means over trials of the ratio within a"
-        " trial; the bound is a lower bound on the expected pulls of every policy that is δ-PC by Assumption 1, on the"
+        "pulls: mean with Student's t interval. vs naive, vs bound: geometric means over trials of "
+        "the ratio within a"
+        " trial; the bound is a lower bound on the expected pulls of every policy that is δ-PC by "
+        "Assumption 1, on the"
         " trial's instance."
     )
     notes.append(
-        "cost: c_b for a bit and c_r for a real number (by default 1 and 32); up: from the agents, down: to them."
+        "cost: c_b for a bit and c_r for a real number (by default 1 and 32); up: from the agents, "
+        "down: to them."
     )
     if summary["unfinished"].any():
         kinds = trials["outcome"].value_counts()
@@ -74,17 +83,21 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
     if len(heavy):
         names = ", ".join(dict.fromkeys(heavy["policy"]))
         notes.append(
-            f"Heavy tail ({names}): one trial holds up to {100 * heavy['largest_share'].max():.0f}% of all pulls, so"
-            " the interval of the mean is too short. Read the median: its interval is valid for any distribution."
+            f"Heavy tail ({names}): one trial holds up to "
+            f"{100 * heavy['largest_share'].max():.0f}% of all pulls, so"
+            " the interval of the mean is too short. Read the median: its interval is valid for "
+            "any distribution."
         )
     quiet = summary[summary["suspicious_communication"] > 0]
     if len(quiet):
         names = ", ".join(dict.fromkeys(quiet["policy"]))
         notes.append(
-            f"Too quiet ({names}): all answers are right, yet the bits sent up hold less than half of what they say."
+            f"Too quiet ({names}): all answers are right, yet the bits sent up hold less than half "
+            "of what they say."
         )
     notes += [
-        f"{row.policy}: {row.wrong_agents} wrong agents in all; {int(row.clustering_errors)} agents were clustered"
+        f"{row.policy}: {row.wrong_agents} wrong agents in all; {int(row.clustering_errors)} "
+        "agents were clustered"
         f" wrongly, {int(row.arm_errors)} were clustered rightly and got a wrong arm."
         for row in records
         if row.wrong_agents > 0 and pd.notna(row.clustering_errors)
@@ -123,16 +136,20 @@ def _open_verdicts(summary: pd.DataFrame) -> list[str]:
     if len(stuck):
         names = ", ".join(dict.fromkeys(stuck["policy"]))
         notes.append(
-            f"Wrong or unfinished more often than δ ({names}): more trials cannot give a PASS. Let the policy finish"
+            f"Wrong or unfinished more often than δ ({names}): more trials cannot give a PASS. Let "
+            "the policy finish"
             " (a larger budget, no exceptions)."
         )
     still = still[~still["verdict_hopeless"]]
     far = still[still["more_for_pass"] > MANY_TRIALS]
     for delta, here in far.groupby("delta", sort=False):
         notes.append(
-            f"At δ = {delta:g} no simulation can give a PASS: it would take {number(here['more_for_pass'].min())}"
-            " trials without an error. The verdict can expose a policy that errs far too often, not confirm δ. These"
-            f" trials show an error rate below {number(here['error_high'].max(), digits=2)}; for a verdict, play at a"
+            f"At δ = {delta:g} no simulation can give a PASS: it would take "
+            f"{number(here['more_for_pass'].min())}"
+            " trials without an error. The verdict can expose a policy that errs far too often, "
+            "not confirm δ. These"
+            f" trials show an error rate below {number(here['error_high'].max(), digits=2)}; for a "
+            "verdict, play at a"
             " larger δ or run the audit."
         )
     near = still.drop(far.index)

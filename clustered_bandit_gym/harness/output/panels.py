@@ -1,4 +1,6 @@
-"""What pictures of a board draw, in Matplotlib and in the report: panels, the swept setting, mean or median."""
+"""What pictures of a board draw, in Matplotlib and in the report: panels, the swept setting, mean
+or median.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.tables import setting
 
 _SYMBOLS = {
@@ -18,12 +21,18 @@ _SYMBOLS = {
 
 
 class Measure(NamedTuple):
-    """What is drawn of the pulls: columns of the summary, and what the axis says. One for a whole picture."""
+    """What a picture draws: columns of the summary, a column of the rows, and what the axis says."""
 
     centre: str
-    low: str
-    high: str
+    low: str | None
+    high: str | None
     words: str
+    row: str = "pulls"
+    name: str = "pulls"
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} ({self.words})"
 
 
 _MEAN = Measure("pulls_mean", "pulls_low", "pulls_high", "mean; bar: 95% t interval")
@@ -33,10 +42,27 @@ _MEDIAN = Measure(
     "pulls_median_high",
     "median; bar: 95% distribution-free interval",
 )
+#: Panels of one picture each.
+PANELS = {
+    "pulls": None,
+    "communication": Measure("cost_mean", None, None, "mean", "cost", "communication cost"),
+    "busiest": Measure(
+        "pulls_max_agent", None, None, "mean", "pulls_max_agent", "pulls of the busiest agent"
+    ),
+}
+
+
+def panel_measure(summary: pd.DataFrame, panel: str) -> Measure:
+    """What the panel of that name draws; an unknown name raises an error that lists the known."""
+    if panel not in PANELS:
+        raise UserError(f"unknown panel {panel!r}; choose one of {', '.join(PANELS)}")
+    return PANELS[panel] or measure_of(summary)
 
 
 def measure_of(summary: pd.DataFrame) -> Measure:
-    """Medians as soon as one mean of the picture is not to be trusted, so that all its marks compare."""
+    """Medians as soon as one mean of the picture is not to be trusted, so that all its marks
+    compare.
+    """
     return _MEDIAN if summary["heavy_tail"].any() else _MEAN
 
 

@@ -1,6 +1,8 @@
-"""One self-contained HTML page of a store: sortable board, interactive plots, verdicts in words, settings and seeds.
+"""One self-contained HTML page of a store: sortable board, interactive plots, verdicts in words,
+settings and seeds.
 
-The page fetches nothing: data, style and script are inside it, so it works offline, on a phone, and in ten years.
+The page fetches nothing: data, style and script are inside it, so it works offline, on a phone, and
+in ten years.
 """
 
 from __future__ import annotations
@@ -64,13 +66,15 @@ def write_report(
     path = Path(path)
     if path.exists() and not overwrite:
         raise UserError(
-            f"{path} exists already; choose another name, or overwrite it with --force (in Python: overwrite=True)"
+            f"{path} exists already; choose another name, or overwrite it with --force (in Python: "
+            "overwrite=True)"
         )
     with Store(folder, create=False) as store:
         rows = store.rows()
     if not rows:
         raise UserError(
-            f"{folder} holds no finished trials; play some with `clustered-bai compare --out {folder}`"
+            f"{folder} holds no finished trials; play some with `clustered-bai compare --out "
+            f"{folder}`"
         )
     page = report_page(rows, f"clustered-bai report: {Path(folder).resolve().name}", x)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +117,9 @@ def report_page(
 
 
 def _sweep(board: Board, x: str | None) -> dict[str, Any] | None:
-    """The panels of "Across settings": within a panel the points of a policy differ in the swept setting alone."""
+    """The panels of "Across settings": within a panel the points of a policy differ in the swept
+    setting alone.
+    """
     x = swept_setting(board.summary, board.varied, x)
     if x is None:
         return None
@@ -164,7 +170,9 @@ def _group(cell: Cell, seed: str, trials: pd.DataFrame, varied: list[str]) -> di
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN, no infinity and no NumPy: missing and infinite numbers become null, the rest plain Python."""
+    """JSON has no NaN, no infinity and no NumPy: missing and infinite numbers become null, the rest
+    plain Python.
+    """
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

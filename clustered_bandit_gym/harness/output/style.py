@@ -1,7 +1,9 @@
-"""How policies and verdicts look: one label, colour and marker per policy in every picture and on every page.
+"""How policies and verdicts look: one label, colour and marker per policy in every picture and on
+every page.
 
-A policy's look follows from its name alone, never from its position on a board. Colours are those of Okabe and Ito,
-which stay distinct with any colour vision; markers and dashes tell policies apart without colour.
+A policy's look follows from its name alone, never from its position on a board. Colours are those
+of Okabe and Ito, which stay distinct with any colour vision; markers and dashes tell policies apart
+without colour.
 """
 
 from __future__ import annotations
@@ -61,8 +63,9 @@ HOLLOW, CROSSED = "hollow: some trials unfinished", "crossed out: FAIL"
 
 
 def style_of(policy: str) -> Style:
-    """The look of `policy`. A policy with settings ("bai-cl++:verify=agent") keeps the colour of its family and gets
-    another marker and dashes; a name that is not known gets a look from a checksum of the name."""
+    """The look of `policy`. A policy with settings ("bai-cl++:verify=agent") keeps the colour of
+    its family and gets another marker and dashes; a name that is not known gets a look from a
+    checksum of the name."""
     if policy in _KNOWN:
         return _KNOWN[policy]
     family, _, settings = policy.partition(":")
@@ -78,7 +81,9 @@ def style_of(policy: str) -> Style:
 
 
 def suffix_of(rows: pd.DataFrame) -> str:
-    """What a legend adds to the name of a policy with these rows of a summary: ", FAIL", ", 3 of 50 unfinished"."""
+    """What a legend adds to the name of a policy with these rows of a summary: ", FAIL", ", 3 of 50
+    unfinished".
+    """
     failed, unfinished = int((rows["verdict"] == "FAIL").sum()), int(rows["unfinished"].sum())
     parts = []
     if failed:

@@ -10,7 +10,9 @@ from clustered_bandit_gym.harness.output import escape
 
 
 class Table(NamedTuple):
-    """A title, column heads and rows of texts; the first `places` columns say where: settings that were varied."""
+    """A title, column heads and rows of texts; the first `places` columns say where: settings that
+    were varied.
+    """
 
     title: str
     heads: list[str]
@@ -76,14 +78,21 @@ def to_latex(table: Table, caption: str = "") -> str:
             + r" \\"
         )
 
+    def cell_of(head: str, cell: str) -> str:
+        if head in _TEXT:
+            return escape.latex(cell)
+        if cell.startswith("*") and cell.endswith("*"):
+            return rf"\boldmath\textbf{{{escape.latex_number(cell[1:-1])}}}"
+        return escape.latex_number(cell)
+
+    def head_of(head: str) -> str:
+        name, equals, value = head.partition("=")
+        if not equals or name not in _SYMBOLS:
+            return _SYMBOLS.get(head) or escape.latex(head)
+        return _SYMBOLS[name] + "$=$" + escape.latex_number(value)
+
     rows = [
-        line(
-            [
-                escape.latex(cell) if head in _TEXT else escape.latex_number(cell)
-                for head, cell in zip(table.heads, row, strict=True)
-            ]
-        )
-        for row in table.rows
+        line([cell_of(*pair) for pair in zip(table.heads, row, strict=True)]) for row in table.rows
     ]
     return "\n".join(
         [
@@ -92,7 +101,7 @@ def to_latex(table: Table, caption: str = "") -> str:
             rf"  \caption{{{escape.latex(caption or table.title)}}}",
             rf"  \begin{{tabular}}{{{columns}}}",
             r"    \toprule",
-            line([_SYMBOLS.get(head) or escape.latex(head) for head in table.heads]),
+            line([head_of(head) for head in table.heads]),
             r"    \midrule",
             *rows,
             r"    \bottomrule",
@@ -121,8 +130,9 @@ def to_html(table: Table) -> str:
 def to_rich(table: Table, width: int = 120) -> Any:
     """Something for `rich.console.Console.print` at `width` columns.
 
-    Varied settings become headings between the rows. A long name in the first column is folded; only where the figures
-    themselves do not fit do columns go to a second table below, since a figure without its last digits is wrong.
+    Varied settings become headings between the rows. A long name in the first column is folded;
+    only where the figures themselves do not fit do columns go to a second table below, since a
+    figure without its last digits is wrong.
     """
     from rich import box
     from rich.console import Group
