@@ -15,6 +15,8 @@ from clustered_bandit_gym.cli.options import (
     Address,
     Agents,
     Backend,
+    BoldBest,
+    Ci,
     Columns,
     Delta,
     Envs,
@@ -26,13 +28,17 @@ from clustered_bandit_gym.cli.options import (
     MaxSeconds,
     OpenSeed,
     Out,
+    Panel,
+    Pivot,
     Plot,
     Policies,
     Quiet,
     Replays,
     Set,
     Strict,
+    Style,
     Traceback,
+    Width,
     X,
     check_format,
     default_env,
@@ -93,6 +99,12 @@ def compare(
     columns: Columns = None,
     plot: Plot = None,
     x: X = None,
+    panel: Panel = None,
+    style: Style = None,
+    width: Width = None,
+    pivot: Pivot = None,
+    ci: Ci = False,
+    bold_best: BoldBest = False,
     export: Export = None,
     bound: Annotated[bool, typer.Option(help="Compute the instances' lower bounds.")] = True,
     strict: Strict = True,
@@ -111,7 +123,9 @@ def compare(
     """
     from clustered_bandit_gym.harness.run import resolve_policies, sweep
 
-    shown = Shown(output, columns, plot, x, export)
+    picture = {"panel": panel, "style": style, "width": width}
+    table = {"pivot": pivot, "ci": ci, "bold_best": bold_best}
+    shown = Shown(output, columns, plot, x, export, picture, table)
     if misplaced := [name for name in policies or [] if name.startswith("ClusteredBAI-")]:
         raise UserError(
             f"{misplaced[0]} is an environment, not a policy: name it before --policies"
@@ -162,6 +176,12 @@ def show(
     columns: Columns = None,
     plot: Plot = None,
     x: X = None,
+    panel: Panel = None,
+    style: Style = None,
+    width: Width = None,
+    pivot: Pivot = None,
+    ci: Ci = False,
+    bold_best: BoldBest = False,
     export: Export = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also trials of policies whose code has changed since.")
@@ -172,7 +192,9 @@ def show(
     from clustered_bandit_gym.harness.output.board import Board
     from clustered_bandit_gym.harness.store import Store
 
-    shown = Shown(output, columns, plot, x, export)
+    picture = {"panel": panel, "style": style, "width": width}
+    table = {"pivot": pivot, "ci": ci, "bold_best": bold_best}
+    shown = Shown(output, columns, plot, x, export, picture, table)
     board = Board.load(folder, everything)
     if not len(board.trials):
         raise UserError(f"{folder} holds no trials yet")
@@ -261,8 +283,21 @@ class Shown:
         plot: Path | None,
         x: str | None,
         export: Path | None,
+        picture: dict[str, Any],
+        table: dict[str, Any],
     ) -> None:
         check_format(output)
+        if plot is None and any(value is not None for value in picture.values()):
+            raise UserError("--panel, --style and --width are for a picture: add --plot FILE")
+        if picture["panel"] is not None:
+            from clustered_bandit_gym.harness.output.panels import check_panel
+
+            check_panel(picture["panel"])
+        if table["pivot"] is None and (table["ci"] or table["bold_best"]):
+            raise UserError("--ci and --bold-best are for one table: add --pivot SETTING")
+        if table["pivot"] is not None and output != "latex":
+            raise UserError("--pivot writes a table for LaTeX: add --format latex")
+        self.picture, self.table = picture, table
         if x is not None and plot is None:
             raise UserError("--x chooses the axis of a picture: add --plot FILE")
         self.output, self.plot, self.x, self.export = output, plot, x, export
@@ -299,13 +334,13 @@ class Shown:
         else:
             write = {
                 "markdown": board.to_markdown,
-                "latex": board.to_latex,
+                "latex": lambda columns: board.to_latex(columns, **self.table),
                 "csv": lambda columns: board.to_csv(columns=columns),
                 "json": board.to_json,
             }
             typer.echo(write[self.output](self.columns))
         if self.plot is not None:
-            board.plot(self.plot, self.x)
+            board.plot(self.plot, self.x, **self.picture)
             typer.echo(f"Wrote {self.plot}", err=True)
         if self.export is not None:
             board.export(self.export)

@@ -196,6 +196,39 @@ Plot = Annotated[
         show_default="no picture",
     ),
 ]
+Panel = Annotated[
+    str | None,
+    typer.Option(
+        "--panel",
+        help="One panel of the picture: pulls, communication or busiest (agent).",
+        show_default="pulls and communication",
+    ),
+]
+Style = Annotated[
+    str | None,
+    typer.Option(
+        "--style", help="paper: one panel in small type, no title.", show_default="for a screen"
+    ),
+]
+Width = Annotated[
+    float | None,
+    typer.Option(
+        "--width", help="Of the picture, in inches: 3.25 for a column.", show_default="automatic"
+    ),
+]
+Pivot = Annotated[
+    str | None,
+    typer.Option(
+        "--pivot",
+        metavar="SETTING",
+        help="With --format latex: pulls in one table, a row per policy, a column per value.",
+        show_default="two tables",
+    ),
+]
+Ci = Annotated[bool, typer.Option("--ci", help="With --pivot: intervals after the means.")]
+BoldBest = Annotated[
+    bool, typer.Option("--bold-best", help="With --pivot: the best of each column in bold.")
+]
 Export = Annotated[
     Path | None,
     typer.Option(

@@ -53,10 +53,15 @@ PANELS = {
 
 
 def panel_measure(summary: pd.DataFrame, panel: str) -> Measure:
-    """What the panel of that name draws; an unknown name raises an error that lists the known."""
+    """What the panel of that name draws."""
+    check_panel(panel)
+    return PANELS[panel] or measure_of(summary)
+
+
+def check_panel(panel: str) -> None:
+    """Refuse an unknown panel. Call it before trials are played."""
     if panel not in PANELS:
         raise UserError(f"unknown panel {panel!r}; choose one of {', '.join(PANELS)}")
-    return PANELS[panel] or measure_of(summary)
 
 
 def measure_of(summary: pd.DataFrame) -> Measure:

@@ -402,7 +402,7 @@ def _finish(
     figure.legend(
         handles=entries,
         loc="outside lower center",
-        ncols=min(max(1, int(room * (14 if paper else 11) // (7 + longest))), len(entries)),
+        ncols=min(max(1, int(room * (20 if paper else 11) // (7 + longest))), len(entries)),
         fontsize=7 if paper else 9,
         frameon=False,
     )
@@ -414,6 +414,9 @@ def _finish(
             if axis.get_scale() == "log" and not isinstance(axis.get_major_locator(), FixedLocator):
                 _log_ticks(axis)
             if paper:
+                # What bars and dots are is for the caption to say.
+                words = re.sub(r";? ?(bar|dots): [^;)]*;?| mark:", "", axis.get_label_text())
+                axis.set_label_text(words.replace("( ", "("))
                 axis.label.set_fontsize(8)
                 ax.tick_params(labelsize=7)
     if path is not None:

@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym._version import __version__
@@ -34,13 +35,17 @@ _TRIAL = (
     "correct",
     "wrong_agents",
     "pulls",
-    "pulls_by_phase",
     "cost",
     "rounds",
     "seconds",
     "seed",
     "message",
 )
+#: Beyond this many trials of a setting the page draws distributions from bins and lists only trials
+#: that are wrong or unfinished: a browser takes a minute for a page of 100,000 rows.
+MOST_ROWS = 5000
+LISTED = 200
+BINS = 60
 _PROBLEM = (
     "n_agents",
     "n_arms",
@@ -156,17 +161,52 @@ def _group(cell: Cell, seed: str, trials: pd.DataFrame, varied: list[str]) -> di
         "summary": board.summary.to_dict("records"),
         "measure": measure_of(board.summary)._asdict(),
         "notes": board.notes,
-        "trials": [{key: row.get(key) for key in _TRIAL} for row in trials.to_dict("records")],
+        "phases": _phases(trials),
+        **_rows(trials),
         "settings": {
             "environment": env,
             "arguments": kwargs,
             "root seed": seed,
             "told to the learner": problem,
-            "policies": {row["policy"]: row.get("settings") for row in trials.to_dict("records")},
+            "policies": {
+                row["policy"]: row.get("settings")
+                for row in trials.drop_duplicates("policy").to_dict("records")
+            },
             "package version": str(first.get("version", "")),
         },
         **problem,
     }
+
+
+def _phases(trials: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """Mean pulls of each policy in each phase."""
+    means: dict[str, dict[str, float]] = {}
+    for policy, own in trials.groupby("policy", sort=False):
+        sums: dict[str, float] = {}
+        for phases in own["pulls_by_phase"]:
+            for name, pulls in (phases or {}).items():
+                sums[name] = sums.get(name, 0.0) + pulls / len(own)
+        means[str(policy)] = sums
+    return means
+
+
+def _rows(trials: pd.DataFrame) -> dict[str, Any]:
+    """The trials one by one or, where they are many, bins of pulls and the trials that failed."""
+    shown = trials[[name for name in _TRIAL if name in trials]]
+    if len(trials) <= MOST_ROWS:
+        return {"trials": shown.to_dict("records"), "bins": None}
+    failed = shown[shown["outcome"] != "solved"].head(LISTED)
+    positive = trials[trials["pulls"] > 0]
+    edges = np.geomspace(positive["pulls"].min(), positive["pulls"].max() * (1 + 1e-9), BINS + 1)
+    bins = [
+        {
+            "policy": policy,
+            "pulls": np.sqrt(edges[1:] * edges[:-1]).tolist(),
+            "trials": np.histogram(own["pulls"], edges)[0].tolist(),
+        }
+        for policy, own in positive.groupby("policy", sort=False)
+    ]
+    return {"trials": failed.to_dict("records"), "bins": bins}
 
 
 def _plain(value: Any) -> Any:

@@ -359,3 +359,23 @@ def test_board_from_a_store_equals_the_run(tmp_path: Path) -> None:
 
 def test_an_empty_board() -> None:
     assert "no trials" in str(cbg.Board([]))
+
+
+def test_latex_pivot_has_a_column_per_setting_and_the_best_in_bold() -> None:
+    found = []
+    for n in (4, 8):
+        for policy, factor in (("naive", 1000), ("bai-cl", 100)):
+            pulls = [factor * n * (1 + 0.01 * trial) for trial in range(3)]
+            found += rows(policy, pulls, env_kwargs={"n_agents": n}, n_agents=n)
+    text = cbg.Board(found).to_latex(pivot="n_agents", ci=True, bold_best=True)
+    assert r"policy & $N$$=$4 & $N$$=$8 \\" in text
+    naive, bai_cl = (
+        line
+        for line in text.splitlines()
+        if (line.endswith(r"\\") and "BAI" in line) or "Naive" in line
+    )
+    assert naive.count("boldmath") == 0
+    assert bai_cl.count("boldmath") == 2
+    assert naive.count(r"\pm") == 2
+    with pytest.raises(ValueError, match="n_agents varies"):
+        cbg.Board(found).to_latex(pivot="delta")

@@ -15,7 +15,12 @@ from matplotlib.figure import Figure
 from matplotlib.markers import CARETDOWN
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.output.plots import MAX_PANELS, plot_sweep, plot_tradeoff
+from clustered_bandit_gym.harness.output.plots import (
+    MAX_PANELS,
+    plot_sweep,
+    plot_tradeoff,
+    short_title,
+)
 from clustered_bandit_gym.harness.output.style import COLOURS, style_of
 from clustered_bandit_gym.policies import POLICIES
 
@@ -295,3 +300,29 @@ def test_mistakes_in_pictures(small: cbg.Board, tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match="sweep another setting"):
         many.plot(x="n_agents")
+
+
+def test_a_figure_for_a_paper(tmp_path: Path) -> None:
+    """One panel at a column's width, without a title, the bound as a line, TrueType fonts."""
+    board = grid({"naive": 9, "bai-cl": 3}, (4, 8), (0.1,))
+    board.trials["bound"] = 7.0
+    figure = board.plot(tmp_path / "fig.pdf", style="paper", width=3.25)
+    assert figure.get_figwidth() == 3.25
+    assert len(figure.axes) == 1
+    assert not figure.get_suptitle()
+    assert "bar" not in figure.axes[0].get_ylabel()
+    assert "lower bound" in legend(figure)
+    pdf = (tmp_path / "fig.pdf").read_bytes()
+    assert b"/Type3" not in pdf
+    assert b"/CIDFontType2" in pdf
+    busiest = board.plot(panel="busiest").axes[0].get_ylabel()
+    assert busiest == "pulls of the busiest agent (mean)"
+    with pytest.raises(ValueError, match="choose one of pulls, communication, busiest"):
+        board.plot(panel="speed")
+    with pytest.raises(ValueError, match="style must be"):
+        board.plot(style="poster")
+
+
+def test_titles_name_environments_in_short() -> None:
+    assert short_title("ClusteredBAI-PaperSmall-v0  delta=0.05") == "PaperSmall  delta=0.05"
+    assert short_title("ClusteredBAI-v0  n_agents=3") == "n_agents=3"
