@@ -24,4 +24,7 @@ class PlayOver(RuntimeError):
 
 
 class ProgramFailed(RuntimeError):
-    """A local program raised in strict mode. What it raised is told to the user, not to the policy."""
+    """A local program raised in strict mode.
+
+    What it raised is told to the user, not to the policy.
+    """

@@ -22,7 +22,8 @@ def _differ(a: Any, b: Any) -> bool:
 
 
 class _Player:
-    """What both kinds share: a name for the scoreboard, and settings that can be printed and hashed."""
+    """What both kinds share: a name for the scoreboard, and settings that can be printed and
+    hashed."""
 
     #: Short name for tables and the command line; the class name if not set.
     name: ClassVar[str] = ""
@@ -36,7 +37,10 @@ class _Player:
 
     @property
     def label(self) -> str:
-        """Name and the settings that differ from the defaults, e.g. ``bai-cl:confidence=certified``."""
+        """Name and the settings that differ from the defaults, e.g.
+
+        ``bai-cl:confidence=certified``.
+        """
         own = self.name or type(self).__name__
         try:
             defaults = type(self)().settings
@@ -57,7 +61,8 @@ class _Player:
 class Policy(_Player, ABC):
     """A learner that runs at the centre of a `Federation`.
 
-    Configured by how it works, never by the instance: N, K, M, δ, η, η1 and σ come with `federation.problem`.
+    Configured by how it works, never by the instance: N, K, M, δ, η, η1 and σ come with
+    `federation.problem`.
     """
 
     @abstractmethod
@@ -69,7 +74,10 @@ class StepPolicy(_Player, ABC):
     """A learner that plays the plain Gymnasium loop, one action at a time."""
 
     def reset(self, info: dict[str, Any], seed: int | None = None) -> None:
-        """Called after `env.reset` with its `info`: the problem as plain numbers. `seed` is for own randomness."""
+        """Called after `env.reset` with its `info`: the problem as plain numbers.
+
+        `seed` is for own randomness.
+        """
 
     @abstractmethod
     def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:

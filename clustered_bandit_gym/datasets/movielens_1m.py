@@ -25,13 +25,15 @@ ORIGIN = Origin(
 AGE_GROUPS = {18: "18-24", 25: "25-34", 35: "35-44", 45: "45-49", 50: "50-55", 56: "56+"}
 _UNDER_18 = 1
 
-#: Ratings 1..5 divided by 2 span an interval of length 2: 1-sub-Gaussian by Hoeffding's lemma, as the schemes assume.
+#: Ratings 1..5 divided by 2 span an interval of length 2: 1-sub-Gaussian by Hoeffding's lemma, as
+#: the schemes assume.
 SUPPORT = np.array([0.5, 1.0, 1.5, 2.0, 2.5])
 
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """All ratings, counted: `counts` (6 groups, movies, 5 scores), `movies` (movies,) their ids, `titles` by id."""
+    """All ratings, counted: `counts` (6 groups, movies, 5 scores), `movies` (movies,) their ids,
+    `titles` by id."""
 
     counts: Ints
     movies: Ints
@@ -48,7 +50,8 @@ class Bandits:
 
 
 def load(path: str | os.PathLike[str] | None, min_ratings: int) -> Bandits:
-    """Read (once per process and file) and select the movies; checks that each group has one best movie of its own."""
+    """Read (once per process and file) and select the movies; checks that each group has one best
+    movie of its own."""
     if min_ratings < 1:
         raise UserError(f"min_ratings must be at least 1, got {min_ratings}")
     return _select(
@@ -76,7 +79,8 @@ def _select(ratings: Source, users: Source, movies: Source, min_ratings: int) ->
 
 
 def _check_best(counts: Ints, names: tuple[str, ...]) -> None:
-    # Sum over number, rounded once: equal fractions give equal floats, which means of probabilities would not.
+    # Sum over number, rounded once: equal fractions give equal floats, which means of probabilities
+    # would not.
     means = (counts @ np.arange(1, 6)) / counts.sum(axis=2)
     best_of: dict[int, str] = {}
     for group, row in zip(AGE_GROUPS.values(), means, strict=True):

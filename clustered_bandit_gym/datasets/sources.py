@@ -21,8 +21,8 @@ VARIABLE = "CLUSTERED_BANDIT_DATA"
 
 _T = TypeVar("_T")
 
-#: A file of a data set, and all that lies before it in a tar, may expand to this many bytes. The largest archive known
-#: here, Yelp's, has 9 GB.
+#: A file of a data set, and all that lies before it in a tar, may expand to this many bytes. The
+#: largest archive known here, Yelp's, has 9 GB.
 MAX_BYTES = 32 * 2**30
 #: The longest line of a known file has a few thousand bytes.
 MAX_LINE = 2**20
@@ -65,8 +65,9 @@ class Origin:
 
 @dataclass(frozen=True)
 class Source:
-    """One text file of a data set: a plain file, or a member of a zip or tar. Equal sources hold equal text (same file,
-    same time of change, same size), so what was parsed from one can be remembered by it."""
+    """One text file of a data set: a plain file, or a member of a zip or tar. Equal sources hold
+    equal text (same file, same time of change, same size), so what was parsed from one can be
+    remembered by it."""
 
     path: Path
     name: str
@@ -115,7 +116,8 @@ def _too_large(label: str) -> UserError:
 
 
 def find(data: str | os.PathLike[str] | None, name: str, origin: Origin) -> Source:
-    """The file `name` of a data set in the file, folder or archive `data` (None: what the environment says)."""
+    """The file `name` of a data set in the file, folder or archive `data` (None: what the
+    environment says)."""
     if data is None:
         data = os.environ.get(VARIABLE) or None
         if data is None:
@@ -161,7 +163,8 @@ def _member(names: list[str], name: str) -> str | None:
 
 
 def _of_macos(member: str) -> bool:
-    """Whether macOS added it: its archives have a second file of attributes for each file, with the same ending."""
+    """Whether macOS added it: its archives have a second file of attributes for each file, with the
+    same ending."""
     path = PurePosixPath(member)
     return "__MACOSX" in path.parts or path.name.startswith("._")
 

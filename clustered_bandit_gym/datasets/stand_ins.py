@@ -1,7 +1,9 @@
-"""Stand-ins for the two data sets that may not be redistributed: bandits with what is known of the real ones.
+"""Stand-ins for the two data sets that may not be redistributed: bandits with what is known of the
+real ones.
 
-They are made up. What is printed about the real data holds exactly; everything else follows a stated law with a fixed
-seed, so the stand-in is the same for everybody. A claim about the real data cannot be tested on a stand-in.
+They are made up. What is printed about the real data holds exactly; everything else follows a
+stated law with a fixed seed, so the stand-in is the same for everybody. A claim about the real data
+cannot be tested on a stand-in.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from clustered_bandit_gym.game.rewards import Categorical
 
 #: Best movies of the six age groups in MovieLens-1M, as the paper's source prints them.
 BEST_MOVIES = (50, 318, 922, 527, 2019, 1207)
-#: Mean ratings (1 to 5) of those movies (columns) in the six groups (rows), as the paper's source prints them.
+#: Mean ratings (1 to 5) of those movies (columns) in the six groups (rows), as the paper's source
+#: prints them.
 BEST_MEANS = np.array(
     [
         [4.6808, 4.6746, 4.3636, 4.4729, 4.6049, 4.1014],
@@ -28,7 +31,8 @@ BEST_MEANS = np.array(
         [4.4314, 4.4257, 4.3529, 4.6204, 4.5135, 4.6232],
     ]
 )
-#: Gap (raw ratings) from a group's best movie to the one of that rank, measured on MovieLens-1M with K = 316.
+#: Gap (raw ratings) from a group's best movie to the one of that rank, measured on MovieLens-1M
+#: with K = 316.
 GAP_RANKS = (2, 3, 5, 10, 30, 100, 200, 316)
 GAPS = np.array(
     [
@@ -40,20 +44,23 @@ GAPS = np.array(
         [0.0028, 0.0251, 0.0503, 0.106, 0.197, 0.428, 0.740, 1.936],
     ]
 )
-#: The two tables are rounded to 3 or 4 digits: a gap of one and a difference in the other within this are one movie's.
+#: The two tables are rounded to 3 or 4 digits: a gap of one and a difference in the other within
+#: this are one movie's.
 ROUNDING = 6e-4
-#: Standard deviation of the ratings of one movie in one group (raw ratings): smallest, median, largest.
+#: Standard deviation of the ratings of one movie in one group (raw ratings): smallest, median,
+#: largest.
 SPREAD = (0.57, 0.90, 1.38)
 
 _MOVIELENS_SEED, _YELP_SEED = 1_000_209, 211
-# Rank correlation of neighbouring age groups and how it falls with distance d, exp(−c·d^p): chosen so that the mean
-# vectors correlate at 0.92 (18 with 25) and 0.63 (18 with 56).
+# Rank correlation of neighbouring age groups and how it falls with distance d, exp(−c·d^p): chosen
+# so that the mean vectors correlate at 0.92 (18 with 25) and 0.63 (18 with 56).
 _TASTE_C, _TASTE_P = 0.0834, 1.064
 
 
 @dataclass(frozen=True, eq=False)
 class MovieLensLike:
-    """The six bandits: reward laws on {0.5, 1, ..., 2.5}, names of the 316 arms, position of the six best movies."""
+    """The six bandits: reward laws on {0.5, 1, ..., 2.5}, names of the 316 arms, position of the
+    six best movies."""
 
     rewards: Categorical
     names: tuple[str, ...]
@@ -62,7 +69,8 @@ class MovieLensLike:
 
 @lru_cache(maxsize=1)
 def movielens_like() -> MovieLensLike:
-    """K = 316, M = 6, in halved ratings as the rewards are: η = 0.0014 and η1 = 0.013 (raw: 0.0028 and 0.026)."""
+    """K = 316, M = 6, in halved ratings as the rewards are: η = 0.0014 and η1 = 0.013 (raw: 0.0028
+    and 0.026)."""
     rng = np.random.default_rng(_MOVIELENS_SEED)
     n_groups, n_arms = BEST_MEANS.shape[0], GAP_RANKS[-1]
     means = np.empty((n_groups, n_arms))
@@ -85,11 +93,13 @@ def movielens_like() -> MovieLensLike:
 
 
 def gap_curve(group: int) -> tuple[Floats, Ints]:
-    """All 316 gaps of a group in increasing order, and the ranks (from 0) at which its row of `BEST_MEANS` sits.
+    """All 316 gaps of a group in increasing order, and the ranks (from 0) at which its row of
+    `BEST_MEANS` sits.
 
-    Both tables hold exactly, up to their own rounding: where a gap of `GAPS` is the gap of one of the six movies, the
-    movie's is taken. The other movies of the six get the nearest rank that the table leaves them. In between the curve
-    is monotone and smooth (PCHIP) over the normal score of the rank: in that scale the table is almost a straight line.
+    Both tables hold exactly, up to their own rounding: where a gap of `GAPS` is the gap of one of
+    the six movies, the movie's is taken. The other movies of the six get the nearest rank that the
+    table leaves them. In between the curve is monotone and smooth (PCHIP) over the normal score of
+    the rank: in that scale the table is almost a straight line.
     """
     from scipy.interpolate import PchipInterpolator
     from scipy.special import ndtr, ndtri
@@ -128,7 +138,8 @@ def gap_curve(group: int) -> tuple[Floats, Ints]:
 
 
 def _taste(rng: np.random.Generator, n_groups: int, n_movies: int) -> Floats:
-    """(groups, movies) normal scores whose sample correlations are exp(−c·d^p) at distance d, exactly."""
+    """(groups, movies) normal scores whose sample correlations are exp(−c·d^p) at distance d,
+    exactly."""
     distance = np.abs(np.subtract.outer(np.arange(n_groups), np.arange(n_groups)))
     target = np.linalg.cholesky(np.exp(-_TASTE_C * distance**_TASTE_P))
     raw = rng.standard_normal((n_groups, n_movies))
@@ -137,17 +148,20 @@ def _taste(rng: np.random.Generator, n_groups: int, n_movies: int) -> Floats:
 
 
 def _spread(rng: np.random.Generator, means: Floats) -> Floats:
-    """Standard deviations like `means`: the better liked a movie, the more its raters agree, with some noise."""
+    """Standard deviations like `means`: the better liked a movie, the more its raters agree, with
+    some noise."""
     score = -means + 0.15 * rng.standard_normal(means.shape)
     quantile = np.argsort(np.argsort(score.ravel())) / (means.size - 1)
     return np.interp(quantile, [0, 0.5, 1], SPREAD).reshape(means.shape)
 
 
 def rating_laws(means: Floats, deviations: Floats) -> Floats:
-    """(..., 5) probabilities of the ratings 1..5 with exactly these means and standard deviations, in closed form.
+    """(..., 5) probabilities of the ratings 1..5 with exactly these means and standard deviations,
+    in closed form.
 
-    1 + a beta-binomial variable on 0..4, which has the mean by its success rate and any variance from the binomial's up
-    by its overdispersion; below that, the binomial mixed with the two ratings next to the mean.
+    1 + a beta-binomial variable on 0..4, which has the mean by its success rate and any variance
+    from the binomial's up by its overdispersion; below that, the binomial mixed with the two
+    ratings next to the mean.
     """
     from scipy.special import betaln, comb
 
@@ -173,8 +187,8 @@ def rating_laws(means: Floats, deviations: Floats) -> Floats:
     )
 
 
-#: Mean stars of each state's best business (columns) in the four states (rows): averages of half stars over a few
-#: branches, made up so that η = 3/8 and η1 = 1/6 exactly.
+#: Mean stars of each state's best business (columns) in the four states (rows): averages of half
+#: stars over a few branches, made up so that η = 3/8 and η1 = 1/6 exactly.
 YELP_BEST = np.array(
     [
         [4.875, 4.5, 4.0, 4.25],
@@ -198,10 +212,12 @@ class YelpLike:
 
 @lru_cache(maxsize=1)
 def yelp_like(n_arms: int = 211) -> YelpLike:
-    """K = 211, M = 4, η = 3/8, η1 = 1/6, means that are averages of half stars over 1 to 20 branches.
+    """K = 211, M = 4, η = 3/8, η1 = 1/6, means that are averages of half stars over 1 to 20
+    branches.
 
-    A business has a quality N(3.3, 0.7²), a state adds N(0, 0.25²), a branch N(0, 0.6²); a branch shows the nearest
-    half star from 1 to 5. A state's average that comes within `YELP_GAP` of the state's best is drawn again.
+    A business has a quality N(3.3, 0.7²), a state adds N(0, 0.25²), a branch N(0, 0.6²); a branch
+    shows the nearest half star from 1 to 5. A state's average that comes within `YELP_GAP` of the
+    state's best is drawn again.
     """
     rng = np.random.default_rng(_YELP_SEED)
     n_states, n_others = len(YELP_BEST), n_arms - len(YELP_BEST)

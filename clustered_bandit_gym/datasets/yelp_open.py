@@ -1,4 +1,5 @@
-"""The Yelp Open Dataset as bandits: a state is a cluster, a business name an arm, its average stars the mean."""
+"""The Yelp Open Dataset as bandits: a state is a cluster, a business name an arm, its average stars
+the mean."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ STATES = ("LA", "TN", "MO", "IN")
 
 @dataclass(frozen=True, eq=False)
 class Bandits:
-    """The bandits without agents: means (M, K), the K business names in alphabetical order, the M states."""
+    """The bandits without agents: means (M, K), the K business names in alphabetical order, the M
+    states."""
 
     means: Floats
     names: tuple[str, ...]
@@ -77,7 +79,8 @@ def _select(source: Source, states: tuple[str, ...], weights: str) -> Bandits:
 
 
 def _arms(means: Floats, names: list[str], states: tuple[str, ...]) -> np.ndarray:
-    """(K,) booleans: arms that stay, so that every state has one best arm and no two states the same."""
+    """(K,) booleans: arms that stay, so that every state has one best arm and no two states the
+    same."""
     # A sum of half stars over a whole number is rounded once: equal averages are equal floats.
     best = means == means.max(axis=1, keepdims=True)
     keep = ~best.any(axis=0)
@@ -97,7 +100,8 @@ def _arms(means: Floats, names: list[str], states: tuple[str, ...]) -> np.ndarra
 def _read(
     source: Source, states: tuple[str, ...], weights: str
 ) -> tuple[list[dict[str, tuple[float, int]]], dict[str, int]]:
-    """Per state name -> (weighted sum of stars, sum of weights); and how many businesses every state code has."""
+    """Per state name -> (weighted sum of stars, sum of weights); and how many businesses every
+    state code has."""
     totals: dict[str, dict[str, tuple[float, int]]] = {state: {} for state in states}
     seen: dict[str, int] = {}
     expected = 'one JSON object with "name", "state", "stars" (1 to 5) and "review_count"'

@@ -35,7 +35,8 @@ class Play(Protocol):
 class Block:
     """Agents that run a local program side by side; rows 0..n−1 are `agents`.
 
-    A block is valid while the program runs: the centre cannot keep it to pull arms without sending anything.
+    A block is valid while the program runs: the centre cannot keep it to pull arms without sending
+    anything.
     """
 
     def __init__(self, federation: Play, agents: Ints, whole: Block | None = None) -> None:
@@ -81,7 +82,8 @@ class Block:
         )
 
     def pull(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
-        """Average of `times` fresh pulls of `arms` at the agents of `rows` (integer arrays that broadcast).
+        """Average of `times` fresh pulls of `arms` at the agents of `rows` (integer arrays that
+        broadcast).
 
         A grid `pull(rows[:, None], arms[None, :], n)` is the fastest form.
         """
@@ -95,20 +97,24 @@ class Block:
         return federation.draw(self._agents[:, None], federation.arms[None, :], whole_times(times))
 
     def pull_counts(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
-        """As `pull`, but returns how often each of `values` occurred instead of an average: (..., S).
+        """As `pull`, but returns how often each of `values` occurred instead of an average: (...,
+        S).
 
-        An agent sees its rewards one by one; the counts hold everything about them except their order.
+        An agent sees its rewards one by one; the counts hold everything about them except their
+        order.
         """
         fed = self._federation
         ids = self._agents[indices(rows, len(self), "row")]
         return fed.draw_counts(ids, indices(arms, self.problem.n_arms, "arm"), whole_times(times))
 
     def random(self, size: int) -> Floats:
-        """(n, size) uniform random numbers in [0, 1), each row its agent's own: the same in whatever block it is."""
+        """(n, size) uniform random numbers in [0, 1), each row its agent's own: the same in
+        whatever block it is."""
         return self._federation.coins.uniform(self._agents, size)
 
     def save(self, name: str, values: np.ndarray) -> None:
-        """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not sent."""
+        """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not
+        sent."""
         memory, values = self._federation.memory, np.asarray(values)
         if values.ndim == 0 or values.shape[0] != len(self):
             raise UserError(

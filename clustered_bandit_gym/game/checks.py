@@ -25,8 +25,7 @@ def indices(values: ArrayLike, size: int, what: str) -> Ints:
     if ids.dtype == np.uint64:
         ids = np.minimum(ids, np.iinfo(np.int64).max)
     ids = ids.astype(np.int64, copy=False)
-    # Seen as unsigned, a negative number is a huge one: one pass finds both kinds of mistake.
-    if ids.size and ids.view(np.uint64).max() >= size:
+    if ids.size and (ids.min() < 0 or ids.max() >= size):
         bad = ids[(ids < 0) | (ids >= size)].flat[0]
         raise UserError(f"{what} {bad} is out of range: {what}s run from 0 to {size - 1}")
     return ids
@@ -54,22 +53,21 @@ def whole_times(times: ArrayLike) -> Ints | int:
     return counts
 
 
-#: Length of the Elias δ code of the numbers 2^e to 2^(e+1) − 1, for e = 0..63: e + 2⌊log2(e + 1)⌋ + 1 bits.
+#: Length of the Elias δ code of the numbers 2^e to 2^(e+1) − 1, for e = 0..63: e + 2⌊log2(e + 1)⌋ +
+#: 1 bits.
 _DELTA_CODE = np.array([e + 2 * ((e + 1).bit_length() - 1) + 1 for e in range(64)], dtype=np.int64)
 
 
 def count_bits(numbers: Ints | int) -> Any:
-    """Bits of the Elias δ code of whole numbers 1..2**53: prefix-free, so neither side need know a range. 1 bit for 1.
+    """Bits of the Elias δ code of whole numbers 1..2**53: prefix-free, so neither side need know a
+    range.
 
-    ⌊log2 n⌋ is read from the exponent of n as a float.
+    1 bit for 1.
     """
     if isinstance(numbers, int):
         return int(_DELTA_CODE[numbers.bit_length() - 1])
-    exponents: Ints = numbers.astype(np.float64).view(np.int64)
-    exponents >>= 52
-    exponents -= 1023
-    # In place, since a fresh array costs more than the look-up; NumPy looks up in place only if it need not check.
-    return _DELTA_CODE.take(exponents, mode="clip", out=exponents)
+    _, exponents = np.frexp(numbers.astype(np.float64))  # n = m·2^e with m in [1/2, 1)
+    return _DELTA_CODE[exponents - 1]
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

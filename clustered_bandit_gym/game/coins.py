@@ -17,16 +17,20 @@ def _mix(z: np.ndarray) -> np.ndarray:
 
 
 def splitmix(seeds: np.ndarray, start: Ints, size: int) -> np.ndarray:
-    """(n, size) uint64: numbers start, start + 1, ... of the SplitMix64 streams with these seeds (n,)."""
+    """(n, size) uint64: numbers start, start + 1, ...
+
+    of the SplitMix64 streams with these seeds (n,).
+    """
     step = start.astype(np.uint64)[:, None] + np.arange(1, size + 1, dtype=np.uint64)
     return _mix(seeds[:, None] + step * _GAMMA)
 
 
 class Coins:
-    """Each agent's own random numbers: they depend on the agent and on how many it has drawn before.
+    """Each agent's own random numbers: they depend on the agent and on how many it has drawn
+    before.
 
-    A NumPy generator would be shared by all agents of a block, and the numbers of an agent would depend on the other
-    agents of its block.
+    A NumPy generator would be shared by all agents of a block, and the numbers of an agent would
+    depend on the other agents of its block.
 
     Args:
         seed: of the agents' randomness in this play.

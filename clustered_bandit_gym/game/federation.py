@@ -1,6 +1,7 @@
 """One play: the simulator, the channel between centre and agents, and the judge.
 
-What a local program returns is what is sent, and what is sent is billed: a policy cannot forget to count.
+What a local program returns is what is sent, and what is sent is billed: a policy cannot forget to
+count.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import count_bits, indices, read_only, whole_times
 from clustered_bandit_gym.game.coins import Coins
-from clustered_bandit_gym.game.inbox import SINGLE, Inbox
+from clustered_bandit_gym.game.inbox import Inbox
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.isolation import Isolation, is_ours
 from clustered_bandit_gym.game.judge import Judgement, judge
@@ -32,7 +33,8 @@ from clustered_bandit_gym.game.seeds import AGENTS, POLICY, REWARDS, play_stream
 from clustered_bandit_gym.game.source import Simulator, Source, Steps
 from clustered_bandit_gym.game.view import FederationView
 
-#: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a cache.
+#: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a
+#: cache.
 BLOCK_CELLS = 2**18
 
 
@@ -40,20 +42,25 @@ class Federation:
     """A centre and N agents playing one instance.
 
     Args:
-        instance: the truth; no public attribute leads back to it. None where nobody knows it: then `source` is
-            required, `values` says which rewards occur, and the play has an answer but no judgement.
+        instance: the truth; no public attribute leads back to it. None where nobody knows it: then
+            `source` is required, `values` says which rewards occur, and the play has an answer but
+            no judgement.
         problem: what the learner is told.
-        seed: int, `SeedSequence` or None. Rewards and the policy's own randomness (`rng`) are separate streams.
-        source: draws the rewards; by default a `Simulator` of the instance with the seed's stream of rewards.
-        values: without an instance, the values that rewards can take; None where they are not finitely many.
+        seed: int, `SeedSequence` or None. Rewards and the policy's own randomness (`rng`) are
+            separate streams.
+        source: draws the rewards; by default a `Simulator` of the instance with the seed's stream
+            of rewards.
+        values: without an instance, the values that rewards can take; None where they are not
+            finitely many.
         max_pulls: pulls beyond this raise `BudgetExceeded` before they are drawn.
         c_b, c_r, itemise: prices and detail of the ledger.
 
-    Public: `problem`, `agents` (all ids), `rng`, `ledger`, `pulls`, `pulls_per_agent`, `pulls_by_phase`, `rounds`
-    (exchanges between centre and agents), `answer` (the arms, after `stop`), `judgement` (likewise), `labels` (the
-    clustering that the policy reported).
+    Public: `problem`, `agents` (all ids), `rng`, `ledger`, `pulls`, `pulls_per_agent`,
+    `pulls_by_phase`, `rounds` (exchanges between centre and agents), `answer` (the arms, after
+    `stop`), `judgement` (likewise), `labels` (the clustering that the policy reported).
 
-    This object holds all counts and belongs to the judge of the play. The harness gives a policy its `view()`.
+    This object holds all counts and belongs to the judge of the play. The harness gives a policy
+    its `view()`.
     """
 
     def __init__(
@@ -137,7 +144,8 @@ class Federation:
 
     @property
     def pulls_per_agent(self) -> Ints:
-        """(N,) pulls made at each agent so far: a read-only view that later pulls change; copy it to keep it."""
+        """(N,) pulls made at each agent so far: a read-only view that later pulls change; copy it
+        to keep it."""
         view = self._pulls.per_agent.view()
         view.setflags(write=False)
         return view
@@ -148,11 +156,15 @@ class Federation:
         return self._phase
 
     def view(self, strict: bool = False) -> FederationView:
-        """What the harness gives to a policy: this play without its books. For `strict` see `FederationView`."""
+        """What the harness gives to a policy: this play without its books.
+
+        For `strict` see `FederationView`.
+        """
         return FederationView(self, strict)
 
     def hint(self) -> str:
-        """For the author of a policy that failed: what its programs changed in vain; "" for nothing."""
+        """For the author of a policy that failed: what its programs changed in vain; "" for
+        nothing."""
         return "" if self.isolation is None else self.isolation.lost()
 
     def fail(self, error: BaseException) -> None:
@@ -164,11 +176,12 @@ class Federation:
         """The agents' own randomness."""
         return Coins(play_stream(self._root, AGENTS), self.problem.n_agents)
 
-    # --- centre ------------------------------------------------------------------------------------------------------
+    # --- centre -----------------------------------------------------------------------------------
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Pulls and messages inside are counted under `name`; an inner phase takes over until it ends."""
+        """Pulls and messages inside are counted under `name`; an inner phase takes over until it
+        ends."""
         before, self._phase = self._phase, str(name)
         try:
             yield
@@ -183,16 +196,19 @@ class Federation:
         *,
         n_arms: int | None = None,
     ) -> Any:
-        """Run `program` at `agents` (ids, each at most once) and hand what it returns to the centre.
+        """Run `program` at `agents` (ids, each at most once) and hand what it returns to the
+        centre.
 
-        `down` is sent to each agent first. `program(block, *values)` gets a `Block` of the agents and, for each payload
-        of `down`, its values with one row per agent; it must treat rows independently, since large sets of agents run
-        block after block. The payloads it returns are billed per agent. `n_arms`, if the program works on so many arms
-        of an agent only, makes the blocks larger: fewer and faster.
+        `down` is sent to each agent first. `program(block, *values)` gets a `Block` of the agents
+        and, for each payload of `down`, its values with one row per agent; it must treat rows
+        independently, since large sets of agents run block after block. The payloads it returns are
+        billed per agent. `n_arms`, if the program works on so many arms of an agent only, makes the
+        blocks larger: fewer and faster.
 
         Returns:
-            The values of the returned payload, one row per agent in the order of `agents`; a tuple of such arrays if
-            the program returns several; None if it returns none, or if there are no agents.
+            The values of the returned payload, one row per agent in the order of `agents`; a tuple
+            of such arrays if the program returns several; None if it returns none, or if there are
+            no agents.
         """
         self._check_open()
         agents = self._agent_ids(agents)
@@ -206,11 +222,13 @@ class Federation:
             )
         sent = (as_made(down),) if isinstance(down, Payload) else tuple(map(as_made, down))
         tables = [self._arrived(payload, agents.size) for payload in sent]
-        tables = [table.astype(np.float64) if table.dtype is SINGLE else table for table in tables]
+        tables = [
+            table.astype(np.float64) if table.dtype == np.float32 else table for table in tables
+        ]
         for payload in sent:
             self._bill("down", payload, agents, program)
         size = self.block_size or max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
-        inbox = Inbox(agents.size)
+        inbox = Inbox()
         single = False
         for start in range(0, agents.size, size):
             block = Block(self, agents[start : start + size])
@@ -223,16 +241,17 @@ class Federation:
                 answer if isinstance(answer, tuple | list) else () if answer is None else (answer,)
             )
             payloads = [as_made(payload) for payload in answers]
-            inbox.put(start, payloads, [self._arrived(payload, len(block)) for payload in payloads])
+            inbox.put(payloads, [self._arrived(payload, len(block)) for payload in payloads])
             for payload in payloads:
                 self._bill("up", payload, block.agents, program)
-        if sent or inbox.messages:
+        messages = inbox.messages()
+        if sent or messages:
             self.rounds += 1
         self.silent_program = ""
-        if not inbox.messages:
+        if not messages:
             self.silent_program = getattr(program, "__name__", type(program).__name__)
             return None
-        return inbox.messages[0] if single else tuple(inbox.messages)
+        return messages[0] if single else tuple(messages)
 
     def _bill(self, direction: Direction, payload: Payload, agents: Ints, program: Any) -> None:
         """`payload` goes to or comes from each of `agents`, which run `program`."""
@@ -244,10 +263,12 @@ class Federation:
         self.ledger.record(self._phase, direction, payload.kind, agents, bits, payload.reals)
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
-        """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and get the averages.
+        """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and
+        get the averages.
 
-        Billed per row: ⌈log2 K⌉ bits down for the arm, the Elias δ code of `times` (1 bit for one pull, about
-        log2 times + 2 log2 log2 times for many: the agent does not know its range), and one real up.
+        Billed per row: ⌈log2 K⌉ bits down for the arm, the Elias δ code of `times` (1 bit for one
+        pull, about log2 times + 2 log2 log2 times for many: the agent does not know its range), and
+        one real up.
         """
         ids, arm_ids, counts = self._order(agents, arms, times)
         averages = self.draw(ids, arm_ids, counts)
@@ -255,9 +276,11 @@ class Federation:
         return averages
 
     def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
-        """As `pull`, and instead of averages get how often each of `reward_values` occurred: (..., S).
+        """As `pull`, and instead of averages get how often each of `reward_values` occurred: (...,
+        S).
 
-        Billed per row: the same order down; up one symbol out of the C(times + S − 1, S − 1) possible answers.
+        Billed per row: the same order down; up one symbol out of the C(times + S − 1, S − 1)
+        possible answers.
         """
         ids, arm_ids, counts = self._order(agents, arms, times)
         seen = self.draw_counts(ids, arm_ids, counts)
@@ -281,7 +304,8 @@ class Federation:
         bits_up: int | Ints,
         reals_up: int,
     ) -> None:
-        """Bill orders for `times` pulls at agents `ids`, which broadcast to `shape`, and their answers."""
+        """Bill orders for `times` pulls at agents `ids`, which broadcast to `shape`, and their
+        answers."""
         if 0 in shape:
             return
         to_whom = (ids if ids.shape == shape else np.broadcast_to(ids, shape)).ravel()
@@ -295,7 +319,8 @@ class Federation:
     def report_clusters(self, labels: ArrayLike) -> None:
         """Report the clustering that the policy has found: (N,) integer labels.
 
-        It is free and does not change the verdict; the judge uses it to separate clustering errors from arm errors.
+        It is free and does not change the verdict; the judge uses it to separate clustering errors
+        from arm errors.
         """
         vector = np.asarray(labels)
         if vector.shape != self.agents.shape or vector.dtype.kind not in "iu":
@@ -324,14 +349,18 @@ class Federation:
             self.judgement = judge(self._instance, arm_ids, self.labels, self.problem.epsilon)
 
     def _arrived(self, payload: Payload, n_agents: int) -> np.ndarray:
-        """(n_agents, ...) what arrives of `payload`, one row per agent; reals in the precision they are paid for."""
+        """(n_agents, ...) what arrives of `payload`, one row per agent; reals in the precision they
+        are paid for."""
         rows = payload.rows(n_agents)
         return self.ledger.as_sent(rows) if isinstance(payload, Reals) else rows
 
-    # --- drawing -----------------------------------------------------------------------------------------------------
+    # --- drawing ----------------------------------------------------------------------------------
 
     def draw(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
-        """Averages of `times` pulls, counted and not billed: what agents do on their own. Indices must be valid."""
+        """Averages of `times` pulls, counted and not billed: what agents do on their own.
+
+        Indices must be valid.
+        """
         self._check_open()
         shape, total = self._pulls.admit(agents, arms, times)
         if total == 0:
@@ -348,7 +377,8 @@ class Federation:
         return None if self._values is None else self._values.copy()
 
     def draw_counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
-        """As `draw`, but returns how often each of `reward_values` occurred instead of an average: (..., S)."""
+        """As `draw`, but returns how often each of `reward_values` occurred instead of an average:
+        (..., S)."""
         values = self.reward_values
         if values is None:
             raise UserError(
@@ -379,14 +409,15 @@ class Federation:
 
     @contextmanager
     def stepping(self, step: Callable[[int, int], float]) -> Iterator[None]:
-        """Inside, every pull is one call `step(agent, arm)`, which counts it (`draw_one`) and returns the reward."""
+        """Inside, every pull is one call `step(agent, arm)`, which counts it (`draw_one`) and
+        returns the reward."""
         self._steps = Steps(step, self.reward_values)
         try:
             yield
         finally:
             self._steps = None
 
-    # --- copies ------------------------------------------------------------------------------------------------------
+    # --- copies -----------------------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
@@ -394,7 +425,8 @@ class Federation:
         )
 
     def snapshot(self) -> dict[str, Any]:
-        """The state of the play for `restore`, to be pickled or copied by its owner (an environment, say)."""
+        """The state of the play for `restore`, to be pickled or copied by its owner (an
+        environment, say)."""
         return {**vars(self), "isolation": None}
 
     @classmethod
@@ -404,7 +436,7 @@ class Federation:
         vars(federation).update(snapshot, _process=os.getpid())
         return federation
 
-    # --- checks ------------------------------------------------------------------------------------------------------
+    # --- checks -----------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
         if self._process != os.getpid():

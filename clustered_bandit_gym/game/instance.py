@@ -28,13 +28,14 @@ class Instance:
     """N agents in M clusters, each cluster a K-armed bandit. Immutable: every array is read-only.
 
     Args:
-        means: (M, K) mean reward of each arm in each cluster. None where the reward model brings its own.
+        means: (M, K) mean reward of each arm in each cluster. None where the reward model brings
+            its own.
         clusters: (N,) the cluster of each agent. A cluster may have no agent.
         rewards: law of the rewards around the means; unit Gaussian by default.
         arm_names, cluster_names: K and M labels, for display.
         allow_ties: accept bandits with several best arms; each of them then counts as right.
-        allow_overlap: accept an instance that violates Assumption 1 (η ≤ 0, e.g. two clusters with one best arm).
-            No scheme has a guarantee on it.
+        allow_overlap: accept an instance that violates Assumption 1 (η ≤ 0, e.g. two clusters with
+            one best arm). No scheme has a guarantee on it.
     """
 
     #: How well the logs that it was made from predict themselves; see `from_logs`.
@@ -119,7 +120,8 @@ class Instance:
 
     @cached_property
     def gaps(self) -> Floats:
-        """(M, K) distance to the best mean; at the best arm itself, the distance to the second best (K = 1: inf)."""
+        """(M, K) distance to the best mean; at the best arm itself, the distance to the second best
+        (K = 1: inf)."""
         gaps = self.means.max(axis=1, keepdims=True) - self.means
         rows = np.arange(self.n_clusters)
         others = gaps.copy()
@@ -129,7 +131,8 @@ class Instance:
 
     @cached_property
     def _separation(self) -> Floats:
-        """(M, M) entry (a, b): by how much a's best arm (any of them) is worse than b's, in bandit b. Diagonal inf."""
+        """(M, M) entry (a, b): by how much a's best arm (any of them) is worse than b's, in bandit
+        b. Diagonal inf."""
         best = self.means.max(axis=1)
         table = np.array([best - self.means[:, arms].max(axis=1) for arms in self.is_best])
         np.fill_diagonal(table, np.inf)
@@ -217,12 +220,15 @@ class Instance:
         *,
         allow_overlap: bool = False,
     ) -> Instance:
-        """The instance of a CSV file: a table of means, or raw rows with the columns cluster, arm, reward.
+        """The instance of a CSV file: a table of means, or raw rows with the columns cluster, arm,
+        reward.
 
         Args:
             path: the file; `read_bandits` describes the format.
-            clusters: (N,) the cluster of each agent, as row numbers of the table; one agent per cluster by default.
-            rewards: law of the rewards; by default what raw rewards suggest, unit Gaussian for a table of means.
+            clusters: (N,) the cluster of each agent, as row numbers of the table; one agent per
+                cluster by default.
+            rewards: law of the rewards; by default what raw rewards suggest, unit Gaussian for a
+                table of means.
             allow_overlap: accept clusters that share a best arm.
         """
         bandits = read_bandits(path)
@@ -243,7 +249,8 @@ class Instance:
         few rewards is not the system that they came from.
 
         Args:
-            logs: path of a CSV file, or a pandas frame, with the columns agent (or user), arm, reward.
+            logs: path of a CSV file, or a pandas frame, with the columns agent (or user), arm,
+                reward.
             clusters: M, to group agents with similar averages (k-means) and pool their rewards; by
                 default each agent's own empirical law is the truth.
         """
@@ -264,7 +271,10 @@ class Instance:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Instance:
-        """Read what `save` wrote. Never unpickles, and refuses what would unpack to more than 512 MB."""
+        """Read what `save` wrote.
+
+        Never unpickles, and refuses what would unpack to more than 512 MB.
+        """
         try:
             with zipfile.ZipFile(path) as packed:
                 size = sum(entry.file_size for entry in packed.infolist())

@@ -1,10 +1,10 @@
 """Strict mode: local programs run as copies, so that what they return is all that comes back.
 
 A closure shares its variables with the function that made it: a program could write its findings
-into a list of the centre without sending anything. In strict mode every block of agents runs a copy.
-The program is serialised with everything that it refers to, the user's functions, classes and modules
-by value, and loaded again. Programs of this package are not copied: they cost nothing, and tests play
-them as copies.
+into a list of the centre without sending anything. In strict mode every block of agents runs a
+copy. The program is serialised with everything that it refers to, the user's functions, classes and
+modules by value, and loaded again. Programs of this package are not copied: they cost nothing, and
+tests play them as copies.
 
 This protects against mistakes and shortcuts. A program that sets out to break the rules can still
 write to a file, to `sys`, or to the objects of an installed library.
@@ -68,7 +68,8 @@ class AgentSide:
 
 
 class CentreGenerator:
-    """Replaces a random generator of the centre in a copied program, where it would repeat its draws."""
+    """Replaces a random generator of the centre in a copied program, where it would repeat its
+    draws."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
@@ -200,7 +201,8 @@ def is_ours(value: Any, seen: frozenset[int] = frozenset()) -> bool:
 
 
 def _is_our_function(function: FunctionType) -> bool:
-    """By its file and by the identity of its global variables: a module's `__name__` proves nothing."""
+    """By its file and by the identity of its global variables: a module's `__name__` proves
+    nothing."""
     module = sys.modules.get(function.__globals__.get("__name__", ""))
     own_globals = module is not None and vars(module) is function.__globals__
     return own_globals and function.__code__.co_filename.startswith(_package_folders())

@@ -19,7 +19,8 @@ class Judgement:
         correct: every agent's recommendation is within ε of the best arm of its cluster.
         agent_correct: (N,) booleans.
         arms: (N,) what was recommended.
-        clustering_errors: agents placed in a wrong cluster (`misplaced`); None if the policy reported no clusters.
+        clustering_errors: agents placed in a wrong cluster (`misplaced`); None if the policy
+            reported no clusters.
         arm_errors: agents with a wrong arm in the right cluster; None likewise.
     """
 
@@ -35,7 +36,8 @@ class Judgement:
 
 
 def judge(instance: Instance, arms: Ints, labels: Ints | None, epsilon: float = 0.0) -> Judgement:
-    """Compare the recommended `arms` (N,) with the truth; an arm within `epsilon` of the best is right.
+    """Compare the recommended `arms` (N,) with the truth; an arm within `epsilon` of the best is
+    right.
 
     `labels` (N,) is the clustering that the policy reported.
     """
@@ -48,9 +50,11 @@ def judge(instance: Instance, arms: Ints, labels: Ints | None, epsilon: float = 
 
 
 def misplaced(labels: Ints, clusters: Ints) -> np.ndarray:
-    """(N,) booleans: the agent's true cluster is not the most frequent one of its label (of equals, the first)."""
+    """(N,) booleans: the agent's true cluster is not the most frequent one of its label (of equals,
+    the first)."""
     _, label = np.unique(labels, return_inverse=True)
-    # Distinct (label, cluster) pairs rather than a table of all of them: labels may be as many as agents.
+    # Distinct (label, cluster) pairs rather than a table of all of them: labels may be as many as
+    # agents.
     width = int(clusters.max()) + 1
     pairs, counts = np.unique(label * width + clusters, return_counts=True)
     order = np.lexsort((pairs, -counts, pairs // width))
@@ -66,7 +70,8 @@ def outcome(
     communication: dict[str, Any],
     epsilon: float = 0.0,
 ) -> dict[str, Any]:
-    """`info` at the end of an episode; `arms` (N,) is what was recommended, None for a truncated one."""
+    """`info` at the end of an episode; `arms` (N,) is what was recommended, None for a truncated
+    one."""
     if arms is None:
         right = np.zeros(instance.n_agents, dtype=np.bool_)
     else:

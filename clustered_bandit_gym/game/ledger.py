@@ -2,14 +2,14 @@
 
 A message to a million agents is one entry, since payloads know their price per agent.
 
-`Reals` are as wide as their price says: 32 bits, a single-precision float, unless c_r ≥ 64·c_b pays for a double. They
-are rounded accordingly when they are sent (`Ledger.as_sent`). Averages of pulls that the
-centre ordered are not rounded: the sender does not choose them, so they cannot carry a hidden message.
+`Reals` are as wide as their price says: 32 bits, a single-precision float, unless c_r ≥ 64·c_b pays
+for a double. They are rounded accordingly when they are sent (`Ledger.as_sent`). Averages of pulls
+that the centre ordered are not rounded: the sender does not choose them, so they cannot carry a
+hidden message.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -47,11 +47,6 @@ __all__ = [
 ]
 
 Direction = Literal["up", "down"]
-
-#: The largest number in single precision.
-_LARGEST = float(np.finfo(np.float32).max)
-#: Products of so many numbers at most are left to one thread by the linear algebra.
-_FEW = 8192
 
 
 @dataclass
@@ -108,7 +103,8 @@ class Ledger:
         bits: int | np.ndarray,
         reals: int,
     ) -> None:
-        """One message of `kind` to or from each of `agents` (n,); `bits` and `reals` are per message."""
+        """One message of `kind` to or from each of `agents` (n,); `bits` and `reals` are per
+        message."""
         n = agents.size
         if n == 0:
             return
@@ -118,22 +114,18 @@ class Ledger:
             self._items.append((phase, direction, kind, agents.copy(), bits, reals))
 
     def as_sent(self, reals: np.ndarray) -> np.ndarray:
-        """`reals` in the precision they are paid for: float32, or float64 if c_r ≥ 64·c_b. NaN is refused."""
-        narrow = self.c_r < 64 * self.c_b
-        # NaN if a number is, and at least the largest absolute value: if it is small, everything is checked. For a few
-        # numbers one product is fastest; for many it would start the threads of the linear algebra.
-        if reals.size <= _FEW:
-            largest = math.sqrt(np.vdot(reals, reals))
-        else:
-            largest = np.maximum(reals.max(), -reals.min())
-        if largest < _LARGEST:
-            return reals.astype(np.float32) if narrow else reals
+        """`reals` in the precision they are paid for: float32, or float64 if c_r ≥ 64·c_b.
+
+        NaN is refused.
+        """
         if np.isnan(reals).any():
             raise UserError(
                 "a real number to be sent is NaN; send a Flag beside it for a number that is missing"
             )
+        if self.c_r >= 64 * self.c_b:
+            return reals
         with np.errstate(over="ignore"):
-            arrived = reals.astype(np.float32) if narrow else reals
+            arrived = reals.astype(np.float32)
         if np.any(np.isinf(arrived) & np.isfinite(reals)):
             raise UserError(
                 "a real number to be sent exceeds single precision; c_r = 64·c_b pays for a double"
@@ -148,7 +140,8 @@ class Ledger:
         return twin
 
     def total(self, phase: str, direction: Direction, kind: str) -> Total:
-        """The running sums of one sort of message; a caller that sends very many may keep it and add to it."""
+        """The running sums of one sort of message; a caller that sends very many may keep it and
+        add to it."""
         return self.totals.setdefault((phase, direction, kind), Total())
 
     def bits(self, direction: Direction | None = None, phase: str | None = None) -> int:

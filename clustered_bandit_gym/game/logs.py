@@ -22,9 +22,10 @@ class Fit:
     """How well the bandits made from one half of the rows predict the other half.
 
     Attributes:
-        error: root mean square difference between predicted means and averages of the held-out half,
-            over pairs of an agent and an arm.
-        noise: what `error` would be if the predictions were exact: the standard error of the averages.
+        error: root mean square difference between predicted means and averages of the held-out
+            half, over pairs of an agent and an arm.
+        noise: what `error` would be if the predictions were exact: the standard error of the
+            averages.
         same_best: share of agents whose best arm is the same in both halves.
     """
 
@@ -75,7 +76,8 @@ def bandits_of(rows: Rows, n_clusters: int | None, origin: str) -> tuple[Bandits
 
 
 def cluster(means: Floats, n_clusters: int) -> Ints:
-    """(N,) labels 0..M−1 of agents with average rewards `means` (N, K), by k-means; the best of 20 starts.
+    """(N,) labels 0..M−1 of agents with average rewards `means` (N, K), by k-means; the best of 20
+    starts.
 
     A missing average (NaN) counts as that of all agents together.
     """

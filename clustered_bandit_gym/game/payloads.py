@@ -1,7 +1,7 @@
 """Payloads: what can be sent, and what it costs.
 
-A real number costs `c_r` units; a symbol out of a set X that both sides know costs `c_b`·⌈log2 |X|⌉. A payload knows
-its own price per agent; the `Ledger` adds prices up.
+A real number costs `c_r` units; a symbol out of a set X that both sides know costs `c_b`·⌈log2
+|X|⌉. A payload knows its own price per agent; the `Ledger` adds prices up.
 """
 
 from __future__ import annotations
@@ -51,12 +51,14 @@ def _sparse_bits(size: int, count: int) -> int:
 
 @lru_cache(maxsize=65536)
 def composition_bits(n: int, values: int) -> int:
-    """Bits that tell how often each of so many values came up in n pulls: ⌈log2 C(n + values − 1, values − 1)⌉."""
+    """Bits that tell how often each of so many values came up in n pulls: ⌈log2 C(n + values − 1,
+    values − 1)⌉."""
     return bits_for(math.comb(n + values - 1, values - 1))
 
 
 def counts_bits(times: Any, shape: tuple[int, ...], values: int) -> Any:
-    """`composition_bits` of so many pulls: an int, or for an array that broadcasts to `shape` one entry per cell."""
+    """`composition_bits` of so many pulls: an int, or for an array that broadcasts to `shape` one
+    entry per cell."""
     if isinstance(times, int):
         return composition_bits(times, values)
     cells = np.broadcast_to(times, shape).ravel().tolist()
@@ -66,7 +68,8 @@ def counts_bits(times: Any, shape: tuple[int, ...], values: int) -> Any:
 class Payload:
     """Something to send: the same kind to or from every agent of a message, priced per agent.
 
-    `values` is what arrives: an array with one row per agent, or without that axis where all agents get the same.
+    `values` is what arrives: an array with one row per agent, or without that axis where all agents
+    get the same.
     """
 
     kind: str
@@ -122,7 +125,8 @@ class ArmIndex(Payload):
 
 
 class ArmSet(Payload):
-    """A set of arms: K bits for any subset, or ⌈log2 Σ_{i≤m} C(K, i)⌉ bits if it is known to have at most m arms.
+    """A set of arms: K bits for any subset, or ⌈log2 Σ_{i≤m} C(K, i)⌉ bits if it is known to have
+    at most m arms.
 
     Args:
         values: (n, K) or (K,) boolean membership.
@@ -153,7 +157,8 @@ class ArmSet(Payload):
 
 
 class Reals(Payload):
-    """Real numbers: c_r each. `values`: (n,) one per agent, or (n, d) d per agent. `shared` (d,): the same d to all.
+    """Real numbers: c_r each. `values`: (n,) one per agent, or (n, d) d per agent. `shared` (d,):
+    the same d to all.
 
     NaN cannot be sent. Values arrive rounded to the width that c_r pays for, see `Ledger.as_sent`.
     """
@@ -186,10 +191,12 @@ class Flag(Payload):
 
 
 class ArmSubset(Payload):
-    """A small set of arms out of a set that both sides know: a code whose length grows with the number of arms sent.
+    """A small set of arms out of a set that both sides know: a code whose length grows with the
+    number of arms sent.
 
-    With n arms to choose from and c of them sent, the count takes 2⌊log2(c + 1)⌋ + 1 bits (Elias' gamma code of c + 1)
-    and the choice ⌈log2 C(n, c)⌉: one bit for the empty set. The code is prefix-free, so no length has to be sent.
+    With n arms to choose from and c of them sent, the count takes 2⌊log2(c + 1)⌋ + 1 bits (Elias'
+    gamma code of c + 1) and the choice ⌈log2 C(n, c)⌉: one bit for the empty set. The code is
+    prefix-free, so no length has to be sent.
 
     Args:
         values: (n, K) boolean membership.
@@ -222,7 +229,8 @@ class ArmSubset(Payload):
 
 
 class Symbol(Payload):
-    """Symbols from the alphabet 0..n−1: ⌈log2 n⌉ bits for one; d of them are one symbol out of n^d, ⌈d·log2 n⌉ bits.
+    """Symbols from the alphabet 0..n−1: ⌈log2 n⌉ bits for one; d of them are one symbol out of n^d,
+    ⌈d·log2 n⌉ bits.
 
     Args:
         values: (agents,) or (agents, d) integers.
@@ -247,17 +255,21 @@ class Symbol(Payload):
 
 
 class Quantised(Payload):
-    """Real numbers rounded to a grid that both sides know: ⌈log2 size⌉ bits for one, ⌈d·log2 size⌉ for d of them.
+    """Real numbers rounded to a grid that both sides know: ⌈log2 size⌉ bits for one, ⌈d·log2 size⌉
+    for d of them.
 
-    `values` holds what arrives: grid points. A proof that uses them needs to know on which side of the true number they
-    lie, so the direction is always stated, and a number beyond the grid is an error unless clipping is asked for.
+    `values` holds what arrives: grid points. A proof that uses them needs to know on which side of
+    the true number they lie, so the direction is always stated, and a number beyond the grid is an
+    error unless clipping is asked for.
 
     Args:
         values: (agents,) or (agents, d) numbers.
         grid: (size,) the points, strictly increasing.
-        rounding: "up" (the least grid point not below the number), "down", or "nearest" (the lower one on a tie).
-        clip: send numbers beyond an end of the grid as that end. Rounded "up", a number above the grid then arrives
-            as a smaller one; rounded "down", a number below the grid as a larger one.
+        rounding: "up" (the least grid point not below the number), "down", or "nearest" (the lower
+            one on a tie).
+        clip: send numbers beyond an end of the grid as that end. Rounded "up", a number above the
+            grid then arrives as a smaller one; rounded "down", a number below the grid as a larger
+            one.
     """
 
     kind = "quantised"
@@ -287,7 +299,8 @@ class Quantised(Payload):
                 f"numbers from {exact.min():.6g} to {exact.max():.6g} leave the grid from {points[0]:.6g} to "
                 f"{points[-1]:.6g}; use a wider grid, or clip=True to send numbers beyond an end as that end"
             )
-        # Found by comparison, not by arithmetic: a grid point is sent as itself, and no rounding error flips a side.
+        # Found by comparison, not by arithmetic: a grid point is sent as itself, and no rounding
+        # error flips a side.
         above = np.searchsorted(points, exact, side="left").clip(0, points.size - 1)
         below = (np.searchsorted(points, exact, side="right") - 1).clip(0, points.size - 1)
         if rounding == "nearest":
@@ -323,7 +336,8 @@ TABLE = (
     ("Reals(values)", "d real numbers", "d reals, c_r each"),
 )
 
-#: What can be sent: the types of payload and, besides `values`, the attributes that their constructors take.
+#: What can be sent: the types of payload and, besides `values`, the attributes that their
+#: constructors take.
 CONTENT: dict[type[Payload], tuple[str, ...]] = {
     ArmIndex: ("among",),
     ArmSet: ("at_most",),
@@ -336,10 +350,11 @@ CONTENT: dict[type[Payload], tuple[str, ...]] = {
 
 
 def as_made(payload: Any) -> Payload:
-    """`payload` as its constructor made it. One that was changed since is built again from its content: its form and
-    price are those that the constructor finds.
+    """`payload` as its constructor made it. One that was changed since is built again from its
+    content: its form and price are those that the constructor finds.
 
-    Raises `TypeError` for anything but the types of `CONTENT`; their subclasses could carry more than they pay for.
+    Raises `TypeError` for anything but the types of `CONTENT`; their subclasses could carry more
+    than they pay for.
     """
     kind = type(payload)
     if kind not in CONTENT:
@@ -354,7 +369,8 @@ def as_made(payload: Any) -> Payload:
 
 
 def _booleans(values: ArrayLike) -> np.ndarray:
-    """Booleans of one bit each, since an array made by a cast may hold other bytes; anything else as it is."""
+    """Booleans of one bit each, since an array made by a cast may hold other bytes; anything else
+    as it is."""
     array = np.asarray(values)
     return array.view(np.uint8) != 0 if array.dtype == np.bool_ else array
 

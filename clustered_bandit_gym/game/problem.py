@@ -90,11 +90,13 @@ class Problem:
         max_pulls_per_agent: int | None = None,
         check: bool = True,
     ) -> Problem:
-        """The problem of `instance`. "truth" tells the true value, None hides it, a number is told as it is.
+        """The problem of `instance`. "truth" tells the true value, None hides it, a number is told
+        as it is.
 
-        The support is that of the reward model where it is bounded, and is not told otherwise.
-        With `check` (default) a number that the instance does not satisfy is refused; `check=False` is for studying
-        misspecified problems, where no guarantee holds. `sigma` defaults to the model's own.
+        The support is that of the reward model where it is bounded, and is not told otherwise. With
+        `check` (default) a number that the instance does not satisfy is refused; `check=False` is
+        for studying misspecified problems, where no guarantee holds. `sigma` defaults to the
+        model's own.
         """
         told: dict[str, Any] = {}
         for name, value in {"n_clusters": n_clusters, "eta": eta, "eta1": eta1}.items():
@@ -102,7 +104,8 @@ class Problem:
                 if value != TRUTH:
                     raise UserError(f"{name} must be a number, None or {TRUTH!r}, got {value!r}")
                 value = getattr(instance, name)
-                # Assumption 2 may hold with η1 = 0 only, an overlapping instance has no η: there is nothing to tell.
+                # Assumption 2 may hold with η1 = 0 only, an overlapping instance has no η: there is
+                # nothing to tell.
                 value = value if value > 0 else None
             told[name] = value
         own_sigma = instance.rewards.sigma

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 
 import numpy as np
 
@@ -13,21 +12,6 @@ from clustered_bandit_gym.game.rewards import broadcast_shape
 
 #: Largest number of pulls in one play: counts are int64.
 MAX_PULLS = 2**62
-
-
-#: By default glibc returns freed arrays with more numbers than this to the system.
-MANY_ROWS = 2**14
-
-
-@cache
-def keep_freed_memory() -> None:
-    """Make glibc keep freed arrays of up to 31 MB instead of returning them to the system.
-
-    The arrays of a full block take a megabyte or two. By default every page of the next one is faulted in again, which
-    is a third of the time of a large play. glibc raises its threshold once a larger allocation has been freed. Nothing
-    is written to it, so it costs no memory. Other allocators ignore it.
-    """
-    del (_ := [np.empty(31 * 2**20, dtype=np.uint8)])[:]
 
 
 class Pulls:
@@ -47,17 +31,15 @@ class Pulls:
         self.by_phase: dict[str, int] = {}
 
     def admit(self, agents: Ints, arms: Ints, times: Ints | int) -> tuple[tuple[int, ...], int]:
-        """Shape and number of the pulls asked for; raises where they would exceed the limit."""
+        """Shape and number of the pulls asked for; raises where they would exceed a limit."""
         shape = broadcast_shape(agents, arms, times)
         rows = math.prod(shape)
         if rows == 0:
             return shape, 0
-        if rows > MANY_ROWS:
-            keep_freed_memory()
         if isinstance(times, int):
             total = rows * times
         else:
-            # The float sum cannot overflow and is far more precise than the limit it is compared with.
+            # The sum of floats cannot overflow, and tells whether that of integers would.
             rough = float(times.sum(dtype=np.float64)) * (rows / times.size)
             total = int(times.sum()) * (rows // times.size) if rough < MAX_PULLS else int(rough)
         if self.total + total > self.limit:
@@ -68,10 +50,18 @@ class Pulls:
             self._check_agents(agents, times, shape)
         return shape, total
 
+    def count(
+        self, phase: str, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int
+    ) -> None:
+        """Add pulls that `admit` has let through, with the shape and the total that it gave."""
+        self.total += total
+        self.by_phase[phase] = self.by_phase.get(phase, 0) + total
+        _add(self.per_agent, agents, times, shape)
+
     def _check_agents(self, agents: Ints, times: Ints | int, shape: tuple[int, ...]) -> None:
         """Raise where these pulls would exceed the limit of an agent."""
         more = np.zeros_like(self.per_agent)
-        np.add.at(more, np.broadcast_to(agents, shape), np.broadcast_to(times, shape))
+        _add(more, agents, times, shape)
         beyond = np.flatnonzero(self.per_agent + more > self.agent_limit)
         if beyond.size:
             raise self.agent_exceeded(int(beyond[0]), int(more[beyond[0]]))
@@ -83,30 +73,12 @@ class Pulls:
             f"max_pulls_per_agent = {self.agent_limit:,}"
         )
 
-    def count(
-        self, phase: str, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int
-    ) -> None:
-        """Add pulls that `admit` has let through, with the shape and the total that it gave."""
-        self.total += total
-        self.by_phase[phase] = self.by_phase.get(phase, 0) + total
-        per_agent = self.per_agent
-        if agents.size == 1:
-            per_agent[agents.item()] += total
-        elif isinstance(times, int) and len(shape) == 2 and agents.shape == (shape[0], 1):
-            np.add.at(per_agent, agents[:, 0], times * shape[1])
-        elif isinstance(times, int):
-            flat = (
-                agents.ravel() if agents.shape == shape else np.broadcast_to(agents, shape).ravel()
-            )
-            if flat.size * 4 < per_agent.size:
-                np.add.at(per_agent, flat, times)
-            else:
-                per_agent += np.bincount(flat, minlength=per_agent.size) * times
-        elif agents.shape == times.shape == shape:
-            np.add.at(per_agent, agents.ravel(), times.ravel())
-        else:
-            np.add.at(
-                per_agent,
-                np.broadcast_to(agents, shape).ravel(),
-                np.broadcast_to(times, shape).ravel(),
-            )
+
+def _add(counts: Ints, agents: Ints, times: Ints | int, shape: tuple[int, ...]) -> None:
+    """Add `times` pulls at `agents`, which broadcast to `shape`, to the counts (N,) of the agents."""
+    if isinstance(times, int) and len(shape) == 2 and agents.shape == (shape[0], 1):
+        # A grid of agents and arms: one addition per agent, not one per cell (a fifth of a large
+        # play).
+        np.add.at(counts, agents[:, 0], times * shape[1])
+    else:
+        np.add.at(counts, np.broadcast_to(agents, shape), np.broadcast_to(times, shape))

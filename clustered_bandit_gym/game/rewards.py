@@ -2,10 +2,12 @@
 
 Every model answers three questions for rows (cluster, arm, number of pulls):
 
-* `average`: the mean of n independent pulls. The *sum* of n pulls has a law that is known in closed form (normal,
-  binomial, multinomial), so it is one draw whatever n is, exact in law; dividing by n gives the average.
-* `single` with `noise`: one pull as a function of one base variate. `noise(rng, n)` is the same stream whether it is
-  asked for one by one or in bulk, which lets a batched simulator reproduce a step-by-step one draw for draw.
+* `average`: the mean of n independent pulls. The *sum* of n pulls has a law that is known in closed
+  form (normal, binomial, multinomial), so it is one draw whatever n is, exact in law; dividing by n
+  gives the average.
+* `single` with `noise`: one pull as a function of one base variate. `noise(rng, n)` is the same
+  stream whether it is asked for one by one or in bulk, which lets a batched simulator reproduce a
+  step-by-step one draw for draw.
 * `sigma`: a constant such that E exp(t(X − EX)) ≤ exp(σ²t²/2) for every arm: sub-Gaussian in the
   moment-generating sense, which is what Hoeffding's constants need.
 """
@@ -29,19 +31,24 @@ class RewardModel(ABC):
 
     @property
     def values(self) -> Floats | None:
-        """(S,) the values that a reward can take, increasing; None where they are not finitely many."""
+        """(S,) the values that a reward can take, increasing; None where they are not finitely
+        many."""
         return None
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The smallest interval that holds every reward; None if rewards are unbounded, or all equal."""
+        """The smallest interval that holds every reward; None if rewards are unbounded, or all
+        equal."""
         values = self.values
         return None if values is None or values.size < 2 else (float(values[0]), float(values[-1]))
 
     def counts(
         self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
     ) -> Ints:
-        """How often each of `values` occurs in `times` pulls: (..., S). Arguments as for `average`."""
+        """How often each of `values` occurs in `times` pulls: (..., S).
+
+        Arguments as for `average`.
+        """
         why = (
             "takes infinitely many values"
             if self.values is None
@@ -51,24 +58,30 @@ class RewardModel(ABC):
 
     @abstractmethod
     def check_means(self, means: Floats | None) -> Floats:
-        """The means (M, K) of the model, from what the user gave; `ValueError` where the two disagree."""
+        """The means (M, K) of the model, from what the user gave; `ValueError` where the two
+        disagree."""
 
     @abstractmethod
     def average(
         self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
     ) -> Floats:
-        """Average of `times` pulls of `arms` in `clusters` (integer arrays that broadcast): a float array.
+        """Average of `times` pulls of `arms` in `clusters` (integer arrays that broadcast): a float
+        array.
 
         `means` is the (M, K) matrix of the instance.
         """
 
     @abstractmethod
     def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
-        """Base variates for `single`: a float array (size,), or one float for None; the same stream either way."""
+        """Base variates for `single`: a float array (size,), or one float for None; the same stream
+        either way."""
 
     @abstractmethod
     def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
-        """One pull of each (cluster, arm), as a function of its base variate. Same shape as `noise`."""
+        """One pull of each (cluster, arm), as a function of its base variate.
+
+        Same shape as `noise`.
+        """
 
     @abstractmethod
     def kl(self, means: Floats, a: int, b: int) -> Floats:
@@ -76,7 +89,8 @@ class RewardModel(ABC):
 
     @abstractmethod
     def kl_to_mean(self, means: Floats, cluster: int, arm: Any, mean: float) -> Any:
-        """Least divergence from the law of (cluster, arm) to one of the same family whose mean is at least `mean`.
+        """Least divergence from the law of (cluster, arm) to one of the same family whose mean is
+        at least `mean`.
 
         A float for one arm, a float array for an array of arms.
         """
@@ -230,12 +244,15 @@ class Categorical(RewardModel):
             raise UserError(
                 f"probabilities of cluster {m}, arm {k} sum to {p[m, k].sum():.6g}, not to 1"
             )
-        # Sums that are 1 up to rounding stay as they are, so that a saved model reads back bit by bit.
+        # Sums that are 1 up to rounding stay as they are, so that a saved model reads back bit by
+        # bit.
         p[off > 1e-12] /= p[off > 1e-12].sum(axis=1, keepdims=True)
-        # P(X ≥ x_s), summed from the top: the probability of x_s given at least x_s is exact even in the tail.
+        # P(X ≥ x_s), summed from the top: the probability of x_s given at least x_s is exact even
+        # in the tail.
         tail = np.cumsum(p[:, :, ::-1], axis=2)[:, :, ::-1]
         conditional = np.divide(p, tail, out=np.zeros_like(p), where=tail > 0).clip(0, 1)
-        # From the last value with any mass on the sum is 1, rounding or not: no draw may land on a value without mass.
+        # From the last value with any mass on the sum is 1, rounding or not: no draw may land on a
+        # value without mass.
         cumulative = np.where(tail > p, np.cumsum(p, axis=2), 1.0)
         for array in (support, p, cumulative, conditional):
             array.setflags(write=False)
@@ -267,7 +284,8 @@ class Categorical(RewardModel):
         self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
     ) -> Ints:
         shape = np.broadcast_shapes(clusters.shape, arms.shape, np.shape(times))
-        # Multinomial counts value by value: each is binomial among the pulls that are left, given what came before.
+        # Multinomial counts value by value: each is binomial among the pulls that are left, given
+        # what came before.
         conditional = self._conditional[clusters, arms]
         left = np.broadcast_to(np.asarray(times, dtype=np.int64), shape)
         counts = np.empty((*shape, self.support.size), dtype=np.int64)
@@ -295,8 +313,9 @@ class Categorical(RewardModel):
         return rel_entr(self.probabilities[a], self.probabilities[b]).sum(axis=1)
 
     def kl_to_mean(self, means: Floats, cluster: int, arm: Any, mean: float) -> Any:
-        """K_inf: max over λ in [0, 1/(b − m)] of E ln(1 − λ(X − m)), m the mean to reach, b the top of the support
-        (Honda and Takemura 2010). The maximand is concave: bisection on the sign of its derivative."""
+        """K_inf: max over λ in [0, 1/(b − m)] of E ln(1 − λ(X − m)), m the mean to reach, b the top
+        of the support (Honda and Takemura 2010). The maximand is concave: bisection on the sign of
+        its derivative."""
         p = self.probabilities[cluster, np.atleast_1d(arm)]
         start, top = np.atleast_1d(means[cluster, arm]), float(self.support[-1])
         if mean < top:
@@ -306,7 +325,8 @@ class Categorical(RewardModel):
                 middle = (low + high) / 2
                 rising = (p * x / np.where(p > 0, 1 - middle[:, None] * x, 1.0)).sum(axis=1) < 0
                 low, high = np.where(rising, middle, low), np.where(rising, high, middle)
-            # Where the top has no mass the maximum may be at λ = 1/(b − m), where its term is 0·ln 0 = 0.
+            # Where the top has no mass the maximum may be at λ = 1/(b − m), where its term is 0·ln
+            # 0 = 0.
             inside = np.where(p > 0, 1 - low[:, None] * x, 1.0)
             found = np.maximum((p * np.log(inside)).sum(axis=1), 0.0)
         else:
@@ -319,14 +339,17 @@ class Categorical(RewardModel):
         return {"kind": "categorical", "support": self.support, "probabilities": self.probabilities}
 
 
-#: NumPy's binomial is accurate for n up to here whatever p is, and for any n if p is not below the second number.
-#: Beyond both its acceptance test loses digits: at n = 1e15, p = 1e-12 the mean is off by 0.4 % of a standard
-#: deviation.
+#: NumPy's binomial is accurate for n up to here whatever p is, and for any n if p is not below the
+#: second number. Beyond both its acceptance test loses digits: at n = 1e15, p = 1e-12 the mean is
+#: off by 0.4 % of a standard deviation.
 _SAFE_N, _SAFE_P = 10**9, 1e-3
 
 
 def _binomial(rng: np.random.Generator, n: Ints | int, p: Floats) -> Ints:
-    """Binomial counts, for n up to 2**53. Huge n with tiny p are thinned: Bin(n, p) = Bin(Bin(n, r), p/r) in law."""
+    """Binomial counts, for n up to 2**53.
+
+    Huge n with tiny p are thinned: Bin(n, p) = Bin(Bin(n, r), p/r) in law.
+    """
     if np.max(n) <= _SAFE_N:
         return rng.binomial(n, p)
     trials, p = np.broadcast_arrays(n, p)
@@ -341,31 +364,16 @@ def _binomial(rng: np.random.Generator, n: Ints | int, p: Floats) -> Ints:
 
 
 def broadcast_shape(a: np.ndarray, b: np.ndarray, times: Ints | int) -> tuple[int, ...]:
-    """The shape of the three together. The common cases are settled without NumPy's generic and slower function."""
-    if isinstance(times, int):
-        if a.shape == b.shape:
-            return a.shape
-        if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0] == 1:
-            return (a.shape[0], b.shape[1])
-        return np.broadcast_shapes(a.shape, b.shape)
-    if a.shape == b.shape == times.shape:
-        return a.shape
-    return np.broadcast_shapes(a.shape, b.shape, times.shape)
+    """The shape of the three together."""
+    return np.broadcast(a, b, times).shape
 
 
 def _gather(means: Floats, clusters: Ints, arms: Ints) -> Floats:
-    """means[clusters, arms] for index arrays that broadcast; a grid (n, 1) × (1, k) is gathered row by row."""
-    if clusters.size == 1 and clusters.ndim <= arms.ndim:
-        return means[clusters.item()].take(arms)
-    grid = clusters.ndim == 2 and clusters.shape[1] == 1 and arms.ndim == 2 and arms.shape[0] == 1
-    if grid and clusters.shape[0] >= means.shape[0]:
-        row = arms[0]
-        all_arms = row.size == means.shape[1] and bool((row == np.arange(row.size)).all())
-        columns = means if all_arms else means[:, row]
-        return columns.take(clusters[:, 0], axis=0)
-    index = np.asarray(clusters * means.shape[1])
-    if index.shape == arms.shape:
-        index += arms
-    else:
-        index = index + arms
-    return means.ravel().take(index)
+    """means[clusters, arms] for index arrays that broadcast; a grid (n, 1) × (1, k) is gathered row
+    by row."""
+    grid = clusters.ndim == arms.ndim == 2 and clusters.shape[1] == arms.shape[0] == 1
+    if grid and len(clusters) >= len(means):
+        # 18 times as fast as plain indexing, which takes a quarter of the time of the draw itself
+        # (2,600 agents, 100 arms).
+        return means[:, arms[0]].take(clusters[:, 0], axis=0)
+    return means[clusters, arms]

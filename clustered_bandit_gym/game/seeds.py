@@ -1,8 +1,9 @@
 """Seeds of a trial: a pure function of the root seed and the trial's number.
 
-Neither the policy nor the environment's settings nor the order of work enters. So trial t meets the same instance and
-the same stream of noise under every policy (common random numbers: what policies share cancels in paired ratios), a
-trial can be played again alone, and processes cannot change a result.
+Neither the policy nor the environment's settings nor the order of work enters. So trial t meets the
+same instance and the same stream of noise under every policy (common random numbers: what policies
+share cancels in paired ratios), a trial can be played again alone, and processes cannot change a
+result.
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ _INSTANCE, _PLAY = 0, 1
 
 
 class TrialSeeds(NamedTuple):
-    """Streams of one trial: the instance it draws, and the play on it (rewards, the policy's own randomness)."""
+    """Streams of one trial: the instance it draws, and the play on it (rewards, the policy's own
+    randomness)."""
 
     instance: np.random.SeedSequence
     play: np.random.SeedSequence
 
     @property
     def policy(self) -> int:
-        """A 63-bit seed for a player that keeps its own generator; apart from the stream of rewards."""
+        """A 63-bit seed for a player that keeps its own generator; apart from the stream of
+        rewards."""
         child = np.random.SeedSequence(self.play.entropy, spawn_key=(*self.play.spawn_key, 1))
         return int(child.generate_state(1, np.uint64)[0] >> 1)
 
@@ -49,8 +52,8 @@ def trial_seeds(seed: int, trial: int) -> TrialSeeds:
 
 
 def root_seed(seed: int | str) -> int:
-    """The root seed of a run: `seed` itself, or 128 fresh bits for "secret", so that no policy can have been made for
-    the instances and the noise of the run."""
+    """The root seed of a run: `seed` itself, or 128 fresh bits for "secret", so that no policy can
+    have been made for the instances and the noise of the run."""
     if isinstance(seed, str):
         if seed == "secret":
             return secrets.randbits(128)
@@ -61,7 +64,8 @@ def root_seed(seed: int | str) -> int:
 def episode_seeds(
     rng: np.random.Generator,
 ) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
-    """Seeds of the next episode's instance and rewards, from the environment's own generator: 128 fresh bits each."""
+    """Seeds of the next episode's instance and rewards, from the environment's own generator: 128
+    fresh bits each."""
     words = rng.integers(2**32, size=8, dtype=np.uint32).tolist()
     return np.random.SeedSequence(words[:4]), np.random.SeedSequence(words[4:])
 
@@ -86,9 +90,11 @@ REWARDS, POLICY, AGENTS = 0, 1, 2
 def play_stream(seed: int | np.random.SeedSequence, key: int) -> np.random.SeedSequence:
     """The seed of one stream of the play that has `seed`."""
     root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    # Children by key, not by spawn(): spawn() counts, and a seed sequence used twice would give other streams.
+    # Children by key, not by spawn(): spawn() counts, and a seed sequence used twice would give
+    # other streams.
     child = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, key))
-    # Hashed once more: a generator shows the seed it was made from, and the root would lead a policy to the rewards.
+    # Hashed once more: a generator shows the seed it was made from, and the root would lead a
+    # policy to the rewards.
     return np.random.SeedSequence(child.generate_state(8).tolist())
 
 

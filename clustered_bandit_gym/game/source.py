@@ -1,7 +1,7 @@
 """Where rewards come from: the seam between a play and its randomness.
 
-A `Federation` checks, counts and bills pulls; a source draws the rewards. The default simulates the instance. Another
-source can draw from a tilted law, or pass every pull on to another simulator.
+A `Federation` checks, counts and bills pulls; a source draws the rewards. The default simulates the
+instance. Another source can draw from a tilted law, or pass every pull on to another simulator.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Source(Protocol):
         ...
 
     def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
-        """How often each value of the reward model comes up in `times` fresh pulls: (..., S). `ValueError` where it has
-        infinitely many."""
+        """How often each value of the reward model comes up in `times` fresh pulls: (..., S).
+        `ValueError` where it has infinitely many."""
         ...
 
     def single(self, agent: int, arm: int) -> float:
@@ -107,8 +107,9 @@ class Steps:
 class OwnStreams:
     """A `Source` in which every arm of every agent has a stream of rewards of its own.
 
-    The rewards of an agent then depend on its own pulls alone, not on which agents are pulled at the same time, so a
-    play must be the same in blocks of any size. For checks on small games; it loops over the cells of every request.
+    The rewards of an agent then depend on its own pulls alone, not on which agents are pulled at
+    the same time, so a play must be the same in blocks of any size. For checks on small games; it
+    loops over the cells of every request.
 
     Args:
         instance: the truth.

@@ -18,7 +18,8 @@ from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, 
 
 #: Column names that mark a file of raw rewards.
 RAW = ("cluster", "arm", "reward")
-#: Raw rewards with at most this many different values keep their empirical law; others become Gaussian.
+#: Raw rewards with at most this many different values keep their empirical law; others become
+#: Gaussian.
 MOST_VALUES = 256
 
 
@@ -41,11 +42,12 @@ class Bandits:
 def read_bandits(path: str | os.PathLike[str]) -> Bandits:
     """Read a CSV file.
 
-    A header with the columns ``cluster``, ``arm`` and ``reward`` marks raw rewards: every pair of a cluster and an arm
-    needs at least one row. Rewards of 0 and 1 become Bernoulli; rewards with at most 256 different values keep their
-    empirical law; others become Gaussian with the largest standard deviation of any pair. Any other file is a table of
-    means, one row per cluster and one column per arm; a first row of arm names and a first column of cluster names are
-    recognised by not being numbers.
+    A header with the columns ``cluster``, ``arm`` and ``reward`` marks raw rewards: every pair of a
+    cluster and an arm needs at least one row. Rewards of 0 and 1 become Bernoulli; rewards with at
+    most 256 different values keep their empirical law; others become Gaussian with the largest
+    standard deviation of any pair. Any other file is a table of means, one row per cluster and one
+    column per arm; a first row of arm names and a first column of cluster names are recognised by
+    not being numbers.
     """
     path = Path(path)
     lines = _lines(path)
@@ -149,14 +151,18 @@ class Rows:
     @classmethod
     def of(cls, groups: Sequence[Any], arms: Sequence[Any], rewards: Floats, what: str) -> Rows:
         """From labels of any kind, each compared as text."""
-        columns = []
-        names = []
-        for labels in (groups, arms):
-            texts = [str(label) for label in labels]
-            names.append(_names(texts))
-            number = {name: i for i, name in enumerate(names[-1])}
-            columns.append(np.array([number[text] for text in texts], dtype=np.int64))
-        return cls(*columns, rewards, *names, what)
+        group_names = _names([str(one) for one in groups])
+        arm_names = _names([str(one) for one in arms])
+        group_of = {name: i for i, name in enumerate(group_names)}
+        arm_of = {name: i for i, name in enumerate(arm_names)}
+        return cls(
+            np.array([group_of[str(one)] for one in groups]),
+            np.array([arm_of[str(one)] for one in arms]),
+            rewards,
+            group_names,
+            arm_names,
+            what,
+        )
 
     @property
     def counts(self) -> Ints:
@@ -172,10 +178,14 @@ class Rows:
     def _sums(self, weights: Floats | None) -> Floats:
         shape = (len(self.group_names), len(self.arm_names))
         pair = self.groups * shape[1] + self.arms
-        return np.bincount(pair, weights, minlength=math.prod(shape)).reshape(shape)
+        sums = np.bincount(pair, weights, minlength=math.prod(shape))
+        return sums.reshape(shape).astype(np.float64)
 
     def bandits(self, origin: str) -> Bandits:
-        """Each group's empirical bandit; see `read_bandits` for the law. `origin` names the data in errors."""
+        """Each group's empirical bandit; see `read_bandits` for the law.
+
+        `origin` names the data in errors.
+        """
         counts = self.counts
         if not counts.all():
             group, arm = np.argwhere(counts == 0)[0]

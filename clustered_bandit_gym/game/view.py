@@ -21,16 +21,18 @@ from clustered_bandit_gym.game.problem import Problem
 class FederationView:
     """The centre's side of a play: everything a policy may use, nothing that it could change.
 
-    It has the methods of a `Federation` with two differences. Attributes are read-only, and what they return are
-    copies. `stop` is final and returns None: a policy does not learn whether it was right.
+    It has the methods of a `Federation` with two differences. Attributes are read-only, and what
+    they return are copies. `stop` is final and returns None: a policy does not learn whether it was
+    right.
 
-    Problem, δ, counts, budget, ledger and judgement are kept in the federation itself, which no public name leads to.
+    Problem, δ, counts, budget, ledger and judgement are kept in the federation itself, which no
+    public name leads to.
 
     Args:
         federation: the play.
-        strict: nothing comes from the agents but what they send. Local programs run as serialised copies. An exception
-            in a program, or a spent budget, ends the play, and what it says is not shown to the policy. The centre does
-            not see how many pulls the agents made.
+        strict: nothing comes from the agents but what they send. Local programs run as serialised
+            copies. An exception in a program, or a spent budget, ends the play, and what it says is
+            not shown to the policy. The centre does not see how many pulls the agents made.
     """
 
     __slots__ = ("__books", "__problem", "__strict")
@@ -48,7 +50,7 @@ class FederationView:
             (FederationView, type(federation)), federation.told, federation.fail
         )
 
-    # --- what the centre is told -------------------------------------------------------------------------------------
+    # --- what the centre is told ------------------------------------------------------------------
 
     @property
     def problem(self) -> Problem:
@@ -80,7 +82,7 @@ class FederationView:
         """Pulls beyond this raise `BudgetExceeded`."""
         return self.__books.max_pulls
 
-    # --- the books, to read ------------------------------------------------------------------------------------------
+    # --- the books, to read -----------------------------------------------------------------------
 
     @property
     def pulls(self) -> int:
@@ -112,7 +114,7 @@ class FederationView:
         """The phase under which pulls and messages are counted now."""
         return self.__books.current_phase
 
-    # --- what the centre does ----------------------------------------------------------------------------------------
+    # --- what the centre does ---------------------------------------------------------------------
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """See `Federation.phase`."""
@@ -157,7 +159,8 @@ class FederationView:
             return pull(agents, arms, times)
         except BudgetExceeded as error:
             failure = error
-        # A policy that could continue would find out, order by order, how many pulls the agents have made.
+        # A policy that could continue would find out, order by order, how many pulls the agents
+        # have made.
         self.__books.fail(failure)
         raise ended(failure)
 
@@ -166,7 +169,10 @@ class FederationView:
         self.__books.report_clusters(labels)
 
     def stop(self, arms: ArrayLike) -> None:
-        """End the play with one arm per agent (N,). The first stop is final. Returning the arms has the same effect."""
+        """End the play with one arm per agent (N,).
+
+        The first stop is final. Returning the arms has the same effect.
+        """
         self.__books.end(arms)
 
     def __counts(self) -> Any:
@@ -177,7 +183,7 @@ class FederationView:
             )
         return self.__books
 
-    # --- what is refused ---------------------------------------------------------------------------------------------
+    # --- what is refused --------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(

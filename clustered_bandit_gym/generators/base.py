@@ -1,9 +1,9 @@
 """Where instances come from: callables `rng -> Instance`.
 
-A generator is a frozen set of plain settings, so it can be named in an environment's specification and written to JSON.
-Every instance it draws satisfies Assumption 1 with the generator's η by construction. Agents are shuffled over the
-clusters and the best arms over the arms (except in the paper's first data set, whose means are fixed): an index
-carries no information.
+A generator is a frozen set of plain settings, so it can be named in an environment's specification
+and written to JSON. Every instance it draws satisfies Assumption 1 with the generator's η by
+construction. Agents are shuffled over the clusters and the best arms over the arms (except in the
+paper's first data set, whose means are fixed): an index carries no information.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from clustered_bandit_gym.generators.batch import Batch
 
 SIZES = ("equal", "uniform", "power")
 
-#: Random means keep this much more distance than stated, so that rounding cannot break an assumption.
+#: Random means keep this much more distance than stated, so that rounding cannot break an
+#: assumption.
 HAIR = 1e-12
 
 
 class InstanceGenerator(ABC):
     """Settings and a call. Subclasses are frozen dataclasses.
 
-    Settings that all share: `n_agents`; `sizes`, how agents fall into clusters: "equal" (N/M each, the remainder spread
-    over the first clusters), "uniform" (each agent's cluster uniformly at random) or "power" (cluster i = 1..M with
-    probability ∝ i^alpha). With the last two a cluster may stay empty.
+    Settings that all share: `n_agents`; `sizes`, how agents fall into clusters: "equal" (N/M each,
+    the remainder spread over the first clusters), "uniform" (each agent's cluster uniformly at
+    random) or "power" (cluster i = 1..M with probability ∝ i^alpha). With the last two a cluster
+    may stay empty.
     """
 
     name: ClassVar[str]
@@ -61,7 +63,8 @@ class InstanceGenerator(ABC):
             )
 
     def name_rewards(self) -> None:
-        """Replace a reward model given as `rewards` by its name and sigma: settings are plain values."""
+        """Replace a reward model given as `rewards` by its name and sigma: settings are plain
+        values."""
         model = getattr(self, "rewards", None)
         if isinstance(model, RewardModel):
             object.__setattr__(self, "rewards", type(model).__name__.lower())
@@ -75,7 +78,8 @@ class InstanceGenerator(ABC):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings as plain values: `make_generator(self.name, **self.settings)` makes an equal generator."""
+        """The settings as plain values: `make_generator(self.name, **self.settings)` makes an equal
+        generator."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.init}  # type: ignore[arg-type]
 
     @abstractmethod
@@ -83,7 +87,8 @@ class InstanceGenerator(ABC):
         """A fresh instance."""
 
     def batch(self, rng: np.random.Generator, n: int) -> Batch | None:
-        """`n` fresh instances at once, with the law of `n` calls but other draws; None without a batch form."""
+        """`n` fresh instances at once, with the law of `n` calls but other draws; None without a
+        batch form."""
         return None
 
     def draw_clusters(self, rng: np.random.Generator, n: int | None = None) -> Ints:
@@ -99,7 +104,8 @@ class InstanceGenerator(ABC):
 
 
 class RandomMeans(InstanceGenerator):
-    """A generator whose subclasses draw means; clusters follow, the reward model is the same for all instances."""
+    """A generator whose subclasses draw means; clusters follow, the reward model is the same for
+    all instances."""
 
     @abstractmethod
     def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
@@ -136,8 +142,9 @@ def _whole(name: str, value: Any) -> None:
 
 
 def assemble(own: Floats, rivals: Floats, others: Floats, best: Ints, rest: Ints) -> Floats:
-    """Means (..., M, K): `own` (..., M) at the best arms, `rivals` (..., M, M) at those of other bandits (its diagonal
-    is ignored), `others` (..., M, K − M) at the rest, kept strictly below the best."""
+    """Means (..., M, K): `own` (..., M) at the best arms, `rivals` (..., M, M) at those of other
+    bandits (its diagonal is ignored), `others` (..., M, K − M) at the rest, kept strictly below the
+    best."""
     n_clusters = own.shape[-1]
     means = np.empty((*own.shape, best.shape[-1] + rest.shape[-1]))
     np.put_along_axis(means, np.broadcast_to(best[..., None, :], rivals.shape), rivals, axis=-1)

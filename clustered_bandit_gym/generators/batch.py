@@ -18,9 +18,11 @@ class Batch:
     """n instances with one reward model; `batch[i]` makes the i-th as an `Instance`.
 
     Attributes:
-        means: (n, M, K). Every bandit has one best arm, every pair of bandits of an instance different ones.
+        means: (n, M, K). Every bandit has one best arm, every pair of bandits of an instance
+            different ones.
         clusters: (n, N) the cluster of each agent.
-        rewards: law of the rewards around the means. A `Categorical` has the same laws in all n instances.
+        rewards: law of the rewards around the means. A `Categorical` has the same laws in all n
+            instances.
         arm_names, cluster_names: labels of all instances alike.
     """
 
@@ -55,7 +57,8 @@ class Batch:
 
     @cached_property
     def _at_best(self) -> tuple[Floats, Floats]:
-        """Best means (n, M), and (n, M, M) with entry (a, b): the mean in bandit b of the best arm of bandit a."""
+        """Best means (n, M), and (n, M, M) with entry (a, b): the mean in bandit b of the best arm
+        of bandit a."""
         best = self.means.argmax(axis=2)
         crossed = np.take_along_axis(self.means, best[:, None, :], axis=2).swapaxes(1, 2)
         return np.take_along_axis(self.means, best[:, :, None], axis=2)[..., 0], crossed

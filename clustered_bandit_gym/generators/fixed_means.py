@@ -24,16 +24,18 @@ class FixedMeans(InstanceGenerator):
     """Fixed bandits; every draw assigns the agents to them at random. The true η and η1 are told.
 
     Args:
-        means: a table (M, K), or the path of a CSV file with a table of means or with (cluster, arm, reward) rows.
+        means: a table (M, K), or the path of a CSV file with a table of means or with (cluster,
+            arm, reward) rows.
         n_agents: N; one agent per cluster by default.
-        sizes: "equal", "uniform" or "power" as for all generators, or M numbers: the share of each cluster. Agents are
-            split in proportion to the shares by largest remainders, in random order.
-        rewards: "gaussian", "bernoulli", or "data" for the law that a file of raw rewards suggests (the default
-            there).
+        sizes: "equal", "uniform" or "power" as for all generators, or M numbers: the share of each
+            cluster. Agents are split in proportion to the shares by largest remainders, in random
+            order.
+        rewards: "gaussian", "bernoulli", or "data" for the law that a file of raw rewards suggests
+            (the default there).
         sigma: standard deviation of Gaussian rewards.
         allow_ties: accept bandits with several best arms; each of them counts as right.
-        allow_overlap: accept clusters that share a best arm (Assumption 1 fails). No scheme has a guarantee there, and
-            η is not told.
+        allow_overlap: accept clusters that share a best arm (Assumption 1 fails). No scheme has a
+            guarantee there, and η is not told.
     """
 
     means: Any = None
@@ -61,7 +63,8 @@ class FixedMeans(InstanceGenerator):
                 ) from None
             if table.ndim != 2 or not table.size:
                 raise UserError(f"means must be a table (clusters, arms), got shape {table.shape}")
-            # Plain tuples: the settings of a generator can be compared, printed and written to JSON.
+            # Plain tuples: the settings of a generator can be compared, printed and written to
+            # JSON.
             object.__setattr__(self, "means", tuple(map(tuple, table.tolist())))
         else:
             object.__setattr__(self, "means", os.fspath(self.means))
@@ -121,7 +124,8 @@ class FixedMeans(InstanceGenerator):
         return Bandits(np.array(self.means), None, None, None)
 
     def _check_best_arms(self) -> None:
-        """Refuse ties and shared best arms unless they are allowed, by the names that the file gives."""
+        """Refuse ties and shared best arms unless they are allowed, by the names that the file
+        gives."""
         bandits = self._bandits()
         found = Instance(
             bandits.means,
@@ -187,7 +191,8 @@ def _shares(values: Any, n_clusters: int) -> tuple[float, ...]:
 
 
 def split(n_agents: int, shares: Sequence[float]) -> Ints:
-    """(M,) whole numbers that add up to `n_agents`, in proportion to `shares` (M,), by largest remainders."""
+    """(M,) whole numbers that add up to `n_agents`, in proportion to `shares` (M,), by largest
+    remainders."""
     exact = n_agents * np.asarray(shares, dtype=np.float64) / sum(shares)
     sizes = np.floor(exact).astype(np.int64)
     order = np.argsort(-(exact - sizes), kind="stable")

@@ -11,7 +11,8 @@ from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.generators.base import HAIR, RandomMeans, assemble
 
-#: Mean rewards of the paper's first data set ("Synthetic Datasets", first): three bandits with ten arms.
+#: Mean rewards of the paper's first data set ("Synthetic Datasets", first): three bandits with ten
+#: arms.
 PAPER_SMALL_MEANS = (
     (0.09, 0.26, 0.49, 0.91, 0.56, 0.16, 0.31, 0.75, 0.76, 0.77),
     (0.02, 0.27, 0.36, 0.42, 0.47, 0.92, 0.32, 0.62, 0.82, 0.90),
@@ -21,8 +22,8 @@ PAPER_SMALL_MEANS = (
 
 @dataclass(frozen=True)
 class PaperSmall(RandomMeans):
-    """The paper's first data set: M = 3, K = 10, fixed means. Declares η = η1 = 0.3 as the paper does, although the
-    means give 0.5 and 0.47: a lower bound is all that a scheme needs."""
+    """The paper's first data set: M = 3, K = 10, fixed means. Declares η = η1 = 0.3 as the paper
+    does, although the means give 0.5 and 0.47: a lower bound is all that a scheme needs."""
 
     n_agents: int = 9
     sizes: str = "equal"
@@ -42,11 +43,13 @@ class PaperSmall(RandomMeans):
 
 @dataclass(frozen=True)
 class PaperRandom(RandomMeans):
-    """The paper's second data set: random means; Assumptions 1 and 2 hold with `eta`, which is what it declares.
+    """The paper's second data set: random means; Assumptions 1 and 2 hold with `eta`, which is what
+    it declares.
 
-    In each bandit the best arm's mean is U(1 − η, 1), those of the other bandits' best arms are U(0, 1 − 2η), the rest
-    U(0, own best mean). Its smallest gap has a density at 0, so the mean number of pulls of any scheme over fresh
-    instances is infinite: report medians, or fix the instance.
+    In each bandit the best arm's mean is U(1 − η, 1), those of the other bandits' best arms are
+    U(0, 1 − 2η), the rest U(0, own best mean). Its smallest gap has a density at 0, so the mean
+    number of pulls of any scheme over fresh instances is infinite: report medians, or fix the
+    instance.
     """
 
     n_agents: int = 200
@@ -79,7 +82,8 @@ class PaperRandom(RandomMeans):
 
 @dataclass(frozen=True)
 class PaperFlat(RandomMeans):
-    """The paper's third data set: each bandit's best arm has mean 1, all other arms 1 − η. Declares η = η1 = `eta`.
+    """The paper's third data set: each bandit's best arm has mean 1, all other arms 1 − η. Declares
+    η = η1 = `eta`.
 
     In floating point 1 − (1 − η) may miss η in the last digit; `Problem.of` allows for that.
     """

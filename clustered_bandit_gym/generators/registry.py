@@ -36,10 +36,11 @@ LAZY_GENERATORS = {
 def make_generator(
     name_or_callable: str | Callable[[np.random.Generator], Instance], **settings: Any
 ) -> Callable[[np.random.Generator], Instance]:
-    """The generator of that name with these settings; a callable is returned as it is and takes none.
+    """The generator of that name with these settings; a callable is returned as it is and takes
+    none.
 
-    ``module:attribute`` names one of your own: a class is called with the settings and must return a generator; a
-    function ``f(rng, **settings) -> Instance`` is the generator.
+    ``module:attribute`` names one of your own: a class is called with the settings and must return
+    a generator; a function ``f(rng, **settings) -> Instance`` is the generator.
 
     Raises:
         UserError: unknown name or setting; the message lists what is known.

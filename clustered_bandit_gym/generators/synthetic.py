@@ -19,10 +19,12 @@ REWARDS = ("gaussian", "bernoulli", "categorical")
 
 @dataclass(frozen=True)
 class NearTie(RandomMeans):
-    """Every bandit has one runner-up at distance `gap` from the best arm; all other arms are at least `eta` worse.
+    """Every bandit has one runner-up at distance `gap` from the best arm; all other arms are at
+    least `eta` worse.
 
-    Each bandit has a runner-up of its own, an arm that is far from the best everywhere else, so no knowledge of the
-    other bandits helps: the gap has to be resolved. Needs K ≥ 2M. Means lie in [0, 1]; the truth is declared.
+    Each bandit has a runner-up of its own, an arm that is far from the best everywhere else, so no
+    knowledge of the other bandits helps: the gap has to be resolved. Needs K ≥ 2M. Means lie in [0,
+    1]; the truth is declared.
     """
 
     n_agents: int = 9
@@ -111,7 +113,8 @@ class _Separated(RandomMeans):
         return None if self.rewards == "categorical" else super().batch(rng, n)
 
     def _rival_means(self, rng: np.random.Generator, own: Floats) -> Floats:
-        """(..., M, M) entry (j, i): mean of i's best arm in bandit j, uniform on what the two assumptions leave.
+        """(..., M, M) entry (j, i): mean of i's best arm in bandit j, uniform on what the two
+        assumptions leave.
 
         Assumption 1 leaves [0, own_j − η]; Assumption 2 cuts out (own_i − η1, own_i + η1).
         """
@@ -125,10 +128,12 @@ class _Separated(RandomMeans):
 
 @dataclass(frozen=True)
 class RandomFamily(_Separated):
-    """Fuzzing: random means in [0, 1], `rewards` "gaussian", "bernoulli" or "categorical" (five values in [0, 1]).
+    """Fuzzing: random means in [0, 1], `rewards` "gaussian", "bernoulli" or "categorical" (five
+    values in [0, 1]).
 
-    Best means are U(max(η, η1, gap), 1), another bandit's best arm is uniform on what Assumption 1 with `eta` and
-    Assumption 2 with `eta1` leave, every other arm is U(0, best − gap). The truth is declared.
+    Best means are U(max(η, η1, gap), 1), another bandit's best arm is uniform on what Assumption 1
+    with `eta` and Assumption 2 with `eta1` leave, every other arm is U(0, best − gap). The truth is
+    declared.
     """
 
     name: ClassVar[str] = "random"
@@ -136,10 +141,12 @@ class RandomFamily(_Separated):
 
 @dataclass(frozen=True)
 class Tiny(_Separated):
-    """Training: so small that a learner sees many episodes, with few agents to a cluster so that sharing pays.
+    """Training: so small that a learner sees many episodes, with few agents to a cluster so that
+    sharing pays.
 
-    As `RandomFamily`, with larger separations. Declares its `eta` and `eta1`, the same in every episode. Its Gaussian
-    rewards have σ = 0.4 and so η/σ = 1.25: an episode takes tens of pulls, not hundreds.
+    As `RandomFamily`, with larger separations. Declares its `eta` and `eta1`, the same in every
+    episode. Its Gaussian rewards have σ = 0.4 and so η/σ = 1.25: an episode takes tens of pulls,
+    not hundreds.
     """
 
     n_agents: int = 4
@@ -158,8 +165,8 @@ class Tiny(_Separated):
 
 
 def _categorical_with(means: Floats, rng: np.random.Generator) -> Categorical:
-    """Random laws on five values in [0, 1] with the given means (M, K): uniform on the simplex, then mixed with
-    the value at the end of the support towards which the mean has to move."""
+    """Random laws on five values in [0, 1] with the given means (M, K): uniform on the simplex,
+    then mixed with the value at the end of the support towards which the mean has to move."""
     support = np.linspace(0, 1, 5)
     laws = rng.dirichlet(np.ones(support.size), means.shape)
     drawn = laws @ support
