@@ -12,7 +12,7 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex
-from clustered_bandit_gym.policies.sequential.running_means import Tally
+from clustered_bandit_gym.policies.sequential.running_means import RunningMeans
 from clustered_bandit_gym.policy import Policy
 
 #: The statistic is computed after every pull of all arms up to this many, then each time their number has grown by 1%.
@@ -32,6 +32,9 @@ class UniformGLR(Policy):
     bets that adapt to the variance (`sequential.cells`), at the same level δ/(N(K − 1)). They are e-processes under
     every law in the interval for which the leader is not better, so the union bound is the same.
 
+    With `epsilon` an agent stops once no other arm may be ε better than its leader. Only the pairs of
+    its best arm with a leader that is ε worse, or more, can err: the union is over no more pairs.
+
     Args:
         threshold: stop above this value of the statistic. None (the default) takes, after n pulls,
             (1 + 1/n)·(ln(1 + n)/2 + ln(N(K − 1)/δ)): Robbins' normal mixture bounds by δ/(N(K − 1)) the
@@ -50,10 +53,11 @@ class UniformGLR(Policy):
     def solve(self, federation: Federation) -> np.ndarray:
         p = federation.problem
         level = math.log(p.n_agents * max(1, p.n_arms - 1) / p.delta)
+        epsilon = p.epsilon / p.sigma if p.epsilon else 0.0
 
         def pull_until_clear(block: Block) -> ArmIndex:
             answers = np.zeros(len(block), dtype=np.int64)
-            tally = Tally(block, np.arange(p.n_arms))
+            tally = RunningMeans(block, np.arange(p.n_arms))
             rows = np.arange(len(block) if p.n_arms > 1 else 0)
             bets = self.threshold is None and tally.bounded
             n = 0
@@ -64,11 +68,12 @@ class UniformGLR(Policy):
                 means = tally.means[rows]
                 leader = means.argmax(axis=1)
                 if bets:
-                    clear = beats_all(tally, rows, leader, level)
-                elif self.threshold is None:
-                    clear = statistic(means, n, 1.0) > (1 + 1 / n) * (math.log1p(n) / 2 + level)
+                    clear = beats_all(tally, rows, leader, level, epsilon)
                 else:
-                    clear = statistic(means, n, 1.0) > self.threshold
+                    needed = self.threshold
+                    if needed is None:
+                        needed = (1 + 1 / n) * (math.log1p(n) / 2 + level)
+                    clear = statistic(means, n, 1.0, epsilon) > needed
                 answers[rows[clear]] = leader[clear]
                 rows = rows[~clear]
             return ArmIndex(answers, among=p.n_arms)
@@ -77,8 +82,10 @@ class UniformGLR(Policy):
             return federation.local(federation.agents, pull_until_clear)
 
 
-def beats_all(tally: Tally, rows: Ints, leader: Ints, level: float) -> np.ndarray:
-    """(n,) whether leader[i] is shown better than every other arm at rows[i], each with `level` nats.
+def beats_all(
+    tally: RunningMeans, rows: Ints, leader: Ints, level: float, epsilon: float = 0.0
+) -> np.ndarray:
+    """(n,) whether no other arm may be ε better than leader[i] at rows[i], each with `level` nats.
 
     The runner-up is tried first. Where it is not shown worse, the others are not looked at.
     """
@@ -86,20 +93,22 @@ def beats_all(tally: Tally, rows: Ints, leader: Ints, level: float) -> np.ndarra
     means[index, leader] = -np.inf
     among = np.zeros(means.shape, dtype=bool)
     among[index, means.argmax(axis=1)] = True
-    clear: np.ndarray = np.logical_or.reduce(tally.worse(rows, leader, level, among), axis=1)
+    clear: np.ndarray = np.logical_or.reduce(
+        tally.worse(rows, leader, level, among, epsilon), axis=1
+    )
     hope = np.flatnonzero(clear)
     if hope.size:
         others = ~among[hope]
         others[np.arange(hope.size), leader[hope]] = False
-        shown = tally.worse(rows[hope], leader[hope], level, others)
+        shown = tally.worse(rows[hope], leader[hope], level, others, epsilon)
         clear[hope] = (shown == others).all(axis=1)
     return clear
 
 
-def statistic(averages: Floats, n: Any, sigma: float) -> Floats:
-    """Leader against runner-up, from averages (..., K ≥ 2) of n pulls each: (...)."""
+def statistic(averages: Floats, n: Any, sigma: float, epsilon: float = 0.0) -> Floats:
+    """Leader against runner-up plus ε, from averages (..., K ≥ 2) of n pulls each: (...)."""
     top = np.partition(averages, -2, axis=-1)
-    lead = top[..., -1] - top[..., -2]
+    lead = top[..., -1] - top[..., -2] + epsilon
     if sigma == 0:
         return np.where(lead > 0, np.inf, 0.0)
     return n * lead**2 / (4 * sigma**2)

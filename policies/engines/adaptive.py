@@ -14,7 +14,7 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.policies.sequential.cells import PLAIN
 from clustered_bandit_gym.policies.sequential.paired import PairedWalks
-from clustered_bandit_gym.policies.sequential.running_means import Tally
+from clustered_bandit_gym.policies.sequential.running_means import RunningMeans
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: plan(counts, gaps, level) -> times. counts: (r, k) pulls so far; gaps: (r, k) distance to the
@@ -55,7 +55,9 @@ def adaptive(
         return np.concatenate(left), np.concatenate(estimates)
     events = (1 if precision is None else 2) * (k - 1)
     nats = -np.log(np.minimum(gamma / events, 0.5))
-    tally = Tally(block, arms, Scales.around(800 * float(nats.max()), float(np.exp(-nats.max()))))
+    tally = RunningMeans(
+        block, arms, Scales.around(800 * float(nats.max()), float(np.exp(-nats.max())))
+    )
     walks = PairedWalks(nats - np.log(PLAIN) if tally.bounded else nats, k)
     to_bet = nats - np.log(1 - PLAIN)
     active = np.ones((n, k), dtype=np.bool_)
@@ -86,7 +88,7 @@ def adaptive(
     return active, tally.estimates
 
 
-def _pull(tally: Tally, walks: PairedWalks, rows: Ints, times: Ints) -> None:
+def _pull(tally: RunningMeans, walks: PairedWalks, rows: Ints, times: Ints) -> None:
     """Pull a batch of `times` (r, k) at agents `rows` and add it to the walks."""
     before = tally.counts[rows] * tally.means[rows]
     i, column = np.nonzero(times)

@@ -9,7 +9,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.policies.sequential.boundaries import radius, tuned_rho
-from clustered_bandit_gym.policies.sequential.running_means import Tally
+from clustered_bandit_gym.policies.sequential.running_means import RunningMeans
 
 #: The less pulled of the two arms grows by this factor at a time; both get the same batch, as LUCB
 #: pulls both once.
@@ -32,7 +32,7 @@ def lucb(
 
     See `Engine` for arguments and result.
     """
-    tally = Tally(block, arms)
+    tally = RunningMeans(block, arms)
     alpha = np.minimum(np.broadcast_to(gamma, len(block)) / arms.size, 0.5)
     width = TUNED_GAP if precision is None else precision / block.problem.sigma
     rho = tuned_rho(8 * np.log(1 / alpha) / width**2, alpha)

@@ -10,7 +10,7 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.policies.sequential.cells import PLAIN
 from clustered_bandit_gym.policies.sequential.paired import drift_evidence
-from clustered_bandit_gym.policies.sequential.running_means import Tally
+from clustered_bandit_gym.policies.sequential.running_means import RunningMeans
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: Each batch brings the pulls of every active arm to this multiple: an arm is dropped at most this
@@ -42,7 +42,7 @@ def mixture(
     events = (1 if precision is None else 2) * (arms.size - 1)
     alpha = np.minimum(np.broadcast_to(gamma, len(block)) / events, 0.5)
     nats = np.log(1 / alpha)
-    tally = Tally(block, arms, Scales.around(800 * float(nats.max()), float(alpha.min())))
+    tally = RunningMeans(block, arms, Scales.around(800 * float(nats.max()), float(alpha.min())))
     to_walk = nats - np.log(PLAIN) if tally.bounded else nats
     to_bet = nats - np.log(1 - PLAIN)
     running = np.arange(len(block))

@@ -12,7 +12,7 @@ from clustered_bandit_gym.policies.sequential.cells import Cells, bounded, make_
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 
-class Tally:
+class RunningMeans:
     """What the agents of a block have seen of `arms` so far, in units of σ.
 
     Args:
@@ -50,9 +50,12 @@ class Tally:
         if rows.size:
             self.cells.pull(self._block, rows, columns, times, self._arms[columns])
 
-    def worse(self, rows: Ints, leader: Ints, level: Any, among: np.ndarray) -> np.ndarray:
-        """(n, k) those of `among` (n, k) shown worse than leader[i] at rows[i] with `level` nats, a number or (n,)."""
-        return self.cells.shows_worse(rows, leader, 0.0, level, among)
+    def worse(
+        self, rows: Ints, leader: Ints, level: Any, among: np.ndarray, epsilon: float = 0.0
+    ) -> np.ndarray:
+        """(n, k) those of `among` (n, k) shown worse than leader[i] at rows[i] with `level` nats, a
+        number or (n,); with `epsilon`, in units of σ, shown less than that much better."""
+        return self.cells.shows_worse(rows, leader, epsilon, level, among)
 
     def all_close(
         self, rows: Ints, active: np.ndarray, precision: float, level: Floats

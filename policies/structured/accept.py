@@ -12,9 +12,6 @@ from clustered_bandit_gym.policies.structured.tuning import TUNING
 
 #: Agents are handled in blocks of about this many (agent, arm) cells: tables of 2 MB, which fit in a cache.
 CELLS = 2**18
-#: A batch adds this share to the pulls of an arm: at most 15% too many when an arm is settled. The arm that all others
-#: are compared with needs the most pulls, so it grows twice as fast.
-STEP, CENTRE_STEP = 0.15, 0.3
 UNKNOWN = AcceptanceTests.UNKNOWN
 
 
@@ -38,7 +35,7 @@ def accept(reps: Representatives, best_arms: BestArms, rest: Ints, eta: float | 
                 break
             reps.add(int(block.agents[waiting[0]]))
             best_arms.resolve()
-            block.tests.found[waiting[0]] = reps.leader[-1]
+            block.tests.found[waiting[0]] = reps.settled[-1]
         found[part] = block.tests.found
     return found
 
@@ -61,12 +58,12 @@ class _Block(Record):
             done, needed, centre = self._judge(rows, known)
             rows, needed, centre = rows[~done], needed[~done], centre[~done]
             index = np.arange(rows.size)
-            times = np.where(needed, STEP * self.n[rows] + 1, 0)
+            times = np.where(needed, TUNING.accept_step * self.n[rows] + 1, 0)
             # The arm that all others are compared with: √Σn² against rivals with n pulls makes the sum least. It may
             # be the wrong one, so it gets there step by step.
             goal = np.sqrt((np.where(needed, self.n[rows] + times, 0) ** 2).sum(axis=1))
             own = self.n[rows, centre]
-            times[index, centre] = np.clip(goal - own, 0, CENTRE_STEP * own)
+            times[index, centre] = np.clip(goal - own, 0, 2 * TUNING.accept_step * own)
             self.pull_where(times, rows)
 
     def _judge(self, rows: Ints, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, Ints]:
@@ -74,9 +71,8 @@ class _Block(Record):
         that these are compared with, which is not among them."""
         tests, mean = self.tests, self.mean[rows]
         index = np.arange(rows.size)
-        leader = tests.eliminate(rows)
+        leader, needed = tests.eliminate(rows)
         live = tests.live[rows]
-        needed = live.copy()
         needed[index, leader] = False
         if self.eta is None:
             return tests.found[rows] != UNKNOWN, needed, leader

@@ -27,6 +27,8 @@ class Discovery:
         reps: the representatives, empty at first.
         eta: η in units of σ, or None.
         goal: how many clusters there are at most.
+        every_arm: clusters may differ in any arm, not only in their leaders: all arms are compared
+            at full effort.
 
     Attributes (B agents drawn so far and neither promoted nor forgotten):
         drawn: the record of these agents.
@@ -36,8 +38,10 @@ class Discovery:
         variance, of_cell: (K,) and (R, K) guesses of the variance of one pull, in units of σ².
     """
 
-    def __init__(self, reps: Representatives, eta: float | None, goal: int) -> None:
-        self.reps, self.goal = reps, goal
+    def __init__(
+        self, reps: Representatives, eta: float | None, goal: int, every_arm: bool = False
+    ) -> None:
+        self.reps, self.goal, self.every_arm = reps, goal, every_arm
         fed = reps.federation
         n_agents, n_arms = fed.problem.n_agents, fed.problem.n_arms
         self.order: Ints = fed.rng.permutation(n_agents)
@@ -51,6 +55,7 @@ class Discovery:
         self.thorough = fed.problem.n_clusters is not None
         if not self.thorough:
             self.most = min(self.most, 256)
+            self.last = min(self.last, 64 * TUNING.first_effort)
         self.asked = 0
         self.raised = False
         self.group = max(8, goal // 2)
@@ -120,6 +125,7 @@ class Discovery:
         arms = self.reps.n.shape[1]
         look = ceil(TUNING.look * self.effort / arms)
         look = min(look, TUNING.look_most) if arms > 64 else look
+        look = self.effort if self.every_arm else look
         self.drawn.pull_where(np.ceil(look * self.variance) - self.drawn.n[rows], rows)
         leader = self.reps.leader
         step = np.ceil(self.effort / 4 * self.variance[leader]).astype(np.int64)
@@ -192,7 +198,7 @@ class Discovery:
             gap = mean[index, leader][:, None] - mean
             noise = np.sqrt(2 * TUNING.apart * (1 / n + 1 / n[index, leader][:, None]))
             goal = np.maximum(level * self.variance, TUNING.start)
-            contend = (gap <= noise) & reps.live[rows]
+            contend = ((gap <= noise) & reps.live[rows]) | self.every_arm
             reps.pull_where(np.where(contend, goal - reps.n[rows], 0), rows)
             self._learn_variance()
         leader = reps.leader[rows]

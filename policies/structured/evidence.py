@@ -20,7 +20,11 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
 from clustered_bandit_gym.policies.sequential.cells import BettingCells, Cells
 from clustered_bandit_gym.policies.structured.budget import CandidateLevels, ClusterWeights, nats
-from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
+from clustered_bandit_gym.policies.structured.representatives import (
+    Record,
+    Representatives,
+    epsilon_in_sigmas,
+)
 
 
 class SameBandit:
@@ -61,11 +65,17 @@ class SameBandit:
 class CandidateTests:
     """Events 1 and 2: the live sets of the representatives, and which of them are distinct.
 
-    `certify` and `eliminate` are the only code that changes `reps.distinct` and `reps.live`.
+    `certify`, `eliminate` and `settle` are the only code that changes `reps.distinct`, `reps.live`
+    and `reps.settled`.
+
+    Attributes:
+        within: (R, K) live arms shown less than ε better than the leader.
     """
 
     def __init__(self, reps: Representatives, eta: float | None) -> None:
         self.reps, self.eta = reps, eta
+        self.epsilon = epsilon_in_sigmas(reps.federation.problem)
+        self.within = np.zeros(reps.live.shape, dtype=bool)
         self.same_bandit = SameBandit()
         self._levels = CandidateLevels(reps.budgets, reps.number)
 
@@ -131,6 +141,23 @@ class CandidateTests:
         hit = (reps.distinct.astype(np.float64) @ close) > 0
         shrunk = reps.live & ~hit
         reps.live = np.where(shrunk.any(axis=1, keepdims=True), shrunk, reps.live)
+
+    def settle(self) -> None:
+        """A row is settled by its one live arm, or by a leader that is good enough: every other
+        live arm is shown less than ε better."""
+        reps, leader = self.reps, self.reps.leader
+        resolved = reps.resolved
+        reps.settled = np.where(resolved, leader, reps.settled)
+        self.within = np.zeros(reps.live.shape, dtype=bool)
+        if self.epsilon > 0:
+            others = (
+                reps.live & ~resolved[:, None] & (np.arange(reps.n.shape[1]) != leader[:, None])
+            )
+            x, k = np.nonzero(others)
+            level = self.levels.beaten[x]
+            self.within[x, k] = reps.cells.shows(x, k, x, leader[x], self.epsilon, level)
+            enough = (self.within == others).all(axis=1) & (reps.settled < 0)
+            reps.settled = np.where(enough, leader, reps.settled)
 
     def blockers(self, y: Ints, k: Ints) -> np.ndarray:
         """(n, K) live arms of representative y that arm k is not shown to be less than η worse than."""
@@ -207,7 +234,8 @@ class ClusterTests:
     ) -> None:
         r = len(reps)
         known = bool((best >= 0).all())
-        if r != reps.budgets.n_clusters or (np.unique(best).size < r and known):
+        different = np.unique(best).size if known else 1 + reps.distinct.sum(axis=1).min()
+        if r != reps.budgets.n_clusters or different < r:
             raise ValueError(
                 f"expected {reps.budgets.n_clusters} representatives with different best arms, got {best}"
             )
@@ -329,19 +357,24 @@ class AcceptanceTests:
 
     def __init__(self, record: Record, eta: float | None) -> None:
         self.cells, self.eta = record.cells, eta
+        self.epsilon = epsilon_in_sigmas(record.federation.problem)
         self.level = nats(record.budgets.accept())
         self.live = np.ones(record.n.shape, dtype=bool)
         self.found: Ints = np.full(record.agents.size, self.UNKNOWN)
 
-    def eliminate(self, rows: Ints) -> Ints:
-        """Rule (a) at agents `rows`. One arm left is the answer. Returns the leaders (rows,)."""
+    def eliminate(self, rows: Ints) -> tuple[Ints, np.ndarray]:
+        """Rule (a) at agents `rows`. Returns the leaders (rows,), and the leaders and arms that may
+        be ε better (rows, K). A leader is the answer where there are no such arms."""
         live = self.live[rows]
         leader = np.where(live, self.cells.mean[rows], -np.inf).argmax(axis=1)
         live &= ~self.cells.shows_worse(rows, leader, 0.0, self.level, live)
         self.live[rows] = live
+        if self.epsilon > 0:
+            live &= ~self.cells.shows_worse(rows, leader, self.epsilon, self.level, live)
+            live[np.arange(rows.size), leader] = True
         alone = live.sum(axis=1) == 1
         self.found[rows[alone]] = leader[alone]
-        return leader
+        return leader, live
 
     def accept(self, rows: Ints, guess: Ints, known: np.ndarray) -> np.ndarray:
         """The cluster whose best arm is guess (rows,): accepted if that arm is live, known to be the best arm of a

@@ -14,6 +14,8 @@ from clustered_bandit_gym.policies.structured.tuning import TUNING
 
 #: Cap on the pulls planned for an agent; keeps products with shares within float64 integers.
 HOPELESS = 2.0**40
+#: Stands for a best arm that is not known.
+UNKNOWN_BEST = -2
 
 
 class Plan:
@@ -24,7 +26,7 @@ class Plan:
 
     Args:
         reps: R representatives of different clusters.
-        best: (R,) their best arms; -2 where these are not known.
+        best: (R,) their best arms; `UNKNOWN_BEST` where these are not known.
         eta: η in units of σ; None rules out tests by Assumption 1.
         beta: evidence in nats that rules a cluster out.
 

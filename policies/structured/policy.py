@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.policies.structured.accept import accept
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.budget import Budgets
 from clustered_bandit_gym.policies.structured.classify import classify
+from clustered_bandit_gym.policies.structured.clusters import solve_clusters
 from clustered_bandit_gym.policies.structured.discovery import Discovery
+from clustered_bandit_gym.policies.structured.plan import UNKNOWN_BEST
 from clustered_bandit_gym.policies.structured.representatives import Representatives, eta_in_sigmas
 from clustered_bandit_gym.policy import Policy
 
@@ -56,45 +60,65 @@ class StructuredBAI(Policy):
     name = "structured-bai"
     guarantee = "delta-PC under Assumption 1, with any of M, eta not told; eta1 is not used"
 
-    def __init__(self, share: float = 1.0) -> None:
+    def __init__(self, share: float = 1.0, assume: str = "best-arms") -> None:
         if not 0 < share <= 1:
-            raise ValueError(f"share must lie in (0, 1], got {share}")
-        self.share = share
+            raise UserError(f"share must lie in (0, 1], got {share}")
+        if assume not in ("best-arms", "clusters"):
+            raise UserError(f"assume must be 'best-arms' or 'clusters', got {assume!r}")
+        self.share, self.assume = share, assume
+        if assume == "clusters":
+            self.guarantee = "delta-PC for agents of M clusters, which may share best arms"
 
     def solve(self, federation: Federation) -> np.ndarray:
-        p = federation.problem
-        budgets = Budgets.of(p, self.share)
-        eta = eta_in_sigmas(p)
-        reps = Representatives(federation, budgets)
-        best_arms = BestArms(reps, eta)
-        # Without M and η nothing is learnt from others: everybody finds an arm alone.
-        alone = p.n_clusters is None and eta is None
-        discovery = Discovery(reps, eta, 1 if alone else budgets.n_clusters)
-        second = False
-        while True:
-            with federation.phase("discover"):
-                complete = discovery.run() and p.n_clusters is not None
-            with federation.phase("best arms"):
-                best_arms.resolve(until_twins=True)
-            twin = reps.twin()
-            if twin is not None:
-                reps.drop(twin)
-                discovery.forget(twin)
-            elif complete or p.n_clusters is None or second:
-                break
-            else:
-                # A representative with a wrong leader can seem to explain every agent. The leaders are certain now.
-                second = True
-                discovery.again()
-        rest = np.setdiff1d(federation.agents, reps.agents)
-        if complete:
-            with federation.phase("classify"):
-                found = reps.leader[classify(reps, reps.leader, eta, rest)]
+        reps = Representatives(federation, Budgets.of(federation.problem, self.share))
+        if self.assume == "clusters":
+            arms, labels = solve_clusters(reps)
         else:
-            with federation.phase("accept"):
-                found = accept(reps, best_arms, rest, eta)
-        arms = np.empty(p.n_agents, dtype=np.int64)
-        arms[reps.agents] = reps.leader
-        arms[rest] = found
-        federation.report_clusters(arms)
+            arms, labels = _solve_best_arms(reps)
+        federation.report_clusters(labels)
         return arms
+
+
+def _solve_best_arms(reps: Representatives) -> tuple[Ints, Ints]:
+    """(N,) arms and (N,) cluster labels under Assumption 1."""
+    federation = reps.federation
+    p, eta = federation.problem, eta_in_sigmas(federation.problem)
+    best_arms = BestArms(reps, eta)
+    # Without M and η nothing is learnt from others: everybody finds an arm alone.
+    alone = p.n_clusters is None and eta is None
+    discovery = Discovery(reps, eta, 1 if alone else reps.budgets.n_clusters)
+    second = False
+    while True:
+        with federation.phase("discover"):
+            complete = discovery.run() and p.n_clusters is not None
+        with federation.phase("best arms"):
+            best_arms.resolve(until_twins=True)
+        twin = reps.twin()
+        if twin is not None:
+            reps.drop(twin)
+            discovery.forget(twin)
+        elif complete or p.n_clusters is None or second:
+            break
+        else:
+            # A representative with a wrong leader can seem to explain every agent. The leaders
+            # are certain now.
+            second = True
+            discovery.again()
+    if not reps.resolved.all():
+        eta = None  # some best arms are not known, only good enough ones: Assumption 1 is no help
+    rest = np.setdiff1d(federation.agents, reps.agents)
+    arms = np.empty(p.n_agents, dtype=np.int64)
+    if complete:
+        with federation.phase("classify"):
+            best = reps.leader if reps.resolved.all() else np.full(len(reps), UNKNOWN_BEST)
+            found = classify(reps, best, eta, rest)
+        labels = np.empty_like(arms)
+        labels[reps.agents] = np.arange(len(reps))
+        labels[rest] = found
+        return reps.settled[labels], labels
+    with federation.phase("accept"):
+        found = accept(reps, best_arms, rest, eta)
+    # Promoted agents are representatives by now; their own arm is among those found as well.
+    arms[reps.agents] = reps.settled
+    arms[rest] = found
+    return arms, arms

@@ -29,6 +29,43 @@ class Ordered:
         return self.federation.pull_counts(self.agents[rows], arms, times)
 
 
+class Teams:
+    """Agents of one cluster that share the pulls of a row evenly.
+
+    Args:
+        labels: (N,) the row of each agent; every row has at least one.
+    """
+
+    def __init__(self, federation: Federation, labels: Ints) -> None:
+        self.federation = federation
+        self.order = np.argsort(labels, kind="stable")
+        self.size = np.bincount(labels)
+        self.start = np.cumsum(self.size) - self.size
+
+    def _spread(self, rows: Ints, times: Ints | int) -> tuple[Ints, Ints, Ints]:
+        """For orders of `times` pulls at `rows`: the order, agent and pulls of every part."""
+        size = self.size[rows]
+        order = np.repeat(np.arange(rows.size), size)
+        place = np.arange(order.size) - np.repeat(np.cumsum(size) - size, size)
+        whole = np.broadcast_to(times, rows.shape)[order]
+        part = whole // size[order] + (place < whole % size[order])
+        agents = self.order[self.start[rows][order] + place]
+        some = part > 0
+        return order[some], agents[some], part[some]
+
+    def pull(self, rows: Ints, arms: Ints, times: Ints | int) -> Floats:
+        order, agents, part = self._spread(rows, times)
+        sums = self.federation.pull(agents, arms[order], part) * part
+        return np.bincount(order, sums, rows.size) / times
+
+    def pull_counts(self, rows: Ints, arms: Ints, times: Ints | int) -> Ints:
+        order, agents, part = self._spread(rows, times)
+        counts = self.federation.pull_counts(agents, arms[order], part)
+        total = np.zeros((rows.size, counts.shape[1]), dtype=counts.dtype)
+        np.add.at(total, order, counts)
+        return total
+
+
 class Record:
     """What the centre knows of some agents' arms, in units of σ: cells of the kind that the rewards allow.
 
@@ -40,6 +77,7 @@ class Record:
 
     def __init__(self, federation: Federation, budgets: Budgets, agents: Ints) -> None:
         self.federation, self.budgets, self.agents = federation, budgets, agents
+        self.source: Teams | None = None
         alpha = budgets.beaten()
         eta = eta_in_sigmas(federation.problem)
         self.scales = Scales.around(
@@ -77,7 +115,7 @@ class Record:
 
     def pull(self, rows: Ints, arms: Ints, times: Ints) -> None:
         """Fresh pulls at (row, arm), each pair at most once: three arrays of one length."""
-        self.cells.pull(Ordered(self.federation, self.agents), rows, arms, times)
+        self.cells.pull(self.source or Ordered(self.federation, self.agents), rows, arms, times)
 
     def pull_where(self, times: Floats, rows: Ints | None = None) -> None:
         """Fresh pulls wherever `times` (R, K) is positive, rounded up. With `rows`, the rows of `times` are these."""
@@ -110,6 +148,8 @@ class Representatives(Record):
     Attributes:
         live: (R, K) arms that may still be the best.
         distinct: (R, R) pairs shown to be of different clusters.
+        settled: (R,) the arm that answers for a row: shown good enough; −1 if there is none yet.
+        source: who makes the pulls; None for the representatives themselves.
         number: (R,) 1 for the first candidate ever chosen, 2 for the next, ...
         dropped: candidates dropped so far.
     """
@@ -119,6 +159,7 @@ class Representatives(Record):
         self.number: Ints = np.zeros(0, dtype=np.int64)
         self.live = np.zeros(self.n.shape, dtype=bool)
         self.distinct = np.zeros((0, 0), dtype=bool)
+        self.settled: Ints = np.zeros(0, dtype=np.int64)
         self.dropped = 0
 
     def __len__(self) -> int:
@@ -130,13 +171,20 @@ class Representatives(Record):
         self.number = np.append(self.number, r + self.dropped + 1)
         self.live = np.vstack([self.live, np.ones(k, dtype=bool)])
         self.distinct = np.pad(self.distinct, (0, 1))
+        self.settled = np.append(self.settled, -1)
 
     def drop(self, row: int) -> None:
         keep = np.arange(len(self)) != row
         self.keep(keep)
         self.number, self.live = self.number[keep], self.live[keep]
         self.distinct = self.distinct[keep][:, keep]
+        self.settled = self.settled[keep]
         self.dropped += 1
+
+    @property
+    def resolved(self) -> np.ndarray:
+        """(R,) rows with one live arm."""
+        return self.live.sum(axis=1) == 1
 
     @property
     def leader(self) -> Ints:
@@ -145,10 +193,15 @@ class Representatives(Record):
 
     def twin(self) -> int | None:
         """A row left with one arm that is also the only arm of an earlier row: both are of one cluster."""
-        settled = np.flatnonzero(self.live.sum(axis=1) == 1)
-        _, first = np.unique(self.leader[settled], return_index=True)
-        again = np.delete(settled, first)
+        resolved = np.flatnonzero(self.resolved)
+        _, first = np.unique(self.leader[resolved], return_index=True)
+        again = np.delete(resolved, first)
         return int(again[0]) if again.size else None
+
+
+def epsilon_in_sigmas(problem: Problem) -> float:
+    """ε in units of σ."""
+    return problem.epsilon / problem.sigma if problem.epsilon else 0.0
 
 
 def eta_in_sigmas(problem: Problem) -> float | None:

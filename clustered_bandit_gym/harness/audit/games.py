@@ -265,4 +265,13 @@ GAMES: tuple[AuditGame, ...] = (
         told={"eta": 0.3, "eta1": 0.3},
         in_scope=False,
     ),
+    AuditGame(
+        "shared best arm, eta not told",
+        "two clusters of coins have the same best arm: for policies that need M alone",
+        ((0.9, 0.8, 0.3, 0.2), (0.9, 0.2, 0.8, 0.3), (0.3, 0.2, 0.8, 0.9)),
+        (8, 4, 8),
+        rewards="bernoulli",
+        told={"eta": None, "eta1": None},
+        in_scope=False,
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from clustered_bandit_gym.policies.engines.registry import ENGINES, get_engine
 from clustered_bandit_gym.policies.engines.track_and_stop import optimal_shares
 from clustered_bandit_gym.policies.sequential.boundaries import radius, tuned_rho
 from clustered_bandit_gym.policies.sequential.paired import GAPS, WEIGHTS
-from clustered_bandit_gym.policies.sequential.running_means import Tally
+from clustered_bandit_gym.policies.sequential.running_means import RunningMeans
 
 NAMES = tuple(ENGINES)
 
@@ -116,19 +117,19 @@ def test_uniform_glr_stops_when_its_leader_beats_every_arm_at_the_level_of_the_u
     """
     shown: dict[tuple[int, float], int] = {}
     levels: list[float] = []
-    original = Tally.worse
+    original = RunningMeans.worse
 
     def spy(
-        self: Tally, rows: np.ndarray, leader: np.ndarray, level: float, among: np.ndarray
+        self: RunningMeans, rows: np.ndarray, leader: np.ndarray, level: float, *args: Any
     ) -> np.ndarray:
-        worse = original(self, rows, leader, level, among)
+        worse = original(self, rows, leader, level, *args)
         levels.append(level)
         for row, count in zip(rows.tolist(), worse.sum(axis=1).tolist(), strict=True):
             look = (row, float(self.counts[row, 0]))
             shown[look] = shown.get(look, 0) + count
         return worse
 
-    monkeypatch.setattr(Tally, "worse", spy)
+    monkeypatch.setattr(RunningMeans, "worse", spy)
     laws = cbg.Categorical([0, 0.5, 0.8, 1], [[[0.55, 0, 0, 0.45], [0, 0, 1, 0], [0, 1, 0, 0]]])
     instance = cbg.Instance(None, [0, 0], laws)
     federation = cbg.Federation(instance, cbg.Problem.of(instance, 0.3), seed=1)
