@@ -36,6 +36,9 @@ def accept(reps: Representatives, best_arms: BestArms, rest: Ints, eta: float | 
             reps.add(int(block.agents[waiting[0]]))
             best_arms.resolve()
             block.tests.found[waiting[0]] = reps.settled[-1]
+            if not reps.resolved.all():
+                # An arm that is only good enough says nothing by Assumption 1: all go on alone.
+                eta = block.eta = None
         found[part] = block.tests.found
     return found
 

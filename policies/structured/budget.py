@@ -145,13 +145,7 @@ class ClusterWeights:
     #: have the rest, so a poor choice costs ln(L − 1) nats at most.
     UNTOLD = 0.3
 
-    def __init__(
-        self,
-        budgets: Budgets,
-        n_representatives: int,
-        eta: float | None,
-        best_known: bool = True,
-    ) -> None:
+    def __init__(self, budgets: Budgets, n_representatives: int, eta: float | None) -> None:
         centre = 2 * nats(budgets.classify()) / (eta if eta is not None else self.UNTOLD) ** 2
         below = max(1, ceil(log(centre / 16, 8)))
         self.rho = centre * 8.0 ** np.arange(-below, 5)
@@ -160,9 +154,8 @@ class ClusterWeights:
         self.alternative = log(max(1, n_representatives - 1))
         self.assumed, self.best = -log(self.ASSUMED), -log(self.BEST)
         sizes = range(self.MOST_ARMS + 1)
-        weight = self.ANY if best_known else 1 / self.MOST_ARMS
         self.any_arms: Floats = np.array(
-            [_log_comb(budgets.n_arms, d) - log(weight) for d in sizes]
+            [_log_comb(budgets.n_arms, d) - log(self.ANY) for d in sizes]
         )
 
     def mixing(self, n: Floats) -> tuple[Floats, Floats]:

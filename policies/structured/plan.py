@@ -8,7 +8,7 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.sequential.cells import BettingCells
 from clustered_bandit_gym.policies.structured.budget import ClusterWeights
 from clustered_bandit_gym.policies.structured.evidence import ClusterChoice, ClusterTests
-from clustered_bandit_gym.policies.structured.representatives import Representatives
+from clustered_bandit_gym.policies.structured.representatives import Representatives, eta_in_sigmas
 from clustered_bandit_gym.policies.structured.shares import max_min_shares
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
@@ -43,7 +43,9 @@ class Plan:
         r, k = reps.n.shape
         self.rows = np.arange(r)
         self.share = max(1.0, reps.federation.problem.n_agents / r - 1)
-        self.weights = ClusterWeights(reps.budgets, r, eta, best_known=bool((best >= 0).all()))
+        # The grid of ρ is fixed before the data: it never depends on whether best arms are known.
+        told = eta_in_sigmas(reps.federation.problem) if eta is None else eta
+        self.weights = ClusterWeights(reps.budgets, r, told)
         self.allocation = np.zeros((r, k))
         self.bounded = isinstance(reps.cells, BettingCells)
         self.set_kind(bets=False)

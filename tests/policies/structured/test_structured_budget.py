@@ -18,7 +18,7 @@ from clustered_bandit_gym.policies.structured.budget import (
     nats,
     retry_weight,
 )
-from clustered_bandit_gym.policies.structured.plan import Plan
+from clustered_bandit_gym.policies.structured.plan import UNKNOWN_BEST, Plan
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
 SIZES = [(300, 10, 3), (1000, 100, 20), (5, 4, 4), (1, 1, 1), (2, 6, 4), (40, 2, 2)]
@@ -169,6 +169,14 @@ def test_the_grid_of_rho_does_not_depend_on_how_the_play_went() -> None:
     """A ρ tuned to an attempt's own level would be chosen after the rewards that it is used on."""
     instance = PaperSmall(n_agents=30)(np.random.default_rng(0))
     reps = representatives(instance, 0.01)
-    first, later = (Plan(reps, instance.best_arms, 0.3, beta) for beta in (20.0, 35.0))
-    assert np.array_equal(first.weights.rho, later.weights.rho)
-    assert np.array_equal(first.weights.rho_price, later.weights.rho_price)
+    eta = instance.eta
+    unknown = np.full(3, UNKNOWN_BEST)
+    first, *others = (
+        Plan(reps, instance.best_arms, eta, 20.0),
+        Plan(reps, instance.best_arms, eta, 35.0),
+        Plan(reps, unknown, None, 20.0),
+    )
+    for later in others:
+        assert np.array_equal(first.weights.rho, later.weights.rho)
+        assert np.array_equal(first.weights.rho_price, later.weights.rho_price)
+        assert np.array_equal(first.weights.any_arms, later.weights.any_arms)
