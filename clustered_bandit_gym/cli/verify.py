@@ -23,25 +23,35 @@ def verify(
         int,
         typer.Option(
             "--replay",
-            help="Trials to play once more, chosen at random; 0 checks hashes and plays nothing.",
+            help="Trials to play once more, chosen at random; 0 checks the file alone.",
             min=0,
         ),
     ] = 0,
     seed: Annotated[
         int, typer.Option("--seed", "-s", help="Seed of the random choice.", min=0)
     ] = 0,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="MODULE",
+            help="Modules of your own whose policies and generators rows may name.",
+            show_default="none",
+        ),
+    ] = None,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Check the hash of every kept trial and, with --replay, play some once more.
+    """Check a folder of kept trials and, with --replay, play some once more.
 
-    A policy of your own is looked for in this folder and in what is installed, as by `compare`.
+    Rows run no code but that of this package and of the modules that --allow names, which are looked for in this folder
+    and in what is installed.
 
-    Exit code 1 if any row is damaged or comes out differently, or if none of those asked for could be played.
+    Exit code 1 if a row comes out differently, or if none of those asked for could be played.
     """
     from clustered_bandit_gym.harness.verification import verify as run_verify
 
-    found = run_verify(folder, replay, seed)
+    found = run_verify(folder, replay, seed, allow or ())
     typer.echo(str(found))
     if not replay and not quiet:
         typer.echo("No trial was played once more; --replay 10 plays ten of them.", err=True)

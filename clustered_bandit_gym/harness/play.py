@@ -27,12 +27,12 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import TrialSeeds, trial_seeds
 from clustered_bandit_gym.harness.bound import bound_of
 from clustered_bandit_gym.harness.cell import Cell
-from clustered_bandit_gym.harness.fingerprint import versions
 from clustered_bandit_gym.harness.global_state import (
     drew_from_unseeded_torch,
     keyboard,
     seeded_globals,
 )
+from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.settings import label_of, path_of, settings_of, writable
 
 Row = dict[str, Any]

@@ -24,13 +24,15 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import starmap
 from types import ModuleType
 from typing import Any
 
 import cloudpickle
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.play import Row, play_trial
+from clustered_bandit_gym.harness.settings import PACKAGE
 from clustered_bandit_gym.harness.trial import Task, Work
 
 BACKENDS = {"processes": "pebble", "dask": "distributed"}
@@ -40,7 +42,6 @@ _LOST_CONNECTION = 75
 _FROM_OUTSIDE = (-9, -15, _LOST_CONNECTION)
 #: Times that all workers may die without having ended a trial.
 _FALSE_STARTS = 3
-_PACKAGE = "clustered_bandit_gym"
 
 
 def run(
@@ -50,7 +51,7 @@ def run(
     backend: str | None = None,
     address: str | None = None,
     max_seconds: float | None = None,
-) -> Generator[tuple[Task, Row]]:
+) -> Iterator[tuple[Task, Row]]:
     """Play the tasks; yields (task, row) as trials end, in any order. Invalid arguments raise now.
 
     Args:
@@ -63,7 +64,7 @@ def run(
     check_backend(backend, address, max_seconds)
     n_jobs = count_jobs(n_jobs)
     if n_jobs == 1 and backend is None and max_seconds is None:
-        return ((task, work.do(task)) for task in tasks)
+        return zip(tasks, starmap(play_trial, map(work.ready, tasks)), strict=True)
     if backend == "dask":
         from clustered_bandit_gym.harness.dask_backend import play_on_dask
 
@@ -109,7 +110,7 @@ def pack(work: Work) -> bytes:
         sys.modules[name]
         for name in names
         if name != "__main__"
-        and name.partition(".")[0] != _PACKAGE
+        and name.partition(".")[0] != PACKAGE
         and name in sys.modules
         and name not in cloudpickle.list_registry_pickle_by_value()
     ]

@@ -17,7 +17,7 @@ from clustered_bandit_gym.harness.pool import pack
 from clustered_bandit_gym.harness.trial import Task, Work
 
 #: Columns that differ between two plays of the same trial, or say something about the run and not about the play.
-_OTHER = {"seconds", "attempts", "no_key", "reproduced"}
+_OTHER = {"seconds", "attempts", "killed", "no_key", "reproduced"}
 
 
 def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task, bool]:

@@ -1,4 +1,4 @@
-"""Many trials of many policies: `evaluate` on one environment, `sweep` over several, `replay` of one row."""
+"""Many trials of many policies: `evaluate` one environment, `sweep` several, `replay` a row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import copy
 import itertools
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,20 @@ import gymnasium as gym
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.cell import Cell
-from clustered_bandit_gym.harness.fingerprint import env_key, policy_key, versions
-from clustered_bandit_gym.harness.kept import KeptRun, key_or_reason
+from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.output.board import Board
-from clustered_bandit_gym.harness.play import Row, play
+from clustered_bandit_gym.harness.play import Row, TrialSpec, play_trial
 from clustered_bandit_gym.harness.pool import check_backend, count_jobs, run
+from clustered_bandit_gym.harness.progress import Progress
 from clustered_bandit_gym.harness.replay_check import reproduced
-from clustered_bandit_gym.harness.settings import decode, label_of, rebuild_policy, revive
+from clustered_bandit_gym.harness.resume import Resume
+from clustered_bandit_gym.harness.settings import (
+    CannotRebuild,
+    decode,
+    label_of,
+    rebuild_policy,
+    revive,
+)
 from clustered_bandit_gym.harness.trial import ClusterLost, Task, Work
 
 
@@ -100,21 +108,22 @@ def evaluate(
             carries something from trial to trial) is marked in the column `reproduced` and prevents a PASS.
         **env_kwargs: keywords of the environment, e.g. ``n_agents=30, delta=1e-10``.
     """
-    settings = RunSettings(
-        trials,
-        root_seed(seed),
-        n_jobs,
-        out,
-        backend,
-        address,
-        max_seconds,
-        progress,
-        bound,
-        stepwise,
-        strict,
-        replays,
+    return sweep(
+        policies,
+        cells=[{**env_kwargs, "env_id": env_id}],
+        trials=trials,
+        seed=seed,
+        n_jobs=n_jobs,
+        out=out,
+        backend=backend,
+        address=address,
+        max_seconds=max_seconds,
+        progress=progress,
+        bound=bound,
+        stepwise=stepwise,
+        strict=strict,
+        replays=replays,
     )
-    return _run(policies, [Cell(env_id, env_kwargs)], settings)
 
 
 def sweep(
@@ -175,31 +184,38 @@ def sweep(
 
 
 def traceback_of(row: Mapping[str, Any], policy: Any = None, **env_kwargs: Any) -> str:
-    """The traceback of the exception that ended the trial of a row. The trial is played again, as by `replay`."""
+    """The traceback of the exception that ended the trial of a row, which is played again."""
     found: list[str] = []
-    _replay(
-        row,
-        policy,
-        env_kwargs,
-        on_error=lambda error: found.extend(traceback.format_exception(error)),
-    )
+
+    def note(error: BaseException) -> None:
+        found.extend(traceback.format_exception(error))
+
+    try:
+        _replay(row, policy, env_kwargs, (), on_error=note)
+    except CannotRebuild as error:
+        return str(error)
     return "".join(found)
 
 
-def replay(row: Mapping[str, Any], policy: Any = None, **env_kwargs: Any) -> Row:
-    """Play the trial of a row again, alone: same instance and same noise, hence the same row except for `seconds`.
+def replay(
+    row: Mapping[str, Any], policy: Any = None, *, allow: Sequence[str] = (), **env_kwargs: Any
+) -> Row:
+    """Play the trial of a row again, alone: the same row except for `seconds`.
 
-    `row` is a row of `board.trials`, of a store, or of an exported table. The policy is rebuilt from its class and
-    settings. Pass `policy` where that is impossible: the class is gone, or its settings are not its arguments. Pass
-    environment keywords that a row cannot hold, such as an instance of another session.
+    `row` is a row of `board.trials`, of a store, or of an exported table. The policy is rebuilt from
+    its class and settings. Rows may come from others, so that only policies and generators of this
+    package are rebuilt, and those of the modules that `allow` names. Pass `policy` where that is
+    impossible: the class is gone, or its settings are not its arguments. Pass environment keywords
+    that a row cannot hold, such as an instance of another session.
     """
-    return _replay(row, policy, env_kwargs)
+    return _replay(row, policy, env_kwargs, allow)
 
 
 def _replay(
     row: Mapping[str, Any],
     policy: Any,
     env_kwargs: dict[str, Any],
+    allow: Sequence[str],
     on_error: Callable[[BaseException], object] | None = None,
 ) -> Row:
     data = {key: decode(value) for key, value in dict(row).items()}
@@ -207,25 +223,31 @@ def _replay(
         warnings.warn(
             f"the row was played by {data.get('version')}; this is {versions()}", stacklevel=3
         )
+    home, _, _ = str(data["env"]).rpartition(":")
+    if home and home not in allow:
+        raise CannotRebuild(
+            f"the row's environment {data['env']} runs code of {home}: "
+            f'allow=["{home}"] or --allow {home} if you trust it',
+            "env",
+        )
     if policy is None:
-        policy = rebuild_policy(data["policy_class"], data["settings"])
+        policy = rebuild_policy(data["policy_class"], data["settings"], allow)
     kwargs = {
-        key: revive(key, value)
+        key: revive(key, value, allow)
         for key, value in data["env_kwargs"].items()
         if key not in env_kwargs
     }
     cell = Cell(data["env"], kwargs | env_kwargs)
-    return play(
+    spec = TrialSpec(
+        cell,
         policy,
-        cell.make(),
+        data["policy"],
         int(data["seed"]),
-        bool(data["stepwise"]),
+        int(data["trial"]),
+        stepwise=bool(data["stepwise"]),
         strict=bool(data.get("strict", False)),
-        trial=int(data["trial"]),
-        label=data["policy"],
-        env_kwargs=cell.plain_kwargs,
-        on_error=on_error,
     )
+    return play_trial(spec, cell.make(), on_error=on_error)
 
 
 def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
@@ -237,15 +259,16 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
     if not isinstance(policies, Iterable):
         raise UserError(f"policies are objects with solve or act, or names; got {policies!r}")
     players: list[tuple[str, Any]] = []
-    keys: set[str] = set()
+    given: list[Any] = []
     for policy in policies:
         player = make(policy) if isinstance(policy, str) else policy
         if isinstance(player, type) or not (hasattr(player, "solve") or hasattr(player, "act")):
             hint = (
-                f"; pass an object of it: {player.__name__}()" if isinstance(player, type) else ""
+                f"; pass an object of it: {policy.__name__}()" if isinstance(policy, type) else ""
             )
             raise UserError(
-                f"a policy is an object with solve(federation) or act(obs, info), got {policy!r}{hint}"
+                "a policy is an object with solve(federation) or act(obs, info), "
+                f"got {policy!r}{hint}"
             )
         try:
             copy.deepcopy(player)
@@ -253,16 +276,13 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
             raise UserError(
                 f"every trial plays a copy of the policy, but {policy!r} cannot be copied: {error}"
             ) from error
-        key, label = key_or_reason(policy_key, player)[0], label_of(player)
-        if key in keys or any(player is other for _, other in players):
+        label = label_of(player)
+        if any(policy is other or (isinstance(policy, str) and policy == other) for other in given):
             raise UserError(f"the policy {label} is listed twice; list it once")
-        if key is not None:
-            keys.add(key)
+        given.append(policy)
         taken = {name for name, _ in players}
-        if label in taken:
-            label = next(
-                f"{label} #{i}" for i in itertools.count(2) if f"{label} #{i}" not in taken
-            )
+        numbered = (f"{label} #{i}" for i in itertools.count(2))
+        label = next(name for name in itertools.chain([label], numbered) if name not in taken)
         players.append((label, player))
     if not players:
         raise UserError("there is no policy to play; pass at least one")
@@ -270,85 +290,62 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
 
 
 def _run(policies: Any, cells: list[Cell], settings: RunSettings) -> Board:
+    """Play all trials that the store lacks, and put the rows on a board."""
     players = resolve_policies(policies)
-    env_keys = [key_or_reason(env_key, cell.env_id, cell.kwargs) for cell in cells]
-    known = [key for key, _ in env_keys if key is not None]
-    if len(set(known)) < len(known):
-        raise UserError("the same environment with the same settings is listed twice; list it once")
+    for one, other in itertools.combinations(cells, 2):
+        if one.same(other):
+            raise UserError(
+                "the same environment with the same settings is listed twice; list it once"
+            )
     work = Work(
         cells, players, int(settings.seed), settings.bound, settings.stepwise, settings.strict
     )
-    seeds = trial_seeds(settings.seed, 0)
     for position in range(len(cells)):
-        # Invalid settings show here, before anything is played.
-        unwrapped: Any = work.env(position).unwrapped
-        unwrapped.new_federation(seeds.instance, seeds.play)
+        work.check(position)  # invalid settings raise before anything is played
     # Neighbours share the instance and its bound: trial by trial, all policies on it.
     trials = range(int(settings.trials))
     tasks = [Task(c, p, t) for c in range(len(cells)) for t in trials for p in range(len(players))]
-    earlier: dict[Task, Row] = {}
-    if settings.out is None:
-        rows, interrupted = _play_all(work, tasks, {}, settings, None)
-    else:
-        mode = (" stepwise" if settings.stepwise else "") + (" strict" if settings.strict else "")
-        with KeptRun(settings.out, players, env_keys, settings.seed, mode) as kept:
-            earlier = {
-                task: row for task, row in kept.rows().items() if task.trial < settings.trials
-            }
-            rows, interrupted = _play_all(work, tasks, earlier, settings, kept)
-    order = sorted(rows, key=lambda task: (task.cell, task.player, task.trial))
+    rows: dict[Task, Row] = {}
+    interrupted = False
+    with nullcontext() if settings.out is None else Resume(settings.out, work) as resume:
+        if resume is not None:
+            rows = {t: row for t, row in resume.rows().items() if t.trial < settings.trials}
+        reused = len(rows)
+        missing = [task for task in tasks if task not in rows]
+        results = run(
+            work, missing, settings.n_jobs, settings.backend, settings.address, settings.max_seconds
+        )
+        try:
+            with Progress(len(tasks), reused, settings.progress) as progress:
+                for task, row in results:
+                    rows[task] = row if resume is None else resume.put(task, row)
+                    progress.update()
+        except KeyboardInterrupt:
+            interrupted = True
+            left = len(tasks) - len(rows)
+            warnings.warn(
+                f"interrupted: {len(rows):,} trials are done, {left:,} are not", stacklevel=3
+            )
+        except ClusterLost as error:
+            raise UserError(f"{error}; {_what_is_kept(rows, tasks, settings)}") from error
+        finally:
+            if isinstance(results, Generator):
+                results.close()
     if settings.replays and not interrupted:
         for task, same in reproduced(work, rows, int(settings.replays)).items():
             rows[task] = rows[task] | {"reproduced": same}
-    missing = len(tasks) - len(rows) if interrupted else 0
-    return Board([rows[task] for task in order], missing=missing, reused=len(earlier))
+    order = sorted(rows, key=lambda task: (task.cell, task.player, task.trial))
+    unplayed = len(tasks) - len(rows) if interrupted else 0
+    return Board([rows[task] for task in order], missing=unplayed, reused=reused)
 
 
-def _play_all(
-    work: Work,
-    tasks: list[Task],
-    rows: dict[Task, Row],
-    settings: RunSettings,
-    kept: KeptRun | None,
-) -> tuple[dict[Task, Row], bool]:
-    """Plays the tasks that `rows` lacks. Returns all rows, and whether Ctrl-C ended the run early."""
-    from clustered_bandit_gym.harness.output.progress import progress_bar
-
-    rows = dict(rows)
-    missing = [task for task in tasks if task not in rows]
-    results = run(
-        work, missing, settings.n_jobs, settings.backend, settings.address, settings.max_seconds
+def _what_is_kept(rows: dict[Task, Row], tasks: list[Task], settings: RunSettings) -> str:
+    if settings.out is None:
+        return f"the {len(rows):,} trials that had ended are lost with it; --out keeps them"
+    return (
+        f"{len(rows):,} of {len(tasks):,} trials are kept in {settings.out}; the same command plays "
+        "the rest, with another --address or without --backend"
     )
-    bar = progress_bar(
-        total=len(tasks),
-        initial=len(rows),
-        unit="trial",
-        disable=not settings.progress,
-        dynamic_ncols=True,
-    )
-    try:
-        with bar:
-            for task, row in results:
-                rows[task] = row if kept is None else kept.put(task, row)
-                bar.update()
-    except KeyboardInterrupt:
-        warnings.warn(
-            f"interrupted: {len(rows):,} trials are done, {len(tasks) - len(rows):,} are not",
-            stacklevel=4,
-        )
-        return rows, True
-    except ClusterLost as error:
-        if settings.out is None:
-            help_ = f"the {len(rows):,} trials that had ended are lost with it; --out keeps them"
-        else:
-            help_ = (
-                f"{len(rows):,} of {len(tasks):,} trials are kept in {settings.out}; the same command plays the rest, "
-                "with another --address or without --backend"
-            )
-        raise UserError(f"{error}; {help_}") from error
-    finally:
-        results.close()
-    return rows, False
 
 
 def make_env(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:

@@ -1,6 +1,6 @@
 """What a row says about its player and its environment: plain values, and how to build both again from them.
 
-Plain values are for readers and for `replay`. They may lose detail; the key of a stored row is in `fingerprint`.
+Plain values are for readers and for `replay`. They may lose detail; the key of a stored row is in `identity`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+from collections.abc import Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -17,10 +19,12 @@ import numpy as np
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.imports import load_module, load_object
+from clustered_bandit_gym.imports import load_module
+from clustered_bandit_gym.policy import Policy, StepPolicy
 
+PACKAGE = "clustered_bandit_gym"
 #: Arrays with more entries than this are shown by their hash.
-LARGEST_ARRAY = 1000
+_LARGEST_ARRAY = 1000
 
 #: Instances seen in this process, so that `replay` can find them again by their digest.
 _instances: WeakValueDictionary[str, Instance] = WeakValueDictionary()
@@ -57,7 +61,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Instance):
         return {"instance": instance_digest(value)}
     if isinstance(value, np.ndarray):
-        if value.size <= LARGEST_ARRAY:
+        if value.size <= _LARGEST_ARRAY:
             return plain(value.tolist())
         return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": list(value.shape)}
     if isinstance(value, dict):
@@ -83,8 +87,10 @@ def writable(text: str) -> str:
     return str.encode(text, "utf-8", "backslashreplace").decode("utf-8")
 
 
-def revive(key: str, value: Any) -> Any:
-    """The environment keyword `key` from its plain form."""
+def revive(key: str, value: Any, allow: Sequence[str] = ()) -> Any:
+    """The environment keyword `key` from its plain form; for `allow` see `trusted`."""
+    if key == "generator" and isinstance(value, str) and ":" in value:
+        trusted(value, allow, key)
     if not isinstance(value, dict):
         return value
     if set(value) == {"instance"}:
@@ -98,11 +104,39 @@ def revive(key: str, value: Any) -> Any:
         raise CannotRebuild(f"the row's {key}, {value['repr']}, cannot be rebuilt", key)
     if "object" in value:
         try:
-            target = load_object(value["object"], "import")
+            target = trusted(str(value["object"]), allow, key)
             return target(**value["settings"]) if "settings" in value else target
-        except (ImportError, TypeError, UserError) as error:
+        except (ImportError, AttributeError, TypeError) as error:
             raise CannotRebuild(f"the row's {key} cannot be rebuilt ({error})", key) from error
     return value
+
+
+def trusted(path: str, allow: Sequence[str], argument: str) -> Any:
+    """The class or function ``module:name`` that a row names, if naming it can do no harm.
+
+    A row may come from anybody, so that it may name classes of this package that are policies or
+    dataclasses such as generators, and what else is in the modules `allow`. Nothing else is
+    imported.
+    """
+    module_name, _, name = path.partition(":")
+    own = module_name.partition(".")[0] == PACKAGE
+    if not own and module_name not in allow:
+        raise CannotRebuild(
+            f"the row names {path}; rows run no code of modules that you have not allowed: "
+            f'allow=["{module_name}"] or --allow {module_name} if you trust it',
+            argument,
+        )
+    target: Any = load_module(module_name, "import")
+    for part in name.split("."):
+        target = getattr(target, part)
+    harmless = (
+        isinstance(target, type)
+        and target.__module__ == module_name
+        and (is_dataclass(target) or issubclass(target, Policy | StepPolicy))
+    )
+    if own and not harmless:
+        raise CannotRebuild(f"{path} is neither a policy nor a generator", argument)
+    return target
 
 
 def decode(value: Any) -> Any:
@@ -156,13 +190,15 @@ def settings_of(policy: Any) -> dict[str, Any]:
     return result
 
 
-def rebuild_policy(path: str, settings: dict[str, Any]) -> Any:
-    """A policy from ``module:Class`` and the settings in a row; raises unless the new policy has these settings."""
-    module_name, _, class_name = path.partition(":")
+def rebuild_policy(path: str, settings: dict[str, Any], allow: Sequence[str] = ()) -> Any:
+    """A policy from ``module:Class`` and the settings in a row; raises unless it gets these settings.
+
+    For `allow` see `trusted`.
+    """
     try:
-        target: Any = load_module(module_name, "import")
-        for part in class_name.split("."):
-            target = getattr(target, part)
+        target = trusted(path, allow, "policy")
+        if not isinstance(target, type) or not (hasattr(target, "solve") or hasattr(target, "act")):
+            raise TypeError(f"{path} is not a class of policies")
         parameters = inspect.signature(target).parameters.values()
         takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
         names = {parameter.name for parameter in parameters}
@@ -170,7 +206,9 @@ def rebuild_policy(path: str, settings: dict[str, Any]) -> Any:
             **{key: value for key, value in settings.items() if takes_all or key in names}
         )
         if settings_of(policy) != settings:
-            raise ValueError(f"the new policy has the settings {settings_of(policy)}")
+            raise TypeError(f"the new policy has the settings {settings_of(policy)}")
+    except CannotRebuild:
+        raise
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise CannotRebuild(
             f"cannot rebuild the policy {path} with settings {settings} ({error})", "policy"

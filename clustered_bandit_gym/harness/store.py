@@ -1,17 +1,15 @@
 """Finished trials on disk: one SQLite file in write-ahead mode, one row per trial, written when the trial ends.
 
 A killed process loses at most the trials that were being played. The key of a row is everything that made it:
-environment, policy, versions, root seed and trial; `fingerprint` computes the first three. Beside each row lies a hash
-of key and row: a row that something else than this module has changed is refused, and `verification` names it.
+environment, policy, versions, root seed and trial; `identity` computes the first three. SQLite
+checks the file when it is opened; `verification` plays rows again.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +18,6 @@ from clustered_bandit_gym.harness.play import Row
 
 FILE = "trials.sqlite"
 #: Format of the file. Keys of format 1 did not hold everything that makes a row, so its rows cannot be trusted.
-#: Rows of format 2 have no hash; they are kept.
 _SCHEMA = 3
 #: Outcomes of trials that are played again when their run is repeated.
 FAILED = ("error", "crash", "timeout")
@@ -34,19 +31,6 @@ class Key(NamedTuple):
     versions: str
     seed: str
     trial: int
-
-
-def row_hash(key: Key, row: Row) -> str:
-    """SHA-256 of key and row, as JSON with sorted names."""
-    return hashlib.sha256(json.dumps([*key, row], sort_keys=True).encode()).hexdigest()
-
-
-class Kept(NamedTuple):
-    """A row as it lies in the file: its key, its JSON text, and its hash, None for rows of older files."""
-
-    key: Key
-    text: str
-    hash: str | None
 
 
 class Store:
@@ -81,14 +65,12 @@ class Store:
         db.execute("PRAGMA journal_mode=WAL")
         # In WAL mode NORMAL survives a killed process row by row; a power cut may cost the last rows, not the file.
         db.execute("PRAGMA synchronous=NORMAL")
-        found = self._check_format(db)
+        self._check_format(db)
         db.execute(
             "CREATE TABLE IF NOT EXISTS trials (number INTEGER PRIMARY KEY, env TEXT NOT NULL, policy TEXT NOT NULL, "
             "versions TEXT NOT NULL, seed TEXT NOT NULL, trial INTEGER NOT NULL, outcome TEXT NOT NULL, "
-            "row TEXT NOT NULL, hash TEXT, UNIQUE (env, policy, versions, seed, trial))"
+            "row TEXT NOT NULL, UNIQUE (env, policy, versions, seed, trial))"
         )
-        if found == 2:
-            db.execute("ALTER TABLE trials ADD COLUMN hash TEXT")
         db.execute(
             "CREATE TABLE IF NOT EXISTS current (env TEXT, label TEXT, seed TEXT, policy TEXT, versions TEXT, "
             "PRIMARY KEY (env, label, seed))"
@@ -114,7 +96,7 @@ class Store:
             self._check_format(db)
         return db
 
-    def _check_format(self, db: sqlite3.Connection) -> int:
+    def _check_format(self, db: sqlite3.Connection) -> None:
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
         if found > _SCHEMA:
             raise UserError(
@@ -122,15 +104,22 @@ class Store:
             )
         if found == 1:
             raise UserError(
-                f"{self.path} was written by an older version of this package, whose trials may belong to "
-                "other code than they claim; use another folder, or delete the file and play again"
+                f"{self.path} was written by an older version of this package, whose trials may "
+                "belong to other code than they claim; use another folder, or delete the file and "
+                "play again"
             )
-        return found
+        (state,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+        if state != "ok":
+            raise UserError(
+                f"{self.path} is damaged ({' '.join(str(state).split())}); restore it from a copy, "
+                "or use another folder"
+            )
 
-    def _ask(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        """The result of a statement. A full disk or a damaged file is an error of one line."""
+    def _ask(self, statement: str, values: tuple[Any, ...] = ()) -> Iterator[Any]:
+        """The rows of a result. A full disk or a damaged file is an error of one line."""
         try:
-            return self._db.execute(statement, values).fetchall()
+            for found in self._db.execute(statement, values):  # noqa: UP028 (closes the cursor)
+                yield found
         except sqlite3.Error as error:
             if "full" in str(error) or "I/O" in str(error):
                 help_ = "make room, then run the same command: finished trials are kept"
@@ -138,89 +127,77 @@ class Store:
                 help_ = "restore it from a copy, or use another folder"
             raise UserError(f"{self.path}: {error}; {help_}") from error
 
-    def _parse(self, key: Key, text: str, kept_hash: str | None) -> Row:
-        """The row of a key; refused unless it matches its hash, which rows of older files do not have."""
+    def _parse(self, text: str) -> Row:
         try:
             row: Row = json.loads(text)
             row["outcome"], row["policy"]
-            if kept_hash not in (None, row_hash(key, row)):
-                raise ValueError("another hash")
         except (ValueError, KeyError, TypeError, RecursionError):
             raise UserError(
-                f"{self.path} holds a damaged row; `clustered-bai verify {self.folder}` says which"
+                f"{self.path} holds a row that cannot be read; restore it from a copy, or use "
+                "another folder"
             ) from None
         return row
 
-    @cached_property
-    def _hash(self) -> str:
-        """The column of the hashes; a file of format 2 that is only read has none."""
-        hashed = any(name == "hash" for _, name, *_ in self._ask("PRAGMA table_info(trials)"))
-        return "hash" if hashed else "NULL"
-
     def announce(self, label: str, env: str, policy: str, versions: str, seed: str) -> None:
-        """Declare that `label` now means this policy at these versions; `rows` leaves out rows of older code."""
-        self._ask(
-            "INSERT OR REPLACE INTO current (env, label, seed, policy, versions) VALUES (?, ?, ?, ?, ?)",
-            (env, label, seed, policy, versions),
+        """Declare that `label` now means this policy; `rows` leaves out rows of older code."""
+        statement = (
+            "INSERT OR REPLACE INTO current (env, label, seed, policy, versions) "
+            "VALUES (?, ?, ?, ?, ?)"
         )
+        list(self._ask(statement, (env, label, seed, policy, versions)))
 
     def put(self, key: Key, row: Row) -> None:
-        """Keep a row. An existing row of the same key stays unchanged, unless its trial failed with an error."""
+        """Keep a row. An existing row of the same key stays, unless its trial failed."""
         text = json.dumps(row, allow_nan=True)  # in ASCII: SQLite refuses lone surrogates
-        self._ask(
-            "INSERT INTO trials (env, policy, versions, seed, trial, outcome, row, hash) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
-            "SET outcome = excluded.outcome, row = excluded.row, hash = excluded.hash "
-            "WHERE trials.outcome IN (?, ?, ?)",
-            (*key, row["outcome"], text, row_hash(key, row), *FAILED),
+        statement = (
+            "INSERT INTO trials (env, policy, versions, seed, trial, outcome, row) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
+            "SET outcome = excluded.outcome, row = excluded.row WHERE trials.outcome IN (?, ?, ?)"
         )
+        list(self._ask(statement, (*key, row["outcome"], text, *FAILED)))
 
     def get(self, env: str, policy: str, versions: str, seed: str) -> dict[int, Row]:
         """The rows of one policy on one environment, by trial."""
         found = self._ask(
-            f"SELECT trial, row, {self._hash} FROM trials WHERE env = ? AND policy = ? AND versions = ? AND seed = ?",
+            "SELECT trial, row FROM trials "
+            "WHERE env = ? AND policy = ? AND versions = ? AND seed = ?",
             (env, policy, versions, seed),
         )
-        place = (env, policy, versions, seed)
-        return {
-            trial: self._parse(Key(*place, trial), text, kept_hash)
-            for trial, text, kept_hash in found
-        }
+        return {trial: self._parse(text) for trial, text in found}
 
-    def rows(self, everything: bool = False) -> list[Row]:
-        """All rows by environment, policy and trial, each with the label that its policy had in the last run.
+    def stream(self, everything: bool = False) -> Iterator[Row]:
+        """Rows by environment, policy and trial, one at a time, with their policies' last labels.
 
-        Rows of code that has changed since are left out. With `everything` they are included under their old label,
-        marked as older code.
+        Rows of code that has changed since are left out. With `everything` they are included under
+        their old label, marked as older code.
         """
         found = self._ask(
-            f"SELECT env, policy, versions, seed, trial, trials.row, {self._hash}, current.label "
-            "FROM trials LEFT JOIN current USING (env, policy, versions, seed) ORDER BY current.rowid, trial, number"
+            "SELECT trials.row, current.label FROM trials "
+            "LEFT JOIN current USING (env, policy, versions, seed) "
+            "ORDER BY current.rowid, trial, number"
         )
-        rows = []
-        for *key, text, kept_hash, label in found:
-            row = self._parse(Key(*key), text, kept_hash)
-            if label is None and not everything:
-                continue
-            rows.append(row | {"policy": label or f"{row['policy']} (older code)"})
-        return rows
+        for text, label in found:
+            if label is not None or everything:
+                row = self._parse(text)
+                yield row | {"policy": label or f"{row['policy']} (older code)"}
+
+    def rows(self, everything: bool = False) -> list[Row]:
+        """All rows of `stream` as a list."""
+        return list(self.stream(everything))
 
     def outdated(self) -> int:
         """How many rows were played by code that has changed since."""
-        total = self._ask(
-            "SELECT COUNT(*) FROM trials LEFT JOIN current USING (env, policy, versions, seed) WHERE label IS NULL"
+        return self._count(
+            "SELECT COUNT(*) FROM trials LEFT JOIN current USING (env, policy, versions, seed) "
+            "WHERE label IS NULL"
         )
-        return int(total[0][0])
-
-    def kept(self) -> Iterator[Kept]:
-        """Every row with its key and its hash, also those of older code."""
-        for *key, text, found in self._ask(
-            f"SELECT env, policy, versions, seed, trial, row, {self._hash} FROM trials ORDER BY number"
-        ):
-            yield Kept(Key(*key), text, found)
 
     def __len__(self) -> int:
-        return int(self._ask("SELECT COUNT(*) FROM trials")[0][0])
+        return self._count("SELECT COUNT(*) FROM trials")
+
+    def _count(self, statement: str) -> int:
+        ((count,),) = self._ask(statement)
+        return int(count)
 
     def close(self) -> None:
         self._db.close()

@@ -67,6 +67,14 @@ class Work:
             self._drawn = (task.cell, task.trial, instance)
         return spec, self.env(task.cell), self._drawn[2]
 
+    def check(self, cell: int) -> None:
+        """Draw the first instance of a cell: invalid settings raise here."""
+        unwrapped: Any = self.env(cell).unwrapped
+        seeds = trial_seeds(self.seed, 0)
+        instance = unwrapped.draw_instance(seeds.instance)
+        unwrapped.problem_of(instance)
+        self._drawn = (cell, 0, instance)
+
     def do(self, task: Task) -> Row:
         """Play one task."""
         return play_trial(*self.ready(task))

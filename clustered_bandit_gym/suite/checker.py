@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.fingerprint import versions
+from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, check_suite, played_cells

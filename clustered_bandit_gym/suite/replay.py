@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym.harness.cell import Cell
-from clustered_bandit_gym.harness.fingerprint import Unwritable, policy_key
+from clustered_bandit_gym.harness.identity import Unhashable, policy_key
 from clustered_bandit_gym.harness.play import Row, play
 from clustered_bandit_gym.harness.run import resolve_policies
 from clustered_bandit_gym.harness.settings import path_of, settings_of
@@ -150,7 +150,7 @@ def identity(policy: Any) -> dict[str, Any]:
     """What the metadata say of the policy itself."""
     try:
         fingerprint = policy_key(policy)
-    except Unwritable as error:
+    except Unhashable as error:
         fingerprint = f"none: {error}"
     return {
         "policy_class": path_of(type(policy)),

@@ -21,8 +21,7 @@ from typing import Any
 
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.fingerprint import versions
-from clustered_bandit_gym.harness.imports import PACKAGE, is_user_module, reached
+from clustered_bandit_gym.harness.identity import PACKAGE, is_user_module, reached, versions
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.run import evaluate, resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED

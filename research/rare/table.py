@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clustered_bandit_gym.harness.fingerprint import versions
+from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from research.rare import keep, kept, rare
 from research.rare.page import figure_of, page_of

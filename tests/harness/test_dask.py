@@ -15,7 +15,7 @@ from typing import Any
 import cluster_players
 import pandas as pd
 import pytest
-from cluster_players import Paced, check_own_processes, content
+from cluster_players import NO_DASK, Paced, check_own_processes, content
 from harness_players import TINY
 
 import clustered_bandit_gym as cbg
@@ -26,7 +26,10 @@ from clustered_bandit_gym.harness.pool import run
 from clustered_bandit_gym.harness.trial import Task, Work
 
 pytest.importorskip("distributed")
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="needs signals"),
+    pytest.mark.skipif(bool(NO_DASK), reason=NO_DASK),
+]
 
 
 @contextlib.contextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +162,7 @@ def test_a_policy_that_raises_loses_its_trial_only() -> None:
     assert "/" not in row["message"]  # the file's name, not where it lies on this machine
 
 
-def test_exit_is_an_error_and_ctrl_c_is_not() -> None:
+def test_exit_is_an_error_and_ctrl_c_is_not(keyboard: None) -> None:
     class Quits(cbg.Policy):
         def __init__(self, kind: type[BaseException]) -> None:
             self.kind = kind
@@ -180,6 +182,39 @@ def test_exit_is_an_error_and_ctrl_c_is_not() -> None:
     with pytest.raises(KeyboardInterrupt):
         cbg.play(Pressed(), TINY)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_where_no_key_arrives_every_interrupt_is_the_policy_s() -> None:
+    class Interrupts(cbg.Policy):
+        def solve(self, federation: cbg.Federation) -> np.ndarray:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert cbg.play(Interrupts(), TINY)["outcome"] == "error"
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_does_not_go_on_with_the_run(tmp_path: Path) -> None:
+    class Forks(cbg.Policy):
+        def __init__(self, folder: str) -> None:
+            self.folder = folder
+
+        def solve(self, federation: cbg.Federation) -> np.ndarray:
+            child = os.fork()
+            if child == 0:
+                sys.exit()
+            os.waitpid(child, 0)
+            return np.zeros(federation.problem.n_agents, dtype=int)
+
+    file = tmp_path / "plays"
+    for _ in range(2):
+        cbg.play(Forks(str(tmp_path)), TINY, bound=False)
+        with open(file, "a") as lines:
+            lines.write(f"{os.getpid()}\n")
+    assert file.read_text().split() == [str(os.getpid())] * 2
 
 
 class Unprintable(Exception):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from cluster_players import NO_DASK
 from harness_players import QUICK, TINY, Duck, Empirical, Fails, Stepper
 
 import clustered_bandit_gym as cbg
@@ -24,13 +25,18 @@ def rows(**how: Any) -> pd.DataFrame:
     return cbg.evaluate(PLAYERS, **QUICK, trials=6, **how).trials.drop(columns="seconds")
 
 
-def test_jobs_and_dask_give_identical_rows() -> None:
+def test_jobs_give_identical_rows() -> None:
+    one = rows(n_jobs=1)
+    assert set(one["outcome"]) >= {"solved", "wrong", "error"}
+    pd.testing.assert_frame_equal(one, rows(n_jobs=2))
+
+
+@pytest.mark.skipif(bool(NO_DASK), reason=NO_DASK)
+def test_dask_gives_identical_rows() -> None:
     pytest.importorskip("distributed")
     from distributed import Client, LocalCluster
 
     one = rows(n_jobs=1)
-    assert set(one["outcome"]) >= {"solved", "wrong", "error"}
-    pd.testing.assert_frame_equal(one, rows(n_jobs=2))
     # Threads instead of processes start faster, and are the harder case: workers that share a process.
     with (
         LocalCluster(

@@ -307,7 +307,7 @@ def test_a_constant_of_the_package(
         for stored in (1, 1, 2):  # as it is; again, which reuses the row; edited
             if stored == 2:
                 path.write_text(f"{text}\n{edit}\n")
-            where, count = run_copy(copy_of_package, code).split()
+            where, count = run_copy(copy_of_package, code).rsplit(maxsplit=1)
             assert Path(where).is_relative_to(copy_of_package)
             assert int(count) == stored
     finally:
@@ -318,7 +318,7 @@ def test_a_byte_in_any_folder_of_the_package(copy_of_package: Path) -> None:
     """Every folder that can change a row is in the key; folders that only show results are not."""
     code = """
     from pathlib import Path
-    from clustered_bandit_gym.harness.fingerprint import versions
+    from clustered_bandit_gym.harness.identity import versions
     root = Path(cbg.__file__).parent
     before = versions.__wrapped__()
     for folder in [root, *sorted(path for path in root.rglob("*") if path.is_dir() and path.name != "__pycache__")]:

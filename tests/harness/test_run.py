@@ -63,7 +63,7 @@ def test_replay_of_every_row(tmp_path: Path) -> None:
         players, "ClusteredBAI-v0", trials=2, instance=instance, delta=0.2, progress=False
     )
     for _, row in board.trials.iterrows():
-        again = cbg.replay(row)
+        again = cbg.replay(row, allow=["harness_players"])
         for key, value in again.items():
             if key != "seconds":
                 assert value == row[key] or (value is None and pd.isna(row[key])), key
@@ -74,8 +74,8 @@ def test_replay_of_what_a_row_cannot_hold() -> None:
     row = cbg.play(Empirical(3), "ClusteredBAI-v0", env_kwargs={"instance": instance})
     other = {**row, "env_kwargs": {"instance": {"instance": "f" * 24}}}
     with pytest.raises(ValueError, match=r"replay\(row, instance=\.\.\.\)"):
-        cbg.replay(other)
-    assert cbg.replay(other, instance=instance)["pulls"] == row["pulls"]
+        cbg.replay(other, allow=["harness_players"])
+    assert cbg.replay(other, allow=["harness_players"], instance=instance)["pulls"] == row["pulls"]
     with pytest.raises(ValueError, match=r"replay\(row, policy=\.\.\.\)"):
         cbg.replay({**row, "policy_class": "gone:Gone"})
     assert (
@@ -83,7 +83,7 @@ def test_replay_of_what_a_row_cannot_hold() -> None:
         == row["pulls"]
     )
     with pytest.warns(UserWarning, match="was played by"):
-        cbg.replay({**row, "version": "an older one"})
+        cbg.replay({**row, "version": "an older one"}, policy=Empirical(3))
 
 
 def test_resume_plays_only_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,9 @@ def test_editing_solve_does_not_reuse_rows(tmp_path: Path, monkeypatch: pytest.M
     assert len(cbg.Board.load(tmp_path / "out", everything=True).trials) == 4
 
 
-def test_ctrl_c_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_keeps_what_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keyboard: None
+) -> None:
     monkeypatch.chdir(tmp_path)
     calls = Path("one.calls")  # outside the policy, whose state is part of the key
     calls.touch()

@@ -83,18 +83,31 @@ def test_newer_stores_are_refused(tmp_path: Path) -> None:
         Store(tmp_path)
 
 
-def test_a_changed_row_is_refused(tmp_path: Path) -> None:
-    cbg.evaluate(Empirical(1), TINY, trials=2, out=tmp_path, progress=False, bound=False)
+def test_rows_are_streamed(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        store.announce("p", "e", "p", "v", "0")
+        for trial in range(3):
+            store.put(Key("e", "p", "v", "0", trial), row(trial=trial))
+        rows = store.stream()
+        assert next(rows)["trial"] == 0
+        assert [one["trial"] for one in rows] == [1, 2]
+
+
+def test_a_malformed_file_is_found_when_it_is_opened(tmp_path: Path) -> None:
+    """A file whose pages contradict each other, though each can be read."""
+    with Store(tmp_path) as store:
+        for trial in range(200):
+            store.put(Key("e", "p", "v", "0", trial), row(trial=trial, text="x" * 100))
     with sqlite3.connect(tmp_path / FILE) as db:
-        db.execute(
-            "UPDATE trials SET row = replace(row, '\"pulls\": ', '\"pulls\": 9') WHERE trial = 1"
-        )
-    with pytest.raises(
-        UserError, match=r"holds a damaged row; `clustered-bai verify .*` says which"
-    ):
-        cbg.Board.load(tmp_path)
-    with pytest.raises(UserError, match="damaged row"):
-        cbg.evaluate(Empirical(1), TINY, trials=2, out=tmp_path, progress=False, bound=False)
+        db.execute("PRAGMA journal_mode=DELETE")
+        db.execute("PRAGMA writable_schema=ON")
+        db.execute("DELETE FROM sqlite_master WHERE name = 'current'")
+        db.execute("PRAGMA writable_schema=RESET")
+    content = bytearray((tmp_path / FILE).read_bytes())
+    content[4096 * 3 + 100 : 4096 * 3 + 140] = bytes(40)
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(UserError, match=r"is damaged|cannot be used"):
+        Store(tmp_path, create=False)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -105,7 +118,7 @@ def test_export_and_replay_from_the_table(tmp_path: Path, kind: str) -> None:
     assert len(table) == 6
     assert table["pulls"].tolist() == board.trials["pulls"].tolist()
     assert cbg.Board(table).title == board.title
-    again = cbg.replay(table.iloc[1].to_dict())
+    again = cbg.replay(table.iloc[1].to_dict(), allow=["harness_players"])
     original = board.trials.iloc[1]
     assert (again["pulls"], again["wrong_agents"], again["bound"]) == tuple(
         original[["pulls", "wrong_agents", "bound"]]

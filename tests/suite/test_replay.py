@@ -13,7 +13,7 @@ import pytest
 from suite_toys import Exits, Fixed, again
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.fingerprint import versions
+from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.policies import make
 from clustered_bandit_gym.suite.cells import GIVE_UP, cells_of
 from clustered_bandit_gym.suite.checker import Mismatch, verify

@@ -17,12 +17,11 @@ from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
 from clustered_bandit_gym.harness.audit.report import AuditReport
 from clustered_bandit_gym.harness.cell import Cell
-from clustered_bandit_gym.harness.fingerprint import env_key
-from clustered_bandit_gym.harness.kept import KeptRun, key_or_reason
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.pool import run
 from clustered_bandit_gym.harness.replay_check import reproduced
+from clustered_bandit_gym.harness.resume import Resume
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
@@ -154,19 +153,18 @@ def audit(
     )
 
 
-def _kept_run(out: str | Path | None, work: Work) -> KeptRun | nullcontext[None]:
+def _kept_run(out: str | Path | None, work: Work) -> Resume | nullcontext[None]:
     """The trials of an earlier call with the same `out`; None without a folder."""
     if out is None:
         return nullcontext()
-    keys = [key_or_reason(env_key, cell.env_id, cell.kwargs) for cell in work.cells]
-    return KeptRun(out, work.players, keys, work.seed, " strict")
+    return Resume(out, work)
 
 
 def _play(
     work: Work,
     tallies: list[_Tally],
     bar: Any,
-    kept: KeptRun | None,
+    kept: Resume | None,
     n_jobs: int,
     max_seconds: float | None,
     stop_at_fail: bool,
@@ -254,7 +252,9 @@ class _Tally:
     def add(self, row: Row) -> None:
         self.trials += 1
         self.pulls += row["pulls"]
-        if row["correct"] is None or (row["correct"] and row.get("attempts", 1) > 1):
+        if row["correct"] is None or (
+            row["correct"] and row.get("attempts", 1) - row.get("killed", 0) > 1
+        ):
             self.unfinished += 1
             self.message = self.message or row["message"] or "it failed at its first attempt"
         elif not row["correct"]:

@@ -171,7 +171,9 @@ def _retried(own: pd.DataFrame) -> int:
     when it expects to be wrong would otherwise be played again until it is right."""
     if "attempts" not in own:
         return 0
-    return int(((own["outcome"] == "solved") & (own["attempts"] > 1)).sum())
+    # Attempts that a signal from outside ended are not the policy's.
+    killed = own["killed"].fillna(0) if "killed" in own else 0
+    return int(((own["outcome"] == "solved") & (own["attempts"] - killed > 1)).sum())
 
 
 def _doubt(own: pd.DataFrame, delta: float) -> str:

@@ -14,7 +14,7 @@ import pytest
 from harness_players import Empirical
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.fingerprint import env_key, policy_key, versions
+from clustered_bandit_gym.harness.identity import env_key, policy_key, versions
 from clustered_bandit_gym.harness.settings import (
     find_instance,
     instance_digest,
@@ -97,7 +97,7 @@ def test_a_file_named_by_a_setting_is_part_of_the_spec(tmp_path: Path) -> None:
 SCRIPT = """
 import numpy as np
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.fingerprint import policy_key
+from clustered_bandit_gym.harness.identity import policy_key
 
 {above}
 LIMIT = {limit}
@@ -140,7 +140,7 @@ def test_a_policy_in_a_script_has_the_hash_of_its_own_code(tmp_path: Path) -> No
 def test_the_hash_is_the_same_in_another_process() -> None:
     code = (
         "from clustered_bandit_gym.policies import BAICl; "
-        "from clustered_bandit_gym.harness.fingerprint import policy_key; "
+        "from clustered_bandit_gym.harness.identity import policy_key; "
         "print(policy_key(BAICl()))"
     )
     fresh = subprocess.run(
@@ -149,26 +149,34 @@ def test_the_hash_is_the_same_in_another_process() -> None:
     assert fresh == policy_key(BAICl())
 
 
-def test_packages_of_another_python_and_namespaces_inside_them(tmp_path: Path) -> None:
-    """As in a virtual environment that sees the packages of the Python it was made from."""
+def test_an_installed_library_counts_with_the_version_of_its_distribution(tmp_path: Path) -> None:
+    """Import and distribution names may differ, as those of yaml and PyYAML do."""
     packages = tmp_path / "site-packages"
-    (packages / "far" / "space").mkdir(parents=True)
-    (packages / "far" / "__init__.py").write_text("import far.space.inner\n")
-    (packages / "far" / "space" / "inner.py").write_text("HERE = 1\n")
-    (tmp_path / "near.py").write_text("import far\nfrom mine.space import inner\n")
+    (packages / "yamlish" / "space").mkdir(parents=True)
+    (packages / "yamlish" / "__init__.py").write_text("import yamlish.space.inner\n")
+    (packages / "yamlish" / "space" / "inner.py").write_text("HERE = 1\n")
+    (tmp_path / "near.py").write_text("import yamlish\nfrom mine.space import inner\n")
     (tmp_path / "mine" / "space").mkdir(parents=True)
     (tmp_path / "mine" / "__init__.py").write_text("")
     (tmp_path / "mine" / "space" / "inner.py").write_text("HERE = 2\n")
     script = (
         f"import sys; sys.path += [{str(tmp_path)!r}, {str(packages)!r}]\n"
-        "from clustered_bandit_gym.harness.imports import reached\n"
-        "print(*reached(['near'], []))"
+        "from clustered_bandit_gym.harness.identity import reached\n"
+        "found = reached(['near'], [])\n"
+        "print(*found, found['yamlish'], sep='|')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert done.stderr == ""
-    assert done.stdout.split() == ["far", "mine", "mine.space", "mine.space.inner", "near"]
+    for number in ("1.0", "2.0"):
+        info = packages / "PyYamlish.dist-info"
+        info.mkdir(exist_ok=True)
+        (info / "METADATA").write_text(f"Name: PyYamlish\nVersion: {number}\n")
+        (info / "top_level.txt").write_text("yamlish\n")
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=False
+        )
+        assert done.stderr == ""
+        *names, version = done.stdout.strip().split("|")
+        assert names == ["mine", "mine.space", "mine.space.inner", "near", "yamlish"]
+        assert version == f"PyYamlish {number}"
 
 
 def test_environment_specs() -> None:
@@ -202,16 +210,15 @@ def test_labels_and_settings_of_players_without_a_base_class() -> None:
 
 
 def test_rebuild() -> None:
-    again = rebuild_policy("harness_players:Empirical", {"n": 7})
+    again = rebuild_policy("harness_players:Empirical", {"n": 7}, allow=["harness_players"])
     assert isinstance(again, Empirical)
     assert again.n == 7
     for path, settings in (
-        ("no_such:Thing", {}),
         ("harness_players:Nobody", {}),
         ("harness_players:Empirical", {"m": 1}),
     ):
         with pytest.raises(ValueError, match="pass it"):
-            rebuild_policy(path, settings)
+            rebuild_policy(path, settings, allow=["harness_players"])
 
 
 def test_versions_name_package_and_numpy() -> None:
