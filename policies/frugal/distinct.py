@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, log2
+from math import ceil, log
 
 import numpy as np
 
@@ -33,15 +33,18 @@ class RoughMeans:
 
 
 def rough_means(
-    block: Block, members: np.ndarray, doubled: Ints, name: str, arms: Ints, levels: Levels
+    block: Block, members: np.ndarray, code: Ints, name: str, arms: Ints, levels: Levels
 ) -> tuple[Payload, ...]:
-    """Averages of those of `arms` that `members` (n, d) names, after 8·2^doubled pulls; both the same
-    for all agents. They are rounded to 127 steps between the agent's least and largest one."""
+    """Averages of those of `arms` that `members` (n, d) names, after 8·1.5^code pulls.
+
+    Both are the same for all agents. Averages are rounded to 127 steps between the agent's least
+    and largest one.
+    """
     sigma = levels.problem.sigma
     cells = recall(block, name, levels, levels.problem.n_arms)
     chosen = arms[members[0]]
     goal = np.zeros(cells.n.shape)
-    goal[:, chosen] = 8.0 * 2.0 ** doubled[0]
+    goal[:, chosen] = pulls_of(code[0])
     top_up(block, cells, goal)
     block.save(name, cells.memory)
     mean = cells.mean[:, chosen]
@@ -55,6 +58,11 @@ def rough_means(
         width,
         Quantised(variance, np.geomspace(1 / 128, 1, 8), "nearest", clip=True),
     )
+
+
+def pulls_of(code: int) -> int:
+    """Numbers of pulls that can be ordered."""
+    return ceil(8 * 1.5**code)
 
 
 def widths(sigma: float) -> Floats:
@@ -74,10 +82,10 @@ def rounding(low: Floats, width: Floats, sigma: float) -> Floats:
 def shown_distinct(
     federation: Federation, reps: Ints, name: str, pulls: float, arms: Ints, levels: Levels
 ) -> RoughMeans | None:
-    """Rough means of `arms` (d,) once all representatives are shown distinct; None if two look alike.
+    """Rough means of `arms` (d,) once all representatives are shown distinct, or None.
 
-    Two of them are distinct if their averages of one arm differ. Only pulls made after the choice of
-    representatives count.
+    Two are distinct if their averages of one arm differ; None if two look alike. Only pulls made
+    after the choice of representatives count.
     """
     m, d, sigma = reps.size, arms.size, levels.problem.sigma
     scales = Scales.around(4 * levels.distinct, float(np.exp(-levels.distinct)))
@@ -86,15 +94,15 @@ def shown_distinct(
     mean, off, n = np.zeros((m, d)), np.zeros((m, d)), np.zeros(d)
     a, b = np.triu_indices(m, 1)
     pairs = np.arange(a.size)
-    for doubled in range(ceil(log2(max(pulls, 8) / 8)), levels.settings.codes):
+    for code in range(ceil(log(max(pulls, 8) / 8) / log(1.5)), levels.settings.codes):
         down = (
             ArmSubset(np.tile(members, (m, 1))),
-            Symbol(np.full(m, doubled), among=levels.settings.codes),
+            Symbol(np.full(m, code), among=levels.settings.codes),
         )
         place, low, width, variance = federation.local(reps, program, down=down, n_arms=d)
         mean[:, members] = low[:, None] + width[:, None] / 127 * place
         off[:, members] = rounding(low, width, sigma)[:, None]
-        n[members] = 8 * 2.0**doubled
+        n[members] = pulls_of(code)
         apart = np.maximum(np.abs(mean[a] - mean[b]) - off[a] - off[b], 0) / sigma
         arm = (apart * np.sqrt(n)).argmax(axis=1)
         apart = apart[pairs, arm]

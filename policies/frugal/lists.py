@@ -11,17 +11,17 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload, Quantised, Symbol
+from clustered_bandit_gym.policies.frugal.discover import stand_out
 from clustered_bandit_gym.policies.frugal.memory import empty_cells, top_up
 from clustered_bandit_gym.policies.frugal.references import References, ends, measure, which_side
-from clustered_bandit_gym.policies.frugal.search import stand_out
 from clustered_bandit_gym.policies.frugal.settings import Levels
 
 
 def accept(block: Block, arms: Ints, levels: Levels, number: int) -> Ints:
     """(n,) the agent's arm among `arms`, the best arms of all clusters.
 
-    The leader is accepted when it is shown less than η worse than every other arm of the list. At an
-    agent of cluster j the best arms of other clusters are at least η worse than that of j
+    The leader is accepted when it is shown less than η worse than every other arm of the list. At
+    an agent of cluster j the best arms of other clusters are at least η worse than that of j
     (Assumption 1): accepting one of them takes one false claim.
     """
     look, level = levels.settings.look, levels.agent(number)

@@ -11,6 +11,10 @@ from clustered_bandit_gym.policies.sequential.cells import Cells, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 
+class Stuck(Exception):
+    """The guesses of an attempt do not work out."""
+
+
 def empty_cells(block: Block, levels: Levels, columns: int, gap: float = 0.5) -> Cells:
     """Cells (n, columns) without pulls. Their tests are tuned to differences of `gap`·η."""
     return make_cells(block.problem, block.values, _scales(levels, gap), (len(block), columns))
@@ -31,7 +35,7 @@ def _scales(levels: Levels, gap: float) -> Scales:
 
 
 def top_up(block: Block, cells: Cells, goal: Floats, arms: Ints | None = None) -> None:
-    """Bring cells to `goal` (n, columns) pulls. `arms` are those of the columns, if not all arms."""
+    """Bring cells to `goal` (n, columns) pulls. `arms`: those of the columns, if not all arms."""
     row, column = np.nonzero(goal > cells.n)
     if row.size:
         times = np.ceil(goal[row, column] - cells.n[row, column]).astype(np.int64)

@@ -12,13 +12,13 @@ from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex, Payload, Symbol
 from clustered_bandit_gym.policies.engines.mixture import mixture
-from clustered_bandit_gym.policies.frugal.best_arms import best_arms, listen
+from clustered_bandit_gym.policies.frugal.discover import Protocol, guesses, search
 from clustered_bandit_gym.policies.frugal.distinct import shown_distinct
 from clustered_bandit_gym.policies.frugal.lists import by_height, by_list
+from clustered_bandit_gym.policies.frugal.memory import Stuck
+from clustered_bandit_gym.policies.frugal.race import best_arms, listen
 from clustered_bandit_gym.policies.frugal.references import References
-from clustered_bandit_gym.policies.frugal.search import Stuck, search
 from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
-from clustered_bandit_gym.policies.frugal.sketches import Protocol, guesses
 from clustered_bandit_gym.policies.frugal.tree import by_tree, choose_tree
 from clustered_bandit_gym.policies.sequential.cells import bounded
 from clustered_bandit_gym.policies.structured.policy import StructuredBAI
@@ -28,29 +28,31 @@ from clustered_bandit_gym.policy import Policy
 class FrugalBAI(Policy):
     """Agents run sequential tests of their own; the centre sends arms and bounds, and gets symbols.
 
-    1. "discover": some agents send coarse codes of a few averages. One agent of each group of similar
-       codes becomes a representative, and representatives are shown to be of different clusters.
-       Where codes show nothing, agents search for their best arm and name it.
-    2. "best arms": representatives test two arms at a time and report which arms are beaten and which
-       are less than η worse than the best. By Assumption 1 an arm that is that close at one of them
-       is not the best arm of any other.
+    1. "discover": some agents send coarse codes of a few averages. One agent of each group of
+       similar codes becomes a representative, and representatives are shown to be of different
+       clusters. Where codes show nothing, agents search for their best arm and name it.
+    2. "best arms": representatives test two arms at a time and report which arms are beaten and
+       which are less than η worse than the best. By Assumption 1 an arm that is that close at one
+       of them is not the best arm of any other.
     3. "classify": every other agent gets the list of the M best arms, and accepts the one that it
-       shows to be less than η worse than none of the others. Where it is forecast to take fewer pulls,
-       agents are led down a tree of tests instead, each against numbers that representatives measured
-       ("references"). After a search, they get the list and one number that only the best arm exceeds.
+       shows to be less than η worse than each of the others. Where it is forecast to take fewer
+       pulls, agents are led down a tree of tests instead, each against numbers that representatives
+       measured ("references"). After a search, one number is added that only the best arm exceeds.
 
     Needs M and η, 2 ≤ M ≤ N. If guesses fail it starts again from scratch, once, and then plays
-    `StructuredBAI`. Without M or η it plays `StructuredBAI` at once; with one cluster, one agent finds
-    the best arm for all. η1 is not used. An η that is too large voids the guarantee. With ε > 0 it
-    solves the same problem as with ε = 0.
+    `StructuredBAI`. Without M or η it plays `StructuredBAI` at once; with one cluster, one agent
+    finds the best arm for all. η1 is not used. An η that is too large voids the guarantee. ε > 0 is
+    used with one cluster or agent only; otherwise the problem for ε = 0 is solved.
 
-    Error. Attempts have 0.9δ and 0.05δ, `StructuredBAI` has 0.05δ. The t-th choice of representatives in
-    an attempt has v_t of it, v_1 = 0.9, v_t = 0.1/((t − 1)t); call that δ'.
-        1. at a representative, one of K − 1 arms is shown better than the best: 0.48δ'/(M(K − 1)) each;
-           one of M − 1 other best arms is shown less than η worse than it: 0.10δ'/(M(M − 1)) each.
-        2. two representatives of one cluster are shown to differ on one of 12 arms, or one of 24 bounds
-           on means at a representative is wrong: 0.02δ' in all, each of the two.
-        3. in its s-th try, an agent rejects its own cluster in one of M − 1 tests: 0.38δ'·v_s/(N(M − 1)).
+    Error. Attempts have 0.9δ and 0.05δ, `StructuredBAI` has 0.05δ. The t-th choice of
+    representatives in an attempt has v_t of it, v_1 = 0.9, v_t = 0.1/((t − 1)t); call that δ'.
+        1. at a representative, one of K − 1 arms is shown better than the best:
+           0.48δ'/(M(K − 1)) each; one of M − 1 other best arms is shown less than η worse than it:
+           0.10δ'/(M(M − 1)) each.
+        2. two representatives of one cluster are shown to differ on one of 12 arms, or one of 24
+           ends of intervals at a representative is wrong: 0.02δ' in all, each of the two.
+        3. in its s-th try, an agent rejects its own cluster in one of M − 1 tests:
+           0.38δ'·v_s/(N(M − 1)) each.
         Sum: δ. docs/frugal-bai.md has the proof.
 
     Args:
@@ -90,8 +92,9 @@ class FrugalBAI(Policy):
 
 def find_alone(block: Block) -> Payload:
     """The agent finds its best arm alone, with all of δ."""
-    active, _ = mixture(block, np.arange(block.problem.n_arms), block.problem.delta)
-    return ArmIndex(active.argmax(axis=1), among=block.problem.n_arms)
+    p = block.problem
+    active, _ = mixture(block, np.arange(p.n_arms), p.delta, p.epsilon or None)
+    return ArmIndex(active.argmax(axis=1), among=p.n_arms)
 
 
 def _attempt(federation: Federation, settings: Settings, attempt: int) -> Ints:
@@ -104,7 +107,7 @@ def _attempt(federation: Federation, settings: Settings, attempt: int) -> Ints:
         for reps, pulls in guesses(federation, protocol):
             name = f"representative {attempt} {levels.number}"
             # More clusters differ in fewer of a sketch's arms each.
-            pulls = int(settings.growth * max(1, levels.m / settings.few) * pulls)
+            pulls *= settings.growth * max(1, levels.m / settings.few)
             rough = shown_distinct(federation, reps, name, pulls, protocol.arms, levels)
             if rough is not None:
                 break

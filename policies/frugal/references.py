@@ -21,9 +21,9 @@ from clustered_bandit_gym.policies.sequential.cells import BettingCells
 class References:
     """Sizes of references and what agents may assume of them: known to everybody.
 
-    The average R of n pulls of a mean μ has the e-process exp(½ñ(R − μ)²)/√(1 + n/ρ), ñ = n²/(n + ρ),
-    with ρ fixed. Agents assume `worth(gap)` ≤ ñ instead of ñ, and pay `price` ≥ ½ln(1 + n/ρ) for it:
-    they never claim more evidence than that.
+    The average R of n pulls of a mean μ has the e-process exp(½ñ(R − μ)²)/√(1 + n/ρ), with ρ fixed
+    and ñ = n²/(n + ρ). Agents assume `worth(gap)` ≤ ñ instead of ñ, and pay `price` ≥ ½ln(1 + n/ρ)
+    for it: they never claim more evidence than that.
 
     Args:
         bounded: references are intervals; there is nothing to pay.
@@ -86,10 +86,10 @@ class References:
 def measure(
     block: Block, arms: Ints, gap: Floats, name: str, ref: References
 ) -> tuple[Payload, ...]:
-    """References for `arms` (n, u) to differences `gap` (n, u): averages, or both ends of intervals.
+    """References for `arms` (n, u) to differences `gap` (n, u): averages, or ends of intervals.
 
-    Averages come from pulls made for them. Intervals hold at all times, so all pulls since the agent
-    was chosen count.
+    Averages come from pulls made for them. Intervals hold at all times, so all pulls since the
+    agent was chosen count.
     """
     name = name if ref.bounded else name + " reference"
     at = np.arange(len(block))[:, None], arms

@@ -10,61 +10,36 @@ from clustered_bandit_gym.game.problem import Problem
 
 @dataclass(frozen=True)
 class Settings:
-    """Constants of FrugalBAI. The shares of δ matter for correctness, the others for pulls and bits only.
+    """Constants. The shares of δ matter for correctness, all others for pulls and bits only."""
 
-    Attributes:
-        attempts: shares of δ of the attempts from scratch; StructuredBAI gets the rest.
-        beaten: share of an attempt for "a representative's best arm is shown worse than another one".
-        close: share for "another cluster's best arm is shown less than η worse than the best".
-        distinct: share for "two representatives of one cluster are shown to differ".
-        bound: share for "a bound on a mean, made for a tree or a height, is wrong".
-        classify: share for "an agent rejects its own cluster".
-        likely: part of a share that the first of several tries gets.
-        sketch_arms: number of arms in a sketch.
-        first: first sketches pull so much of what the representatives' arms take, per cluster.
-        growth: factor of pulls from one stage of sketches to the next. Smaller: fewer pulls, more bits.
-        few: a tree is tried for so many clusters at most; sketches are finer then.
-        apart: groups of sketches must be this many standard deviations apart.
-        alike: two representatives that differ by fewer standard deviations look alike.
-        enough: sketches end at so many (σ/η)² pulls of an arm.
-        noise: a sketch with less than so many times the spread of noise shows nothing.
-        lead: nats beyond ln K by which an arm must lead in a search.
-        named: the same for an arm that another agent named before.
-        start: first pulls of each arm at a representative.
-        effort: factor of the representatives' effort from one exchange to the next.
-        look: an arm is tested again after so many times its pulls, at least.
-        settle: representatives begin to exchange facts when they have so few arms left.
-        patience: a search or a test against a reference may take so many times the pulls expected.
-        slack: nats that mixing costs, roughly, for plans.
-        dearer: a tree is used if a list is expected to take so many times its pulls.
-        codes: size of the alphabets of messages (stages, efforts, distances, costs).
-    """
-
-    attempts: tuple[float, ...] = (0.90, 0.05)
-    beaten: float = 0.48
-    close: float = 0.10
-    distinct: float = 0.02
-    bound: float = 0.02
-    classify: float = 0.38
-    likely: float = 0.9
-    sketch_arms: int = 12
-    first: float = 0.35
-    growth: float = 4.0
-    few: int = 8
-    apart: float = 4.2
-    alike: float = 2.5
-    enough: float = 16.0
-    noise: float = 1.6
-    lead: float = 12.0
-    named: float = 3.0
-    start: int = 12
-    effort: float = 1.5
-    look: float = 0.12
-    settle: int = 8
-    patience: float = 10.0
-    slack: float = 3.0
-    dearer: float = 1.2
-    codes: int = 64
+    # Shares: of δ for the attempts from scratch (StructuredBAI has the rest), then of an attempt.
+    attempts: tuple[float, ...] = (0.90, 0.05)  # the first and the second attempt
+    beaten: float = 0.48  # a representative's best arm is shown worse than another one
+    close: float = 0.10  # another cluster's best arm is shown less than η worse than the best
+    distinct: float = 0.02  # two representatives of one cluster are shown to differ
+    bound: float = 0.02  # an end of an interval that holds a mean is wrong
+    classify: float = 0.38  # an agent rejects its own cluster
+    likely: float = 0.9  # part of a share that the first of several tries gets
+    # Discovery.
+    sketch_arms: int = 12  # arms in a sketch
+    first: float = 0.35  # size of the first sketches, over what representatives' arms take
+    growth: float = 4.0  # factor of pulls from a stage of sketches to the next: the knob
+    few: int = 8  # up to so many clusters, sketches are finer and a tree is tried
+    apart: float = 4.2  # standard deviations between the closest groups of sketches
+    alike: float = 2.5  # representatives look alike if they differ by fewer standard deviations
+    enough: float = 16.0  # sketches end at so many (σ/η)² pulls of an arm
+    noise: float = 1.6  # a sketch shows nothing if its variance is below this times that of noise
+    lead: float = 12.0  # nats, beyond ln K, by which an arm must lead in a search
+    named: float = 3.0  # the same for an arm that another agent named before
+    # Representatives and agents.
+    start: int = 12  # first pulls of each arm at a representative
+    effort: float = 1.5  # factor of the representatives' effort from one exchange to the next
+    look: float = 0.12  # tests are looked at again after so many times the pulls, at least
+    settle: int = 8  # representatives begin to exchange facts with so few arms left
+    patience: float = 10.0  # searches and tests against averages end at so many times the plan
+    slack: float = 3.0  # nats that mixing costs, roughly, for plans
+    dearer: float = 1.2  # a tree is used if a list is forecast to take so many times its pulls
+    codes: int = 64  # size of the alphabets of messages: stages, efforts, distances
 
     def weight(self, number: int) -> float:
         """Part of a share that try `number` gets, from 1. They sum to one."""
@@ -123,7 +98,7 @@ class Levels:
         return self._level(self.settings.bound, 2 * self.m * self.settings.sketch_arms)
 
     def agent(self, number: int) -> float:
-        """N agents, M − 1 tests in which one can reject its own cluster in its try `number`, from 1."""
+        """N agents, M − 1 tests in which one can reject its cluster in its try `number`, from 1."""
         share = self.settings.classify * self.settings.weight(number)
         return self._level(share, self.problem.n_agents * (self.m - 1))
 

@@ -36,8 +36,8 @@ class Node:
 def cheapest_tree(rough: RoughMeans) -> tuple[float, list[Node]]:
     """The nodes, from the root down, of the tree that takes fewest pulls, and that number.
 
-    It is in units of one pull's variance, summed over one agent of each cluster. A message counts as
-    four pulls. Half a standard deviation is taken off every gap.
+    Pulls are in units of one pull's variance, summed over one agent of each cluster; a message
+    counts as four. Half a standard deviation is taken off every gap.
     """
     margin = 0.5 * rough.deviation * np.sqrt(2 / rough.pulls)
 
