@@ -56,7 +56,9 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert "<svg" in (site / "house" / "index.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["policy", "instance", "reward-model", "pettingzoo"])
+@pytest.mark.parametrize(
+    "name", ["policy", "instance", "reward-model", "pettingzoo", "real-agents"]
+)
 def test_snippets_of_the_how_tos_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

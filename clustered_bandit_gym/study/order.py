@@ -47,17 +47,20 @@ class Order:
     @property
     def agents(self) -> Ints:
         """(r,) agents of these rows."""
-        return self.asked[0, self.rows]
+        agents: Ints = self.asked[0, self.rows]
+        return agents
 
     @property
     def arms(self) -> Ints:
         """(r,) arms of these rows."""
-        return self.asked[1, self.rows]
+        arms: Ints = self.asked[1, self.rows]
+        return arms
 
     @property
     def times(self) -> Ints:
         """(r,) pulls missing in these rows."""
-        return (self.asked[2] - self.done)[self.rows]
+        missing: Ints = self.asked[2] - self.done
+        return missing[missing > 0]
 
     @property
     def pulls(self) -> int:
@@ -101,4 +104,5 @@ class Order:
         """What the policy gets of a closed order, in an array of its own."""
         if self.kind == "counts":
             return self.told.astype(np.int64).reshape(*self.shape, -1)
-        return (self.sums(values) / self.asked[2]).reshape(self.shape)
+        averages: Floats = self.sums(values) / self.asked[2]
+        return averages.reshape(self.shape)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian, RewardModel
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
 
 #: Policies that treat every agent alone, and policies that share between agents.
 ALONE = ("naive", "naive:engine=mixture")
-SHARED = ("cl-bai", "bai-cl", "bai-cl++", "structured-bai", "frugal-bai")
+SHARED = (
+    "cl-bai",
+    "bai-cl",
+    "bai-cl:confidence=certified,engine=mixture",
+    "bai-cl++",
+    "structured-bai",
+    "frugal-bai",
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Guess:
         best = np.arange(self.n_clusters) % self.n_arms
         gaps[np.arange(self.n_clusters), best] = 0
         means = 0.5 + gaps.max(axis=1, keepdims=True) / 2 - gaps
-        return Instance(means, np.arange(self.n_agents) % self.n_clusters, self.rewards)
+        return _spread(means, self.n_agents, self.rewards)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +127,7 @@ def plan(
     guess: dict[str, Any]
     if means is not None and gaps is None:
         table = np.asarray(means, dtype=np.float64)
-        guess = {"instance": Instance(table, np.arange(n_agents) % len(table), law)}
+        guess = {"instance": _spread(table, n_agents, law)}
     elif gaps is not None and means is None and n_arms is not None and n_clusters is not None:
         if not 0 < gaps[0] <= gaps[1]:
             raise UserError(f"gaps must be two numbers, 0 < least <= most, got {gaps}")
@@ -139,6 +147,12 @@ def plan(
         **settings,
     )
     return _summary(board.trials, n_agents)
+
+
+def _spread(means: Floats, n_agents: int, rewards: RewardModel) -> Instance:
+    """An instance with agents spread evenly over the rows of `means`; best arms may be shared."""
+    clusters = np.arange(n_agents) % len(means)
+    return Instance(means, clusters, rewards, allow_ties=True, allow_overlap=True)
 
 
 def _summary(trials: pd.DataFrame, n_agents: int) -> Plan:

@@ -65,7 +65,9 @@ class Status:
         return int(self.pulls_per_agent.max())
 
     def __str__(self) -> str:
-        state = "done" if self.done else f"phase {self.phase!r}, waiting for {self.missing:,} pulls"
+        state = "done" if self.done else f"phase {self.phase!r}"
+        if self.missing:
+            state += f", waiting for {self.missing:,} pulls"
         return (
             f"{state}; {self.orders} orders complete; {self.pulls:,} pulls told, "
             f"{self.pulls_max_agent:,} of them at the busiest agent"

@@ -14,6 +14,7 @@ from research.counterexample import __main__ as counterexample
 from research.paper import __main__ as paper
 from research.rare import __main__ as rare
 from research.rare.kept import kept
+from research.which_policy import __main__ as which_policy
 
 
 def test_paper(tmp_path: Path) -> None:
@@ -83,3 +84,14 @@ def test_constants(capsys: pytest.CaptureFixture[str]) -> None:
     constants.main([*words, "--env", "ClusteredBAI-PaperSmall-v0", "n_agents=6"])
     assert f"classify.{name} = {2 * value:g}" in capsys.readouterr().out
     assert getattr(module, name) == value
+
+
+def test_which_policy(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- begin grid -->\nprevious\n<!-- end grid -->\nafter\n")
+    which_policy.main(["--quick", "--trials", "1", "--page", str(page)])
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n<!-- begin grid -->\n| rewards |")
+    assert text.endswith("|\n<!-- end grid -->\nafter\n")
+    assert "| 0/1 | 0.2 to 0.4 | 2 | 3 | 10 | nothing |" in text
+    assert "previous" not in text

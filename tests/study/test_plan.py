@@ -54,6 +54,8 @@ def test_guesses_have_the_gaps_that_were_asked_for() -> None:
     assert others.min() >= 0.1 - 1e-12
     assert others.max() <= 0.3 + 1e-12
     assert instance.best_arms.tolist() == [0, 1, 2]
+    crowded = Guess(9, 2, 3, 0.1, 0.3, cbg.Bernoulli())(np.random.default_rng(0))
+    assert crowded.best_arms.tolist() == [0, 1, 0]
 
 
 def test_the_command_and_its_mistakes() -> None:

@@ -1,0 +1,1 @@
+"""Which policy for which problem: the grid behind docs/which-policy.md."""
