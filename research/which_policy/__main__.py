@@ -39,9 +39,9 @@ class Cell(NamedTuple):
 def grid(quick: bool) -> list[Cell]:
     """All cells, small ones first."""
     laws = ("0/1",) if quick else ("0/1", "normal")
-    shapes = ((2, 3),) if quick else ((2, 3), (3, 10), (8, 10))
+    shapes = ((2, 3),) if quick else ((2, 3), (6, 10))
     gaps = ((0.2, 0.4),) if quick else ((0.2, 0.4), (0.05, 0.1))
-    sizes = (10,) if quick else (10, 100, 1000)
+    sizes = (10,) if quick else (10, 100, 500)
     return [
         Cell(law, m, k, gap, n, told)
         for law, (m, k), gap, n, told in product(laws, shapes, gaps, sizes, (True, False))
