@@ -17,34 +17,6 @@ from typing import Any, Literal
 import numpy as np
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.payloads import (
-    ArmIndex,
-    ArmSet,
-    ArmSubset,
-    Flag,
-    Payload,
-    Quantised,
-    Reals,
-    Symbol,
-    bits_for,
-)
-
-#: Payloads can be imported from here, too.
-__all__ = [
-    "ArmIndex",
-    "ArmSet",
-    "ArmSubset",
-    "Direction",
-    "Flag",
-    "Ledger",
-    "Message",
-    "Payload",
-    "Quantised",
-    "Reals",
-    "Symbol",
-    "Total",
-    "bits_for",
-]
 
 Direction = Literal["up", "down"]
 

@@ -87,10 +87,6 @@ class Payload:
     def rows(self, n_agents: int) -> np.ndarray:
         """The values as (n_agents, ...), a view; `ValueError` where they are of another length."""
         if self.values.ndim == self._item_ndim:
-            if n_agents == 1:  # what broadcast_to does, in a tenth of the time
-                row = self.values[None]
-                row.setflags(write=False)
-                return row
             return np.broadcast_to(self.values, (n_agents, *self.values.shape))
         if self.values.shape[0] != n_agents:
             raise UserError(f"{self.kind}: {self.values.shape[0]} rows for {n_agents} agents")

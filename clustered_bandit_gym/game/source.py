@@ -6,8 +6,8 @@ instance. Another source can draw from a tilted law, or pass every pull on to an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -78,30 +78,34 @@ class Steps:
         self._step, self._values = step, values
 
     def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
-        shape, samples = self._samples(agents, arms, times)
-        return np.array([sum(pulled) / len(pulled) for pulled in samples]).reshape(shape)
+        return _by_cell(
+            lambda i, k, n: sum(self._step(i, k) for _ in range(n)) / n, agents, arms, times
+        )
 
     def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
         values = self._values
         assert values is not None
-        shape, samples = self._samples(agents, arms, times)
-        places = (np.searchsorted(values, pulled) for pulled in samples)
-        return np.array([np.bincount(place, minlength=values.size) for place in places]).reshape(
-            *shape, -1
-        )
+
+        def count(agent: int, arm: int, n: int) -> Ints:
+            rewards = [self._step(agent, arm) for _ in range(n)]
+            return np.bincount(np.searchsorted(values, rewards), minlength=values.size)
+
+        return _by_cell(count, agents, arms, times)
 
     def single(self, agent: int, arm: int) -> float:
         return self._step(agent, arm)
 
-    def _samples(
-        self, agents: Ints, arms: Ints, times: Ints | int
-    ) -> tuple[tuple[int, ...], Iterator[list[float]]]:
-        """The shape of a request, and the rewards of each of its cells, one pull after the other."""
-        agents, arms, counts = np.broadcast_arrays(agents, arms, times)
-        cells = zip(
-            agents.ravel().tolist(), arms.ravel().tolist(), counts.ravel().tolist(), strict=True
-        )
-        return agents.shape, ([self._step(i, k) for _ in range(n)] for i, k, n in cells)
+
+def _by_cell(
+    draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Ints | int
+) -> Any:
+    """`draw(agent, arm, n)` for each cell of a request, in its shape."""
+    agents, arms, counts = np.broadcast_arrays(agents, arms, times)
+    cells = zip(
+        agents.ravel().tolist(), arms.ravel().tolist(), counts.ravel().tolist(), strict=True
+    )
+    drawn = np.array([draw(*cell) for cell in cells])
+    return drawn.reshape(*agents.shape, *drawn.shape[1:])
 
 
 class OwnStreams:
@@ -121,21 +125,17 @@ class OwnStreams:
         self._simulators: dict[tuple[int, int], Simulator] = {}
 
     def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
-        agents, arms, counts = np.broadcast_arrays(agents, arms, times)
-        cells = zip(agents.ravel().tolist(), arms.ravel().tolist(), counts.ravel(), strict=True)
-        drawn = [
-            self._of(i, k).averages(np.array([i]), np.array([k]), int(n)).item()
-            for i, k, n in cells
-        ]
-        return np.array(drawn, dtype=np.float64).reshape(agents.shape)
+        return _by_cell(
+            lambda i, k, n: self._of(i, k).averages(np.array(i), np.array(k), n),
+            agents,
+            arms,
+            times,
+        )
 
     def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
-        agents, arms, counts = np.broadcast_arrays(agents, arms, times)
-        cells = zip(agents.ravel().tolist(), arms.ravel().tolist(), counts.ravel(), strict=True)
-        drawn = [
-            self._of(i, k).counts(np.array([i]), np.array([k]), int(n))[0] for i, k, n in cells
-        ]
-        return np.array(drawn).reshape(*agents.shape, -1)
+        return _by_cell(
+            lambda i, k, n: self._of(i, k).counts(np.array(i), np.array(k), n), agents, arms, times
+        )
 
     def single(self, agent: int, arm: int) -> float:
         return self._of(agent, arm).single(agent, arm)

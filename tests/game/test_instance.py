@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -26,6 +26,7 @@ def anything(draw: st.DrawFn) -> Instance:
     return Instance(means, clusters, allow_ties=True, allow_overlap=True)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(anything())
 def test_separations_by_brute_force(instance: Instance) -> None:
     means = instance.means.tolist()
@@ -52,6 +53,7 @@ def test_separations_by_brute_force(instance: Instance) -> None:
             assert min(distances) == value
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(anything())
 def test_best_arms_and_gaps_by_brute_force(instance: Instance) -> None:
     for m, row in enumerate(instance.means.tolist()):
