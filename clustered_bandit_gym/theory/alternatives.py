@@ -16,10 +16,11 @@ stays where it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.theory.laws import GaussianLaws, Laws
@@ -70,13 +71,6 @@ class Cuts:
     values: Floats
     rows: csr_array
 
-    @staticmethod
-    def join(parts: list[Cuts]) -> Cuts:
-        return Cuts(
-            np.concatenate([part.values for part in parts]),
-            vstack([part.rows for part in parts], "csr"),
-        )
-
 
 @dataclass(frozen=True)
 class Moves:
@@ -99,19 +93,37 @@ class Moves:
     answer: Ints
 
 
-def all_cuts(truth: Truth, pulls: Floats) -> Cuts:
-    """The hardest member of every family for each choice of bandits and arms, at `pulls` (bandits with agents, K)."""
-    cuts = Cuts.join(
-        [family(truth, pulls)[0] for family in (change_bandit, new_best_arm, new_bandit)]
-    )
-    possible = np.isfinite(cuts.values)
-    return Cuts(cuts.values[possible], cuts.rows[possible])
+#: Cells (alternatives times arms) worked on at once: some 200 MB. Memory then grows with M·K, not
+#: with M·K².
+_CELLS = 2**20
 
 
-def change_bandit(truth: Truth, pulls: Floats) -> tuple[Cuts, Moves]:
-    """An agent of m plays bandit j, whose means move: all pairs m ≠ j of bandits with agents."""
+def all_cuts(truth: Truth, pulls: Floats) -> Iterator[Cuts]:
+    """The hardest member of every family for each choice of bandits and arms, in parts.
+
+    Args:
+        pulls: (bandits with agents, K) the P that is asked about.
+    """
+    played = truth.n_played
+    size = max(1, _CELLS // truth.n_arms)
+    for family, n in (
+        (change_bandit, played * (played - 1)),
+        (new_best_arm, played * truth.n_arms),
+        (new_bandit, played * truth.n_arms if truth.spare else 0),
+    ):
+        for start in range(0, n, size):
+            cuts, _ = family(truth, pulls, slice(start, start + size))
+            possible = np.isfinite(cuts.values)
+            yield Cuts(cuts.values[possible], cuts.rows[possible])
+
+
+def change_bandit(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[Cuts, Moves]:
+    """An agent of m plays bandit j, whose means move: all pairs m ≠ j of bandits with agents.
+
+    `part` chooses some of the pairs, here and below.
+    """
     played, n_arms = truth.n_played, truth.n_arms
-    m, j = np.nonzero(~np.eye(played, dtype=bool))
+    m, j = (index[part] for index in np.nonzero(~np.eye(played, dtype=bool)))
     rows = np.arange(m.size)
     # The agents of j and the one that joins them: one law stands for both, weighted by their pulls.
     own, joining = pulls[j], pulls[m] / truth.sizes[m, None]
@@ -144,9 +156,9 @@ def change_bandit(truth: Truth, pulls: Floats) -> tuple[Cuts, Moves]:
     return cuts, moves
 
 
-def new_best_arm(truth: Truth, pulls: Floats) -> tuple[Cuts, Moves]:
+def new_best_arm(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[Cuts, Moves]:
     """Arm k becomes the best of bandit m: all bandits m with agents and arms k that are the best nowhere."""
-    m, k = _choices(truth, truth.best)
+    m, k = (index[part] for index in _choices(truth, truth.best))
     rows = np.arange(m.size)
     slack = _slack(truth, m.size)
     slack[rows, truth.best[m]] = 0.0
@@ -160,11 +172,12 @@ def new_best_arm(truth: Truth, pulls: Floats) -> tuple[Cuts, Moves]:
     return cuts, Moves(which, bandits, arms, targets, np.full(m.size, -1), m, k)
 
 
-def new_bandit(truth: Truth, pulls: Floats) -> tuple[Cuts, Moves]:
+def new_bandit(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[Cuts, Moves]:
     """An agent of m is alone in a bandit of its own with best arm k: all m, and arms k that are the best of no bandit
     with agents. No such alternative without `truth.spare`."""
     played, best = truth.n_played, truth.best
-    m, k = _choices(truth, best[:played] if truth.spare else np.arange(truth.n_arms))
+    excluded = best[:played] if truth.spare else np.arange(truth.n_arms)
+    m, k = (index[part] for index in _choices(truth, excluded))
     rows = np.arange(m.size)
     slack = _slack(truth, m.size)
     # The bandit that is taken: the one without agents whose best arm is k, or else any of them.

@@ -154,6 +154,27 @@ def solve_lower_bound(
     return LowerBound(needed * search.value, needed * search.upper, allocation, programs)
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """What all alternatives say about a P.
+
+    Attributes:
+        least, largest: the extreme values of Σ P·KL; ∞ and −∞ if there is no alternative.
+        hardest: (M·K,) for each cell the least value of an alternative that it carries: one to
+            which it contributes at least a fifth of what its main cell does.
+    """
+
+    least: float
+    largest: float
+    hardest: Floats
+
+    def rescale(self, pulls: Floats, least: float, most: float, over: float = 1.0) -> Floats:
+        """`pulls` with every cell divided by `hardest` over `over`; factors stay in [least, most]."""
+        with np.errstate(divide="ignore"):
+            factors = np.clip(1 / (self.hardest / over), least, most)
+        return pulls * factors.reshape(pulls.shape)
+
+
 class _Search:
     """Cutting planes for kl(δ, 1 − δ) = 1.
 
@@ -171,41 +192,49 @@ class _Search:
         first = 1 / np.maximum(gaps, max(truth.eta / 4, 1e-3 * gaps.max(initial=0.0))) ** 2
         self.inside = first
         self.pool: list[csr_array] = []
-        cuts = all_cuts(truth, first)
-        self.possible = bool(cuts.values.size and cuts.values.max() > 0)
+        answer = self._ask(first, None)
+        self.possible = answer.largest > 0
         if self.possible:
-            self.centre = first / cuts.values.min()
+            self.centre = first / answer.least
 
     def run(self, tolerance: float, max_programs: int) -> int:
         """Solve programs until the gap is certified; their number."""
         for step in range(_WARM_UP):
-            cuts = self._ask(self.centre, 1.5 if step >= _WARM_UP - 2 else None)
-            self.centre = _rescaled(cuts, self.centre, 0.25, 4.0)
+            answer = self._ask(self.centre, 1.5 if step >= _WARM_UP - 2 else None)
+            self.centre = answer.rescale(self.centre, 0.25, 4.0)
         for program in range(1, max_programs + 1):
             outside = self._solve()
             if self.upper <= (1 + tolerance) * self.value or program == max_programs:
                 break
-            # A vertex of the pool jumps about from one program to the next; its running mean settles, and nearly
-            # satisfies all alternatives since each is concave in P. Raising the arms that still fall short mends it.
+            # A vertex of the pool jumps about from one program to the next; its running mean
+            # settles, and nearly satisfies all alternatives since each is concave in P. Raising
+            # the arms that still fall short mends it.
             self.centre = (self.centre + outside) / 2
             self._ask(0.95 * outside + 0.05 * self.centre)
             mended = self.centre
             for repair in range(3):
-                cuts = self._ask(mended, _NEARLY if repair == 0 else None)
-                mended = _rescaled(Cuts(cuts.values / 1.02, cuts.rows), mended, 1.0, 1.5)
+                answer = self._ask(mended, _NEARLY if repair == 0 else None)
+                mended = answer.rescale(mended, 1.0, 1.5, over=1.02)
             self._ask(mended)
             self.centre = (self.centre + mended) / 2
         return program
 
-    def _ask(self, pulls: Floats, nearly: float | None = _NEARLY) -> Cuts:
-        """The hardest alternatives at `pulls`; those within the factor `nearly` of the hardest join the pool."""
-        cuts = all_cuts(self.truth, pulls)
-        least = float(cuts.values.min())
-        if least > 0 and pulls.sum() / least < self.upper:
+    def _ask(self, pulls: Floats, nearly: float | None = _NEARLY) -> _Answer:
+        """The hardest alternatives at `pulls`; those within the factor `nearly` of the hardest join
+        the pool."""
+        least, largest = math.inf, -math.inf
+        hardest = np.full(pulls.size, np.inf)
+        near: list[Cuts] = []
+        for cuts in all_cuts(self.truth, pulls):
+            least = min(least, float(cuts.values.min(initial=math.inf)))
+            largest = max(largest, float(cuts.values.max(initial=-math.inf)))
+            _lower_to_carried(hardest, cuts, pulls)
+            if nearly is not None:
+                near = [_below(one, nearly * max(1.0, least)) for one in (*near, cuts)]
+        if 0 < least < math.inf and pulls.sum() / least < self.upper:
             self.upper, self.inside = float(pulls.sum() / least), pulls / least
-        if nearly is not None:
-            self.pool.append(cuts.rows[cuts.values < nearly * max(1.0, least)])
-        return cuts
+        self.pool += [cuts.rows for cuts in near]
+        return _Answer(least, largest, hardest)
 
     def _solve(self) -> Floats:
         """The program over the pool: raises `value`, drops what is slack, returns the cheapest P."""
@@ -242,14 +271,15 @@ class _Search:
         return outside.reshape(self.inside.shape)
 
 
-def _rescaled(cuts: Cuts, pulls: Floats, least: float, most: float) -> Floats:
-    """`pulls` with every cell divided by the value of the hardest alternative that it carries; factors are clipped to
-    [least, most]."""
+def _below(cuts: Cuts, limit: float) -> Cuts:
+    kept = cuts.values < limit
+    return Cuts(cuts.values[kept], cuts.rows[kept])
+
+
+def _lower_to_carried(hardest: Floats, cuts: Cuts, pulls: Floats) -> None:
+    """Lower `hardest` (M·K,) to the values of `cuts` in the cells that carry them."""
     shares = cuts.rows.multiply(pulls.ravel()[None, :]).tocoo()
     largest = np.zeros(cuts.values.size)
     np.maximum.at(largest, shares.row, shares.data)
     carries = shares.data >= _CARRIES * largest[shares.row]
-    hardest = np.full(pulls.size, np.inf)
     np.minimum.at(hardest, shares.col[carries], cuts.values[shares.row[carries]])
-    with np.errstate(divide="ignore"):
-        return pulls * np.clip(1 / hardest, least, most).reshape(pulls.shape)
