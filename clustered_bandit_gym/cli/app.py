@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 import os
 import sys
 import threading
@@ -18,17 +20,9 @@ from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.cli.options import SpreadCommand
 from clustered_bandit_gym.errors import UserError
 
-#: Exit codes: an audit that fails; a mistake of the user's (as for any wrong option); a bug (EX_SOFTWARE); Ctrl-C.
+#: Exit codes: an audit that fails; a mistake of the user's (as for any wrong option); a bug
+#: (EX_SOFTWARE); Ctrl-C.
 FAILED, MISTAKE, BUG, INTERRUPTED = 1, 2, 70, 130
-#: What counts as a mistake of the user's. An `ImportError` is a missing extra; its message says what to install.
-MISTAKES = (
-    UserError,
-    ImportError,
-    FileNotFoundError,
-    PermissionError,
-    NotADirectoryError,
-    IsADirectoryError,
-)
 
 
 app = typer.Typer(
@@ -45,7 +39,8 @@ def command(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A command of the app, or of a group of it.
 
-    A mistake of the user's ends in one line and exit code 2, a bug in a traceback.
+    A mistake of the user's, or a file that cannot be read or written, ends in one line and exit
+    code 2; a bug in a traceback.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -53,42 +48,58 @@ def command(
         def guarded(*args: Any, **kwargs: Any) -> None:
             try:
                 function(*args, **kwargs)
+                sys.stdout.flush()  # a full disk shows here, not when the interpreter ends
             except (typer.Exit, typer.Abort, typer.BadParameter):
                 raise
-            except MISTAKES as error:
-                if "--traceback" in sys.argv:
-                    raise
-                text = (
-                    f"{type(error).__name__}: {error}"
-                    if isinstance(error, ImportError)
-                    else str(error)
-                )
-                typer.secho(f"clustered-bai {name}: {text}", err=True, fg="red")
-                raise typer.Exit(MISTAKE) from None
-            except MemoryError as error:
-                if "--traceback" in sys.argv:
-                    raise
-                detail = f" ({error})" if str(error) else ""
-                typer.secho(
-                    f"clustered-bai {name}: this does not fit in memory{detail}", err=True, fg="red"
-                )
-                raise typer.Exit(MISTAKE) from None
             except KeyboardInterrupt:
-                typer.secho("interrupted", err=True)
+                say("interrupted")
                 raise typer.Exit(INTERRUPTED) from None
-            except Exception:
-                typer.echo(traceback.format_exc(), err=True)
-                typer.secho(
-                    f"clustered-bai {name}: this is a bug in clustered-bandit-gym {__version__}. Please report it with "
-                    "the command and the lines above.",
-                    err=True,
-                    fg="red",
-                )
-                raise typer.Exit(BUG) from None
+            except Exception as error:
+                text = explained(error)
+                if "--traceback" in sys.argv or text is None:
+                    say(traceback.format_exc())
+                if text is None:
+                    text = (
+                        f"this is a bug in clustered-bandit-gym {__version__}. Please report it "
+                        "with the command and the lines above."
+                    )
+                    say(f"clustered-bai {name}: {text}", fg="red")
+                    raise typer.Exit(BUG) from None
+                say(f"clustered-bai {name}: {text}", fg="red")
+                raise typer.Exit(MISTAKE) from None
 
         return group.command(name, cls=SpreadCommand)(guarded)
 
     return register
+
+
+def explained(error: Exception) -> str | None:
+    """One line about an error that is not a bug: what is wrong and what to do; None for a bug."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, ImportError):  # a missing extra; its message says what to install
+        return f"{type(error).__name__}: {error}"
+    if isinstance(error, MemoryError):
+        detail = f" ({error})" if str(error) else ""
+        return (
+            f"this does not fit in memory{detail}; if there are thousands of arms, --no-bound "
+            "leaves out the lower bound"
+        )
+    if isinstance(error, UnicodeEncodeError):
+        return (
+            f"the output cannot show {error.object[error.start : error.end]!r} in its encoding, "
+            f"{error.encoding}; set PYTHONUTF8=1"
+        )
+    # SQLite's errors about files that cannot be written have no type of their own.
+    if isinstance(error, OSError) or type(error).__module__ == "sqlite3":
+        return str(error)
+    return None
+
+
+def say(text: str, **style: Any) -> None:
+    """Write to stderr; if that cannot be written either, the exit code must do."""
+    with contextlib.suppress(OSError, ValueError):
+        typer.secho(text, err=True, **style)
 
 
 def few(trials: int, at_most: int = 3) -> int:
@@ -118,11 +129,31 @@ def root(
 
 def main() -> None:
     """Entry point."""
-    warnings.showwarning = lambda message, *_, **__: print(f"note: {message}", file=sys.stderr)  # type: ignore[assignment]
+    warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):
+        # An ASCII locale shows "?" for a letter it lacks instead of failing after hours of play.
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() not in (
+            "utf-8",
+            "utf8",
+        ):
+            stream.reconfigure(errors="replace")
     try:
         app()
     finally:
         _end_threads()
+        _drop_unwritable_output()
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    say(f"note: {message}")
+
+
+def _drop_unwritable_output() -> None:
+    """Text that a full disk refused stays buffered, and fails again when the interpreter ends."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _end_threads() -> None:

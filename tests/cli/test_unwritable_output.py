@@ -1,0 +1,57 @@
+"""Output that cannot be written: one line and exit code 2, never "this is a bug"."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMPARE = ["compare", "ClusteredBAI-Tiny-v0", "--policies", "naive", "--trials", "2", "--no-bound"]
+
+
+def run(words: list[str], stdout: str | None = None, **changes: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `clustered-bai`, with these changes of the environment."""
+    env = {key: value for key, value in os.environ.items() if key != "HOME"} | changes
+    target = subprocess.PIPE if stdout is None else os.open(stdout, os.O_WRONLY)
+    done = subprocess.run(
+        [sys.executable, "-m", "clustered_bandit_gym.cli", *words],
+        stdout=target,
+        stderr=subprocess.PIPE,
+        env=env,
+        check=False,
+        timeout=120,
+    )
+    printed = done.stdout or b""
+    return done.returncode, printed.decode("utf-8"), done.stderr.decode("utf-8")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("words", [["list"], [*COMPARE, "--format", "csv"]])
+def test_a_full_disk(words: list[str]) -> None:
+    code, _, errors = run(words, stdout="/dev/full")
+    assert code == 2
+    (line,) = errors.strip().splitlines()
+    assert "No space left on device" in line
+
+
+@pytest.mark.parametrize("words", [["list"], COMPARE, ["bounds", "ClusteredBAI-Tiny-v0"]])
+def test_an_ascii_terminal_without_a_home(words: list[str]) -> None:
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    code, printed, errors = run(words, **ascii_only)
+    assert code == 0, errors
+    assert printed.isascii()
+    assert "bug" not in errors
+
+
+@pytest.mark.parametrize("option", ["--out", "--plot", "--export"])
+def test_a_target_that_cannot_be_written(option: str, tmp_path: Path) -> None:
+    """A file stands where a folder is needed: refused for root as well, unlike a read-only folder."""
+    (tmp_path / "file").write_text("")
+    target = tmp_path / "file" / {"--out": "runs", "--plot": "x.png", "--export": "x.csv"}[option]
+    code, _, errors = run([*COMPARE, "--quiet", option, str(target)])
+    assert code == 2
+    assert "bug" not in errors
+    assert str(target.parent) in errors
