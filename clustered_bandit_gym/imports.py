@@ -12,10 +12,12 @@ from clustered_bandit_gym.errors import UserError
 
 
 def load_module(name: str, what: str) -> ModuleType:
-    """Import `name`; the current folder is searched last. `what` names the request in error messages."""
+    """Import `name`; the current folder is searched last. `what` names the request in error
+    messages.
+    """
     if (folder := str(Path.cwd())) not in sys.path:
-        # A console script does not search the current folder, where people keep their own code. Last, so that nothing
-        # there can replace an installed package.
+        # A console script does not search the current folder, where people keep their own code.
+        # Last, so that nothing there can replace an installed package.
         sys.path.append(folder)
     try:
         return import_module(name)
@@ -25,7 +27,8 @@ def load_module(name: str, what: str) -> ModuleType:
                 f"{what}: {name} imports {error.name!r}, which is not installed"
             ) from None
         raise UserError(
-            f"{what}: there is no module {name!r}; looked for {name}.py in this folder and in what is installed"
+            f"{what}: there is no module {name!r}; looked for {name}.py in this folder and in what "
+            "is installed"
         ) from None
     except SyntaxError as error:
         raise UserError(f"{what}: {error.filename}, line {error.lineno}: {error.msg}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -147,7 +146,7 @@ def compare(
         backend=backend,
         address=address,
         max_seconds=max_seconds,
-        progress=not quiet and sys.stderr.isatty(),
+        progress=not quiet,
         bound=bound,
         strict=strict,
         replays=replays,

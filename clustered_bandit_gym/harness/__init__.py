@@ -1,1 +1,3 @@
-"""Plays trials, judges, stores and compares them: a trial is a row, and everything else works on rows."""
+"""Plays trials, judges, stores and compares them: a trial is a row, and everything else works on
+rows.
+"""

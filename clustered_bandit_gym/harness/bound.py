@@ -10,8 +10,9 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 
-#: Linear programs times unknowns that one instance may cost: up to 5 s at M = 20, K = 100, where four programs come
-#: within about 3% of the best bound. Small instances reach the certified 1%. Counted, not timed: rows are reproducible.
+#: Linear programs times unknowns that one instance may cost: up to 5 s at M = 20, K = 100, where
+#: four programs come within about 3% of the best bound. Small instances reach the certified 1%.
+#: Counted, not timed: rows are reproducible.
 _EFFORT = 8000
 _MOST = 60
 
@@ -19,8 +20,8 @@ _MOST = 60
 def bound_of(instance: Instance, problem: Problem) -> float | None:
     """Expected pulls that every learner needs that is δ-PC on all instances with what it was told.
 
-    None where Assumption 1 does not hold, for ε > 0 and for reward models of the user's, whose bound is not known. A
-    told η above the instance's own is taken as the instance's own.
+    None where Assumption 1 does not hold, for ε > 0 and for reward models of the user's, whose
+    bound is not known. A told η above the instance's own is taken as the instance's own.
     """
     if (
         instance.eta <= 0
@@ -33,8 +34,9 @@ def bound_of(instance: Instance, problem: Problem) -> float | None:
 
 
 class _Shape:
-    """An instance up to the names of agents, arms and clusters, as a key: the bound does not depend on them. Generators
-    that only shuffle names (the paper's flat instances) are then solved once and not once per trial.
+    """An instance up to the names of agents, arms and clusters, as a key: the bound does not depend
+    on them. Generators that only shuffle names (the paper's flat instances) are then solved once
+    and not once per trial.
     """
 
     def __init__(self, instance: Instance) -> None:

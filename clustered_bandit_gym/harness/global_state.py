@@ -1,4 +1,6 @@
-"""What surrounds a play in its process: global random states and settings that a policy might use or change."""
+"""What surrounds a play in its process: global random states and settings that a policy might use
+or change.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,11 @@ import numpy as np
 
 @contextmanager
 def seeded_globals(seed: int) -> Iterator[None]:
-    """Global random states fixed during a play: a policy that uses them must give the same row in any process.
+    """Global random states fixed during a play: a policy that uses them must give the same row in
+    any process.
 
-    These states are put back afterwards, and so is what else policies change for their own use and would leave to the
+    These states are put back afterwards, and so is what else policies change for their own use and
+    would leave to the
     next trial: NumPy's error handling, warning filters, and the working directory.
     """
     before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002 (the legacy state is the point)
@@ -46,10 +50,12 @@ def seeded_globals(seed: int) -> Iterator[None]:
 
 @contextmanager
 def keyboard() -> Iterator[Callable[[], bool]]:
-    """Gives a function that says whether a `KeyboardInterrupt` is the user's, not one that a policy raises itself.
+    """Gives a function that says whether a `KeyboardInterrupt` is the user's, not one that a policy
+    raises itself.
 
-    It is the user's if the signal arrived. Where signals are not ours to watch (another thread, a handler that somebody
-    has set) every interrupt is taken for the user's. So is that of a policy that sends the signal to its own process.
+    It is the user's if the signal arrived. Where signals are not ours to watch (another thread, a
+    handler that somebody has set) every interrupt is taken for the user's. So is that of a policy
+    that sends the signal to its own process.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         yield lambda: False  # no key of the user's arrives
@@ -82,8 +88,8 @@ def _working_directory() -> str:
 
 
 def drew_from_unseeded_torch(known: bool) -> bool:
-    """Whether a play that imported torch itself (it was not `known` before) has used its generator, which nobody could
-    seed in time."""
+    """Whether a play that imported torch itself (it was not `known` before) has used its generator,
+    which nobody could seed in time."""
     torch = sys.modules.get("torch")
     if known or torch is None:
         return False

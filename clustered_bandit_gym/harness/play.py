@@ -203,17 +203,22 @@ def plays_directly(player: Any, stepwise: bool) -> bool:
         )
     if not hasattr(player, "solve") and not hasattr(player, "act"):
         raise TypeError(
-            f"a player needs solve(federation) or act(obs, info); {type(player).__name__} has neither"
+            f"a player needs solve(federation) or act(obs, info); {type(player).__name__} has "
+            "neither"
         )
     return hasattr(player, "solve") and not stepwise
 
 
 def _check_answer(arms: Any, n_agents: int, silent_program: str) -> None:
-    """Refuse what `solve` must not return, in one line; `silent_program` returned nothing, if any did."""
+    """Refuse what `solve` must not return, in one line; `silent_program` returned nothing, if any
+    did.
+    """
     if arms is None and silent_program:
         raise UserError(
-            f"the local program {silent_program} returned nothing, so federation.local(...) gave None, and so did "
-            "solve; end the program with a payload, e.g. return ArmIndex(arms, among=problem.n_arms)"
+            f"the local program {silent_program} returned nothing, so federation.local(...) gave "
+            "None, and so did "
+            "solve; end the program with a payload, e.g. return ArmIndex(arms, "
+            "among=problem.n_arms)"
         )
     try:
         found = np.asarray(arms)
@@ -229,7 +234,8 @@ def _check_answer(arms: Any, n_agents: int, silent_program: str) -> None:
     if found.dtype.kind in "iu":
         shown = f"whole numbers of shape {found.shape}"
     raise UserError(
-        f"solve returned {'None' if arms is None else shown}; expected one arm per agent: an int array of shape "
+        f"solve returned {'None' if arms is None else shown}; expected one arm per agent: an int "
+        "array of shape "
         f"({n_agents},)"
     )
 
@@ -281,7 +287,10 @@ def _identity(spec: TrialSpec, env: gym.Env[Any, Any]) -> Row:
 def _judge(
     federation: Federation, instance: Instance, unfinished: str, message: str, bound: bool
 ) -> Row:
-    """The row's figures, from the play as it stands. A play that has stopped is judged by its stop alone."""
+    """The row's figures, from the play as it stands.
+
+    A play that has stopped is judged by its stop alone.
+    """
     judgement, problem, ledger = federation.judgement, federation.problem, federation.ledger
     if judgement is None:
         outcome = unfinished or "error"
@@ -323,7 +332,9 @@ def _judge(
 
 
 def _too_quiet(arms: np.ndarray, ledger: Any) -> bool:
-    """The centre learnt N answers with empirical entropy H from the agents: about N·H bits must have come up."""
+    """The centre learnt N answers with empirical entropy H from the agents: about N·H bits must
+    have come up.
+    """
     _, counts = np.unique(arms, return_counts=True)
     needed = float(-(counts * np.log2(counts / arms.size)).sum())
     sent = ledger.bits("up") + 64 * ledger.reals("up")  # a real is a float64
@@ -340,7 +351,9 @@ def _kind_and_text(error: BaseException) -> tuple[str, str]:
 
 
 def _describe(error: BaseException) -> str:
-    """Kind, text and place of an error, on one line: the last line of the player's own code, the file by its name."""
+    """Kind, text and place of an error, on one line: the last line of the player's own code, the
+    file by its name.
+    """
     frames = [
         frame for frame in traceback.extract_tb(error.__traceback__) if _is_players(frame.filename)
     ]
@@ -349,7 +362,9 @@ def _describe(error: BaseException) -> str:
 
 
 def _is_players(file: str) -> bool:
-    """Not the game's code, a library's or Python's: a mistake is found in the lines of the policy that called them."""
+    """Not the game's code, a library's or Python's: a mistake is found in the lines of the policy
+    that called them.
+    """
     if file.startswith(_PACKAGE):
         return file.startswith(_POLICIES)
     return not file.startswith((sysconfig.get_path("stdlib"), "<")) and "site-packages" not in file

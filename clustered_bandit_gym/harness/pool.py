@@ -41,7 +41,7 @@ _LOST_CONNECTION = 75
 #: Ends of a process that come from outside of the trial as a rule: SIGKILL, SIGTERM, and the above.
 _FROM_OUTSIDE = (-9, -15, _LOST_CONNECTION)
 #: Times that all workers may die without having ended a trial.
-_FALSE_STARTS = 3
+_FALSE_STARTS = 2
 
 
 def run(
@@ -55,8 +55,9 @@ def run(
     """Play the tasks; yields (task, row) as trials end, in any order. Invalid arguments raise now.
 
     Args:
-        n_jobs: processes; -1 for all cores. A running cluster plays on all of its workers. 1 without
-            a backend or `max_seconds` stays in this process; a trial that kills it ends the run.
+        n_jobs: processes; -1 for all cores. A running cluster plays on all of its workers. 1
+            without a backend or `max_seconds` stays in this process; a trial that kills it ends the
+            run.
         backend: "processes" (of this machine, the default) or "dask".
         address: of a running Dask scheduler; None starts a local one.
         max_seconds: a trial that takes longer is ended; its outcome is "timeout". Not with Dask.

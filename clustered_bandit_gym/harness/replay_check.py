@@ -1,4 +1,6 @@
-"""Trials once more, in a fresh process: a policy that carries something from trial to trial plays them differently."""
+"""Trials once more, in a fresh process: a policy that carries something from trial to trial plays
+them differently.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,18 @@ from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.pool import pack
 from clustered_bandit_gym.harness.trial import Task, Work
 
-#: Columns that differ between two plays of the same trial, or say something about the run and not about the play.
+#: Columns that differ between two plays of the same trial, or say something about the run and not
+#: about the play.
 _OTHER = {"seconds", "attempts", "killed", "no_key", "reproduced"}
 
 
 def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task, bool]:
-    """Play up to `replays` trials of each policy and environment again: whether each gave the same row.
+    """Play up to `replays` trials of each policy and environment again: whether each gave the same
+    row.
 
-    Trials are taken evenly from those played, and each policy gets a process of its own, which plays them from the last
-    to the first, so that nothing comes before a trial that came before it in the run.
+    Trials are taken evenly from those played, and each policy gets a process of its own, which
+    plays them from the last to the first, so that nothing comes before a trial that came before it
+    in the run.
     """
     chosen: dict[int, list[Task]] = {}
     for player in range(len(work.players)):
@@ -53,7 +58,9 @@ def _content(row: Row) -> str:
 
 
 def played_fresh(work: Work, tasks: list[Task]) -> list[Row | None]:
-    """The rows of `tasks`, played in one new process; None for all that it did not get to, if it dies."""
+    """The rows of `tasks`, played in one new process; None for all that it did not get to, if it
+    dies.
+    """
     paths = [path or os.getcwd() for path in sys.path]
     code = (
         f"import sys; sys.path[:] = {paths!r}; from {__name__} import _child; _child(sys.argv[1])"
@@ -74,7 +81,9 @@ def played_fresh(work: Work, tasks: list[Task]) -> list[Row | None]:
 
 
 def _child(path: str) -> None:
-    """In the new process: what to play comes from the parent through a pipe, rows go to a file of the parent's."""
+    """In the new process: what to play comes from the parent through a pipe, rows go to a file of
+    the parent's.
+    """
     tasks, packed = cloudpickle.loads(sys.stdin.buffer.read())
     work: Work = cloudpickle.loads(packed)
     with Path(path).open("w") as file:

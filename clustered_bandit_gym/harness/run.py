@@ -81,31 +81,38 @@ def evaluate(
 ) -> Board:
     """Play `trials` trials of each policy on one environment and score them.
 
-    In trial t every policy plays the same instance with the same noise. Neither `n_jobs` nor `backend` changes a row,
-    except for its `seconds`. Ctrl-C ends the run and returns the board of the finished trials.
+    In trial t every policy plays the same instance with the same noise. Neither `n_jobs` nor
+    `backend` changes a row, except for its `seconds`. Ctrl-C ends the run and returns the board of
+    the finished trials.
 
     Args:
-        policies: one policy or several: objects with `solve` or `act`, or names ("bai-cl:confidence=certified",
-            "my_module:Mine").
+        policies: one policy or several: objects with `solve` or `act`, or names
+            ("bai-cl:confidence=certified", "my_module:Mine").
         env_id: a registered environment.
-        trials, seed: trials 0..trials−1 of root seed `seed`; "secret" draws 128 random bits, which the board shows.
-        n_jobs: processes; −1 for all cores. A trial that ends its process (a segmentation fault, too little memory)
-            gives a row with the outcome "crash", and the run goes on. With 1 all is played in this process, which such
-            a trial would end, unless `max_seconds` is given: then in one other process.
-        out: folder that keeps every finished trial. The same call again plays only what is missing or has failed, and
-            may ask for more trials. A trial that failed counts as unfinished in the verdict even if a later attempt is
-            right. A kept trial is reused only if nothing that made it has changed: package, user's modules, state of
-            policy and generator. If that cannot be established, all trials are played again, and a warning and a note
-            on the board say why.
+        trials, seed: trials 0..trials−1 of root seed `seed`; "secret" draws 128 random bits, which
+            the board shows.
+        n_jobs: processes; −1 for all cores. A trial that ends its process (a segmentation fault,
+            too little memory) gives a row with the outcome "crash", and the run goes on. With 1 all
+            is played in this process, which such a trial would end, unless `max_seconds` is given:
+            then in one other process.
+        out: folder that keeps every finished trial. The same call again plays only what is missing
+            or has failed, and may ask for more trials. A trial that failed counts as unfinished in
+            the verdict even if a later attempt is right. A kept trial is reused only if nothing
+            that made it has changed: package, user's modules, state of policy and generator. If
+            that cannot be established, all trials are played again, and a warning and a note on the
+            board say why.
         backend, address: "processes" (default) or "dask", and the address of a running cluster.
-        max_seconds: limit for a trial, in processes of this machine. A trial beyond it is ended and unfinished.
+        max_seconds: limit for a trial, in processes of this machine. A trial beyond it is ended and
+            unfinished.
         progress: show a progress bar.
         bound: compute each instance's lower bound on the pulls (a linear program).
         stepwise: play `Policy.solve` through `env.step`, pull by pull.
-        strict: enforce that a policy learns nothing from the agents but what they send: local programs run as copies
-            without access to the policy's variables. Policies that keep to the rules get the same rows.
-        replays: trials per policy and environment to play once more, in a fresh process. A row that differs (the policy
-            carries something from trial to trial) is marked in the column `reproduced` and prevents a PASS.
+        strict: enforce that a policy learns nothing from the agents but what they send: local
+            programs run as copies without access to the policy's variables. Policies that keep to
+            the rules get the same rows.
+        replays: trials per policy and environment to play once more, in a fresh process. A row that
+            differs (the policy carries something from trial to trial) is marked in the column
+            `reproduced` and prevents a PASS.
         **env_kwargs: keywords of the environment, e.g. ``n_agents=30, delta=1e-10``.
     """
     return sweep(
@@ -147,10 +154,12 @@ def sweep(
 ) -> Board:
     """`evaluate` over several environments, on one board and in one store.
 
-    Every keyword of `grid` that is a list, tuple or range is varied, in all combinations; other values are the same
-    everywhere: ``sweep(policies, "ClusteredBAI-PaperFlat-v0", n_agents=(20, 40, 200), delta=1e-10)``. `cells` lists
-    settings one by one: ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "eta": 0.2})``; each is combined with
-    `grid`. The other arguments are those of `evaluate`.
+    Every keyword of `grid` that is a list, tuple or range is varied, in all combinations; other
+    values are the same
+    everywhere: ``sweep(policies, "ClusteredBAI-PaperFlat-v0", n_agents=(20, 40, 200),
+        delta=1e-10)``. `cells` lists
+    settings one by one: ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "eta": 0.2})``;
+    each is combined with `grid`. The other arguments are those of `evaluate`.
     """
     settings = RunSettings(
         trials,
@@ -202,9 +211,10 @@ def replay(
 ) -> Row:
     """Play the trial of a row again, alone: the same row except for `seconds`.
 
-    `row` is a row of `board.trials`, of a store, or of an exported table. The policy is rebuilt from
-    its class and settings. Rows may come from others, so that only policies and generators of this
-    package are rebuilt, and those of the modules that `allow` names. Pass `policy` where that is
+    `row` is a row of `board.trials`, of a store, or of an exported table. The policy is rebuilt
+    from its class and settings. Rows may come from others, so that only policies and generators of
+    this package are rebuilt, and those of the modules that `allow` names. Pass `policy` where that
+    is
     impossible: the class is gone, or its settings are not its arguments. Pass environment keywords
     that a row cannot hold, such as an instance of another session.
     """
@@ -343,7 +353,8 @@ def _what_is_kept(rows: dict[Task, Row], tasks: list[Task], settings: RunSetting
     if settings.out is None:
         return f"the {len(rows):,} trials that had ended are lost with it; --out keeps them"
     return (
-        f"{len(rows):,} of {len(tasks):,} trials are kept in {settings.out}; the same command plays "
+        f"{len(rows):,} of {len(tasks):,} trials are kept in {settings.out}; the same command "
+        "plays "
         "the rest, with another --address or without --backend"
     )
 

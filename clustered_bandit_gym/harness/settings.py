@@ -1,6 +1,8 @@
-"""What a row says about its player and its environment: plain values, and how to build both again from them.
+"""What a row says about its player and its environment: plain values, and how to build both again
+from them.
 
-Plain values are for readers and for `replay`. They may lose detail; the key of a stored row is in `identity`.
+Plain values are for readers and for `replay`. They may lose detail; the key of a stored row is in
+`identity`.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _instances: WeakValueDictionary[str, Instance] = WeakValueDictionary()
 
 
 class CannotRebuild(UserError):
-    """A part of a row, its policy or a keyword of its environment, cannot be built from what the row says.
+    """A part of a row, its policy or a keyword of its environment, cannot be built from what the
+    row says.
 
     Attributes:
         reason: what is wrong, without advice.
@@ -47,7 +50,10 @@ class CannotRebuild(UserError):
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can hold it. Instances become ``{"instance": digest}``, other objects ``{"object": ...}``."""
+    """`value` as JSON can hold it.
+
+    Instances become ``{"instance": digest}``, other objects ``{"object": ...}``.
+    """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -150,7 +156,10 @@ def decode(value: Any) -> Any:
 
 
 def instance_digest(instance: Instance) -> str:
-    """A hash of everything in the instance that a play depends on. Registers the instance for `find_instance`."""
+    """A hash of everything in the instance that a play depends on.
+
+    Registers the instance for `find_instance`.
+    """
     digest = hashlib.sha256()
     for array in (instance.means, instance.clusters):
         digest.update(repr((array.shape, array.dtype.str)).encode())
@@ -191,7 +200,8 @@ def settings_of(policy: Any) -> dict[str, Any]:
 
 
 def rebuild_policy(path: str, settings: dict[str, Any], allow: Sequence[str] = ()) -> Any:
-    """A policy from ``module:Class`` and the settings in a row; raises unless it gets these settings.
+    """A policy from ``module:Class`` and the settings in a row; raises unless it gets these
+    settings.
 
     For `allow` see `trusted`.
     """

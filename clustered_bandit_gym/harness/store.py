@@ -1,8 +1,9 @@
-"""Finished trials on disk: one SQLite file in write-ahead mode, one row per trial, written when the trial ends.
+"""Finished trials on disk: one SQLite file in write-ahead mode, one row per trial, written when the
+trial ends.
 
-A killed process loses at most the trials that were being played. The key of a row is everything that made it:
-environment, policy, versions, root seed and trial; `identity` computes the first three. SQLite
-checks the file when it is opened; `verification` plays rows again.
+A killed process loses at most the trials that were being played. The key of a row is everything
+that made it: environment, policy, versions, root seed and trial; `identity` computes the first
+three. SQLite checks the file when it is opened; `verification` plays rows again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.play import Row
 
 FILE = "trials.sqlite"
-#: Format of the file. Keys of format 1 did not hold everything that makes a row, so its rows cannot be trusted.
+#: Format of the file. Keys of format 1 did not hold everything that makes a row, so its rows cannot
+#: be trusted.
 _SCHEMA = 3
 #: Outcomes of trials that are played again when their run is repeated.
 FAILED = ("error", "crash", "timeout")
@@ -38,7 +40,8 @@ class Store:
 
     Args:
         folder: the folder of ``trials.sqlite``.
-        create: True to write to it; it is created if missing. False only reads, also from a read-only file system.
+        create: True to write to it; it is created if missing. False only reads, also from a
+            read-only file system.
     """
 
     def __init__(self, folder: str | Path, create: bool = True) -> None:
@@ -53,7 +56,8 @@ class Store:
             else:
                 if not self.path.exists():
                     raise UserError(
-                        f"{self.folder} holds no trials (it has no {FILE}); `compare --out {self.folder}` creates one"
+                        f"{self.folder} holds no trials (it has no {FILE}); `compare --out "
+                        f"{self.folder}` creates one"
                     )
                 self._db = self._open_to_read()
         except (sqlite3.Error, OSError) as error:
@@ -63,16 +67,20 @@ class Store:
         # Autocommit: every insert is a transaction.
         db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         db.execute("PRAGMA journal_mode=WAL")
-        # In WAL mode NORMAL survives a killed process row by row; a power cut may cost the last rows, not the file.
+        # In WAL mode NORMAL survives a killed process row by row; a power cut may cost the last
+        # rows, not the file.
         db.execute("PRAGMA synchronous=NORMAL")
         self._check_format(db)
         db.execute(
-            "CREATE TABLE IF NOT EXISTS trials (number INTEGER PRIMARY KEY, env TEXT NOT NULL, policy TEXT NOT NULL, "
-            "versions TEXT NOT NULL, seed TEXT NOT NULL, trial INTEGER NOT NULL, outcome TEXT NOT NULL, "
+            "CREATE TABLE IF NOT EXISTS trials (number INTEGER PRIMARY KEY, env TEXT NOT NULL, "
+            "policy TEXT NOT NULL, "
+            "versions TEXT NOT NULL, seed TEXT NOT NULL, trial INTEGER NOT NULL, outcome TEXT NOT "
+            "NULL, "
             "row TEXT NOT NULL, UNIQUE (env, policy, versions, seed, trial))"
         )
         db.execute(
-            "CREATE TABLE IF NOT EXISTS current (env TEXT, label TEXT, seed TEXT, policy TEXT, versions TEXT, "
+            "CREATE TABLE IF NOT EXISTS current (env TEXT, label TEXT, seed TEXT, policy TEXT, "
+            "versions TEXT, "
             "PRIMARY KEY (env, label, seed))"
         )
         db.execute(f"PRAGMA user_version = {_SCHEMA}")
@@ -84,12 +92,13 @@ class Store:
             db = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=60, isolation_level=None)
             self._check_format(db)
         except sqlite3.OperationalError:
-            # A database in WAL mode needs a file beside it, which a read-only file system refuses. Without a log of
-            # late writes the file itself is complete.
+            # A database in WAL mode needs a file beside it, which a read-only file system refuses.
+            # Without a log of late writes the file itself is complete.
             log = self.path.with_name(FILE + "-wal")
             if log.exists() and log.stat().st_size:
                 raise UserError(
-                    f"{self.path} has late rows in {log.name}, which cannot be read here; copy the folder to a place "
+                    f"{self.path} has late rows in {log.name}, which cannot be read here; copy the "
+                    "folder to a place "
                     "where you may write"
                 ) from None
             db = sqlite3.connect(f"{address}?immutable=1", uri=True, isolation_level=None)

@@ -1,4 +1,6 @@
-"""What lasts from one trial to the next: failed attempts, seeds, and the state of policy and process."""
+"""What lasts from one trial to the next: failed attempts, seeds, and the state of policy and
+process.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class TriesAgain(cbg.Policy):
 
 
 def test_trials_that_failed_stay_on_record(tmp_path: Any) -> None:
-    """False alarms: 0.7^60 that no trial ever fails, 60·0.3^30 that one is unfinished after 30 runs."""
+    """False alarms: 0.7^60 that no trial ever fails, 60·0.3^30 that one is unfinished after 30
+    runs.
+    """
     settings: dict[str, Any] = {"trials": 60, "delta": 0.1, "bound": False, "progress": False}
     failed: set[int] = set()
     for _ in range(30):

@@ -1,4 +1,6 @@
-"""The bound that a row carries: of the trial's instance, under what the learner was told, solved once per shape."""
+"""The bound that a row carries: of the trial's instance, under what the learner was told, solved
+once per shape.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from clustered_bandit_gym.harness.bound import bound_of
 
 @pytest.mark.parametrize("rewards", ["gaussian", "bernoulli", "categorical"])
 def test_bound_does_not_depend_on_names(rewards: str) -> None:
-    """The bound is solved for the instance in a standard order of its arms and clusters: the same up to
-    the certified gap."""
+    """The bound is solved for the instance in a standard order of its arms and clusters: the same
+    up to the certified gap."""
     family = cbg.generators.RandomFamily(rewards=rewards)
     for seed in range(2):
         instance = family(np.random.default_rng(seed))

@@ -1,4 +1,6 @@
-"""Policies that tamper with the judge's books: with answers, counts, prices, seeds or copies of the play."""
+"""Policies that tamper with the judge's books: with answers, counts, prices, seeds or copies of the
+play.
+"""
 
 from __future__ import annotations
 

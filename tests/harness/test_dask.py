@@ -1,4 +1,6 @@
-"""A real Dask scheduler with two workers: what dies costs a trial or ends in one line, and nothing is lost."""
+"""A real Dask scheduler with two workers: what dies costs a trial or ends in one line, and nothing
+is lost.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Faults: a trial that ends its process costs one trial; processes killed from outside cost nothing."""
+"""Faults: a trial that ends its process costs one trial; processes killed from outside cost
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ from harness_players import QUICK, TINY
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness import progress
 from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.pool import run
 from clustered_bandit_gym.harness.trial import Task, Work
@@ -154,7 +157,8 @@ def test_workers_killed_at_random_moments_change_no_row(tmp_path: Path) -> None:
         }
 
     killed_twice = [task for task, row in disturbed.items() if row["outcome"] == "crash"]
-    # A trial is given up after its second crash, so that five kills cost two trials at most. Usually none.
+    # A trial is given up after its second crash, so that five kills cost two trials at most.
+    # Usually none.
     assert len(killed_twice) <= 2
     expected = {task: row for task, row in content(whole).items() if task not in killed_twice}
     assert {
@@ -162,11 +166,59 @@ def test_workers_killed_at_random_moments_change_no_row(tmp_path: Path) -> None:
     } == expected
 
 
+class EndsWorkers(cbg.Policy):
+    """Ends every process that loads it."""
+
+    def __deepcopy__(self, memo: Any) -> EndsWorkers:
+        return self
+
+    def __reduce__(self) -> Any:
+        return os._exit, (3,)
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        raise AssertionError
+
+
+def test_workers_that_cannot_start_end_the_run_with_one_line() -> None:
+    with pytest.raises(UserError, match="worker processes cannot start here"):
+        cbg.evaluate(EndsWorkers(), TINY, trials=3, n_jobs=2, progress=False)
+
+
+class Leaves(cbg.Policy):
+    """Ends its process as if all were well."""
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        os._exit(0)
+
+
+def test_a_trial_that_ends_its_process_without_an_error_is_a_crash() -> None:
+    board = cbg.evaluate(Leaves(), TINY, trials=2, n_jobs=2, bound=False, progress=False)
+    assert board.trials["outcome"].tolist() == ["crash", "crash"]
+
+
+def test_a_trial_without_end_is_not_silent(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.2)
+    monkeypatch.setattr(progress, "_HINT_SECONDS", 0.2)
+    cbg.evaluate(Naps(), TINY, trials=1, bound=False)
+    told = capfd.readouterr().err
+    assert "0 of 1 trials after" in told
+    assert told.count("--max-seconds") == 1
+
+
+class Naps(cbg.Policy):
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        time.sleep(1)
+        return np.zeros(federation.problem.n_agents, dtype=int)
+
+
 @POSIX
 def test_workers_do_not_outlive_a_parent_killed_before_their_first_trial() -> None:
     code = (
         "import time; from clustered_bandit_gym.harness.pool import _workers; "
-        "manager = _workers(b'', 2); pool = manager.__enter__(); pool.schedule(time.sleep, (600,)); "
+        "manager = _workers(b'', 2); pool = manager.__enter__(); pool.schedule(time.sleep, "
+        "(600,)); "
         "print('started', flush=True); time.sleep(600)"
     )
     with subprocess.Popen(

@@ -1,4 +1,6 @@
-"""Keys of stored rows: equal for equal games, different as soon as anything that makes a row differs."""
+"""Keys of stored rows: equal for equal games, different as soon as anything that makes a row
+differs.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +117,9 @@ print("{below}")
 
 
 def test_a_policy_in_a_script_has_the_hash_of_its_own_code(tmp_path: Path) -> None:
-    """Unrelated edits of the script (more trials, another plot) must not throw rows away; edits of what it uses do."""
+    """Unrelated edits of the script (more trials, another plot) must not throw rows away; edits of
+    what it uses do.
+    """
 
     def spec(**edits: str) -> str:
         values = {"above": "", "limit": "3", "shift": "1", "answer": "0", "below": ""} | edits
@@ -123,7 +127,8 @@ def test_a_policy_in_a_script_has_the_hash_of_its_own_code(tmp_path: Path) -> No
         return exec_main(text)
 
     def exec_main(text: str) -> str:
-        # The same module name and globals as a script has, without the price of a new process each time.
+        # The same module name and globals as a script has, without the price of a new process each
+        # time.
         scope: dict[str, Any] = {"__name__": "__main__"}
         printed: list[str] = []
         scope["print"] = lambda value: printed.append(str(value))

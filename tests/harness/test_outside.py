@@ -1,4 +1,6 @@
-"""Code that reaches beyond itself: what a key can hold is part of it, what it cannot hold is played afresh."""
+"""Code that reaches beyond itself: what a key can hold is part of it, what it cannot hold is played
+afresh.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ Write = Callable[..., Any]
 
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Writes files of a user's into the current folder, forgets their modules, and imports the first."""
+    """Writes files of a user's into the current folder, forgets their modules, and imports the
+    first.
+    """
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
@@ -99,7 +103,9 @@ def test_an_environment_variable_is_played_afresh_with_a_note(
 def test_what_is_read_when_a_module_is_imported_is_a_value_like_any_other(
     user: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Constants from the environment, and code for the command line beside the policy, cost nobody the reuse."""
+    """Constants from the environment, and code for the command line beside the policy, cost nobody
+    the reuse.
+    """
     files = mine(
         "import os, sys\nT = int(os.environ['TIMES'])\ndef main():\n    print(sys.argv, __file__)"
     )

@@ -1,4 +1,6 @@
-"""Processes: rows do not depend on them, users' code reaches them, a lost run leaves nothing behind."""
+"""Processes: rows do not depend on them, users' code reaches them, a lost run leaves nothing
+behind.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def test_dask_gives_identical_rows() -> None:
     from distributed import Client, LocalCluster
 
     one = rows(n_jobs=1)
-    # Threads instead of processes start faster, and are the harder case: workers that share a process.
+    # Threads instead of processes start faster, and are the harder case: workers that share a
+    # process.
     with (
         LocalCluster(
             n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None

@@ -15,8 +15,8 @@ import pytest
 
 import clustered_bandit_gym as cbg
 
-# Imports once and forks, so that ten killed processes cost ten runs and not ten imports. Each child is a process of its
-# own, killed with SIGKILL; when it has ended by itself, the job is done.
+# Imports once and forks, so that ten killed processes cost ten runs and not ten imports. Each child
+# is a process of its own, killed with SIGKILL; when it has ended by itself, the job is done.
 KILLER = """
 import os, random, signal, sys, time
 import clustered_bandit_gym as cbg

@@ -1,4 +1,6 @@
-"""A kept row is reused only for what made it: other state, other code or another package plays anew."""
+"""A kept row is reused only for what made it: other state, other code or another package plays
+anew.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +156,9 @@ def test_a_module_global_changed_at_run_time(tmp_path: Path, user: Any) -> None:
 
 
 def test_a_module_edited_and_not_imported_again(tmp_path: Path, user: Any) -> None:
-    """The old code plays while the new text lies on disk: these rows must not be taken for rows of the new code."""
+    """The old code plays while the new text lies on disk: these rows must not be taken for rows of
+    the new code.
+    """
     text = USER_MODULE.format(imports="", inside="", times="{}")
     old = user("mine_of_reuse", mine_of_reuse=text.format(3)).Mine
     user(None, mine_of_reuse=text.format(5))

@@ -120,7 +120,9 @@ def test_failed_trials_are_offered_again(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 class Trouble(cbg.Policy):
-    """Raises in about half of the trials while a file lies here: a cause outside the policy, such as a full disk."""
+    """Raises in about half of the trials while a file lies here: a cause outside the policy, such
+    as a full disk.
+    """
 
     def solve(self, federation: cbg.Federation) -> np.ndarray:
         if any(Path.cwd().glob("*.full")) and federation.rng.random() < 0.5:

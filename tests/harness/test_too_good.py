@@ -1,4 +1,6 @@
-"""Results that are too good to be true: marked on the board, without a PASS, and failed by the audit."""
+"""Results that are too good to be true: marked on the board, without a PASS, and failed by the
+audit.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def test_too_good_to_be_true(pulls: int) -> None:
 
 
 class Pools(cbg.Policy):
-    """Sends the best arm of the block's mean: agents of a block share their rewards without sending them."""
+    """Sends the best arm of the block's mean: agents of a block share their rewards without sending
+    them.
+    """
 
     def solve(self, federation: Any) -> np.ndarray:
         def program(block: Any) -> cbg.ArmIndex:
