@@ -13,7 +13,7 @@ def _mix(z: np.ndarray) -> np.ndarray:
     """The output function of SplitMix64 (Steele, Lea and Flood, 2014), on uint64."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 def splitmix(seeds: np.ndarray, start: Ints, size: int) -> np.ndarray:

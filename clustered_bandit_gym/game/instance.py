@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from clustered_bandit_gym.game.logs import Fit, bandits_of, fit_of, read_logs
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 from clustered_bandit_gym.game.tables import read_bandits
 
+Frozen = TypeVar("Frozen", bound=np.ndarray)
 #: A saved instance unpacks to at most so many bytes: 40 million agents, say.
 _MOST_BYTES = 2**29
 
@@ -111,7 +112,8 @@ class Instance:
         if epsilon == 0:
             return self.is_best
         # A small tolerance: 0.8 − 0.7 exceeds 0.1 in floating point.
-        return self.means.max(axis=1, keepdims=True) - self.means <= epsilon * (1 + 1e-9)
+        gaps = self.means.max(axis=1, keepdims=True) - self.means
+        return np.asarray(gaps <= epsilon * (1 + 1e-9))
 
     @cached_property
     def agent_best_arms(self) -> Ints:
@@ -303,9 +305,10 @@ class Instance:
         return cls(means, clusters, RewardModel.from_dict(model), **notes)
 
 
-def _frozen(array: Any) -> Any:
+def _frozen(array: Frozen) -> Frozen:
     """A read-only array of its own: never a view of what the caller can still write to."""
-    array = np.array(array) if array.base is not None or array.flags.writeable else array
+    if array.base is not None or array.flags.writeable:
+        array = np.array(array)  # type: ignore[assignment]
     array.setflags(write=False)
     return array
 

@@ -60,7 +60,7 @@ def misplaced(labels: Ints, clusters: Ints) -> np.ndarray:
     order = np.lexsort((pairs, -counts, pairs // width))
     _, first = np.unique(pairs[order] // width, return_index=True)
     majority = pairs[order][first] % width
-    return majority[label] != clusters
+    return np.asarray(majority[label] != clusters)
 
 
 def outcome(

@@ -198,7 +198,7 @@ class Bernoulli(RewardModel):
         from scipy.special import rel_entr
 
         p, q = means[a], means[b]
-        return rel_entr(p, q) + rel_entr(1 - p, 1 - q)
+        return np.asarray(rel_entr(p, q) + rel_entr(1 - p, 1 - q))
 
     def kl_to_mean(self, means: Floats, cluster: int, arm: Any, mean: float) -> Any:
         from scipy.special import rel_entr
@@ -310,7 +310,7 @@ class Categorical(RewardModel):
     def kl(self, means: Floats, a: int, b: int) -> Floats:
         from scipy.special import rel_entr
 
-        return rel_entr(self.probabilities[a], self.probabilities[b]).sum(axis=1)
+        return np.asarray(rel_entr(self.probabilities[a], self.probabilities[b]).sum(axis=1))
 
     def kl_to_mean(self, means: Floats, cluster: int, arm: Any, mean: float) -> Any:
         """K_inf: max over λ in [0, 1/(b − m)] of E ln(1 − λ(X − m)), m the mean to reach, b the top

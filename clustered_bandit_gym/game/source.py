@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.instance import Instance
@@ -98,7 +99,7 @@ class Steps:
 
 def _by_cell(
     draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Ints | int
-) -> Any:
+) -> NDArray[Any]:
     """`draw(agent, arm, n)` for each cell of a request, in its shape."""
     agents, arms, counts = np.broadcast_arrays(agents, arms, times)
     cells = zip(
