@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, lgamma, log
+from math import ceil, log
 
 import numpy as np
 
@@ -121,48 +121,34 @@ class CandidateLevels:
 
 
 class ClusterWeights:
-    """Weights of the choices in a test of event 3 that are made after the representatives were seen, as prices −ln w.
+    """Prices −ln w of the choices in a test of event 3 that are made after rewards were seen.
 
-    For every alternative x and rival j: 0.4 for the test by Assumption 1; 0.1 for each of the sets {k_x}, {k_j},
-    {k_x, k_j}; 0.1/C(K, d) for each set of d = 1, 2, 3 arms. Each alternative has weight 1/(R − 1). For each arm of the
-    set, ½ for the ρ in the centre of a grid and the rest evenly over the others. The test by Assumption 1 gets most: it
-    needs one arm and is the cheapest wherever best arms differ by about η.
+    For every alternative x and rival j: 0.4 for the test by Assumption 1; 0.2 for each of the arms
+    k_x and k_j; 0.2/K for each of the K arms. Each alternative has weight 1/(R − 1). ½ for the ρ in
+    the centre of a grid and the rest evenly over the others. The test by Assumption 1 gets most: it
+    is the cheapest wherever best arms differ by about η.
 
-    The centre of the grid is the number of pulls that a difference of η takes. It must not depend on rewards, so it is
-    tuned to the level of a first attempt, not to that of this one.
+    The centre of the grid is the number of pulls that a difference of η takes, or one of 0.3σ where
+    η is not told. It must not depend on rewards, so it is tuned to the level of a first attempt.
 
     Attributes:
         rho, rho_price: (L,) grid and prices.
-        alternative: price of x.
-        best, any_arms, assumed: prices of a set of best arms, of d arms (index d), and of the test by Assumption 1.
+        alternative, assumed, best_arm, any_arm: prices of x, of the test by Assumption 1, of k_x or
+            k_j, and of any other arm.
     """
 
-    #: Arms of a set at most. Each further one pays for another choice and another ρ, and adds less than those before
-    #: it.
-    MOST_ARMS = 3
-    ASSUMED, BEST, ANY = 0.4, 0.1, 0.1
-    #: Difference, in units of σ, that stands for η where it is not told. It decides which ρ has weight ½; all others
-    #: have the rest, so a poor choice costs ln(L − 1) nats at most.
-    UNTOLD = 0.3
-
     def __init__(self, budgets: Budgets, n_representatives: int, eta: float | None) -> None:
-        centre = 2 * nats(budgets.classify()) / (eta if eta is not None else self.UNTOLD) ** 2
+        centre = 2 * nats(budgets.classify()) / (0.3 if eta is None else eta) ** 2
         below = max(1, ceil(log(centre / 16, 8)))
         self.rho = centre * 8.0 ** np.arange(-below, 5)
         self.rho_price: Floats = np.full(self.rho.size, log(2 * (self.rho.size - 1)))
         self.rho_price[below] = log(2)
         self.alternative = log(max(1, n_representatives - 1))
-        self.assumed, self.best = -log(self.ASSUMED), -log(self.BEST)
-        sizes = range(self.MOST_ARMS + 1)
-        self.any_arms: Floats = np.array(
-            [_log_comb(budgets.n_arms, d) - log(self.ANY) for d in sizes]
-        )
+        self.assumed = nats(0.4)
+        self.best_arm = nats(0.2)
+        self.any_arm = nats(0.2 / budgets.n_arms)
 
     def mixing(self, n: Floats) -> tuple[Floats, Floats]:
         """For a representative's cell with n pulls and every ρ of the grid (..., L): ½ln(1 + n/ρ) − ln w(ρ), and ñ."""
         n = np.maximum(n, 1)[..., None]
         return 0.5 * np.log1p(n / self.rho) + self.rho_price, n * n / (n + self.rho)
-
-
-def _log_comb(n: int, k: int) -> float:
-    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) if 0 <= k <= n else 0.0

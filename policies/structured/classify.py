@@ -51,7 +51,7 @@ def _sharpen(plan: Plan, guesses: Ints) -> None:
     reps = plan.reps
     more = np.zeros_like(reps.n)
     for x in guesses:
-        used = np.unique(plan.arms[x][plan.arms[x] >= 0])
+        used = np.unique(np.delete(plan.arms[x], x))
         enough = reps.n[:, used] > 16 * plan.pulls[x] * plan.noise[used]
         more[:, used] = np.where(enough, more[:, used], reps.n[:, used])
     reps.pull_where(more)
@@ -73,7 +73,6 @@ class _Block:
         self.plan, self.tests, self.agents = plan, tests, agents
         reps = plan.reps
         self.used = tests.used
-        self.weight = plan.allocation[:, self.used]
         self.noise = plan.noise[self.used]
         self.estimate_by_arm = np.ascontiguousarray(tests.estimate[:, self.used].T)
         self.n_by_arm = np.ascontiguousarray(np.maximum(plan.worth[:, self.used], 1).T)
@@ -93,7 +92,8 @@ class _Block:
         rival = (guess + 1) % r
         part = np.full(rows.size, self.search)
         while rows.size:
-            self._pull(rows, self._next_arm(guess, rival), np.ceil(plan.pulls[guess] * part))
+            arm = self.tests.places[guess, rival]
+            self._pull(rows, arm, np.ceil(plan.pulls[guess] * part))
             last, guess = guess, self.fit.argmax(axis=1)
             self.since = np.where(guess == last, self.since, self.total)
             done, answer, rival, part = self._judge(guess)
@@ -125,14 +125,6 @@ class _Block:
         self.fit[index, guess] = best
         stake = np.minimum(self.search * np.exp(lead / 2), TUNING.confirm_most)
         return done, answer, rival, np.clip(0.9 * lack, TUNING.confirm_least, stake)
-
-    def _next_arm(self, guess: Ints, rival: Ints) -> Ints:
-        """(n,) of the arms of the test in hand the one that is furthest behind its share."""
-        options = self.tests.places[guess, rival]
-        index = np.arange(guess.size)
-        share = self.weight[guess[:, None], options] * self.total[:, None]
-        lag = share - self.cells.n[index[:, None], options] / self.noise[options]
-        return options[index, np.where(options >= 0, lag, -np.inf).argmax(axis=1)]
 
     def _pull(self, rows: Ints, arm: Ints, times: Floats) -> None:
         """Agents `rows` pull one arm each; `fit` changes by how well its average agrees."""

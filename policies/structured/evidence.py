@@ -177,10 +177,10 @@ class ClusterChoice:
     """Choices made after the representatives were seen. Any are valid: their prices are charged.
 
     Attributes:
-        arms: (R, R, 3) the set A for each x and j, −1 where it has fewer arms.
-        assumed: (R, R) test j by Assumption 1 instead, with A = {k_x}.
-        scale: (R, R, 3) which ρ of the grid each arm uses.
-        bets: bet, on the first arm of each set. Evidence is then a forecast, `rejects` the test.
+        arms: (R, R) the arm k for each x and j.
+        assumed: (R, R) test j by Assumption 1 instead, with the arm k_x.
+        scale: (R, R) which ρ of the grid is used.
+        bets: bet. Evidence is then a forecast, and `rejects` the test.
         noise: (K,) variance of one pull in units of σ², for forecasts; ones without bets.
         slack: nats by which a forecast of bets is lowered; 0 without bets.
     """
@@ -194,14 +194,14 @@ class ClusterChoice:
 
 
 class ClusterTests:
-    """Event 3: the tests of "agent i is of cluster j" for all x ≠ j, frozen before the agents' first pull.
+    """Event 3: the tests of "agent i is of cluster j" for all x ≠ j, frozen before i's first pull.
 
-    Against "i is of j", with the alternative x and the set A of arms, the evidence is the smallest
-    value over the unknown means μ of
+    Against "i is of j", with the alternative x and the arm k, the evidence is the smallest value
+    over the unknown mean μ of
 
-        Σ_{k in A}  ½ñ_jk(R_jk − μ_k)² − ½ln(1 + n_jk/ρ_k)  +  ½n_ik[(m_ik − μ_k)² − (m_ik − R_xk)²]
+        ½ñ_jk(R_jk − μ)² − ½ln(1 + n_jk/ρ)  +  ½n_ik[(m_ik − μ)² − (m_ik − R_xk)²]
 
-    less the prices of x, A and ρ: the representative's mixture times the agent's Wald ratio of R_x
+    less the prices of x, k and ρ: the representative's mixture times the agent's Wald ratio of R_x
     to μ.
 
     Args:
@@ -213,14 +213,13 @@ class ClusterTests:
         choice: the choices.
 
     Attributes:
-        reference: (R, R, 3) R_jk, or R_jkj − η for tests by Assumption 1.
-        worth: (R, R, 3) ñ of the reference.
+        reference: (R, R) R_jk, or R_jkj − η for tests by Assumption 1.
+        worth: (R, R) ñ of the reference.
         price: (R, R) what is subtracted.
         bet_price: (R, R) price of a bet: x, the kind of test, the arm, and the direction.
         estimate: (R, K) R_x, frozen.
         used: (U,) the arms that agents pull; columns of n and mean in `evidence`.
-        places: (R, R, slots) the sets A as positions in `used`; on the diagonal, which tests
-            nothing, those of the next rival.
+        places: (R, R) the arms as positions in `used`.
     """
 
     def __init__(
@@ -243,38 +242,24 @@ class ClusterTests:
             raise ValueError("noise must be 1 without bets: only bets adapt to the variance")
         self.reps, self.best, self.eta, self.level = reps, best, eta, level
         self.bets, self.arms, self.assumed = choice.bets, choice.arms, choice.assumed
-        assumed, used = self.assumed[:, :, None], self.arms >= 0
-        j = np.arange(r)[None, :, None]
-        cell = np.where(assumed, best[None, :, None], np.maximum(self.arms, 0))
+        rows = np.arange(r)
+        cell = np.where(self.assumed, best, self.arms)
         mixing, self.worth = (
             np.take_along_axis(table, choice.scale[..., None], -1)[..., 0]
-            for table in weights.mixing((reps.n / choice.noise)[j, cell])
+            for table in weights.mixing((reps.n / choice.noise)[rows, cell])
         )
-        self.reference = reps.mean[j, cell] - np.where(assumed, eta or 0.0, 0.0)
-        ours = (self.arms == best[:, None, None]) | (self.arms == best[None, :, None])
-        of_best = (ours | ~used).all(axis=2)
-        price = np.where(of_best, weights.best, weights.any_arms[used.sum(axis=2)])
+        self.reference = reps.mean[rows, cell] - np.where(self.assumed, eta or 0.0, 0.0)
+        ours = (self.arms == best[:, None]) | (self.arms == best)
+        price = np.where(ours, weights.best_arm, weights.any_arm)
         price = weights.alternative + np.where(self.assumed, weights.assumed, price)
         if isinstance(reps.cells, BettingCells):
             price = price + log(2)  # the other kind of test has the other half of the weight
-        self.price = price + np.where(used, mixing, 0).sum(axis=2) + choice.slack
+        self.price = price + mixing + choice.slack
         self.bet_price = price + np.where(self.assumed, 0.0, log(2))
         self.estimate = reps.mean.copy()
-        self._arrange()
-
-    def _arrange(self) -> None:
-        """Tables for `evidence`, one block of memory for each slot: rows are taken in every step."""
-        rows = np.arange(len(self.estimate))
-        self.used: Ints = np.unique(self.arms[self.arms >= 0])
-        slots = int((self.arms >= 0).sum(axis=2).max())
-        arms = self.arms[:, :, :slots]
-        self.places: Ints = np.where(arms >= 0, np.searchsorted(self.used, arms), -1)
-        self.places[rows, rows] = self.places[rows, (rows + 1) % rows.size]
-        self._slots = [
-            tuple(np.ascontiguousarray(table[:, :, slot]) for table in tables)
-            for tables in [(self.places, self.worth, self.reference)]
-            for slot in range(slots)
-        ]
+        others = ~np.eye(r, dtype=bool)
+        self.used: Ints = np.unique(self.arms[others])
+        self.places: Ints = np.where(others, np.searchsorted(self.used, self.arms), 0)
 
     def evidence(self, x: Ints, n: Floats, mean: Floats) -> Floats:
         """(rows, R) evidence against each cluster with the alternative x (rows,); −inf at x itself.
@@ -282,18 +267,16 @@ class ClusterTests:
         n, mean: (rows, U) the agents' own pulls and averages of the arms `used`, since this object
         was made.
         """
-        index = np.arange(x.size)[:, None]
-        evidence = -self.price[x]
-        for slot, tables in enumerate(self._slots):
-            place, worth, reference = (table.take(x, axis=0) for table in tables)
-            n_i, m_i = n[index, place], mean[index, place]
-            alternative = self.estimate[x[:, None], self.used[place]]
-            term = n_i * worth / (n_i + worth) * (m_i - reference) ** 2
-            term = 0.5 * (term - n_i * (m_i - alternative) ** 2)
-            if slot == 0 and self.assumed.any():
-                by_assumption = one_sided(n_i, m_i, worth, reference, alternative, term)
-                term = np.where(self.assumed[x], by_assumption, term)
-            evidence += np.where(place >= 0, term, 0)
+        index, place = np.arange(x.size)[:, None], self.places[x]
+        worth, reference = self.worth[x], self.reference[x]
+        n, mean = n[index, place], mean[index, place]
+        alternative = self.estimate[x[:, None], self.used[place]]
+        term = n * worth / (n + worth) * (mean - reference) ** 2
+        term = 0.5 * (term - n * (mean - alternative) ** 2)
+        if self.assumed.any():
+            by_assumption = one_sided(n, mean, worth, reference, alternative, term)
+            term = np.where(self.assumed[x], by_assumption, term)
+        evidence = term - self.price[x]
         evidence[index[:, 0], x] = -np.inf
         return evidence
 
@@ -308,7 +291,7 @@ class ClusterTests:
         shown = np.zeros(evidence.shape, dtype=bool)
         i, j = np.nonzero(evidence > -np.inf)
         other, row = x[i], rows[i]
-        arm, place = self.arms[other, j, 0], self.places[other, j, 0]
+        arm, place = self.arms[other, j], self.places[other, j]
         assumed = self.assumed[other, j]
         needed = self.level + self.bet_price[other, j]
         up = assumed | (self.estimate[other, arm] > self.estimate[j, arm])

@@ -27,7 +27,7 @@ class StructuredBAI(Policy):
        is shown to be less than η worse than the best at a representative y of another cluster: by Assumption 1 it is
        then not the best of x. Small gaps between an arm and the best often need not be resolved.
     3. "classify": once M representatives with M different best arms are known, every other agent pulls what tells the
-       likeliest cluster from its rivals fastest (Chernoff's linear program) until all clusters but one are ruled out.
+       likeliest cluster from its rivals fastest until all clusters but one are ruled out.
     4. "accept", in place of 3 when M is not told or fewer than M clusters turn up: an agent belongs to x if the best
        arm of x is shown to be less than η worse than every other arm there; else it finds a new cluster.
 

@@ -127,8 +127,8 @@ def test_weights_of_choices_made_after_the_data_sum_to_at_most_one() -> None:
     k = 10
     for eta in (0.3, 1e-3, None):
         w = ClusterWeights(Budgets(30, k, 3, 0.01), 3, eta)
-        sets = sum(math.comb(k, d) * math.exp(-w.any_arms[d]) for d in range(1, w.MOST_ARMS + 1))
-        assert math.exp(-w.assumed) + 3 * math.exp(-w.best) + sets == pytest.approx(1)
+        arms = 2 * math.exp(-w.best_arm) + k * math.exp(-w.any_arm)
+        assert math.exp(-w.assumed) + arms == pytest.approx(1)
         assert np.exp(-w.rho_price).sum() == pytest.approx(1)
         assert 2 * math.exp(-w.alternative) == pytest.approx(1)
 
@@ -143,26 +143,24 @@ def test_scales_have_weights_that_sum_to_at_most_one(n: float) -> None:
 
 
 def test_price_of_a_test_is_what_its_parts_cost() -> None:
-    """price = ln(R − 1) + what the set of arms costs + Σ over its arms of ½ ln(1 + n/ρ) + what ρ costs."""
+    """price = ln(R − 1) + what the arm costs + ½ ln(1 + n/ρ) + what ρ costs."""
     instance = PaperSmall(n_agents=30)(np.random.default_rng(1))
     reps = representatives(instance, 1e-10, pulls=3000)
-    plan = Plan(reps, instance.best_arms, 0.3, beta=30.0)
+    best = instance.best_arms
+    plan = Plan(reps, best, 0.3, beta=30.0)
     tests = plan.prepare()
-    w = plan.weights
+    rho = plan.weights.rho
     for x in range(3):
         for j in set(range(3)) - {x}:
-            arms = plan.arms[x, j][plan.arms[x, j] >= 0]
+            cell, part = plan.arms[x, j], math.log(10 / 0.2)
             if plan.assumed[x, j]:
-                cells, part = [instance.best_arms[j]], -math.log(0.4)
-            elif set(arms.tolist()) <= {instance.best_arms[x], instance.best_arms[j]}:
-                cells, part = arms, -math.log(0.1)
-            else:
-                cells, part = arms, math.log(math.comb(10, arms.size) / 0.1)
-            options = 0.5 * np.log1p(reps.n[j, cells][:, None] / w.rho) + w.rho_price
-            worth = reps.n[j, cells][:, None] ** 2 / (reps.n[j, cells][:, None] + w.rho)
-            pick = np.abs(worth - tests.worth[x, j, : len(cells)][:, None]).argmin(axis=1)
-            expected = math.log(2) + part + options[np.arange(len(cells)), pick].sum()
-            assert tests.price[x, j] == pytest.approx(expected)
+                cell, part = best[j], -math.log(0.4)
+            elif cell in (best[x], best[j]):
+                part = -math.log(0.2)
+            n = reps.n[j, cell]
+            pick = np.abs(n**2 / (n + rho) - tests.worth[x, j]).argmin()
+            mixing = 0.5 * np.log1p(n / rho[pick]) + plan.weights.rho_price[pick]
+            assert tests.price[x, j] == pytest.approx(math.log(2) + part + mixing)
 
 
 def test_the_grid_of_rho_does_not_depend_on_how_the_play_went() -> None:
@@ -179,4 +177,4 @@ def test_the_grid_of_rho_does_not_depend_on_how_the_play_went() -> None:
     for later in others:
         assert np.array_equal(first.weights.rho, later.weights.rho)
         assert np.array_equal(first.weights.rho_price, later.weights.rho_price)
-        assert np.array_equal(first.weights.any_arms, later.weights.any_arms)
+        assert np.array_equal(first.weights.any_arm, later.weights.any_arm)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog, minimize_scalar
+from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import binom
 from structured_tables import RARE, representatives
@@ -18,7 +18,6 @@ from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.budget import Budgets, CandidateLevels
 from clustered_bandit_gym.policies.structured.evidence import CandidateTests, one_sided, remaining
 from clustered_bandit_gym.policies.structured.representatives import Representatives
-from clustered_bandit_gym.policies.structured.shares import max_min_shares
 
 
 def mixture(deviation: float, n: float, rho: float) -> float:
@@ -52,28 +51,6 @@ def test_pair_evidence_is_one_term_of_the_mixture_over_scales(
     # Not a term chosen at random: near the threshold it loses little beside the best one.
     if max(terms) > 20:
         assert value > 0.8 * max(terms)
-
-
-@pytest.mark.parametrize(
-    ("rivals", "arms", "power"), [(1, 3, 1), (2, 10, 1), (5, 3, 2), (5, 300, 4), (19, 40, 2)]
-)
-def test_max_min_shares_against_linear_programs(rivals: int, arms: int, power: int) -> None:
-    rates = np.random.default_rng(0).random((4, rivals, arms)) ** power
-    rates[0] = np.eye(rivals, arms)  # equal shares over as many arms as there are rivals
-    rates[1] *= rates[1] > 0.3
-    rates[2] *= 1e-6
-    shares = max_min_shares(rates)
-    assert (shares >= 0).all()
-    assert shares.sum(axis=1) == pytest.approx(np.ones(4))
-    for raw, share in zip(rates, shares, strict=True):
-        block = raw / raw.max()  # the solver's tolerance is absolute
-        ones, zero = np.ones((rivals, 1)), np.zeros(rivals)
-        cost, total = np.append(np.zeros(arms), -1), np.append(np.ones(arms), 0)[None]
-        exact = -linprog(
-            cost, A_ub=np.hstack([-block, ones]), b_ub=zero, A_eq=total, b_eq=[1], bounds=(0, None)
-        ).fun
-        assert (1 - 0.005) * exact <= (block @ share).min() <= exact * (1 + 1e-6) + 1e-12
-    assert max_min_shares(np.zeros((2, rivals, arms))).sum() == pytest.approx(2)
 
 
 @pytest.mark.parametrize(

@@ -58,17 +58,12 @@ def random_plan(self: BestArms) -> np.ndarray:
 
 
 def random_choice(self: Plan) -> None:
-    """Any arms in any test, any shares, any kind of test, any expectation of the pulls that it takes."""
+    """Any arm in any test, any kind of test, any expectation of the pulls that it takes."""
     rng, (r, k) = self.reps.federation.rng, self.reps.n.shape
-    self.allocation = rng.dirichlet(np.ones(k), size=r)
-    order = rng.random((r, r, k)).argsort(axis=2)[:, :, :3]
-    self.arms = np.where(np.arange(3) < rng.integers(1, 4, (r, r, 1)), order, -1)
     self.assumed = rng.random((r, r)) < (0.0 if self.eta is None else 0.3)
-    self.arms[self.assumed] = -1
-    x, j = np.nonzero(self.assumed)
-    self.arms[x, j, 0] = self.best[x]
-    self.alone = rng.uniform(50, 2000, r)
-    self.pulls = self.alone
+    self.arms = np.where(self.assumed, self.best[:, None], rng.integers(k, size=(r, r)))
+    self.each = rng.uniform(10, 500, (r, k))
+    self.pulls = self.each.sum(axis=1)
 
 
 @pytest.mark.parametrize("told", [{"eta": 0.15}, {"eta": None}, {"n_clusters": None, "eta": 0.15}])
@@ -78,7 +73,6 @@ def test_random_schedules_give_right_answers(
     """δ = 1e-11 and 3·6 plays: a wrong answer has probability below 2e-10, whatever is pulled when."""
     monkeypatch.setattr(policy, "Discovery", RandomDiscovery)
     monkeypatch.setattr(BestArms, "plan", random_plan)
-    monkeypatch.setattr(Plan, "_allocate", lambda self: None)
     monkeypatch.setattr(Plan, "_choose", random_choice)
     means = [[1.0, 0.8, 0.6, 0.5], [0.85, 1.0, 0.6, 0.5], [0.85, 0.8, 1.0, 0.5]]
     instance = cbg.Instance(means, np.array([0] * 4 + [1] * 5 + [2] * 3))
