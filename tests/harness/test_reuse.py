@@ -300,7 +300,7 @@ def test_a_constant_of_the_package(
     copy_of_package: Path, tmp_path: Path, file: str, edit: str, policy: str, env: str
 ) -> None:
     path = copy_of_package / "clustered_bandit_gym" / file
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     assert f"\n{edit.partition(' ')[0]} = " in text
     code = f"""
     board = cbg.evaluate({policy!r}, {env!r}, trials=1, progress=False, bound=False, out={str(tmp_path)!r})
@@ -310,12 +310,12 @@ def test_a_constant_of_the_package(
     try:
         for stored in (1, 1, 2):  # as it is; again, which reuses the row; edited
             if stored == 2:
-                path.write_text(f"{text}\n{edit}\n")
+                path.write_text(f"{text}\n{edit}\n", encoding="utf-8")
             where, count = run_copy(copy_of_package, code).rsplit(maxsplit=1)
             assert Path(where).is_relative_to(copy_of_package)
             assert int(count) == stored
     finally:
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
 
 
 def test_a_byte_in_any_folder_of_the_package(copy_of_package: Path) -> None:
