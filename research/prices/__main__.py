@@ -154,8 +154,9 @@ def phase_table(trials: int) -> list[str]:
     return rows
 
 
-def main() -> None:
-    trials = parser("What policies pay above the lower bound.", trials=200).parse_args().trials
+def main(words: list[str] | None = None) -> None:
+    about = "What policies pay above the lower bound."
+    trials = parser(about, trials=200).parse_args(words).trials
     print(
         "| game | δ | over the bound | batches | mixture | union | equal pulls | stopping | alone |"
     )

@@ -12,6 +12,7 @@ from research.beyond import __main__ as beyond
 from research.constants import __main__ as constants
 from research.counterexample import __main__ as counterexample
 from research.paper import __main__ as paper
+from research.prices import __main__ as prices
 from research.rare import __main__ as rare
 from research.rare.kept import kept
 from research.which_policy import __main__ as which_policy
@@ -95,3 +96,16 @@ def test_which_policy(tmp_path: Path) -> None:
     assert text.endswith("|\n<!-- end grid -->\nafter\n")
     assert "| 0/1 | 0.2 to 0.4 | 2 | 3 | 10 | nothing |" in text
     assert "previous" not in text
+
+
+def test_prices(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The factors of a row multiply to its pulls over the bound."""
+    monkeypatch.setattr(prices, "DELTAS", (0.05,))
+    monkeypatch.setattr(prices, "GAMES", {"two arms": ([[0.5, 0.0], [0.0, 0.5]], 4)})
+    prices.main(["--trials", "3"])
+    row = capsys.readouterr().out.splitlines()[2]
+    total, *factors = (float(cell) for cell in row.split("|")[3:-1])
+    product = 1.0
+    for factor in factors:
+        product *= factor
+    assert product == pytest.approx(total, rel=0.05)
