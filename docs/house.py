@@ -1,4 +1,5 @@
-"""The import graph of the package and the picture of it. MkDocs calls `on_page_markdown`; the tests use the graph.
+"""The import graph of the package and the picture of it. MkDocs calls `on_page_markdown`; the tests
+use the graph.
 
 Imports are read from the source with `ast`: lazy and type-only imports count like any other.
 """
@@ -18,8 +19,8 @@ FOLDERS = {
     f"{PACKAGE}.policies": "policies",
     f"{PACKAGE}.envs_registry": "envs_registry",
 }
-#: The floors, top first. A module imports from its own room or from lower floors. One exception: `policies.learned`
-#: trains on environments, so it may import `envs`.
+#: The floors, top first. A module imports from its own room or from lower floors. One exception:
+#: `policies.learned` trains on environments, so it may import `envs`.
 FLOORS = (
     ("cli",),
     ("suite", "study", "reproduce", "testing"),
@@ -65,7 +66,10 @@ def graph() -> dict[str, set[str]]:
 
 
 def room(module: str) -> str:
-    """The first level of a module's name below the package, e.g. ``game``; "" for the package itself."""
+    """The first level of a module's name below the package, e.g.
+
+    ``game``; "" for the package itself.
+    """
     return module.removeprefix(PACKAGE).lstrip(".").partition(".")[0]
 
 
@@ -121,7 +125,9 @@ def contents(name: str) -> list[str]:
 
 
 def picture() -> str:
-    """The floors as inline SVG, from the graph: a box per room, an arrow per import that no chain of arrows implies."""
+    """The floors as inline SVG, from the graph: a box per room, an arrow per import that no chain
+    of arrows implies.
+    """
     edges = graph()
     present = {room(name) for name in edges} - {""}
     arrows = {

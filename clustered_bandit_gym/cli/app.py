@@ -103,7 +103,9 @@ def say(text: str, **style: Any) -> None:
 
 
 def few(trials: int, at_most: int = 3) -> int:
-    """The trials to play: those asked for, or a handful where CLUSTERED_BANDIT_QUICK is set, to try a command out."""
+    """The trials to play: those asked for, or a handful where CLUSTERED_BANDIT_QUICK is set, to try
+    a command out.
+    """
     if not os.environ.get("CLUSTERED_BANDIT_QUICK") or trials <= at_most:
         return trials
     typer.echo(f"CLUSTERED_BANDIT_QUICK is set: {at_most} trials instead of {trials:,}", err=True)
@@ -157,7 +159,9 @@ def _drop_unwritable_output() -> None:
 
 
 def _end_threads() -> None:
-    """Exit without the threads that a policy has left running: Python would wait for them, perhaps for ever."""
+    """Exit without the threads that a policy has left running: Python would wait for them, perhaps
+    for ever.
+    """
     left = [
         one
         for one in threading.enumerate()

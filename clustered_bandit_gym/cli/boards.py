@@ -72,7 +72,8 @@ def list_all() -> None:
         table.add_row(name, cls, getattr(import_module(module), cls).guarantee)
     screen.print(table)
     screen.print(
-        "\nYour own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py of this folder."
+        "\nYour own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py of this "
+        "folder."
     )
 
 
@@ -113,12 +114,14 @@ def compare(
 ) -> None:
     """Score policies on environments: correctness, pulls, communication.
 
-    Several values of --n-agents, --delta or --eta are swept in all combinations. With --out finished trials are kept as
+    Several values of --n-agents, --delta or --eta are swept in all combinations. With --out
+    finished trials are kept as
     they end: the same command again plays only what is missing, and --trials may be raised.
 
     Exit code 1 if every trial of a policy raised, 130 if the run was interrupted.
 
-    Example: clustered-bai compare ClusteredBAI-PaperSmall-v0 --n-agents 10 30 100 --delta 1e-10 --jobs 2 --out out
+    Example: clustered-bai compare ClusteredBAI-PaperSmall-v0 --n-agents 10 30 100 --delta 1e-10
+    --jobs 2 --out out
     """
     from clustered_bandit_gym.harness.run import resolve_policies, sweep
 
@@ -228,7 +231,8 @@ def report(
 
 #: From this many agents on a trial takes long enough that the command says so.
 MANY_AGENTS = 2_000_000
-#: Bytes per agent that a trial takes at most: measured at N = 10^7 with naive (75) and structured-bai (105).
+#: Bytes per agent that a trial takes at most: measured at N = 10^7 with naive (75) and
+#: structured-bai (105).
 BYTES_PER_AGENT = 110
 
 
@@ -240,14 +244,18 @@ def tell_size(n_agents: list[int], jobs: int) -> None:
     if largest >= MANY_AGENTS:
         need = number(largest * BYTES_PER_AGENT * processes / 1e9, digits=2)
         typer.echo(
-            f"N = {largest:,}: the game is set up first, then played trial by trial. A trial takes minutes; with "
+            f"N = {largest:,}: the game is set up first, then played trial by trial. A trial takes "
+            "minutes; with "
             f"--jobs {processes} up to {need} GB of memory are in use.",
             err=True,
         )
 
 
 def tell_broken(board: Board, players: dict[str, Any], traceback: bool) -> list[str]:
-    """The policies that raised in every trial. They are named on stderr, with tracebacks if those were asked for."""
+    """The policies that raised in every trial.
+
+    They are named on stderr, with tracebacks if those were asked for.
+    """
     rows = board.trials.to_dict("records")
     raised = [row for row in rows if row["outcome"] in ("error", "crash")]
     answered = {row["policy"] for row in rows if row["outcome"] not in ("error", "crash")}
@@ -273,7 +281,10 @@ def tell_broken(board: Board, players: dict[str, Any], traceback: bool) -> list[
 
 
 class Shown:
-    """How a board is printed and which files are written. Mistakes raise here, before any trial is played."""
+    """How a board is printed and which files are written.
+
+    Mistakes raise here, before any trial is played.
+    """
 
     def __init__(
         self,

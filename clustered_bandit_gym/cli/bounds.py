@@ -37,7 +37,9 @@ def bounds(
     seed: Seed = 0,
     traceback: Traceback = False,
 ) -> None:
-    """Lower bounds and the order of each scheme's pulls on an instance of ENV (trial 0 of the seed)."""
+    """Lower bounds and the order of each scheme's pulls on an instance of ENV (trial 0 of the
+    seed).
+    """
     from clustered_bandit_gym.harness.output.tables import to_rich
 
     given = {"n_agents": n_agents, "delta": delta, "eta": eta}
@@ -64,8 +66,10 @@ def bounds_tables(
     eta = instance.eta if problem.eta is None else min(problem.eta, instance.eta)
     told = {name: _told(value) for name, value in problem.to_dict().items()}
     head = (
-        f"{env_id}: N = {told['n_agents']}, M = {told['n_clusters']}, K = {told['n_arms']}, δ = {told['delta']}, "
-        f"η = {told['eta']} (true {instance.eta:.4g}), η1 = {told['eta1']} (true {instance.eta1:.4g}), "
+        f"{env_id}: N = {told['n_agents']}, M = {told['n_clusters']}, K = {told['n_arms']}, δ = "
+        f"{told['delta']}, "
+        f"η = {told['eta']} (true {instance.eta:.4g}), η1 = {told['eta1']} (true "
+        f"{instance.eta1:.4g}), "
         f"σ = {told['sigma']}"
     )
     smallest = float(instance.gaps.min())
@@ -131,7 +135,8 @@ def bounds_tables(
         ),
         Table("The instance (trial 0)", ["what", "value"], facts),
         Table(
-            "Order of the schemes' pulls: the theorems' terms with hidden constants set to 1; compare ratios only",
+            "Order of the schemes' pulls: the theorems' terms with hidden constants set to 1; "
+            "compare ratios only",
             ["policy", "phase 1", "phase 2", "sum", "vs naive"],
             orders,
         ),

@@ -51,7 +51,8 @@ def run_demo(out: Path, jobs: int, progress: bool, console: Any) -> None:
     board.print(console)
     trials = verdict(0, 0, DELTA).more or 0
     console.print(
-        f"\n[bold]2. With a verdict[/bold]: δ = {DELTA}, where {trials} trials without an error are enough for a PASS\n"
+        f"\n[bold]2. With a verdict[/bold]: δ = {DELTA}, where {trials} trials without an error "
+        "are enough for a PASS\n"
     )
     board = evaluate(
         FOUR,
@@ -78,7 +79,8 @@ def run_demo(out: Path, jobs: int, progress: bool, console: Any) -> None:
     )
     board.plot(picture)
     console.print(
-        f"\n[bold]3. A picture[/bold] of pulls against N and of the price in communication: {picture}"
+        "\n[bold]3. A picture[/bold] of pulls against N and of the price in communication: "
+        f"{picture}"
     )
     page = out / "report.html"
     write_report(out, page, overwrite=True)

@@ -97,13 +97,15 @@ def train(
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Train a player with reinforcement learning, then compare it with uniform sampling at the same error rate.
+    """Train a player with reinforcement learning, then compare it with uniform sampling at the same
+    error rate.
 
     Play it as `learned:model.zip`. A killed run resumes from its last evaluation. Model files hold
-    pickles, which Stable-Baselines3 would run; this command and `learned:` read only their tensors and settings, and
-    only files that you name. With --seeds the mean ratio over training seeds is printed with its interval; models that
-    are there already, with the same settings, are not trained again. With --report the rule that
-    training starts from is played as well, and the figures go to a page.
+    pickles, which Stable-Baselines3 would run; this command and `learned:` read only their tensors
+    and settings, and only files that you name. With --seeds the mean ratio over training seeds is
+    printed with its interval; models that are there already, with the same settings, are not
+    trained again. With --report the rule that training starts from is played as well, and the
+    figures go to a page.
     """
     from dataclasses import fields, replace
 

@@ -1,4 +1,6 @@
-"""What the commands of `clustered-bai` share: options, several values behind one flag, KEY=VALUE settings."""
+"""What the commands of `clustered-bai` share: options, several values behind one flag, KEY=VALUE
+settings.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
 
 
 class SpreadCommand(TyperCommand):
-    """Lets an option that may be repeated take several values at once: ``--policies naive cl-bai --n-agents 10 30``."""
+    """Lets an option that may be repeated take several values at once: ``--policies naive cl-bai
+    --n-agents 10 30``.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         spread = {

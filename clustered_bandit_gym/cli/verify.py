@@ -44,8 +44,8 @@ def verify(
 ) -> None:
     """Check a folder of kept trials and, with --replay, play some once more.
 
-    Rows run no code but that of this package and of the modules that --allow names, which are looked for in this folder
-    and in what is installed.
+    Rows run no code but that of this package and of the modules that --allow names, which are
+    looked for in this folder and in what is installed.
 
     Exit code 1 if a row comes out differently, or if none of those asked for could be played.
     """

@@ -1,4 +1,7 @@
-"""The paper's figures as lists of settings. Settings that the paper leaves out are our choice; notes say which."""
+"""The paper's figures as lists of settings.
+
+Settings that the paper leaves out are our choice; notes say which.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ SCHEMES = ("naive", "cl-bai", "bai-cl", "bai-cl++")
 #: An additional curve, not the paper's: what the same problem takes when its structure is used.
 OURS = "structured-bai"
 AT_AGENT = "bai-cl++:verify=agent"
-#: Data set 2 is played on these fixed instances: over fresh ones the mean number of pulls is infinite.
+#: Data set 2 is played on these fixed instances: over fresh ones the mean number of pulls is
+#: infinite.
 INSTANCE_SEEDS = tuple(range(10))
 
 Cells = tuple[dict[str, Any], ...]
@@ -48,7 +52,9 @@ class Figure:
     notes: tuple[str, ...] = ()
 
     def trials(self, trials: int) -> int:
-        """Trials of one cell when `trials` are asked for: a fifth on each of several fixed instances."""
+        """Trials of one cell when `trials` are asked for: a fifth on each of several fixed
+        instances.
+        """
         return max(2, -(-trials // 5)) if self.over_instances else trials
 
     @property

@@ -1,4 +1,6 @@
-"""Plots for a two-column paper: one column wide, readable in grey; with intervals, verdicts and the lower bound."""
+"""Plots for a two-column paper: one column wide, readable in grey; with intervals, verdicts and the
+lower bound.
+"""
 
 from __future__ import annotations
 

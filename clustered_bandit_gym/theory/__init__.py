@@ -1,8 +1,8 @@
 """Bounds and sample sizes, to be set against what is measured.
 
-`lower_bound`: the expected pulls that every δ-PC learner needs on an instance. `minimax`: those that it needs on some
-instance of a class, and the bounds as the paper prints them. `formulas`: the terms of the paper's theorems and sample
-sizes.
+`lower_bound`: the expected pulls that every δ-PC learner needs on an instance. `minimax`: those
+that it needs on some instance of a class, and the bounds as the paper prints them. `formulas`: the
+terms of the paper's theorems and sample sizes.
 """
 
 from clustered_bandit_gym.theory.formulas import (

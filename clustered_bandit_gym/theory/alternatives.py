@@ -1,17 +1,21 @@
-"""Instances that a δ-PC learner must rule out: three families, and in each the ones that are hardest to rule out.
+"""Instances that a δ-PC learner must rule out: three families, and in each the ones that are
+hardest to rule out.
 
-Let P[m, k] be the expected pulls of arm k by all agents of cluster m. An alternative instance of the same class with
-another answer gives a constraint that is linear in P: Σ P[m, k]·KL(law there, law in the alternative) ≥ kl(δ, 1 − δ).
-The families (docs/lower-bounds.md proves that all of their members lie in the class as told):
+Let P[m, k] be the expected pulls of arm k by all agents of cluster m. An alternative instance of
+the same class with another answer gives a constraint that is linear in P: Σ P[m, k]·KL(law there,
+law in the alternative) ≥ kl(δ, 1 − δ). The families (docs/lower-bounds.md proves that all of their
+members lie in the class as told):
 
-* `change_bandit`: an agent of cluster m plays bandit j instead, and the means of bandit j move to make that plausible.
-* `new_best_arm`: arm k becomes the best of bandit m; wherever else it is within η of the best, the two are moved apart.
-* `new_bandit`: an agent of cluster m is alone in a bandit that nobody played so far, with means of its own and the best
-  arm k. Needs a cluster without agents, or a learner that is not told M.
+* `change_bandit`: an agent of cluster m plays bandit j instead, and the means of bandit j move to
+  make that plausible.
+* `new_best_arm`: arm k becomes the best of bandit m; wherever else it is within η of the best, the
+  two are moved apart.
+* `new_bandit`: an agent of cluster m is alone in a bandit that nobody played so far, with means of
+  its own and the best arm k. Needs a cluster without agents, or a learner that is not told M.
 
-Given P, each function returns for every choice of (m, j) or (m, k) the member with the least Σ P·KL, exactly: a
-one-dimensional convex problem, since given the new best mean t every other arm moves down to t minus its distance or
-stays where it is.
+Given P, each function returns for every choice of (m, j) or (m, k) the member with the least Σ
+P·KL, exactly: a one-dimensional convex problem, since given the new best mean t every other arm
+moves down to t minus its distance or stays where it is.
 """
 
 from __future__ import annotations
@@ -35,7 +39,8 @@ class Truth:
     Attributes:
         laws: (M, K) the laws of the rewards.
         sizes: (M,) agents of each bandit; bandits without agents come last.
-        eta: every bandit's best arm is at least `eta` worse than the best in all others, in the alternatives too.
+        eta: every bandit's best arm is at least `eta` worse than the best in all others, in the
+            alternatives too.
         spare: whether an alternative may have one bandit more than there are bandits with agents.
     """
 
@@ -65,7 +70,8 @@ class Cuts:
 
     Attributes:
         values: (A,) Σ P·KL of each alternative at the P that was asked about.
-        rows: (A, M·K) sparse, its coefficients: KL per pull of each cell of the bandits with agents.
+        rows: (A, M·K) sparse, its coefficients: KL per pull of each cell of the bandits with
+            agents.
     """
 
     values: Floats
@@ -77,11 +83,14 @@ class Moves:
     """The alternatives spelt out: which means move where, whose answer changes, and to which arm.
 
     Attributes:
-        alternative, bandit, arm, target: (T,) in `alternative`, the mean of (`bandit`, `arm`) becomes `target`. Bandits
-            are numbered as in `Truth`; M stands for one that is not there.
+        alternative, bandit, arm, target: (T,) in `alternative`, the mean of (`bandit`, `arm`)
+            becomes `target`. Bandits are numbered as in `Truth`; M stands for one that is not
+            there.
         source: (A,) the bandit that one agent leaves; −1 if none does.
-        changed: (A,) the bandit that it joins; without such an agent, the bandit whose best arm changes.
-        answer: (A,) the best arm there. Tied with the old one: it is the best by as little as one likes.
+        changed: (A,) the bandit that it joins; without such an agent, the bandit whose best arm
+            changes.
+        answer: (A,) the best arm there. Tied with the old one: it is the best by as little as one
+            likes.
     """
 
     alternative: Ints
@@ -157,7 +166,9 @@ def change_bandit(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tup
 
 
 def new_best_arm(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[Cuts, Moves]:
-    """Arm k becomes the best of bandit m: all bandits m with agents and arms k that are the best nowhere."""
+    """Arm k becomes the best of bandit m: all bandits m with agents and arms k that are the best
+    nowhere.
+    """
     m, k = (index[part] for index in _choices(truth, truth.best))
     rows = np.arange(m.size)
     slack = _slack(truth, m.size)
@@ -173,8 +184,8 @@ def new_best_arm(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tupl
 
 
 def new_bandit(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[Cuts, Moves]:
-    """An agent of m is alone in a bandit of its own with best arm k: all m, and arms k that are the best of no bandit
-    with agents. No such alternative without `truth.spare`."""
+    """An agent of m is alone in a bandit of its own with best arm k: all m, and arms k that are the
+    best of no bandit with agents. No such alternative without `truth.spare`."""
     played, best = truth.n_played, truth.best
     excluded = best[:played] if truth.spare else np.arange(truth.n_arms)
     m, k = (index[part] for index in _choices(truth, excluded))
@@ -211,11 +222,12 @@ def new_bandit(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[
 
 
 def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
-    """(A, K) the means that make `arm` the best by `slack` at the least weighted divergence, row by row.
+    """(A, K) the means that make `arm` the best by `slack` at the least weighted divergence, row by
+    row.
 
-    Minimises Σ_k weights[k]·(least divergence from laws[k] to mean λ_k) over all λ with λ_k ≤ λ_arm − slack_k. Given
-    t = λ_arm the others move down to t − slack or stay: one convex problem in t, by Newton's method inside a bracket.
-    NaN in rows where the support leaves no room.
+    Minimises Σ_k weights[k]·(least divergence from laws[k] to mean λ_k) over all λ with λ_k ≤ λ_arm
+    − slack_k. Given t = λ_arm the others move down to t − slack or stay: one convex problem in t,
+    by Newton's method inside a bracket. NaN in rows where the support leaves no room.
 
     Args:
         laws: (A, K).
@@ -249,7 +261,9 @@ def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
 def _best_mean(
     laws: Laws, weights: Floats, slack: Floats, arm: Ints, low: Floats, high: Floats, start: Floats
 ) -> Floats:
-    """(A,) the t of `closest` in [low, high], from `start` on; rows leave the iteration as they converge."""
+    """(A,) the t of `closest` in [low, high], from `start` on; rows leave the iteration as they
+    converge.
+    """
     rows = np.arange(arm.size)
     own, own_weights = laws[rows, arm], weights[rows, arm]
     # Arms that no t in [low, high] pushes down stay out of it.
@@ -275,7 +289,8 @@ def _best_mean(
             np.where(total < 0, right[todo], now),
         )
         inside = (step > left[todo]) & (step < right[todo])
-        # Done by the slope, not by the step: near the support's ends Newton's steps are short far from the minimum.
+        # Done by the slope, not by the step: near the support's ends Newton's steps are short far
+        # from the minimum.
         done = np.abs(total) <= 1e-11 * first
         t[todo] = np.where(done, now, np.where(inside, step, (left[todo] + right[todo]) / 2))
         busy = ~done & (right[todo] - left[todo] > close_enough[todo])
@@ -292,7 +307,8 @@ def _best_mean(
 class _MovedRow:
     """A bandit in which arm k becomes the best, for a batch of alternatives: the arms that move.
 
-    `rows`, `arms`, `targets`, `kl`: (T,) alternative, arm, new mean and divergence of each move. `all_targets`: (A, K).
+    `rows`, `arms`, `targets`, `kl`: (T,) alternative, arm, new mean and divergence of each move.
+    `all_targets`: (A, K).
     """
 
     def __init__(self, laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> None:
@@ -306,9 +322,9 @@ class _MovedRow:
 class _Apart:
     """Arm k and the best arm, moved apart in every bandit where they are less than η apart.
 
-    `skip` (A,): the bandit whose best arm k becomes. `leaving` (A,): the bandit that one agent leaves, so that its
-    pulls do not count there. `rows`, `bandits`, `arms`, `targets`, `kl`: (T,) as in `_MovedRow`. Moving the means of
-    a bandit without agents costs nothing.
+    `skip` (A,): the bandit whose best arm k becomes. `leaving` (A,): the bandit that one agent
+    leaves, so that its pulls do not count there. `rows`, `bandits`, `arms`, `targets`, `kl`: (T,)
+    as in `_MovedRow`. Moving the means of a bandit without agents costs nothing.
     """
 
     def __init__(
@@ -316,7 +332,8 @@ class _Apart:
     ) -> None:
         best, means = truth.best, truth.laws.means
         top = means[np.arange(len(best)), best]
-        # A hair of slack: in the paper's flat instances arms are worse by exactly η, up to rounding.
+        # A hair of slack: in the paper's flat instances arms are worse by exactly η, up to
+        # rounding.
         close = (top[:, None] - means < truth.eta * (1 - 1e-9) - 1e-12)[:, k].T
         close &= skip[:, None] != np.arange(len(best))
         row, b = np.nonzero(close)
@@ -336,14 +353,18 @@ class _Apart:
 
 
 def _slack(truth: Truth, n: int) -> Floats:
-    """(n, K) how much worse than the best each arm must be: η for the best arm of any bandit, else 0."""
+    """(n, K) how much worse than the best each arm must be: η for the best arm of any bandit, else
+    0.
+    """
     slack = np.zeros((n, truth.n_arms))
     slack[:, truth.best] = truth.eta
     return slack
 
 
 def _choices(truth: Truth, excluded: Ints) -> tuple[Ints, Ints]:
-    """All pairs (m, k) of a bandit with agents and an arm that is neither excluded nor, tied, a right answer at m."""
+    """All pairs (m, k) of a bandit with agents and an arm that is neither excluded nor, tied, a
+    right answer at m.
+    """
     arms = np.setdiff1d(np.arange(truth.n_arms), excluded)
     means = truth.laws.means[: truth.n_played]
     m, place = np.nonzero(means[:, arms] < means.max(axis=1, keepdims=True))
@@ -351,7 +372,9 @@ def _choices(truth: Truth, excluded: Ints) -> tuple[Ints, Ints]:
 
 
 def _slopes(laws: Laws, weights: Floats, targets: Floats) -> tuple[Floats, Floats]:
-    """First and second derivative of weights·divergence; 0 where the weight is: what nobody pulls costs nothing."""
+    """First and second derivative of weights·divergence; 0 where the weight is: what nobody pulls
+    costs nothing.
+    """
     first, second = laws.slope(targets)
     with np.errstate(invalid="ignore"):
         return np.where(weights > 0, weights * first, 0.0), np.where(
@@ -360,7 +383,9 @@ def _slopes(laws: Laws, weights: Floats, targets: Floats) -> tuple[Floats, Float
 
 
 def _cuts(pulls: Floats, rows: Ints, bandits: Ints, arms: Ints, kl: Floats, n: int) -> Cuts:
-    """Cuts from coefficients listed cell by cell; an infinite or undefined one makes the alternative impossible."""
+    """Cuts from coefficients listed cell by cell; an infinite or undefined one makes the
+    alternative impossible.
+    """
     played, n_arms = pulls.shape
     counted = bandits < played
     rows, bandits, arms, kl = rows[counted], bandits[counted], arms[counted], kl[counted]

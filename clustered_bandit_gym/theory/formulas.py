@@ -1,7 +1,9 @@
-"""Sample sizes and the terms of the paper's theorems as formulas, to be set against what is measured.
+"""Sample sizes and the terms of the paper's theorems as formulas, to be set against what is
+measured.
 
-The terms are orders of magnitude: the constant that the paper hides is taken as 1, log γ is read as log(1/γ), and
-log log x as max(0, ln ln x). Sample sizes of σ-sub-Gaussian rewards are σ² times those of the paper, which sets σ = 1.
+The terms are orders of magnitude: the constant that the paper hides is taken as 1, log γ is read as
+log(1/γ), and log log x as max(0, ln ln x). Sample sizes of σ-sub-Gaussian rewards are σ² times
+those of the paper, which sets σ = 1.
 """
 
 from __future__ import annotations
@@ -33,13 +35,15 @@ class Terms(NamedTuple):
 
 
 def se_round_size(n_arms: int, gamma: float, r: int, sigma: float = 1.0) -> int:
-    """Pulls of an active arm in round r ≥ 1 of SE: ⌈8σ² ln(4·n_arms·r²/γ)/ε_r²⌉, ε_r = 2^−r (Algorithm 2, line 4)."""
+    """Pulls of an active arm in round r ≥ 1 of SE: ⌈8σ² ln(4·n_arms·r²/γ)/ε_r²⌉, ε_r = 2^−r
+    (Algorithm 2, line 4).
+    """
     return math.ceil(8 * sigma**2 * math.log(4 * n_arms * r**2 / gamma) * 4.0**r)
 
 
 def naive_terms(instance: Instance, delta: float, sigma: float | None = None) -> Terms:
-    """Every agent alone: Σ over agents and arms of Δ⁻²(log K + log N + log log Δ⁻¹ + log 1/δ) (the remark
-    that compares Cl-BAI with it)."""
+    """Every agent alone: Σ over agents and arms of Δ⁻²(log K + log N + log log Δ⁻¹ + log 1/δ) (the
+    remark that compares Cl-BAI with it)."""
     logs = math.log(instance.n_arms) + math.log(instance.n_agents) - math.log(delta)
     return Terms(
         _variance(instance, sigma) * float(_sizes(instance) @ _per_cluster(instance.gaps, logs)),
@@ -50,7 +54,10 @@ def naive_terms(instance: Instance, delta: float, sigma: float | None = None) ->
 def cl_bai_terms(
     instance: Instance, delta: float, eta: float | None = None, sigma: float | None = None
 ) -> Terms:
-    """T1 and T2 of Cl-BAI's sample complexity. Clusters without agents have no representative and no part in T2."""
+    """T1 and T2 of Cl-BAI's sample complexity.
+
+    Clusters without agents have no representative and no part in T2.
+    """
     eta, variance = _told(eta, instance.eta), _variance(instance, sigma)
     log_k = math.log(instance.n_arms) - math.log(delta)
     first = _sizes(instance) @ _per_cluster(
@@ -63,27 +70,32 @@ def cl_bai_terms(
 
 
 def bai_cl_gamma(n_clusters: int, delta: float) -> float:
-    """γ of BAI-Cl's first phase: δ·ln(M/(M−1))/ln(3M/δ), as printed (Algorithm 3); δ/3 for a single cluster."""
+    """γ of BAI-Cl's first phase: δ·ln(M/(M−1))/ln(3M/δ), as printed (Algorithm 3); δ/3 for a single
+    cluster.
+    """
     if n_clusters == 1:
         return delta / 3
     return delta * math.log(n_clusters / (n_clusters - 1)) / math.log(3 * n_clusters / delta)
 
 
 def se_error(n_arms: int, gamma: float) -> float:
-    """Bound on the probability that a call SE(A, γ, R) drops its best arm or, in round r, keeps an arm 2ε_r worse.
+    """Bound on the probability that a call SE(A, γ, R) drops its best arm or, in round r, keeps an
+    arm 2ε_r worse.
 
-    Either needs the difference between the averages of the best arm and of one of the |A| − 1 others to be off by ε_r
-    in some round r. Each is the average of n_r ≥ 8σ² ln(4|A|r²/γ)/ε_r² rewards, so this has probability at most
-    exp(−n_r ε_r²/4σ²) ≤ (γ/(4|A|r²))². Summed over arms and rounds: γ²·(|A| − 1)/(16|A|²)·ζ(4) ≤ 0.017 γ².
+    Either needs the difference between the averages of the best arm and of one of the |A| − 1
+    others to be off by ε_r in some round r. Each is the average of n_r ≥ 8σ² ln(4|A|r²/γ)/ε_r²
+    rewards, so this has probability at most exp(−n_r ε_r²/4σ²) ≤ (γ/(4|A|r²))². Summed over arms
+    and rounds: γ²·(|A| − 1)/(16|A|²)·ζ(4) ≤ 0.017 γ².
     """
     return gamma**2 * (n_arms - 1) / (16 * n_arms**2) * math.pi**4 / 90
 
 
 def bai_cl_most_agents(n_clusters: int, delta: float) -> int:
-    """The most agents for which BAI-Cl and BAI-Cl++ as printed, with elimination, are known to be δ-PC.
+    """The most agents for which BAI-Cl and BAI-Cl++ as printed, with elimination, are known to be
+    δ-PC.
 
-    Two calls at each of at most N agents must fail with probability at most 2δ/3 in all; the second phase needs less
-    than δ/3. About 19 δ/γ² with the printed γ of `bai_cl_gamma`.
+    Two calls at each of at most N agents must fail with probability at most 2δ/3 in all; the second
+    phase needs less than δ/3. About 19 δ/γ² with the printed γ of `bai_cl_gamma`.
     """
     per_agent = 2 * se_error(2, bai_cl_gamma(n_clusters, delta))  # |A| = 2 is the largest case
     return math.floor(2 * delta / 3 / per_agent)
@@ -92,7 +104,9 @@ def bai_cl_most_agents(n_clusters: int, delta: float) -> int:
 def bai_cl_terms(
     instance: Instance, delta: float, eta: float | None = None, sigma: float | None = None
 ) -> Terms:
-    """T1 and T2 of BAI-Cl's sample complexity, which assumes that agents fall into clusters uniformly at random."""
+    """T1 and T2 of BAI-Cl's sample complexity, which assumes that agents fall into clusters
+    uniformly at random.
+    """
     eta, variance = _told(eta, instance.eta), _variance(instance, sigma)
     n, m = instance.n_agents, instance.n_clusters
     second = (
@@ -108,7 +122,9 @@ def bai_cl_pp_terms(
     eta1: float | None = None,
     sigma: float | None = None,
 ) -> Terms:
-    """T1 and T2 of BAI-Cl++'s sample complexity, which assumes that agents fall into clusters uniformly at random."""
+    """T1 and T2 of BAI-Cl++'s sample complexity, which assumes that agents fall into clusters
+    uniformly at random.
+    """
     eta, eta1, variance = (
         _told(eta, instance.eta),
         _told(eta1, instance.eta1),
@@ -161,10 +177,11 @@ def _sizes(instance: Instance) -> np.ndarray:
 
 
 def coupon_collector(probabilities: ArrayLike) -> float:
-    """Expected draws with replacement until every type was seen; for equal probabilities M·(1 + 1/2 + ... + 1/M).
+    """Expected draws with replacement until every type was seen; for equal probabilities M·(1 + 1/2
+    + ... + 1/M).
 
-    ∫₀^∞ (1 − Π_m (1 − e^(−p_m t))) dt: draws at the points of a unit Poisson process make the types independent
-    (Flajolet, Gardy and Thimonier 1992).
+    ∫₀^∞ (1 − Π_m (1 − e^(−p_m t))) dt: draws at the points of a unit Poisson process make the types
+    independent (Flajolet, Gardy and Thimonier 1992).
     """
     p = np.asarray(probabilities, dtype=np.float64)
     if p.ndim != 1 or p.size == 0 or not np.all(p >= 0) or abs(p.sum() - 1) > 1e-9:
@@ -175,12 +192,13 @@ def coupon_collector(probabilities: ArrayLike) -> float:
 
 
 def coupon_collector_without_replacement(sizes: ArrayLike) -> float:
-    """Expected agents drawn, without replacement, until every cluster was met; all N if a cluster is empty.
+    """Expected agents drawn, without replacement, until every cluster was met; all N if a cluster
+    is empty.
 
-    `sizes` (M,): agents of each cluster. Let each agent arrive at a uniform time in (0, 1). The arrival that completes
-    the collection is the T-th, ranks are independent of the times, so its time has mean E[T]/(N + 1); it comes after u
-    with probability 1 − Π_m (1 − (1 − u)^n_m). With u = 1 − e^−t this is
-    E[T] = (N + 1)·∫₀^∞ (1 − Π_m (1 − e^(−n_m t))) e^−t dt.
+    `sizes` (M,): agents of each cluster. Let each agent arrive at a uniform time in (0, 1). The
+    arrival that completes the collection is the T-th, ranks are independent of the times, so its
+    time has mean E[T]/(N + 1); it comes after u with probability 1 − Π_m (1 − (1 − u)^n_m). With u
+    = 1 − e^−t this is E[T] = (N + 1)·∫₀^∞ (1 − Π_m (1 − e^(−n_m t))) e^−t dt.
     """
     n = np.asarray(sizes)
     if n.ndim != 1 or n.size == 0 or n.dtype.kind not in "iu" or np.any(n < 0) or n.sum() == 0:

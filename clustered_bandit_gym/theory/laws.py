@@ -1,13 +1,16 @@
 """Arrays of reward laws: how far one is from another, and from the nearest law with a given mean.
 
-The lower bound moves means about inside a family of laws: Gaussians of one standard deviation, Bernoulli laws, laws on
-a finite support. For each family `Laws` answers, cell by cell of an array of any shape:
+The lower bound moves means about inside a family of laws: Gaussians of one standard deviation,
+Bernoulli laws, laws on a finite support. For each family `Laws` answers, cell by cell of an array
+of any shape:
 
-* `slope(targets)`: the derivative, and the second derivative, of the least divergence to a law with mean `target`;
+* `slope(targets)`: the derivative, and the second derivative, of the least divergence to a law with
+  mean `target`;
 * `moved_to(targets)`: the law that attains it;
 * `kl(others)`: the divergence of one pull;
-* `mixed_with(others, share)`: the law p̄ with a·KL(p, ν) + b·KL(p', ν) = constant + (a + b)·KL(p̄, ν) for all ν in the
-  family, where share = b/(a + b). For Gaussians it has the mean of the mixture, for the others it is the mixture.
+* `mixed_with(others, share)`: the law p̄ with a·KL(p, ν) + b·KL(p', ν) = constant + (a + b)·KL(p̄,
+  ν) for all ν in the family, where share = b/(a + b). For Gaussians it has the mean of the mixture,
+  for the others it is the mixture.
 """
 
 from __future__ import annotations
@@ -23,12 +26,16 @@ from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 
-#: Most steps of Newton's method for the multiplier of a categorical law; bisection alone reaches 1e-18.
+#: Most steps of Newton's method for the multiplier of a categorical law; bisection alone reaches
+#: 1e-18.
 _STEPS = 60
 
 
 class Laws(ABC):
-    """An array of laws of one family. `low` and `high` are the ends of the support; means lie between them."""
+    """An array of laws of one family.
+
+    `low` and `high` are the ends of the support; means lie between them.
+    """
 
     means: Floats
     low: float
@@ -44,7 +51,9 @@ class Laws(ABC):
 
     @abstractmethod
     def slope(self, targets: Floats) -> tuple[Floats, Floats]:
-        """First and second derivative of the least divergence at mean `target`, each of the array's shape."""
+        """First and second derivative of the least divergence at mean `target`, each of the array's
+        shape.
+        """
 
     @abstractmethod
     def moved_to(self, targets: Floats) -> Self:
@@ -156,7 +165,8 @@ class CategoricalLaws(Laws):
         theta = self._multiplier(targets)
         moved = self.probabilities / self._factor(theta, self.support - targets[..., None])
         moved[~np.isfinite(theta)] = 0.0
-        # Where an end of the support has no mass of its own, or all of it must go there: what is missing to 1.
+        # Where an end of the support has no mass of its own, or all of it must go there: what is
+        # missing to 1.
         missing = np.maximum(1 - moved.sum(axis=-1), 0.0)
         moved[..., -1] += np.where(theta > 0, missing, 0.0)
         moved[..., 0] += np.where(theta < 0, missing, 0.0)
@@ -178,8 +188,9 @@ class CategoricalLaws(Laws):
         )
 
     def _multiplier(self, targets: Floats) -> Floats:
-        """θ of the dual max over θ of E ln(1 − θ(X − target)), −1/(target − low) ≤ θ ≤ 1/(high − target): the slope
-        of the divergence (Honda and Takemura 2010). The maximand is concave: Newton's method inside a bracket."""
+        """θ of the dual max over θ of E ln(1 − θ(X − target)), −1/(target − low) ≤ θ ≤ 1/(high −
+        target): the slope of the divergence (Honda and Takemura 2010). The maximand is concave:
+        Newton's method inside a bracket."""
         # Values of the support along the first axis: sums over few terms are fast that way round.
         p = np.ascontiguousarray(self.probabilities.reshape(-1, self.support.size).T)
         distance = self.support[:, None] - targets.ravel()
@@ -209,7 +220,8 @@ class CategoricalLaws(Laws):
                 step = now - first / second
             left, right = np.where(first < 0, now, left), np.where(first < 0, right, now)
             new = np.where((step > left) & (step < right), step, (left + right) / 2)
-            # Done by the slope, not by the step: beside a pole Newton's steps are short far from the root.
+            # Done by the slope, not by the step: beside a pole Newton's steps are short far from
+            # the root.
             done = np.abs(first) <= 1e-12 * np.abs(weighted).sum(axis=0)
             theta[todo] = np.where(done, now, new)
             busy = ~done & (right - left > 1e-12 * np.abs(now))

@@ -1,14 +1,17 @@
-"""The expected pulls that every δ-PC learner needs on an instance: cutting planes over a linear program.
+"""The expected pulls that every δ-PC learner needs on an instance: cutting planes over a linear
+program.
 
-Every alternative instance of the class with another answer gives one linear constraint on the expected pulls
-P[m, k] of arm k by all agents of cluster m (`alternatives`). The least ΣP under finitely many of them is a lower bound.
-The families are infinite; the program is solved over a finite pool to which the alternatives that are hardest to rule
-out at well-chosen points P are added, until the value of the program is close to that of a point that satisfies *all*
-alternatives of the families.
+Every alternative instance of the class with another answer gives one linear constraint on the
+expected pulls P[m, k] of arm k by all agents of cluster m (`alternatives`). The least ΣP under
+finitely many of them is a lower bound. The families are infinite; the program is solved over a
+finite pool to which the alternatives that are hardest to rule out at well-chosen points P are
+added, until the value of the program is close to that of a point that satisfies *all* alternatives
+of the families.
 
-Two numbers come out. `value` is a valid lower bound whenever the method is stopped: it is computed from multipliers of
-the pool's constraints that are scaled to be feasible, so that it does not rest on the solver's tolerances. `upper` is
-ΣP of a point that satisfies the whole families: no choice of their members gives a bound above it.
+Two numbers come out. `value` is a valid lower bound whenever the method is stopped: it is computed
+from multipliers of the pool's constraints that are scaled to be feasible, so that it does not rest
+on the solver's tolerances. `upper` is ΣP of a point that satisfies the whole families: no choice of
+their members gives a bound above it.
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ MAX_PROGRAMS = 60
 
 #: Rescalings of the first guess before the first program.
 _WARM_UP = 5
-#: Constraints within this factor of being violated join the pool; those with more slack leave it. Larger pools need as
-#: many programs, and take longer to solve.
+#: Constraints within this factor of being violated join the pool; those with more slack leave it.
+#: Larger pools need as many programs, and take longer to solve.
 _NEARLY = 1.01
 #: An arm carries an alternative if it contributes at least this share of the largest contribution.
 _CARRIES = 0.2
@@ -48,8 +51,8 @@ class LowerBound:
     Attributes:
         value: expected pulls that every δ-PC learner needs.
         upper: the families of alternatives give no bound above this.
-        allocation: (M, K) pulls per agent that satisfy every alternative of the families and sum to `upper`; 0 in
-            clusters without agents.
+        allocation: (M, K) pulls per agent that satisfy every alternative of the families and sum to
+            `upper`; 0 in clusters without agents.
         programs: linear programs that were solved.
     """
 
@@ -65,8 +68,9 @@ class LowerBound:
 
 
 def information_needed(delta: float) -> float:
-    """kl(δ, 1 − δ) = (1 − 2δ)·ln((1 − δ)/δ), or 0 for δ ≥ 1/2: the expected log-likelihood ratio that a δ-PC learner
-    must collect against any instance with another answer (Kaufmann, Cappé and Garivier 2016, Lemma 1)."""
+    """kl(δ, 1 − δ) = (1 − 2δ)·ln((1 − δ)/δ), or 0 for δ ≥ 1/2: the expected log-likelihood ratio
+    that a δ-PC learner must collect against any instance with another answer (Kaufmann, Cappé and
+    Garivier 2016, Lemma 1)."""
     if not 0 < delta < 1:
         raise UserError(f"delta must lie strictly between 0 and 1, got {delta}")
     return (1 - 2 * delta) * math.log((1 - delta) / delta) if delta < 0.5 else 0.0
@@ -81,7 +85,9 @@ def instance_lower_bound(
     tolerance: float = TOLERANCE,
     max_programs: int = MAX_PROGRAMS,
 ) -> float:
-    """Expected pulls that every δ-PC learner needs on `instance`; arguments as in `solve_lower_bound`."""
+    """Expected pulls that every δ-PC learner needs on `instance`; arguments as in
+    `solve_lower_bound`.
+    """
     found = solve_lower_bound(
         instance,
         delta,
@@ -94,8 +100,9 @@ def instance_lower_bound(
 
 
 def lower_bound_allocation(instance: Instance, delta: float, eta: float | None = None) -> Floats:
-    """(M, K) pulls per agent that let a δ-PC learner tell the instance from all alternatives of the families; their sum
-    over agents is within `TOLERANCE` of the fewest. 0 in clusters without agents."""
+    """(M, K) pulls per agent that let a δ-PC learner tell the instance from all alternatives of the
+    families; their sum over agents is within `TOLERANCE` of the fewest. 0 in clusters without
+    agents."""
     return solve_lower_bound(instance, delta, eta).allocation
 
 
@@ -108,21 +115,24 @@ def solve_lower_bound(
     tolerance: float = TOLERANCE,
     max_programs: int = MAX_PROGRAMS,
 ) -> LowerBound:
-    """The lower bound of `instance` for learners that are δ-PC on all instances with N, K and what they are told.
+    """The lower bound of `instance` for learners that are δ-PC on all instances with N, K and what
+    they are told.
 
-    Deterministic: it stops at a certified gap of `tolerance` or after `max_programs` linear programs, never by the
-    clock. The value is a valid lower bound either way.
+    Deterministic: it stops at a certified gap of `tolerance` or after `max_programs` linear
+    programs, never by the clock. The value is a valid lower bound either way.
 
     Args:
-        eta: the η that the learner is told, at most the instance's own (the default); 0 for a learner that is not told
-            η. A smaller η allows more instances, which can only raise the bound.
+        eta: the η that the learner is told, at most the instance's own (the default); 0 for a
+            learner that is not told η. A smaller η allows more instances, which can only raise the
+            bound.
         clusters_told: whether the learner is told M.
         tolerance: certified relative gap at which to stop.
         max_programs: linear programs to solve at most.
     """
     if instance.eta <= 0:
         raise UserError("no lower bound: the instance violates Assumption 1")
-    # η = ∞ is told where there is a single cluster: it excludes a second one, and constrains nothing else.
+    # η = ∞ is told where there is a single cluster: it excludes a second one, and constrains
+    # nothing else.
     single = math.isinf(instance.eta if eta is None else eta)
     eta = (
         min(instance.eta, np.ptp(instance.means)) if eta is None or math.isinf(eta) else float(eta)
@@ -136,10 +146,12 @@ def solve_lower_bound(
     needed = information_needed(delta)
     sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
     nothing = LowerBound(0.0, 0.0, np.zeros_like(instance.means), 0)
-    # With one arm there is nothing to find out; noiseless rewards tell any two instances apart at once.
+    # With one arm there is nothing to find out; noiseless rewards tell any two instances apart at
+    # once.
     if needed == 0 or instance.n_arms == 1 or instance.rewards.sigma == 0:
         return nothing
-    # Bandits without agents come last. A learner that is not told M need not believe in them, only in some further one.
+    # Bandits without agents come last. A learner that is not told M need not believe in them, only
+    # in some further one.
     order = np.argsort(sizes == 0, kind="stable")
     kept = order if clusters_told else order[: np.count_nonzero(sizes)]
     spare = (not clusters_told and not single) or bool(np.any(sizes == 0))
@@ -180,7 +192,8 @@ class _Search:
 
     Attributes:
         value: the largest valid lower bound found so far.
-        upper, inside: the smallest ΣP found so far of a P that satisfies all alternatives, and that P.
+        upper, inside: the smallest ΣP found so far of a P that satisfies all alternatives, and that
+            P.
     """
 
     def __init__(self, truth: Truth) -> None:
@@ -239,7 +252,8 @@ class _Search:
     def _solve(self) -> Floats:
         """The program over the pool: raises `value`, drops what is slack, returns the cheapest P."""
         pool = vstack(self.pool, "csr")
-        # Rows and unknowns of order one: the solver's tolerances are absolute, pulls run over many orders of magnitude.
+        # Rows and unknowns of order one: the solver's tolerances are absolute, pulls run over many
+        # orders of magnitude.
         unit = np.maximum(self.inside.ravel(), 1e-5 * self.inside.max())
         scaled = pool.multiply(unit[None, :]).tocsr()
         strongest = scaled.max(axis=1).toarray().ravel()
@@ -263,7 +277,8 @@ class _Search:
         else:
             raise RuntimeError(f"the lower bound's linear program failed: {found.message}")
         multipliers = np.maximum(-found.ineqlin.marginals, 0.0) / strongest * unit.mean()
-        # Σ multipliers·(row @ P) ≥ Σ multipliers, and ≤ ΣP once no cell's load exceeds 1: a lower bound by hand.
+        # Σ multipliers·(row @ P) ≥ Σ multipliers, and ≤ ΣP once no cell's load exceeds 1: a lower
+        # bound by hand.
         load = float((pool.T @ multipliers).max())
         self.value = max(self.value, float(multipliers.sum()) / max(1.0, load))
         outside = found.x * unit

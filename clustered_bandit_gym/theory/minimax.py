@@ -18,17 +18,21 @@ _KNEE = 1 - math.exp(-1)
 def minimax_lower_bound(
     n_agents: int, n_clusters: int, n_arms: int, gap: float, delta: float, sigma: float = 1.0
 ) -> float:
-    """Expected pulls that every δ-PC learner needs on some instance whose gaps are all at least `gap` = Δ.
+    """Expected pulls that every δ-PC learner needs on some instance whose gaps are all at least
+    `gap` = Δ.
 
-    On the paper's instance (bandit m has mean μ + Δ at arm m ≤ M and μ elsewhere, Gaussian with standard deviation σ)
-    two things have to be found out, by pulls of different arms, so that their costs add up:
+    On the paper's instance (bandit m has mean μ + Δ at arm m ≤ M and μ elsewhere, Gaussian with
+    standard deviation σ) two things have to be found out, by pulls of different arms, so that their
+    costs add up:
 
-    * best arms, by pulls of arms k > M: raising one of them to μ + 2Δ in an occupied bandit gives another instance of
-      the class, at a divergence of (2Δ)²/2σ² a pull;
-    * assignment, by pulls of arms k ≤ M: moving an agent to another bandit changes two of them by Δ, at Δ²/2σ² a pull.
+    * best arms, by pulls of arms k > M: raising one of them to μ + 2Δ in an occupied bandit gives
+      another instance of the class, at a divergence of (2Δ)²/2σ² a pull;
+    * assignment, by pulls of arms k ≤ M: moving an agent to another bandit changes two of them by
+      Δ, at Δ²/2σ² a pull.
 
-    The larger of two bounds: all bandits occupied as evenly as can be, with kl(δ, 1 − δ) for either; and the average
-    over uniformly random assignments, which charges `assignment_information` per agent. See docs/lower-bounds.md.
+    The larger of two bounds: all bandits occupied as evenly as can be, with kl(δ, 1 − δ) for
+    either; and the average over uniformly random assignments, which charges
+    `assignment_information` per agent. See docs/lower-bounds.md.
     """
     if min(n_agents, n_clusters, n_arms) < 1 or n_arms < n_clusters:
         raise UserError(
@@ -50,12 +54,15 @@ def minimax_lower_bound(
 
 
 def assignment_information(n_agents: int, n_clusters: int, delta: float) -> float:
-    """Nats per agent that a δ-PC learner collects on average when agents are assigned to M known bandits uniformly at
+    """Nats per agent that a δ-PC learner collects on average when agents are assigned to M known
+    bandits uniformly at
     random: about ln(N(M − 1)/(1.6δ)) for small δ, since *all* N agents must be right at once.
 
-    With φ(e) = (1 − e − e/(M − 1))·ln((M − 1)(1 − e)/e), the information behind a posterior error of e, it is the
-    minimum over 0 ≤ a ≤ δ/c of (1 − a)·φ((δ − ca)/(cN(1 − a))), where c = 1 − 1/e and a is the probability of giving
-    up: a learner may be wrong about everybody with a probability near δ. docs/lower-bounds.md derives it.
+    With φ(e) = (1 − e − e/(M − 1))·ln((M − 1)(1 − e)/e), the information behind a posterior error
+    of e, it is the minimum over 0 ≤ a ≤ δ/c of (1 − a)·φ((δ − ca)/(cN(1 − a))), where c = 1 − 1/e
+    and a is the probability of giving
+    up: a learner may be wrong about everybody with a probability near δ. docs/lower-bounds.md
+        derives it.
     """
     if n_agents < 1 or n_clusters < 2:
         raise UserError(f"need N >= 1 and M >= 2, got N = {n_agents}, M = {n_clusters}")
@@ -77,7 +84,8 @@ def assignment_information(n_agents: int, n_clusters: int, delta: float) -> floa
             else 0.0
         )
 
-    # Convex in `given_up` (the perspective of a convex function). The bounded search may stop short of an end.
+    # Convex in `given_up` (the perspective of a convex function). The bounded search may stop short
+    # of an end.
     most = min(delta / _KNEE, 1.0)
     found = minimize_scalar(
         at, bounds=(0.0, most), method="bounded", options={"xatol": 1e-12 * most}
@@ -88,11 +96,13 @@ def assignment_information(n_agents: int, n_clusters: int, delta: float) -> floa
 def paper_minimax_bound(
     n_agents: int, n_clusters: int, n_arms: int, gap: float, delta: float
 ) -> float:
-    """The paper's minimax bound with the constants of its proof: max{M(K − M)/4, N}·ln(1/2.4δ)/Δ², for σ = 1.
+    """The paper's minimax bound with the constants of its proof: max{M(K − M)/4, N}·ln(1/2.4δ)/Δ²,
+    for σ = 1.
 
-    For N ≥ M it is valid, and smaller than `minimax_lower_bound`; with fewer agents than bandits it is too large, since
-    it charges for bandits that nobody plays. The proof takes (a − b)² for the divergence of
-    unit Gaussians, which is (a − b)²/2, and the larger of two terms that may be added.
+    For N ≥ M it is valid, and smaller than `minimax_lower_bound`; with fewer agents than bandits it
+    is too large, since it charges for bandits that nobody plays. The proof takes (a − b)² for the
+    divergence of unit Gaussians, which is (a − b)²/2, and the larger of two terms that may be
+    added.
     """
     return (
         max(n_clusters * (n_arms - n_clusters) / 4, n_agents)
@@ -102,10 +112,12 @@ def paper_minimax_bound(
 
 
 def paper_instance_bound(instance: Instance, delta: float, eta: float) -> float:
-    """The paper's instance-dependent bound (its appendix) as printed, with D(a, b) = (a − b)²; for σ = 1.
+    """The paper's instance-dependent bound (its appendix) as printed, with D(a, b) = (a − b)²; for
+    σ = 1.
 
-    Not a lower bound in general: its second term lets an agent use a single arm against all rivals, where a mix of arms
-    may need fewer pulls. Infinite where no single arm separates an agent from all rivals.
+    Not a lower bound in general: its second term lets an agent use a single arm against all rivals,
+    where a mix of arms may need fewer pulls. Infinite where no single arm separates an agent from
+    all rivals.
     """
     needed = max(0.0, -math.log(2.4 * delta))
     means, best = instance.means, instance.best_arms

@@ -1,4 +1,6 @@
-"""How far `StructuredBAI` and `FrugalBAI` go past the paper: pulls and communication on its own settings, one call."""
+"""How far `StructuredBAI` and `FrugalBAI` go past the paper: pulls and communication on its own
+settings, one call.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ class Setting(NamedTuple):
 
     Attributes:
         env, n_agents: the environment, and N.
-        median: take the median of pulls instead of the mean. For instances drawn afresh, whose mean number of pulls is
-            infinite.
+        median: take the median of pulls instead of the mean. For instances drawn afresh, whose mean
+            number of pulls is infinite.
     """
 
     env: str
@@ -49,9 +51,9 @@ class BeyondTable:
     """The comparison.
 
     Attributes:
-        rows: one row per setting and policy: env, n_agents, policy, statistic ("mean" or "median"), pulls, vs_bound
-            (pulls over the instance's lower bound, geometric mean over trials), communication, errors (wrong or
-            unfinished trials).
+        rows: one row per setting and policy: env, n_agents, policy, statistic ("mean" or "median"),
+            pulls, vs_bound (pulls over the instance's lower bound, geometric mean over trials),
+            communication, errors (wrong or unfinished trials).
         trials: every trial, one row each.
         seed: root seed of the trials.
         made: date and version.
@@ -82,8 +84,10 @@ class BeyondTable:
             ]
             lines.append([*texts, f"{row['communication']:,.0f}", str(row["errors"])])
         note = (
-            f"δ = {DELTA:g}, {self.n_trials} trials, the same for all policies. Pulls: means, or medians where it says "
-            "so; vs bound: pulls over the lower bound, geometric mean; communication: means, with c_b = 1 and c_r = "
+            f"δ = {DELTA:g}, {self.n_trials} trials, the same for all policies. Pulls: means, or "
+            "medians where it says "
+            "so; vs bound: pulls over the lower bound, geometric mean; communication: means, with "
+            "c_b = 1 and c_r = "
             f"32; errors: wrong or unfinished trials. Made on {self.made}, seed {self.seed}."
         )
         return "\n".join([to_markdown(Table("", heads, lines)), "", note])
@@ -113,7 +117,8 @@ class BeyondTable:
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(PLAYED), frameon=False)
         figure.suptitle(
-            f"δ = {DELTA:g}, {self.trials['trial'].nunique()} trials: fewer pulls is lower, fewer bits is left"
+            f"δ = {DELTA:g}, {self.trials['trial'].nunique()} trials: fewer pulls is lower, fewer "
+            "bits is left"
         )
         figure.savefig(path, dpi=130)
 
@@ -129,15 +134,16 @@ def beyond_table(
     progress: bool = True,
     settings: tuple[Setting, ...] = SETTINGS,
 ) -> BeyondTable:
-    """Play the paper's schemes as printed, StructuredBAI and FrugalBAI on the same trials of each setting, and compare.
+    """Play the paper's schemes as printed, StructuredBAI and FrugalBAI on the same trials of each
+    setting, and compare.
 
     Ctrl-C ends it without a table; the same call resumes from the trials in `out`.
 
     Args:
         trials: trials of each setting; instances are drawn afresh where the environment draws them.
         seed: root seed.
-        out: folder for the trials, for `beyond.md` and for the picture `beyond.png`; a second call skips trials that
-            are there.
+        out: folder for the trials, for `beyond.md` and for the picture `beyond.png`; a second call
+            skips trials that are there.
         n_jobs: processes.
         progress: show a bar for each setting.
     """

@@ -1,13 +1,15 @@
-"""How much a tuning constant of a policy matters: pulls and communication with other values, on the same trials.
+"""How much a tuning constant of a policy matters: pulls and communication with other values, on the
+same trials.
 
     python -m research.constants structured-bai tuning.TUNING.urgent 3 30
     python -m research.constants structured-bai tuning.TUNING.bet_slack 2 8 --env ClusteredBAI-v0 \\
         generator=random rewards=categorical n_agents=100
 
-Names are relative to the policy's package. The families below are played, or with `--env` one environment. Prints, for
-each family, the geometric mean over trials of the ratio to the present value, in percent, with its standard error;
-trials that are not solved are counted. A constant changes which rewards are drawn, so a play's own noise remains: on
-families with near ties it is 10% to 20% with the default trials.
+Names are relative to the policy's package. The families below are played, or with `--env` one
+environment. Prints, for each family, the geometric mean over trials of the ratio to the present
+value, in percent, with its standard error; trials that are not solved are counted. A constant
+changes which rewards are drawn, so a play's own noise remains: on families with near ties it is 10%
+to 20% with the default trials.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
-"""An instance on which BAI-Cl's printed error budgets, used with another engine, are wrong far more often than δ.
+"""An instance on which BAI-Cl's printed error budgets, used with another engine, are wrong far more
+often than δ.
 
-Two clusters, one of them a single agent. BAI-Cl draws agents until it knows M = 2 best arms, so it draws nearly all of
-the large cluster, and each drawn agent runs two calls at the printed level γ: δ/γ agents are enough to use up δ. Four
-arms nearly tie with the best one of the large cluster, which makes a call as likely to err as its level allows. One
-error ends the first phase with a wrong arm in the set, and the single agent's best arm is never found.
+Two clusters, one of them a single agent. BAI-Cl draws agents until it knows M = 2 best arms, so it
+draws nearly all of the large cluster, and each drawn agent runs two calls at the printed level γ:
+δ/γ agents are enough to use up δ. Four arms nearly tie with the best one of the large cluster,
+which makes a call as likely to err as its level allows. One error ends the first phase with a wrong
+arm in the set, and the single agent's best arm is never found.
 
-With the paper's elimination a call errs with a probability of order γ², far below its level (see "The paper, read
-closely"). An engine that spends its level has no such reserve. `confidence="certified"` holds with any engine.
+With the paper's elimination a call errs with a probability of order γ², far below its level (see
+"The paper, read closely"). An engine that spends its level has no such reserve.
+`confidence="certified"` holds with any engine.
 
 The defaults take about three minutes of processor time.
 """
@@ -25,7 +28,9 @@ POLICIES = ("bai-cl:engine=mixture", "bai-cl:confidence=certified,engine=mixture
 def counterexample(
     trials: int = 16, n_agents: int = 1600, seed: int = 0, n_jobs: int = 1, progress: bool = True
 ) -> cbg.Board:
-    """Play BAI-Cl with the mixture engine, as printed and certified, and with the paper's own elimination."""
+    """Play BAI-Cl with the mixture engine, as printed and certified, and with the paper's own
+    elimination.
+    """
     instance = cbg.Instance(ONE_APART, [0] * (n_agents - 1) + [1])
     return cbg.evaluate(
         list(POLICIES),

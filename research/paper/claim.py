@@ -21,7 +21,9 @@ class Claim:
 
 
 def judge(signs: list[int], wanted: int) -> str:
-    """The verdict on a claim that every comparison has the sign `wanted`; 0 is an interval that settles nothing."""
+    """The verdict on a claim that every comparison has the sign `wanted`; 0 is an interval that
+    settles nothing.
+    """
     if any(sign == -wanted for sign in signs):
         return FAILS
     return OPEN if 0 in signs else HOLDS

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def disagreements(played: dict[str, Played]) -> str:
-    """Numbered as on the page “The paper, read closely”; those that need figures not played are left out."""
+    """Numbered as on the page “The paper, read closely”; those that need figures not played are
+    left out.
+    """
     items = [
         _confidence(played),
         _bounds(played),
@@ -50,7 +52,8 @@ def _confidence(played: dict[str, Played]) -> str:
     if not said:
         return ""
     return (
-        "**BAI-Cl's γ.** As printed the error budgets do not add up to δ. Taken: as printed (the plots); beside it "
+        "**BAI-Cl's γ.** As printed the error budgets do not add up to δ. Taken: as printed (the "
+        "plots); beside it "
         "budgets that do add up (`confidence=certified`). Pulls certified over printed: "
         + "; ".join(said)
         + "."
@@ -67,7 +70,8 @@ def _bounds(played: dict[str, Played]) -> str:
     if not said:
         return ""
     return (
-        "**Lower bounds.** Taken: joint alternatives with KL = (a−b)²/2 for unit Gaussians; the paper's (a−b)² would "
+        "**Lower bounds.** Taken: joint alternatives with KL = (a−b)²/2 for unit Gaussians; the "
+        "paper's (a−b)² would "
         "halve the bound. BAI-Cl++'s pulls over it, geometric means: " + "; ".join(said) + "."
     )
 
@@ -78,7 +82,8 @@ def _movies(played: dict[str, Played]) -> str:
         return ""
     if not one.figure.real:
         return (
-            "**K = 316.** “At least 30 ratings” and the published K = 316 do not go together: more than 30 gives 316. "
+            "**K = 316.** “At least 30 ratings” and the published K = 316 do not go together: more "
+            "than 30 gives 316. "
             "Cannot be tested here, without the data; the stand-in has K = 316."
         )
     from clustered_bandit_gym.datasets import MovieLens
@@ -86,13 +91,16 @@ def _movies(played: dict[str, Played]) -> str:
     data = one.figure.cells[0].get("data")
     counts = {least: MovieLens(data=data, min_ratings=least).n_arms for least in (30, 31)}
     return (
-        f"**K = 316.** At least 30 ratings in each group: K = {counts[30]}. More than 30, which is what we took: "
+        f"**K = 316.** At least 30 ratings in each group: K = {counts[30]}. More than 30, which is "
+        "what we took: "
         f"K = {counts[31]}. Published: 316."
     )
 
 
 def _change(one: Played) -> str:
-    """Mean pulls of the other reading over those of the one taken, a span over the figure's points for each scheme."""
+    """Mean pulls of the other reading over those of the one taken, a span over the figure's points
+    for each scheme.
+    """
     said = []
     for name in SCHEMES[1:]:
         other, taken = (rows[rows["policy"] == name] for rows in (one.readings, one.rows))
@@ -110,9 +118,12 @@ def _units(played: dict[str, Played]) -> str:
     true = one.rows.iloc[0]
     wrong = int((one.readings["outcome"] == "wrong").sum())
     return (
-        "**MovieLens, η and η1.** The published 0.0027 and 0.026 are of ratings 1 to 5. Taken: half ratings, which are "
-        f"1-sub-Gaussian, with their own η = {true['eta']:.4g} and η1 = {true['eta1']:.4g}. Told the published "
-        "numbers instead (about twice what is true, so no guarantee holds) pulls change by a factor of "
+        "**MovieLens, η and η1.** The published 0.0027 and 0.026 are of ratings 1 to 5. Taken: "
+        "half ratings, which are "
+        f"1-sub-Gaussian, with their own η = {true['eta']:.4g} and η1 = {true['eta1']:.4g}. Told "
+        "the published "
+        "numbers instead (about twice what is true, so no guarantee holds) pulls change by a "
+        "factor of "
         f"{_change(one)}; {wrong} of {len(one.readings):,} such plays are wrong."
     )
 
@@ -123,8 +134,10 @@ def _told_dataset1(played: dict[str, Played]) -> str:
         return ""
     instance = instance_of(one.rows.iloc[0])
     return (
-        f"**Data set 1, η = η1 = 0.3.** The means give η = {instance.eta:.3g} and η1 = {instance.eta1:.3g}. Taken: "
-        f"0.3, as the paper tells its schemes. Told the truth, pulls change by a factor of {_change(one)}."
+        f"**Data set 1, η = η1 = 0.3.** The means give η = {instance.eta:.3g} and η1 = "
+        f"{instance.eta1:.3g}. Taken: "
+        "0.3, as the paper tells its schemes. Told the truth, pulls change by a factor of "
+        f"{_change(one)}."
     )
 
 
@@ -143,7 +156,8 @@ def _skew(played: dict[str, Played]) -> str:
             f"{drawn_agents(rows).mean():.0f} of 500 agents are asked"
         )
     return (
-        "**Skewed clusters, M.** The text says M = 100, a commented-out passage M = 20: both were played. BAI-Cl's "
+        "**Skewed clusters, M.** The text says M = 100, a commented-out passage M = 20: both were "
+        "played. BAI-Cl's "
         "first phase has to meet every cluster, and asks all agents when one is empty. "
         + "; ".join(said)
         + "."
@@ -163,8 +177,10 @@ def _order_of_costs(played: dict[str, Played]) -> str:
     if not said:
         return ""
     return (
-        "**Communication, Cl-BAI against BAI-Cl.** The appendix says that Cl-BAI costs less; the paper's own remarks "
-        "give Cl-BAI K reals an agent (3200 units at K = 100) and BAI-Cl about M log K bits. Measured, Cl-BAI's cost "
+        "**Communication, Cl-BAI against BAI-Cl.** The appendix says that Cl-BAI costs less; the "
+        "paper's own remarks "
+        "give Cl-BAI K reals an agent (3200 units at K = 100) and BAI-Cl about M log K bits. "
+        "Measured, Cl-BAI's cost "
         f"over BAI-Cl's: {'; '.join(said)}."
     )
 
@@ -180,13 +196,16 @@ def _cost_of_checks(played: dict[str, Played]) -> str:
         remark = own["bits_up"] + own["bits_down"] + 32 * own["n_clusters"]
         said.append(
             f"{name}, N = {rows['n_agents'].iloc[0]}: {number(own['cost'].mean())} as sent, "
-            f"{number(remark.mean())} by the remark's count, {number(there['cost'].mean())} with the means sent down"
+            f"{number(remark.mean())} by the remark's count, {number(there['cost'].mean())} with "
+            "the means sent down"
         )
     if not said:
         return ""
     return (
-        "**Communication of BAI-Cl++.** The remark adds M reals to BAI-Cl's cost. But each check compares an agent's "
-        "mean with the learner's: a real must go up in each try, or M reals down to each agent. Taken: up (what is "
+        "**Communication of BAI-Cl++.** The remark adds M reals to BAI-Cl's cost. But each check "
+        "compares an agent's "
+        "mean with the learner's: a real must go up in each try, or M reals down to each agent. "
+        "Taken: up (what is "
         f"sent is billed). {'; '.join(said)}."
     )
 
@@ -215,8 +234,11 @@ def _gain_condition(played: dict[str, Played]) -> str:
     if not said:
         return ""
     return (
-        "**When BAI-Cl++ beats BAI-Cl.** The paper: as long as N·M·η⁻² ≥ (N + M)·η1⁻², a condition that drops "
-        "constants (32 in a check against 8 in a round) and logarithms. With Yelp's published η and η1 it promises no "
-        "gain (28 N is less than 36 (N + 4)), yet the paper reports one. Points at which the measured ratio "
+        "**When BAI-Cl++ beats BAI-Cl.** The paper: as long as N·M·η⁻² ≥ (N + M)·η1⁻², a condition "
+        "that drops "
+        "constants (32 in a check against 8 in a round) and logarithms. With Yelp's published η "
+        "and η1 it promises no "
+        "gain (28 N is less than 36 (N + 4)), yet the paper reports one. Points at which the "
+        "measured ratio "
         f"of pulls, BAI-Cl++ over BAI-Cl, contradicts it: {'; '.join(said)}."
     )

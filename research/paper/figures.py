@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 #: Two means this close are called equal ("invariant").
 _EQUAL = 0.01
-#: Percentage points by which a measured saving may differ from the published one: both are rounded or read off a plot.
+#: Percentage points by which a measured saving may differ from the published one: both are rounded
+#: or read off a plot.
 _POINTS = 2.0
 #: The absolute counts of the paper's commented-out MovieLens table.
 PRINTED = {"naive": 1_177_468_206, "cl-bai": 1_925_527_453, "bai-cl": 943_238_027}
@@ -42,8 +43,8 @@ def at(played: Played) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _best_two(played: Played) -> Claim:
-    """Judged where a cluster has more than one agent: the paper does not say “at every N”, and with N = M there is
-    nothing to share."""
+    """Judged where a cluster has more than one agent: the paper does not say “at every N”, and with
+    N = M there is nothing to share."""
     parts = at(played)
     shared = [label for label, rows in parts if (rows["n_agents"] > rows["n_clusters"]).all()]
     signs, said = [], []
@@ -58,7 +59,8 @@ def _best_two(played: Played) -> Claim:
                     paired(rows, mine, "cl-bai", comparisons=4 * len(parts)).sign,
                 ]
         said.append(
-            f"{label}: {', '.join(f'{NAMES[name]} {ratio.value:.3g}' for name, ratio in ratios.items())}"
+            f"{label}: "
+            f"{', '.join(f'{NAMES[name]} {ratio.value:.3g}' for name, ratio in ratios.items())}"
         )
     note = (
         ""
@@ -115,7 +117,8 @@ def _order_optimal(played: Played) -> Claim:
         "Pulls of BAI-Cl++ over the minimax lower bound for gaps ≥ η (data set 3 is its instance): "
         + "; ".join(said)
         + ". The claim needs this to stay bounded as N grows with M and K fixed; no simulation shows an order. By its"
-        " theorem BAI-Cl++ needs N(log N + log 1/δ)/η1² pulls for large N; our bound charges ln(N/δ) per agent"
+        " theorem BAI-Cl++ needs N(log N + log 1/δ)/η1² pulls for large N; our bound charges "
+        "ln(N/δ) per agent"
         " and matches that, the paper's lacks the log N",
         UNTESTED,
     )
@@ -131,7 +134,8 @@ def _falls_with_eta(played: Played) -> list[Claim]:
         means = np.array([rows["pulls"].mean() for rows in own])
         slope = np.polyfit(x, np.log(means), 1)[0]
         said.append(
-            f"{NAMES[name]} {number(means[0])} → {number(means[-1])} (÷{means[0] / means[-1]:.3g}, ∝ η^{slope:.2f})"
+            f"{NAMES[name]} {number(means[0])} → {number(means[-1])} (÷{means[0] / means[-1]:.3g}, "
+            f"∝ η^{slope:.2f})"
         )
     return [
         Claim(
@@ -186,7 +190,8 @@ def _skew(played: Played) -> list[Claim]:
                     + ". From each α to the next: "
                     + "; ".join(map(str, steps))
                     + f". (At α = 0 it needs {naive.value:.3g} of naive's.)",
-                    # An interval that ends this close above 1 leaves no room for a change worth the name.
+                    # An interval that ends this close above 1 leaves no room for a change worth the
+                    # name.
                     FAILS
                     if total[max(total)].high < 1 + _EQUAL
                     else judge([step.sign for step in steps], 1),
@@ -304,8 +309,10 @@ def _communication(played: Played) -> list[Claim]:
         Claim(
             played.figure.name,
             "This order is the opposite of that of pulls: a trade-off",
-            f"Opposite in {sum(sign > 0 for sign in reverse)}, the same in {sum(sign < 0 for sign in reverse)}, "
-            f"unsettled in {sum(sign == 0 for sign in reverse)} of {len(reverse)} neighbouring pairs (Cl-BAI with "
+            f"Opposite in {sum(sign > 0 for sign in reverse)}, the same in "
+            f"{sum(sign < 0 for sign in reverse)}, "
+            f"unsettled in {sum(sign == 0 for sign in reverse)} of {len(reverse)} neighbouring "
+            "pairs (Cl-BAI with "
             "BAI-Cl, BAI-Cl with BAI-Cl++, at each N)",
             judge(reverse, 1),
         ),

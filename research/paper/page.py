@@ -51,7 +51,8 @@ def _correctness(played: dict[str, Played]) -> Claim:
     return Claim(
         "all",
         f"Every scheme is δ-PC (δ = {DELTA:g})",
-        f"{wrong} wrong and {unfinished} unfinished of {len(rows):,} plays: an error rate below {high:.1g} over all of "
+        f"{wrong} wrong and {unfinished} unfinished of {len(rows):,} plays: an error rate below "
+        f"{high:.1g} over all of "
         f"them. No simulation can confirm {DELTA:g}; it could only have refuted it",
         FAILS if wrong else UNTESTED,
     )
@@ -82,12 +83,17 @@ def render_markdown(played: dict[str, Played], claims: list[Claim], command: str
     parts = [
         "# The paper's claims, measured",
         f"Made by `{command}` (root seed {seed}, δ = {DELTA:g}, {some.rows['version'].iloc[0]}). "
-        f"Of {len(claims)} claims {counts[HOLDS]} hold, {counts[FAILS]} do not, {counts[UNTESTED]} cannot be tested "
+        f"Of {len(claims)} claims {counts[HOLDS]} hold, {counts[FAILS]} do not, {counts[UNTESTED]} "
+        "cannot be tested "
         f"here{undecided}.",
-        "Brackets are 95% intervals; where a claim makes several comparisons they are widened so that all of them hold "
-        "together with 95% (Bonferroni). Ratios of pulls are geometric means over pairs: all schemes play the same "
-        "instances in the same trials. A claim about all settings of a figure holds if it holds in each of them beyond "
-        "its interval; it does not hold if one of them contradicts it beyond its interval (or leaves no room for a "
+        "Brackets are 95% intervals; where a claim makes several comparisons they are widened so "
+        "that all of them hold "
+        "together with 95% (Bonferroni). Ratios of pulls are geometric means over pairs: all "
+        "schemes play the same "
+        "instances in the same trials. A claim about all settings of a figure holds if it holds in "
+        "each of them beyond "
+        "its interval; it does not hold if one of them contradicts it beyond its interval (or "
+        "leaves no room for a "
         "change worth the name); else it is undecided. "
         f"On data set 2 the pairs are the {len(INSTANCE_SEEDS)} fixed instances.",
         *(f"**{name}: {one.figure.source}.**" for name, one in played.items() if one.figure.source),

@@ -79,10 +79,14 @@ def theorem_table(played: dict[str, Played]) -> str:
     return "\n\n".join(
         [
             "## The theorems' terms",
-            "Measured pulls of a phase over the theorem's term for it, with the hidden constant set to 1 (as in "
-            "`theory.py`), from the smallest to the largest over the figure's points. The theorems promise that a "
-            "constant above these exists; a narrow range says that the term describes how pulls grow. Where Cl-BAI's "
-            "first range is far above the others', it is because its rounds go on to ε = η/17, at (17/η)² pulls for a "
+            "Measured pulls of a phase over the theorem's term for it, with the hidden constant "
+            "set to 1 (as in "
+            "`theory.py`), from the smallest to the largest over the figure's points. The theorems "
+            "promise that a "
+            "constant above these exists; a narrow range says that the term describes how pulls "
+            "grow. Where Cl-BAI's "
+            "first range is far above the others', it is because its rounds go on to ε = η/17, at "
+            "(17/η)² pulls for a "
             "close arm where the theorem writes η⁻².",
             table(["figure", "scheme", "first phase", "second phase"], lines),
         ]
@@ -144,10 +148,14 @@ def coupon_table(played: dict[str, Played]) -> str:
     return "\n\n".join(
         [
             "## The coupon collector",
-            "Agents asked in BAI-Cl's first phase: mean over the trials, and the exact expectation for a draw without "
-            "replacement from the trials' own clusters (z: the difference in standard errors; the largest of the "
-            f"{len(scores)}, which share random numbers, is {max(map(abs, scores)):.1f}). M·H_M is the expectation "
-            "with replacement from equal clusters, M ln(3M/δ) the number in the paper's theorem, which holds for "
+            "Agents asked in BAI-Cl's first phase: mean over the trials, and the exact expectation "
+            "for a draw without "
+            "replacement from the trials' own clusters (z: the difference in standard errors; the "
+            "largest of the "
+            f"{len(scores)}, which share random numbers, is {max(map(abs, scores)):.1f}). M·H_M is "
+            "the expectation "
+            "with replacement from equal clusters, M ln(3M/δ) the number in the paper's theorem, "
+            "which holds for "
             "clusters of equal probability only.",
             table(["figure", "setting", "asked", "expected", "z", "M·H_M", "M ln(3M/δ)"], lines),
         ]
@@ -156,7 +164,9 @@ def coupon_table(played: dict[str, Played]) -> str:
 
 @lru_cache(maxsize=1024)
 def _draws(sizes: tuple[int, ...]) -> tuple[float, float]:
-    """Agents asked until every cluster was met: exact mean, and the variance of 500 simulated draws."""
+    """Agents asked until every cluster was met: exact mean, and the variance of 500 simulated
+    draws.
+    """
     expected = theory.coupon_collector_without_replacement(np.array(sizes))
     if min(sizes) == 0 or max(sizes) == 1:
         return expected, 0.0

@@ -2,8 +2,9 @@
 
     python -m research.rare brute-force
 
-One agent alone, four arms, an engine at level δ. A million agents of one cluster run it side by side, each on rewards
-of its own, so every agent is one play. `tests/research/test_rare.py` holds the figures this prints.
+One agent alone, four arms, an engine at level δ. A million agents of one cluster run it side by
+side, each on rewards of its own, so every agent is one play. `tests/research/test_rare.py` holds
+the figures this prints.
 """
 
 from __future__ import annotations

@@ -39,13 +39,15 @@ def rare(
     progress: bool = False,
     **env_settings: Any,
 ) -> Rare:
-    """Measure P(stopped and wrong) of a policy on one instance, by plays whose rewards are tilted towards an error.
+    """Measure P(stopped and wrong) of a policy on one instance, by plays whose rewards are tilted
+    towards an error.
 
-    Every play is weighed by its exact likelihood ratio, so the estimate is unbiased whatever the policy does, for plays
-    up to 50 times as long as natural ones. Longer plays are cut off; `high` counts them as wrong. Ways to err are
-    searched for first, several times and independently; the plays of the estimate are fresh. `low` is a
-    certified lower bound at any number of plays. So is `high` from above, but it is never below a few hundredths: a way
-    to err that no search found is missing from `error` and from `stderr`.
+    Every play is weighed by its exact likelihood ratio, so the estimate is unbiased whatever the
+    policy does, for plays up to 50 times as long as natural ones. Longer plays are cut off; `high`
+    counts them as wrong. Ways to err are searched for first, several times and independently; the
+    plays of the estimate are fresh. `low` is a certified lower bound at any number of plays. So is
+    `high` from above, but it is never below a few hundredths: a way to err that no search found is
+    missing from `error` and from `stderr`.
 
     Args:
         policy: a `Policy` or `StepPolicy`, or a name such as "bai-cl++".
@@ -54,8 +56,8 @@ def rare(
         searches: independent searches.
         search_plays: plays in each of the rounds of a search.
         rounds: rounds of a search.
-        start_from: ways to start from, one list for each search, as another result's `families` has them. A search
-            that has some plays no pilot.
+        start_from: ways to start from, one list for each search, as another result's `families` has
+            them. A search that has some plays no pilot.
         alpha: 1 − confidence of `low`.
         progress: show a progress bar.
         env_settings: for `gym.make` when `env` is an id: `n_agents`, `delta`, ...
@@ -113,7 +115,9 @@ def rare(
 
 
 def _measure(game: Game, found: list[Found], trials: int, alpha: float, bar: Any) -> dict[str, Any]:
-    """Fresh plays of all searches' mixtures in equal parts, weighed against them all (the balance heuristic)."""
+    """Fresh plays of all searches' mixtures in equal parts, weighed against them all (the balance
+    heuristic).
+    """
     mixtures = [f.mixture for f in found]
     rng = game.rng(len(found), 3)
     chosen = rng.integers(len(found), size=trials)
@@ -142,8 +146,8 @@ def _measure(game: Game, found: list[Found], trials: int, alpha: float, bar: Any
     every = [np.where(chosen == s, own_weights, np.nan) for s in range(len(found))]
     sequences = [log_weights, *every]
     low = log_lower_bound(sequences, [0.5, *[0.5 / len(every)] * len(every)], alpha)
-    # A play that was cut off might have gone wrong later: from above it counts as wrong. A play's weight is at most one
-    # over the probability of an untilted play.
+    # A play that was cut off might have gone wrong later: from above it counts as wrong. A play's
+    # weight is at most one over the probability of an untilted play.
     at_most = np.where(finished, np.exp(log_weights), np.exp(-log_ratios))
     largest = 1 / float(np.mean([mixture.plain for mixture in mixtures]))
     return {

@@ -43,13 +43,15 @@ class Game:
         world: the truth.
         problem: what the policy is told.
         plays: plays so far.
-        max_pulls: plays beyond count as unfinished. A tilted play may tie two arms, and would never end.
+        max_pulls: plays beyond count as unfinished. A tilted play may tie two arms, and would never
+            end.
     """
 
     def __init__(self, policy: Any, env: gym.Env[Any, Any], seed: int) -> None:
         if not hasattr(policy, "solve") and not hasattr(policy, "act"):
             raise TypeError(
-                f"a player needs solve(federation) or act(obs, info); {type(policy).__name__} has neither"
+                f"a player needs solve(federation) or act(obs, info); {type(policy).__name__} has "
+                "neither"
             )
         unwrapped: Any = env.unwrapped
         self._policy, self._env, self._seed = policy, env, int(seed)
@@ -66,8 +68,10 @@ class Game:
     def play(
         self, *key: int, tilts: tuple[Tilt, ...] = (), heat: float = 1.0, strict: bool = False
     ) -> Played:
-        """The play that belongs to `key`. With `strict` an exception of the policy is raised, else it counts as
-        unfinished: a policy may fail on averages that contradict each other, and a missing answer is not an error."""
+        """The play that belongs to `key`. With `strict` an exception of the policy is raised, else
+        it counts as
+        unfinished: a policy may fail on averages that contradict each other, and a missing answer
+            is not an error."""
         rewards, own = np.random.SeedSequence(self._seed, spawn_key=(_RARE, 1, *key)).spawn(2)
         world = self.world
         source = TiltedSource(

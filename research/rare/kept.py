@@ -24,7 +24,9 @@ def keep(result: Rare, folder: str | Path) -> Path:
 
 
 def kept(folder: str | Path) -> list[dict[str, Any]]:
-    """The rows in `folder`, oldest first; [] if there are none. A line cut short by an interruption is left out."""
+    """The rows in `folder`, oldest first; [] if there are none. A line cut short by an interruption
+    is left out.
+    """
     path = Path(folder) / FILE
     if not path.exists():
         return []

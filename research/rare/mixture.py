@@ -12,7 +12,8 @@ from research.rare.ways import Moments, Way, World
 
 
 class Mixture:
-    """The law that plays are drawn from: plays as they are with probability `plain`, else a member of a way.
+    """The law that plays are drawn from: plays as they are with probability `plain`, else a member
+    of a way.
 
     Args:
         world: the truth.
@@ -42,7 +43,9 @@ class Mixture:
         return way, (chosen.tilt(cluster, rank, choice),)
 
     def weigh(self, record: Record) -> tuple[float, list[tuple[Ints, Floats]]]:
-        """ln dQ/dP of a play, and for every way its agents (A,) and the logs (A, C) of its members' parts in dQ/dP."""
+        """ln dQ/dP of a play, and for every way its agents (A,) and the logs (A, C) of its members'
+        parts in dQ/dP.
+        """
         parts, logs = [], [np.log(self.plain) if self.plain > 0 else -np.inf]
         for way, share in zip(self.ways, self.shares, strict=True):
             agents, terms, unseen = record.terms(way)
@@ -78,8 +81,8 @@ class Record:
         return np.flatnonzero(self._ranks == 0 if way.first else self._ranks >= 0)
 
     def terms(self, way: Way) -> tuple[Ints, Floats, float]:
-        """Agents (A,) that have a role, the logs (A, C) of probability times ratio of the way's members, and the
-        probability of members whose role nobody took: their ratio is 1."""
+        """Agents (A,) that have a role, the logs (A, C) of probability times ratio of the way's
+        members, and the probability of members whose role nobody took: their ratio is 1."""
         world, agents = self._world, self.agents(way)
         clusters = world.instance.clusters[agents]
         times, sums = self.between(way)

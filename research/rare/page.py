@@ -1,4 +1,6 @@
-"""The page and the figure of measured error probabilities, from rows that `harness.scoring.rare.kept` reads."""
+"""The page and the figure of measured error probabilities, from rows that
+`harness.scoring.rare.kept` reads.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def page_of(
     n_agents: int,
     missing: dict[str, list[str]] | None = None,
 ) -> str:
-    """Markdown: one table for each environment of `rows`; `missing`: where -> policies not measured yet."""
+    """Markdown: one table for each environment of `rows`; `missing`: where -> policies not measured
+    yet.
+    """
     level = 1 - max((row.get("alpha", 0.05) for row in rows), default=0.05)
     parts = [_INTRODUCTION.format(seed=seed, n_agents=n_agents, delta=delta, level=level, few=FEW)]
     for env in dict.fromkeys(row["env"] for row in rows):
@@ -54,7 +58,8 @@ def page_of(
         parts += [f"## {env}", "\n".join(lines)]
     parts.append(
         "## δ asked for, error measured\n\n"
-        "PaperSmall. Points: estimates, hollow where they are an order of magnitude at best. Bars reach down to the "
+        "PaperSmall. Points: estimates, hollow where they are an order of magnitude at best. Bars "
+        "reach down to the "
         "certified lower bounds.\n\n![Error measured against δ asked for](rare.png)"
     )
     if missing:
@@ -88,7 +93,9 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def figure_of(rows: list[dict[str, Any]], path: Path, n_agents: int) -> None:
-    """δ asked for against error measured, a line for each policy; bars reach down to the certified lower bound."""
+    """δ asked for against error measured, a line for each policy; bars reach down to the certified
+    lower bound.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

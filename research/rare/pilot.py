@@ -1,7 +1,9 @@
-"""The pilot of a search: where a policy can be misled, and the ways to err that a search starts from.
+"""The pilot of a search: where a policy can be misled, and the ways to err that a search starts
+from.
 
-In a *hot* pilot the variance of the noise is raised until errors are common. What goes wrong there shows which draws
-matter, how far ahead the rival was, and whether one agent or the first of its cluster erred.
+In a *hot* pilot the variance of the noise is raised until errors are common. What goes wrong there
+shows which draws matter, how far ahead the rival was, and whether one agent or the first of its
+cluster erred.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from research.rare.ways import Way, World, imposter, overtake, way_of
 
 #: The pilot's heat is raised until this share of its plays is wrong.
 HOT_ERRORS = (0.3, 0.7)
-#: Wrong plays of the pilot that are enough: half of the plays of a round, within these limits; and plays for each.
+#: Wrong plays of the pilot that are enough: half of the plays of a round, within these limits; and
+#: plays for each.
 PILOT_ERRORS, PLAYS_PER_ERROR = (15, 50), 3
-#: Ways in one search, at most, and single draws that the pilot may suggest: one for this many plays of a round.
+#: Ways in one search, at most, and single draws that the pilot may suggest: one for this many plays
+#: of a round.
 MOST_WAYS, MOST_DRAWS, PLAYS_PER_DRAW = 44, 8, 6
 #: Plays of the pilot that settle whether the first agent of a cluster is special.
 ENOUGH = 20
@@ -30,7 +34,8 @@ ENOUGH = 20
 FEW_WINDOWS = 13
 #: Plays of the pilot that the starting split of a way is worth.
 CAUTION = 10
-#: Draws before an agent may start to look like one of another cluster, for policies with more draws than that.
+#: Draws before an agent may start to look like one of another cluster, for policies with more draws
+#: than that.
 LATER = (3, 5, 7, 9, 12)
 
 
@@ -41,7 +46,8 @@ class Pilot:
     Attributes:
         heat: the noise variance they had.
         times: (WINDOWS,) mean pulls of an arm in one window of a natural play, where there are any.
-        labels: window of the last pull of the best arm -> leads and shares of the wrong plays, first agents among them.
+        labels: window of the last pull of the best arm -> leads and shares of the wrong plays,
+            first agents among them.
         used: windows that natural plays reach.
     """
 
@@ -64,7 +70,9 @@ def cold_pilot(natural: list[Played]) -> Pilot:
 
 
 def run_pilot(game: Game, key: int, natural: list[Played], plays: int) -> Pilot:
-    """Play the hot pilot; `natural` are plays without a tilt, `plays` those of a round of the search."""
+    """Play the hot pilot; `natural` are plays without a tilt, `plays` those of a round of the
+    search.
+    """
     pilot = cold_pilot(natural)
     pilot.heat = _find_heat(game, key)
     found = 0
@@ -107,7 +115,8 @@ def _wrong_share(game: Game, key: tuple[int, ...], heat: float, batch: int) -> f
 
 
 def _culprit(world: World, play: Played) -> tuple[int, tuple[float, float, bool]]:
-    """Of the wrong agents, the one whose averages deviate most: its window, lead, share, and whether it came first.
+    """Of the wrong agents, the one whose averages deviate most: its window, lead, share, and
+    whether it came first.
 
     The window is the last one in which it pulled its best arm.
     """
@@ -135,7 +144,9 @@ def _culprit(world: World, play: Played) -> tuple[int, tuple[float, float, bool]
 
 
 def starting_ways(world: World, pilot: Pilot, plays: int) -> list[Way]:
-    """From the pilot, most frequent first, and from the library; `plays` of a round are divided among them."""
+    """From the pilot, most frequent first, and from the library; `plays` of a round are divided
+    among them.
+    """
     ways: list[Way | None] = []
     gaps = world.instance.gaps[world.sizes > 0]
     nearest = float(gaps.min())
@@ -149,8 +160,9 @@ def starting_ways(world: World, pilot: Pilot, plays: int) -> list[Way]:
             ways.append(
                 overtake(world, lead, 0.5, (0, WINDOWS), first=first, gated=True, times=everything)
             )
-    # Single draws: policies that begin each round with fresh samples. Where the pilot saw nothing, the lead is guessed
-    # from the other draws: a test of n pulls resolves differences in proportion to 1/√n.
+    # Single draws: policies that begin each round with fresh samples. Where the pilot saw nothing,
+    # the lead is guessed from the other draws: a test of n pulls resolves differences in proportion
+    # to 1/√n.
     order = sorted(pilot.labels, key=lambda w: -len(pilot.labels[w]))
     likely = order[: int(np.clip(plays // PLAYS_PER_DRAW, 1, MOST_DRAWS))]
     resolved = [
@@ -165,8 +177,8 @@ def starting_ways(world: World, pilot: Pilot, plays: int) -> list[Way]:
             lead = float(np.median([lead for lead, _, _ in here]))
         else:
             lead = float(np.median(resolved)) / math.sqrt(times) if resolved else nearest
-        # Half of the way for each of the two arms, the cheapest split for equally many pulls, unless the pilot has
-        # many plays that say otherwise.
+        # Half of the way for each of the two arms, the cheapest split for equally many pulls,
+        # unless the pilot has many plays that say otherwise.
         share = (sum(share for _, share, _ in here) + 0.5 * CAUTION) / (len(here) + CAUTION)
         for first in _roles(world, here):
             ways.append(
@@ -177,8 +189,8 @@ def starting_ways(world: World, pilot: Pilot, plays: int) -> list[Way]:
     # Agents mistaken for members of another cluster.
     for part in (0.5, 1.0):
         ways.append(imposter(world, part, (0, WINDOWS), first=False, gated=False, times=everything))
-    # A policy with many draws may first learn the clusters and then place the agents: what was drawn before the test
-    # does not count in it, and need not be tilted.
+    # A policy with many draws may first learn the clusters and then place the agents: what was
+    # drawn before the test does not count in it, and need not be tilted.
     for later in (w for w in LATER if pilot.used > FEW_WINDOWS):
         times = float(pilot.times[later:].sum())
         ways.append(imposter(world, 1.0, (later, WINDOWS), first=False, gated=False, times=times))
@@ -197,7 +209,9 @@ def resumed_ways(world: World, pilot: Pilot, families: Sequence[dict[str, Any]])
 
 
 def _roles(world: World, rows: list[tuple[float, float, bool]]) -> tuple[bool, ...]:
-    """Any agent; and the first of its cluster separately, unless many plays show that it errs no more than others."""
+    """Any agent; and the first of its cluster separately, unless many plays show that it errs no
+    more than others.
+    """
     if world.sizes.max() <= 1:
         return (False,)
     expected = len(rows) * (world.sizes > 0).sum() / world.sizes.sum()

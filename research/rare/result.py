@@ -10,7 +10,8 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats
 
-#: Searches whose estimates differ by more than this many of their standard errors are called out of agreement.
+#: Searches whose estimates differ by more than this many of their standard errors are called out of
+#: agreement.
 AGREE = 3.0
 #: Effective plays below this many give an order of magnitude at best.
 FEW = 10.0
@@ -37,7 +38,9 @@ class Estimate(NamedTuple):
 
 
 class WayShare(NamedTuple):
-    """A way to err: its part of the error measured, and its part of the plays (0: tried and dropped)."""
+    """A way to err: its part of the error measured, and its part of the plays (0: tried and
+    dropped).
+    """
 
     name: str
     error: float
@@ -49,14 +52,18 @@ class Rare:
     """The error probability of a policy on one instance, as measured by `rare`.
 
     Attributes:
-        error, stderr, ess: unbiased estimate of P(stopped and wrong), its standard error, effective number of plays.
-        low: certified lower bound at confidence 1 − alpha, valid at any number of plays. The largest over all searches
-            is what it amounts to: half of the bet is on all plays together, the other half split over the searches.
-        high: certified upper bound at the same confidence. It rests on the untilted plays and cannot be small.
+        error, stderr, ess: unbiased estimate of P(stopped and wrong), its standard error, effective
+            number of plays.
+        low: certified lower bound at confidence 1 − alpha, valid at any number of plays. The
+            largest over all searches
+            is what it amounts to: half of the bet is on all plays together, the other half split
+                over the searches.
+        high: certified upper bound at the same confidence. It rests on the untilted plays and
+            cannot be small.
         searches: estimate of each independent search, from its own plays alone.
         spread: largest over smallest of these estimates.
-        families: for each search the ways that its plays were drawn from, as plain values: another call may start
-            from them.
+        families: for each search the ways that its plays were drawn from, as plain values: another
+            call may start from them.
         ways: the ways to err that were tried, with their parts of the error and of the plays.
         unfinished: plays of the estimate that did not stop.
         trials, search_plays: plays of the estimate, and of all searches.
@@ -115,17 +122,21 @@ class Rare:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.policy} on {self.env}, N = {self.n_agents}, δ = {self.delta:g} (instance of seed {self.seed})"
+            f"{self.policy} on {self.env}, N = {self.n_agents}, δ = {self.delta:g} (instance of "
+            f"seed {self.seed})"
         ]
         if self.error == 0:
             lines.append(f"no error in {self.trials:,} tilted plays: no way to err was found")
         else:
             lines += [
-                f"error      {self.error:.3g} ± {self.stderr:.2g} (standard error), {_effective(self.ess)}",
-                f"low        {self.low:.3g}: certified at confidence {1 - self.alpha:g}, at any number of plays",
+                f"error      {self.error:.3g} ± {self.stderr:.2g} (standard error), "
+                f"{_effective(self.ess)}",
+                f"low        {self.low:.3g}: certified at confidence {1 - self.alpha:g}, at any "
+                "number of plays",
             ]
         lines.append(
-            f"high       {self.high:.2g}: certified; no way to err found above {self.error + 2 * self.stderr:.2g}"
+            f"high       {self.high:.2g}: certified; no way to err found above "
+            f"{self.error + 2 * self.stderr:.2g}"
         )
         if self.fails:
             lines.append(f"FAIL       the error probability is above δ = {self.delta:g}")
@@ -135,10 +146,12 @@ class Rare:
         )
         if self.unfinished:
             lines.append(
-                f"unfinished {self.unfinished:,} of {self.trials:,} plays; `high` counts them as wrong"
+                f"unfinished {self.unfinished:,} of {self.trials:,} plays; `high` counts them as "
+                "wrong"
             )
         lines.append(
-            f"plays      {self.trials:,} measured, {self.search_plays:,} to search; {self.seconds:.1f} s"
+            f"plays      {self.trials:,} measured, {self.search_plays:,} to search; "
+            f"{self.seconds:.1f} s"
         )
         lines.append("ways to err (part of the error, part of the plays):")
         used = [way for way in self.ways if way.plays > 0]

@@ -1,11 +1,15 @@
 """The search for ways to err of an unknown policy.
 
 1. Natural plays show how long a play is and how many pulls a draw has.
-2. A *hot* pilot: the variance of the noise is raised until errors are common. What goes wrong there shows where a
-   policy can be misled: which draws, how far ahead the rival was, one agent or the first of its cluster.
-3. Ways to err start from there, and from a library that needs no pilot. Cross-entropy rounds at natural noise fit their
-   strength and members; weights are tempered while they are too uneven to be used as they are.
-4. Each way's share of the error sets its share of the plays; ways that contribute nothing are dropped.
+2. A *hot* pilot: the variance of the noise is raised until errors are common. What goes wrong there
+  shows where a
+   policy can be misled: which draws, how far ahead the rival was, one agent or the first of its
+       cluster.
+3. Ways to err start from there, and from a library that needs no pilot. Cross-entropy rounds at
+   natural noise fit their strength and members; weights are tempered while they are too uneven to
+   be used as they are.
+4. Each way's share of the error sets its share of the plays; ways that contribute nothing are
+  dropped.
 """
 
 from __future__ import annotations
@@ -36,7 +40,8 @@ LONGER = 50
 NEGLIGIBLE = 9.0
 #: Below this exponent tempered weights say little about what a way contributes.
 COLD = 0.3
-#: Plays of a way in a round until it is known what it contributes: this share of the round's plays, within limits.
+#: Plays of a way in a round until it is known what it contributes: this share of the round's plays,
+#: within limits.
 LEAST_SHARE, LEAST = 1 / 6, (3, 6)
 #: A way without a single wrong play is made stronger this many times.
 BOOSTS = 2
@@ -46,7 +51,9 @@ PLAIN = 0.05
 
 @dataclass
 class Found:
-    """Result of one search: the mixture, the names of all ways tried, and the pilot's noise variance."""
+    """Result of one search: the mixture, the names of all ways tried, and the pilot's noise
+    variance.
+    """
 
     mixture: Mixture
     tried: list[str]
@@ -54,8 +61,8 @@ class Found:
 
 
 class Candidate(NamedTuple):
-    """A way after a round: the log of its part of the error, the rounds it was fitted in (negative: made stronger so
-    often), and the exponent of its tempered weights."""
+    """A way after a round: the log of its part of the error, the rounds it was fitted in (negative:
+    made stronger so often), and the exponent of its tempered weights."""
 
     way: Way
     contribution: float
@@ -122,8 +129,8 @@ def _next(c: Candidate, f: int, samples: list[Sample]) -> Candidate | None:
     own = [s.wrong for s in samples if s.way == f]
     if fit is not None:
         if fit.stop - fit.start == 1 and temper < COLD and all(own):
-            # A tilt of one draw is best where about half of the plays are wrong; the fit gets there too slowly, since
-            # none of a few plays is near the edge.
+            # A tilt of one draw is best where about half of the plays are wrong; the fit gets there
+            # too slowly, since none of a few plays is near the edge.
             fit = fit.stronger(0.85)
         # Part of the round before stays: a single round can miss a way.
         return Candidate(
@@ -140,13 +147,16 @@ def _shares(contributions: Floats) -> Floats:
     top = contributions.max()
     if not np.isfinite(top):
         return np.ones(contributions.size)
-    # A power below 1: contributions are estimates, and the price of too few plays is higher than that of too many.
+    # A power below 1: contributions are estimates, and the price of too few plays is higher than
+    # that of too many.
     weight = np.exp(0.7 * (contributions - top))
     return 0.8 * weight / weight.sum() + 0.2 / weight.size
 
 
 def _distinct(new: list[Candidate]) -> list[Candidate]:
-    """Without ways that have become the same as one that contributes more; in order of contribution."""
+    """Without ways that have become the same as one that contributes more; in order of
+    contribution.
+    """
     kept: list[Candidate] = []
     for c in sorted(new, key=lambda c: -c.contribution):
         if not any(
@@ -163,7 +173,9 @@ def _distinct(new: list[Candidate]) -> list[Candidate]:
 
 @dataclass
 class Sample:
-    """One play of a round: which way it was drawn from and, if it is wrong, ln dP/dQ and the moments for each way."""
+    """One play of a round: which way it was drawn from and, if it is wrong, ln dP/dQ and the
+    moments for each way.
+    """
 
     way: int
     wrong: bool
@@ -174,7 +186,8 @@ class Sample:
 def _sample(
     game: Game, key: tuple[int, ...], mixture: Mixture, plays: int, least: Ints
 ) -> list[Sample]:
-    """About `plays` plays of the mixture, in fixed numbers for each way, and at least `least` (F,) of it.
+    """About `plays` plays of the mixture, in fixed numbers for each way, and at least `least` (F,)
+    of it.
 
     The mixture's shares are set to what was played.
     """
@@ -201,7 +214,9 @@ def _sample(
 def _refit(
     way: Way, moments: list[Moments], samples: list[Sample]
 ) -> tuple[Way | None, float, float]:
-    """The way fitted to the wrong plays it explains, the log of its part of the error, the exponent of tempering."""
+    """The way fitted to the wrong plays it explains, the log of its part of the error, the exponent
+    of tempering.
+    """
     logs = np.array([s.log_weight for s in samples if s.wrong])
     parts = np.array([m.total for m in moments])
     mine = parts > 1e-3
@@ -221,7 +236,9 @@ def _only(moments: list[Moments], mask: np.ndarray) -> list[Moments]:
 
 
 def _tempered(logs: Floats, parts: Floats, share: float = 0.3) -> tuple[Floats, float]:
-    """Weights parts·exp(t·logs), summing to 1, with the largest t ≤ 1 that leaves `share` of the plays effective; t."""
+    """Weights parts·exp(t·logs), summing to 1, with the largest t ≤ 1 that leaves `share` of the
+    plays effective; t.
+    """
 
     def at(t: float) -> Floats:
         weights = parts * np.exp(t * (logs - logs.max()))

@@ -1,10 +1,11 @@
 """Where the pulls of a tilted play come from, and what every likelihood ratio of that play needs.
 
-An agent is addressed by its *role*: its cluster, and its rank among the agents of the cluster in the order of their
-first pulls. Time is the agent's own *clock*, the number of draws it took part in; draws are grouped into windows,
-single draws at first and then longer and longer stretches. Role, clock and gate are functions of what was drawn
-before, so the law of each draw given the past is known when it is made: the ratio of a whole play is the product over
-its draws, whatever the policy does and whenever it stops.
+An agent is addressed by its *role*: its cluster, and its rank among the agents of the cluster in
+the order of their first pulls. Time is the agent's own *clock*, the number of draws it took part
+in; draws are grouped into windows, single draws at first and then longer and longer stretches.
+Role, clock and gate are functions of what was drawn before, so the law of each draw given the past
+is known when it is made: the ratio of a whole play is the product over its draws, whatever the
+policy does and whenever it stops.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import broadcast_shape
 from research.rare.tilt import Law
 
-#: The first draws of an agent are windows of their own; then a window is this much longer than all before it.
+#: The first draws of an agent are windows of their own; then a window is this much longer than all
+#: before it.
 SINGLE, GROWTH = 16, 1.35
 #: Windows that can be tilted: about 240,000 draws of an agent. Later draws keep their own law.
 WINDOWS = 48
-#: The best arm is in play while it has been pulled at least this share as often as the agent's most pulled arm.
+#: The best arm is in play while it has been pulled at least this share as often as the agent's most
+#: pulled arm.
 IN_PLAY = 0.9
 
 _STARTS = np.floor(SINGLE * GROWTH ** np.arange(WINDOWS - SINGLE + 1)).astype(np.int64)
@@ -48,7 +51,9 @@ def first_draw(window: int) -> int:
 
 @dataclass(frozen=True)
 class Tilt:
-    """θ (WINDOWS, K) for the agent of one role; `gated`: only while the agent's best arm is in play."""
+    """θ (WINDOWS, K) for the agent of one role; `gated`: only while the agent's best arm is in
+    play.
+    """
 
     cluster: int
     rank: int
@@ -63,7 +68,8 @@ class TiltedSource:
         instance, law: the truth and its tilts.
         rng: the stream of rewards.
         tilts: what is tilted. None: nothing, a natural play that is recorded.
-        heat: variance of the noise, as a multiple of the natural one. For pilot plays; no ratio exists beside 1.
+        heat: variance of the noise, as a multiple of the natural one. For pilot plays; no ratio
+            exists beside 1.
         max_pulls: `BudgetExceeded` beyond.
 
     Attributes:
@@ -120,7 +126,9 @@ class TiltedSource:
     def _draw(
         self, agents: Ints, arms: Ints, times: Ints | int
     ) -> tuple[tuple[int, ...], Floats, Ints | None]:
-        """The shape of a request, its averages (R,) and, of rewards with finitely many values, their counts (R, S)."""
+        """The shape of a request, its averages (R,) and, of rewards with finitely many values,
+        their counts (R, S).
+        """
         shape = broadcast_shape(agents, arms, times)
         ids, arm_ids, n = (
             _flat(agents, shape),
@@ -161,10 +169,12 @@ class TiltedSource:
         return float(self.averages(np.array([agent]), np.array([arm]), 1)[0])
 
     def _enter(self, ids: Ints, arms: Ints, pulls: Floats) -> tuple[Ints, np.ndarray]:
-        """Advance clocks, roles and gates for a draw at the agents of `ids`; window and gate of each row.
+        """Advance clocks, roles and gates for a draw at the agents of `ids`; window and gate of
+        each row.
 
-        The gate of an agent is open while its best arm is in play: pulled in this draw or the one before, or about as
-        often as any other arm so far. A tilt after the best arm has been dropped only adds noise.
+        The gate of an agent is open while its best arm is in play: pulled in this draw or the one
+        before, or about as often as any other arm so far. A tilt after the best arm has been
+        dropped only adds noise.
         """
         takes_part = np.zeros(self._clock.size, dtype=np.bool_)
         takes_part[ids] = True
@@ -228,7 +238,8 @@ class TiltedSource:
             return self._instance.rewards.counts(
                 self._rng, self._instance.means, clusters, arms, times
             )
-        # Bounded rewards: their mean is moved at random, by as much as the missing noise would have moved the average.
+        # Bounded rewards: their mean is moved at random, by as much as the missing noise would have
+        # moved the average.
         shift = (
             self._law.sigma
             * np.sqrt((self._heat - 1) / times)

@@ -1,4 +1,6 @@
-"""What policies' error probabilities are when δ is asked for: a table at δ = 1e-10, a figure over all δ."""
+"""What policies' error probabilities are when δ is asked for: a table at δ = 1e-10, a figure over
+all δ.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ FAST, SLOW = Effort(500, 48, 3, 5), Effort(150, 18, 2, 4)
 #: Rounds of a search that starts from the ways found at both ends of the range of δ.
 REFITS = 2
 
-#: All policies of the registry whose error depends on δ. `learned` and `sb3` are left out: they need a model, and stop
-#: by reward.
+#: All policies of the registry whose error depends on δ. `learned` and `sb3` are left out: they
+#: need a model, and stop by reward.
 POLICIES: dict[str, Effort] = {
     "naive": FAST,
     "cl-bai": FAST,
@@ -81,9 +83,9 @@ def rare_table(
 ) -> tuple[Path, Path]:
     """Measure what is missing in `out` and write `rare.md` and `rare.png` there.
 
-    The files are written anew after every measurement and name what is still missing; an interrupted run resumes.
-    Rows of other versions of the code or of its libraries are measured again, unless
-    `keep_old` says otherwise; the table shows the version of each row.
+    The files are written anew after every measurement and name what is still missing; an
+    interrupted run resumes. Rows of other versions of the code or of its libraries are measured
+    again, unless `keep_old` says otherwise; the table shows the version of each row.
 
     Returns:
         The paths of the table and of the figure.
@@ -131,7 +133,10 @@ def write_results(
 
 
 def measure(task: Task, seed: int, rows: list[dict[str, Any]], version: str | None) -> Any:
-    """One measurement. Between the ends of the range of δ it starts from the ways that `rows` found at the ends."""
+    """One measurement.
+
+    Between the ends of the range of δ it starts from the ways that `rows` found at the ends.
+    """
     trials, search_plays, searches, rounds = task.effort
     start: list[list[dict[str, Any]]] = []
     if task.delta not in (DELTAS[0], DELTAS[-1]):
@@ -140,7 +145,8 @@ def measure(task: Task, seed: int, rows: list[dict[str, Any]], version: str | No
             for delta in (DELTAS[0], DELTAS[-1])
         ]
         lists = [row.get("families", []) for row in ends if row is not None]
-        # Search s starts from what search s found at both ends: the searches stay independent of each other.
+        # Search s starts from what search s found at both ends: the searches stay independent of
+        # each other.
         start = [
             [way for found in lists if s < len(found) for way in found[s]] for s in range(searches)
         ]

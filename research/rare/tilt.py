@@ -1,9 +1,9 @@
 """Exponential tilts of the reward laws.
 
-The law P of one pull is tilted to dP' = exp(θx − ψ(θ)) dP. The sum of n tilted pulls is again one exact draw, and the
-log likelihood ratio ln dP'/dP of n pulls with sum S is θS − nψ(θ): for every reward model the sum is all that it needs.
-Everything here uses centred sums c = S − nμ and the centred cumulant κ(θ) = ψ(θ) − θμ, so that the log ratio is
-θc − nκ(θ) without loss of digits.
+The law P of one pull is tilted to dP' = exp(θx − ψ(θ)) dP. The sum of n tilted pulls is again one
+exact draw, and the log likelihood ratio ln dP'/dP of n pulls with sum S is θS − nψ(θ): for every
+reward model the sum is all that it needs. Everything here uses centred sums c = S − nμ and the
+centred cumulant κ(θ) = ψ(θ) − θμ, so that the log ratio is θc − nκ(θ) without loss of digits.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ MARGIN = 1e-3
 
 
 class Law:
-    """Tilts of the laws (cluster, arm) of one instance. Arguments broadcast; `m` and `k` are integer arrays."""
+    """Tilts of the laws (cluster, arm) of one instance.
+
+    Arguments broadcast; `m` and `k` are integer arrays.
+    """
 
     def __init__(self, instance: Instance) -> None:
         if not isinstance(instance.rewards, Gaussian | Bernoulli | Categorical):
             raise TypeError(
-                f"rare needs Gaussian, Bernoulli or Categorical rewards, got {type(instance.rewards).__name__}"
+                "rare needs Gaussian, Bernoulli or Categorical rewards, got "
+                f"{type(instance.rewards).__name__}"
             )
         self.model = instance.rewards
         self.means = instance.means
@@ -44,7 +48,9 @@ class Law:
         return top + np.log(weights.sum(axis=-1)) - theta * mu
 
     def theta(self, shift: Floats, m: Any, k: Any) -> Floats:
-        """The θ whose tilted mean is μ + shift; for bounded rewards the mean is kept inside the support. 0 for 0."""
+        """The θ whose tilted mean is μ + shift; for bounded rewards the mean is kept inside the
+        support. 0 for 0.
+        """
         model = self.model
         shift = np.asarray(shift, dtype=np.float64)
         if isinstance(model, Gaussian):
@@ -54,7 +60,8 @@ class Law:
             # A mean of 0 or 1 cannot be tilted; `fixed` rows stay as they are.
             fixed = (mu <= 0) | (mu >= 1) | (shift == 0)
             p = np.where(fixed, 0.5, mu)
-            # Never pushed to the other side: a mean within the margin stays where it is or moves inwards.
+            # Never pushed to the other side: a mean within the margin stays where it is or moves
+            # inwards.
             q = np.clip(p + shift, np.minimum(p, MARGIN), np.maximum(p, 1 - MARGIN))
             return np.where(fixed, 0.0, np.log(q / (1 - q)) - np.log(p / (1 - p)))
         return self._solve_theta(shift, np.asarray(m), np.asarray(k), mu)
@@ -64,8 +71,8 @@ class Law:
     ) -> Floats | Ints:
         """`times` pulls of the tilted laws; all arguments are vectors (R,).
 
-        Averages (R,) of Gaussian rewards. Of rewards with finitely many values it is how often each of them came up,
-        (R, S): their sum, hence the likelihood ratio, follows from that.
+        Averages (R,) of Gaussian rewards. Of rewards with finitely many values it is how often each
+        of them came up, (R, S): their sum, hence the likelihood ratio, follows from that.
         """
         model = self.model
         rows = np.arange(m.size)

@@ -1,9 +1,9 @@
 """Ways to err: families of tilts, each with a few numbers that a search can fit.
 
-A policy sees averages, not means. For a rival to win, its average must come out ahead of the best arm's by some *lead*,
-whatever the two true means are; so one lead serves every cluster and every rival, and a way found with one of them
-covers the others. A *member* of a way is one agent's role together with what it is led to: a rival arm, or
-another cluster.
+A policy sees averages, not means. For a rival to win, its average must come out ahead of the best
+arm's by some *lead*, whatever the two true means are; so one lead serves every cluster and every
+rival, and a way found with one of them covers the others. A *member* of a way is one agent's role
+together with what it is led to: a rival arm, or another cluster.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class World(NamedTuple):
 class Moments(NamedTuple):
     """What a fit needs of one wrong play, weighted by how far each member explains it.
 
-    `total`: sum of these responsibilities; `members`: (M, C) by cluster and choice; `values`: the way's statistics.
+    `total`: sum of these responsibilities; `members`: (M, C) by cluster and choice; `values`: the
+    way's statistics.
     """
 
     total: float
@@ -54,7 +55,8 @@ class Way(ABC):
     """Attributes:
     world: the truth.
     start, stop: the windows [start, stop) of an agent's draws that are tilted.
-    first: only the first agent of a cluster to be pulled (else every agent with the same probability).
+    first: only the first agent of a cluster to be pulled (else every agent with the same
+        probability).
     gated: the tilt ends when the agent's best arm is no longer in play.
     prior: (M, C) probability of each cluster and choice; sums to 1.
     members: (M, C) the fitted probabilities; by default the prior.
@@ -74,7 +76,9 @@ class Way(ABC):
 
     @abstractmethod
     def log_ratios(self, clusters: Ints, times: Floats, sums: Floats) -> Floats:
-        """(A, C) ln dQ/dP of each choice for agents of `clusters`, from pulls and centred sums (A, K)."""
+        """(A, C) ln dQ/dP of each choice for agents of `clusters`, from pulls and centred sums (A,
+        K).
+        """
 
     @abstractmethod
     def values(self, parts: Floats, clusters: Ints, times: Floats, sums: Floats) -> Floats:
@@ -82,7 +86,9 @@ class Way(ABC):
 
     @abstractmethod
     def fitted(self, values: Floats) -> Way | None:
-        """The way with the strength that the mean `values` of wrong plays suggest; None if they suggest none."""
+        """The way with the strength that the mean `values` of wrong plays suggest; None if they
+        suggest none.
+        """
 
     @abstractmethod
     def stronger(self, factor: float) -> Way:
@@ -91,7 +97,9 @@ class Way(ABC):
     @property
     @abstractmethod
     def strength(self) -> tuple[float, ...]:
-        """The fitted numbers on a scale where 0.1 is a small difference: to tell ways of one name apart."""
+        """The fitted numbers on a scale where 0.1 is a small difference: to tell ways of one name
+        apart.
+        """
 
     @property
     @abstractmethod
@@ -99,7 +107,9 @@ class Way(ABC):
 
     @property
     def family(self) -> dict[str, Any]:
-        """Windows, role, gate and strength as plain values: `way_of` makes a way of them, with the prior's members."""
+        """Windows, role, gate and strength as plain values: `way_of` makes a way of them, with the
+        prior's members.
+        """
         return {"start": self.start, "stop": self.stop, "first": self.first, "gated": self.gated}
 
     @property
@@ -120,11 +130,15 @@ class Way(ABC):
 
     @cached_property
     def groups(self) -> Ints:
-        """(M, C) members that are alike share a number: same prior probability, which depends on the means alone."""
+        """(M, C) members that are alike share a number: same prior probability, which depends on
+        the means alone.
+        """
         return np.unique(np.round(self.prior, 12), return_inverse=True)[1].reshape(self.prior.shape)
 
     def with_members(self, responsibilities: Floats) -> Way:
-        """Members in proportion to `responsibilities` (M, C), pooled over members that are alike, and the prior."""
+        """Members in proportion to `responsibilities` (M, C), pooled over members that are alike,
+        and the prior.
+        """
         groups = self.groups.ravel()
         pooled = np.bincount(groups, responsibilities.ravel()) / np.bincount(groups)
         fit = np.where(self.prior > 0, pooled[groups].reshape(self.prior.shape), 0.0)
@@ -143,7 +157,9 @@ class Way(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Overtake(Way):
-    """A rival comes out `lead` ahead of the best arm; the best arm's fall is `share` of it. Choices: K rivals."""
+    """A rival comes out `lead` ahead of the best arm; the best arm's fall is `share` of it.
+    Choices: K rivals.
+    """
 
     lead: float
     share: float
@@ -222,7 +238,10 @@ class Overtake(Way):
 
 @dataclass(frozen=True, eq=False)
 class Imposter(Way):
-    """An agent's averages move by `part` of the way towards another cluster's means. Choices: M target clusters."""
+    """An agent's averages move by `part` of the way towards another cluster's means.
+
+    Choices: M target clusters.
+    """
 
     part: float
 
@@ -330,7 +349,8 @@ def _prior(energy: Floats, allowed: np.ndarray, sizes: Ints, first: bool) -> Flo
     """Probabilities that fall slowly with the cost of a member (its energy), in (M, C)."""
     if not allowed.any():
         return None
-    # A quarter of the exponent: the energy is a guess, and what is likelier than it says must stay in reach.
+    # A quarter of the exponent: the energy is a guess, and what is likelier than it says must stay
+    # in reach.
     excess = np.where(allowed, energy - energy[allowed].min(), 0.0)
     weight = np.where(allowed, np.exp(-excess / 4), 0.0)
     scale = np.ones(sizes.size) if first else sizes

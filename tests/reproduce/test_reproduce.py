@@ -50,7 +50,9 @@ def test_an_interrupted_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_real_data_take_the_place_of_the_stand_in(tmp_path: Path) -> None:
-    """Six groups, six movies: group g loves movie g. Every movie has 30 ratings but one more of the first six."""
+    """Six groups, six movies: group g loves movie g. Every movie has 30 ratings but one more of the
+    first six.
+    """
     ages = (18, 25, 35, 45, 50, 56)
     users, ratings = [], []
     for group, age in enumerate(ages):

@@ -52,7 +52,8 @@ def made_up(figure: str, pulls: dict[str, list[float]], **columns: Any) -> Playe
 def test_paired_ratio_by_hand() -> None:
     rows = made_up("fig1c", {"naive": [100.0, 200.0, 400.0], "bai-cl": [50.0, 50.0, 400.0]}).rows
     ratio = ratios.paired(rows, "bai-cl", "naive")
-    # logs of 1/2, 1/4, 1: mean ln(1/2), standard deviation ln 2, t quantile with 2 degrees of freedom 4.302653
+    # logs of 1/2, 1/4, 1: mean ln(1/2), standard deviation ln 2, t quantile with 2 degrees of
+    # freedom 4.302653
     assert ratio.value == pytest.approx(0.5)
     half = 4.302652729696142 * np.log(2) / np.sqrt(3)
     assert ratio.low == pytest.approx(0.5 * np.exp(-half))

@@ -1,7 +1,7 @@
 """`rare` against closed forms: error probabilities of policies with a fixed number of pulls.
 
-Random tests have fixed seeds. A z-score beyond 7 has probability 3e-12 for a normal estimate; weights are skewed, hence
-the margin.
+Random tests have fixed seeds. A z-score beyond 7 has probability 3e-12 for a normal estimate;
+weights are skewed, hence the margin.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def test_bernoulli_arms() -> None:
 
 
 class OneByOne(cbg.StepPolicy):
-    """Pulls two arms in turn, n times each, and names the better one: a `StepPolicy` with a closed form."""
+    """Pulls two arms in turn, n times each, and names the better one: a `StepPolicy` with a closed
+    form.
+    """
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -82,7 +84,9 @@ def test_step_policies() -> None:
 
 
 def test_mean_weight_is_one() -> None:
-    """E_Q[dP/dQ] = 1 over all plays, wrong or not: the ratio is the one of the law that was drawn from."""
+    """E_Q[dP/dQ] = 1 over all plays, wrong or not: the ratio is the one of the law that was drawn
+    from.
+    """
     instance = cbg.Instance([[1.6, 0.0, 0.1], [0.0, 1.7, 0.2]], [0, 1, 1])
     for policy in (UniformPolicy(8),):
         result = measure(policy, instance, trials=150, searches=1, search_plays=5)
@@ -93,7 +97,9 @@ def test_mean_weight_is_one() -> None:
 
 
 def test_a_policy_that_errs_too_often_fails_at_a_tiny_delta() -> None:
-    """True error 1e-5, δ = 1e-6: no simulation of 1,000 plays sees an error; the lower bound exceeds δ."""
+    """True error 1e-5, δ = 1e-6: no simulation of 1,000 plays sees an error; the lower bound
+    exceeds δ.
+    """
     n = 50
     gap = -stats.norm.ppf(1e-5) * math.sqrt(2 / n)
     result = measure(UniformPolicy(n), cbg.Instance([[gap, 0.0]], [0]), delta=1e-6)

@@ -13,7 +13,9 @@ from research.rare.result import Estimate
 
 
 def test_coverage_of_the_lower_bound() -> None:
-    """Heavy-tailed weights with mean 1: the bound may exceed 1 in 5% of the sequences, at any number of plays."""
+    """Heavy-tailed weights with mean 1: the bound may exceed 1 in 5% of the sequences, at any
+    number of plays.
+    """
     rng = np.random.default_rng(5)
     above, n = 0, 200
     for _ in range(n):
@@ -39,7 +41,9 @@ def test_lower_bound_with_plays_left_out() -> None:
 
 
 def test_upper_bound_of_bounded_weights() -> None:
-    """Chernoff tilt of a fixed number of pulls: on an error the weight cannot exceed exp(−n·gap²/4)."""
+    """Chernoff tilt of a fixed number of pulls: on an error the weight cannot exceed
+    exp(−n·gap²/4).
+    """
     rng = np.random.default_rng(7)
     n, gap = 50, 1.5
     difference = rng.normal(

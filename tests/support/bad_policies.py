@@ -18,11 +18,13 @@ from clustered_bandit_gym.policy import Policy
 
 
 class StopsEarly(Policy):
-    """Takes η for the smallest gap: pulls every arm as often as a gap of η asks, once and for all, and stops.
+    """Takes η for the smallest gap: pulls every arm as often as a gap of η asks, once and for all,
+    and stops.
 
-    With n = ⌈4σ² ln(NK/δ)/η²⌉ pulls of each arm, an arm η below the best looks better with probability at most
-    exp(−nη²/(4σ²)) ≤ δ/(NK), which adds up to δ: right, wherever every gap is at least η. But η of Assumption 1 is the
-    distance to the best arms of *other* clusters. A runner-up within the cluster may be as close as it likes, and there
+    With n = ⌈4σ² ln(NK/δ)/η²⌉ pulls of each arm, an arm η below the best looks better with
+    probability at most exp(−nη²/(4σ²)) ≤ δ/(NK), which adds up to δ: right, wherever every gap is
+    at least η. But η of Assumption 1 is the distance to the best arms of *other* clusters. A
+    runner-up within the cluster may be as close as it likes, and there
     the agents guess: a true error near 1.
     """
 
@@ -42,16 +44,19 @@ class StopsEarly(Policy):
 
 
 class ForgetsUnion(Policy):
-    """Every agent runs a sharp test of its own at level δ. Each is right with probability 1 − δ; all of them are not.
+    """Every agent runs a sharp test of its own at level δ. Each is right with probability 1 − δ;
+    all of them are not.
 
-    An agent pulls all arms equally often and looks after every 10% more pulls. It stops when the generalised likelihood
-    ratio of its leader against every rival passes the bound of the one-sided normal mixture at level δ/(K − 1), which
-    holds at all looks at once. What is missing is the union over agents: `delta / n_agents` in place of `delta`, as in
-    ``ForgetsUnion(union=True)``, which is δ-correct.
+    An agent pulls all arms equally often and looks after every 10% more pulls. It stops when the
+    generalised likelihood ratio of its leader against every rival passes the bound of the one-sided
+    normal mixture at level δ/(K − 1), which holds at all looks at once. What is missing is the
+    union over agents: `delta / n_agents` in place of `delta`, as in ``ForgetsUnion(union=True)``,
+    which is δ-correct.
 
-    True error at δ = 0.1: an agent with two arms 0.01 apart is wrong with probability 0.0472 ± 0.0007, 0.02 apart with
-    0.0421 ± 0.0006 (400,000 agents each). Agents are independent, so 20 of them err with probability 0.62 and 0.58, the
-    40 of the audit's cell "one cluster" with 0.855, the 200 of "many agents" with 0.9998: far above 2δ.
+    True error at δ = 0.1: an agent with two arms 0.01 apart is wrong with probability 0.0472 ±
+    0.0007, 0.02 apart with 0.0421 ± 0.0006 (400,000 agents each). Agents are independent, so 20 of
+    them err with probability 0.62 and 0.58, the 40 of the audit's cell "one cluster" with 0.855,
+    the 200 of "many agents" with 0.9998: far above 2δ.
     """
 
     name = "forgets-union"
@@ -85,10 +90,12 @@ class ForgetsUnion(Policy):
 
 
 def log_mixture(lead: Floats, variance: float, rho: float = 2.0) -> Floats:
-    """Log of the one-sided normal mixture martingale of a random walk at `lead` with `variance` so far.
+    """Log of the one-sided normal mixture martingale of a random walk at `lead` with `variance` so
+    far.
 
-    If the walk's drift is at most 0, ∫ exp(θ·lead − θ²·variance/2) dπ(θ), with π the law of the absolute value of a
-    normal variable of variance 1/ρ, ever reaches 1/α with probability at most α.
+    If the walk's drift is at most 0, ∫ exp(θ·lead − θ²·variance/2) dπ(θ), with π the law of the
+    absolute value of a normal variable of variance 1/ρ, ever reaches 1/α with probability at most
+    α.
     """
     total = variance + rho
     return (

@@ -43,7 +43,9 @@ def pulls_of(truth: Truth, seed: int) -> np.ndarray:
 
 
 def alternative(truth: Truth, moves: Moves, a: int) -> tuple[np.ndarray, np.ndarray]:
-    """Means (M, K) and the bandit of each agent in alternative a, with the new answer the best by a hair."""
+    """Means (M, K) and the bandit of each agent in alternative a, with the new answer the best by a
+    hair.
+    """
     means = truth.laws.means.copy()
     if moves.changed[a] == len(means):
         means = np.vstack([means, np.zeros(truth.n_arms)])
@@ -62,7 +64,9 @@ def alternative(truth: Truth, moves: Moves, a: int) -> tuple[np.ndarray, np.ndar
 def test_every_alternative_lies_in_the_class_and_changes_an_answer(
     family: Family, kind: str, share: float
 ) -> None:
-    """Assumption 1 with the told η, as `Instance` checks it; means inside the support; some agent's answer differs."""
+    """Assumption 1 with the told η, as `Instance` checks it; means inside the support; some agent's
+    answer differs.
+    """
     for seed in range(4):
         for empty in (False, True):
             instance = drawn(kind, seed, empty=empty)
@@ -87,7 +91,9 @@ def test_every_alternative_lies_in_the_class_and_changes_an_answer(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_and_coefficients_are_those_of_the_alternative(kind: str) -> None:
-    """Σ P·KL with the divergence of the moved laws, agent by agent: all agents of a cluster share its pulls equally."""
+    """Σ P·KL with the divergence of the moved laws, agent by agent: all agents of a cluster share
+    its pulls equally.
+    """
     instance = drawn(kind, 3, empty=True)
     truth = truth_of(instance, 0.7 * instance.eta)
     pulls = pulls_of(truth, 5)
@@ -107,7 +113,10 @@ def test_values_and_coefficients_are_those_of_the_alternative(kind: str) -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_hardest_members_by_a_general_solver(kind: str) -> None:
-    """SLSQP over all means (or laws) of all bandits, with Assumption 1 written out. Exact up to its own accuracy."""
+    """SLSQP over all means (or laws) of all bandits, with Assumption 1 written out.
+
+    Exact up to its own accuracy.
+    """
     for seed in range(1 if kind == "categorical" else 2):
         instance = drawn(kind, 10 + seed, n_clusters=2, n_arms=3)
         sizes = np.bincount(instance.clusters)
@@ -132,7 +141,9 @@ def test_the_hardest_members_by_a_general_solver(kind: str) -> None:
 
 
 def test_no_alternative_is_cheaper_nearby() -> None:
-    """The value is concave in P and its coefficients are a supergradient: every cut holds at every other P."""
+    """The value is concave in P and its coefficients are a supergradient: every cut holds at every
+    other P.
+    """
     instance = drawn("bernoulli", 1, empty=True)
     truth = truth_of(instance, 0.5 * instance.eta)
     points = [pulls_of(truth, seed) for seed in range(6)]
@@ -147,12 +158,15 @@ def test_no_alternative_is_cheaper_nearby() -> None:
 
 
 def test_where_the_support_leaves_no_room() -> None:
-    """An arm cannot become the best of a bandit whose best arm is certain, and arms at the ends of the support move."""
+    """An arm cannot become the best of a bandit whose best arm is certain, and arms at the ends of
+    the support move.
+    """
     sure = Instance([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5]], [0, 1], Bernoulli())
     truth = truth_of(sure, 0.9)
     cuts, _ = new_best_arm(truth, np.ones((2, 3)))
     assert np.all(np.isfinite(cuts.values))
-    # Arm 2 must reach t and arm 0, certain so far, fall to t, in both bandits arm 2 be 0.9 worse than the best.
+    # Arm 2 must reach t and arm 0, certain so far, fall to t, in both bandits arm 2 be 0.9 worse
+    # than the best.
     assert np.all(cuts.values > 0)
     laws = np.array([[[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]], [[1.0, 0.0, 0.0], [0.5, 0.0, 0.5]]])
     truth = truth_of(Instance(None, [0, 1], Categorical(np.array([0.0, 1.0, 2.0]), laws)), 0.25)

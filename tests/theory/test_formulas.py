@@ -110,7 +110,9 @@ def test_coupon_collector_corners() -> None:
 
 @pytest.mark.parametrize("gamma", [0.3, 0.01, 1e-12])
 def test_an_elimination_errs_far_less_than_its_level(gamma: float) -> None:
-    """With Gaussian rewards the difference of two averages of n is N(0, 2σ²/n): its tail beyond ε_r, summed exactly."""
+    """With Gaussian rewards the difference of two averages of n is N(0, 2σ²/n): its tail beyond
+    ε_r, summed exactly.
+    """
     for n_arms in (2, 3, 100):
         exact = 0.0
         for r in range(1, 60):
@@ -123,8 +125,9 @@ def test_an_elimination_errs_far_less_than_its_level(gamma: float) -> None:
 @pytest.mark.parametrize("m", [1, 2, 20, 100])
 @pytest.mark.parametrize("delta", [0.3, 0.05, 1e-10])
 def test_printed_budgets_of_bai_cl_add_up(m: int, delta: float) -> None:
-    """Phase 1: two calls at each agent. Phase 2 of BAI-Cl: one call at δ/(3N). BAI-Cl++ instead has M stored averages
-    and all checks of SE-hat, each an average of 32 ln(1/level)/η1² rewards that must be within η1/4."""
+    """Phase 1: two calls at each agent. Phase 2 of BAI-Cl: one call at δ/(3N). BAI-Cl++ instead has
+    M stored averages and all checks of SE-hat, each an average of 32 ln(1/level)/η1² rewards that
+    must be within η1/4."""
     gamma, n = theory.bai_cl_gamma(m, delta), theory.bai_cl_most_agents(m, delta)
     assert n >= 19 * delta / gamma**2
     phase_1 = n * 2 * max(theory.se_error(k, gamma) for k in range(2, 50))
@@ -132,7 +135,9 @@ def test_printed_budgets_of_bai_cl_add_up(m: int, delta: float) -> None:
     assert phase_1 + n * theory.se_error(max(m, 2), delta / (3 * n)) <= delta
 
     def check(level: float) -> float:
-        """P(|average − mean| > η1/4) for ⌈32 ln(1/level)/η1²⌉ rewards: 2·exp(−n(η1/4)²/2) = 2·level."""
+        """P(|average − mean| > η1/4) for ⌈32 ln(1/level)/η1²⌉ rewards: 2·exp(−n(η1/4)²/2) =
+        2·level.
+        """
         return 2 * exp(-(32 * log(1 / level)) / 16 / 2)
 
     stored = m * check(delta / (12 * m))

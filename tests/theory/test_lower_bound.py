@@ -53,7 +53,9 @@ def test_information_needed() -> None:
 def test_families_against_all_alternatives(
     means: list, clusters: list, eta: float, model: Gaussian
 ) -> None:
-    """Full enumeration of assignments and best arms with a general solver: the families give at least 97% of it."""
+    """Full enumeration of assignments and best arms with a general solver: the families give at
+    least 97% of it.
+    """
     instance = Instance(means, clusters, model)
     low, high = enumerated_bound(instance, eta, tolerance=0.02)
     assert high <= 1.02 * low
@@ -74,8 +76,8 @@ def test_families_against_all_alternatives(
 def test_the_certificate(
     seed: int, rewards: str, n_clusters: int, sizes: str, share: float
 ) -> None:
-    """The allocation satisfies every alternative and sums to `upper`; the value is within the tolerance of it. And a
-    bound stopped early is below one that was not: every value is valid."""
+    """The allocation satisfies every alternative and sums to `upper`; the value is within the
+    tolerance of it. And a bound stopped early is below one that was not: every value is valid."""
     generate = RandomFamily(
         7, n_clusters, 4, eta=0.3, eta1=0.1, gap=0.05, rewards=rewards, sizes=sizes
     )
@@ -97,8 +99,8 @@ def test_the_certificate(
 
 
 def test_bound_solved_by_hand() -> None:
-    # One cluster: each rival at distance g and the best arm must be told apart together. Two arms: the means meet
-    # halfway, at g²/8 per pull of either, hence 8L/g² in all.
+    # One cluster: each rival at distance g and the best arm must be told apart together. Two arms:
+    # the means meet halfway, at g²/8 per pull of either, hence 8L/g² in all.
     alone = Instance([[1.0, 0.5]], [0, 0])
     assert theory.instance_lower_bound(alone, DELTA, tolerance=1e-4) == pytest.approx(
         8 * L / 0.25, rel=1e-4
@@ -122,8 +124,9 @@ def test_bound_solved_by_hand() -> None:
 
 
 def test_one_cluster_is_best_arm_identification() -> None:
-    """Garivier and Kaufmann 2016: 1/T* = max over w of min over k of w_1·w_k/(w_1 + w_k)·gap²/2, for unit Gaussians.
-    With K − 1 rivals at one gap, w_k = w_1/√(K − 1), hence T* = 2(1 + √(K − 1))²/gap²."""
+    """Garivier and Kaufmann 2016: 1/T* = max over w of min over k of w_1·w_k/(w_1 + w_k)·gap²/2,
+    for unit Gaussians. With K − 1 rivals at one gap, w_k = w_1/√(K − 1), hence T* = 2(1 + √(K −
+    1))²/gap²."""
     for rivals in (1, 4, 9):
         instance = Instance([[0.3, *[0.0] * rivals]], [0] * 5)
         expected = 2 * (1 + rivals**0.5) ** 2 / 0.3**2 * L
@@ -145,8 +148,8 @@ def test_what_is_told_matters() -> None:
 
 
 def test_a_cluster_without_agents() -> None:
-    """Every agent may be alone in the empty bandit, whose means nobody has seen, with best arm 1 or 2, η above arm
-    0: 50 problems of best arm identification with gap + η in place of the gap."""
+    """Every agent may be alone in the empty bandit, whose means nobody has seen, with best arm 1 or
+    2, η above arm 0: 50 problems of best arm identification with gap + η in place of the gap."""
     gap, eta, n = 0.6, 0.5, 50
     instance = Instance([[0.1, 0.9, 0.0], [gap, 0.0, 0.0]], [1] * n)
     found = theory.solve_lower_bound(instance, DELTA, eta, tolerance=1e-3)
@@ -200,7 +203,10 @@ def test_ties_do_not_make_it_infinite() -> None:
 
 
 def test_certain_arms() -> None:
-    """Arms at the ends of the support. If η takes up all of it, no other instance has these certain arms."""
+    """Arms at the ends of the support.
+
+    If η takes up all of it, no other instance has these certain arms.
+    """
     coins = Instance([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5]], [0, 1], Bernoulli())
     laws = np.array([[[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]], [[1.0, 0.0, 0.0], [0.5, 0.0, 0.5]]])
     for instance in (coins, Instance(None, [0, 1], Categorical([0, 1, 2], laws))):
@@ -218,7 +224,9 @@ def test_a_correct_policy_stays_above_the_bound() -> None:
 
 
 def test_flat_instance_is_above_its_minimax_bound() -> None:
-    """The instance of the minimax bound is the flat one; its class asks for gaps ≥ Δ: fewer alternatives."""
+    """The instance of the minimax bound is the flat one; its class asks for gaps ≥ Δ: fewer
+    alternatives.
+    """
     for n_agents in (20, 200):
         instance = PaperFlat(n_agents)(np.random.default_rng(0))
         needed, unit = theory.information_needed(1e-10), 0.15**-2
@@ -229,7 +237,9 @@ def test_flat_instance_is_above_its_minimax_bound() -> None:
 
 @pytest.mark.parametrize("n_agents", [8, 1000])
 def test_one_cluster_whose_eta_is_told_excludes_a_second_one(n_agents: int) -> None:
-    """η = ∞ tells as much as M = 1: nothing has to be found out about each agent, so N does not matter."""
+    """η = ∞ tells as much as M = 1: nothing has to be found out about each agent, so N does not
+    matter.
+    """
     one = Instance([[1.0, 0.5, 0.0]], np.zeros(n_agents, dtype=int))
     alone = theory.instance_lower_bound(Instance([[1.0, 0.5, 0.0]], [0]), 0.05)
     for eta in (None, np.inf):
@@ -241,7 +251,9 @@ def test_one_cluster_whose_eta_is_told_excludes_a_second_one(n_agents: int) -> N
 
 
 def test_alternatives_are_worked_on_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory grows with M·K: the parts have at most `_CELLS` cells, and change no digit that counts."""
+    """Memory grows with M·K: the parts have at most `_CELLS` cells, and change no digit that
+    counts.
+    """
     from clustered_bandit_gym.theory import alternatives
 
     rng = np.random.default_rng(1)

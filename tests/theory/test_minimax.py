@@ -16,7 +16,8 @@ def test_minimax_bound_adds_its_terms() -> None:
     kl, unit = theory.information_needed(DELTA), 1 / 0.2**2
     one = theory.minimax_lower_bound(10, 1, 100, 0.2, DELTA)
     assert one == pytest.approx(99 * kl * unit / 2), "one bandit: best arms only"
-    # With many agents the average over assignments is larger, and asks for more than ln(N(M − 1)/1.6δ) nats an agent.
+    # With many agents the average over assignments is larger, and asks for more than ln(N(M −
+    # 1)/1.6δ) nats an agent.
     n = 10**4
     found = theory.minimax_lower_bound(n, 3, 100, 0.2, DELTA)
     occupied = 3 * (1 - (2 / 3) ** n)
@@ -38,10 +39,13 @@ def test_minimax_bound_adds_its_terms() -> None:
 @pytest.mark.parametrize("n", [1, 2, 10, 1000, 10**6])
 @pytest.mark.parametrize("delta", [1e-10, 1e-3, 0.05, 0.2])
 def test_information_per_agent(n: int, m: int, delta: float) -> None:
-    """Between kl(δ, 1 − δ) and what the exact relation of errors would allow; at small δ at least ln(N(M − 1)/1.6δ)."""
+    """Between kl(δ, 1 − δ) and what the exact relation of errors would allow; at small δ at least
+    ln(N(M − 1)/1.6δ).
+    """
     found = theory.assignment_information(n, m, delta)
     assert found >= theory.information_needed(delta) * (1 - 1e-12)
-    # A learner with independent agents, each wrong with e = 1 − (1 − δ)^(1/N), collects φ(e): no bound may exceed it.
+    # A learner with independent agents, each wrong with e = 1 − (1 − δ)^(1/N), collects φ(e): no
+    # bound may exceed it.
     e = -np.expm1(log1p(-delta) / n)
     assert found <= (1 - e * m / (m - 1)) * log((m - 1) * (1 - e) / e) * (1 + 1e-9)
     if n / delta >= 2500 and delta * (1 + log(n * (m - 1) / (1.6 * delta))) <= 0.63:
@@ -49,8 +53,9 @@ def test_information_per_agent(n: int, m: int, delta: float) -> None:
 
 
 def test_learners_that_give_up_are_allowed_for() -> None:
-    """A learner that gives up at once with probability a, and else has N independent agents, errs with probability δ.
-    Its information per agent is above the bound for every a; where giving up pays, the bound has come down for it."""
+    """A learner that gives up at once with probability a, and else has N independent agents, errs
+    with probability δ. Its information per agent is above the bound for every a; where giving up
+    pays, the bound has come down for it."""
     n, m, delta = 10**6, 2, 0.2
 
     def information(a: float) -> float:
@@ -66,7 +71,9 @@ def test_learners_that_give_up_are_allowed_for() -> None:
 
 
 def test_the_papers_own_bounds() -> None:
-    """Data set 1 by hand: arms that are η worse in both other bandits, and the best single arm of each agent."""
+    """Data set 1 by hand: arms that are η worse in both other bandits, and the best single arm of
+    each agent.
+    """
     level = log(1 / 2.4e-10)
     assert theory.paper_minimax_bound(10, 3, 100, 0.2, 1e-10) == pytest.approx(
         3 * 97 / 4 * level / 0.04
@@ -88,7 +95,8 @@ def test_the_papers_own_bounds() -> None:
             if k not in (7,)
         )
     assert theory.paper_instance_bound(instance, 1e-10, 0.3) == pytest.approx(max(arms, single))
-    # No single arm separates agent 0 from both rivals: what is printed is infinite, what is needed is not.
+    # No single arm separates agent 0 from both rivals: what is printed is infinite, what is needed
+    # is not.
     apart = Instance([[1.0, 0.0, 0.0], [1.0, 2.0, 0.0], [1.0, 0.0, 2.0]], [0, 1, 2])
     assert theory.paper_instance_bound(apart, 1e-10, 1.0) == np.inf
     assert theory.instance_lower_bound(apart, 1e-10) < np.inf

@@ -28,17 +28,20 @@ from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
 from clustered_bandit_gym.harness.settings import label_of
 from clustered_bandit_gym.harness.trial import Task, Work
 
-#: Trials per cell at most, times δ: enough to fail a policy whose error is 2δ, and to pass one well below δ.
+#: Trials per cell at most, times δ: enough to fail a policy whose error is 2δ, and to pass one well
+#: below δ.
 TRIALS, QUICK_TRIALS = 60.0, 30.0
 #: Misspecified cells are not scored: this many trials show what happens.
 TRIALS_OUT_OF_SCOPE = 60
-#: Once a cell has failed the policy has: the others stop at this many trials times 1/δ, to show where else it fails.
+#: Once a cell has failed the policy has: the others stop at this many trials times 1/δ, to show
+#: where else it fails.
 TRIALS_AFTER_FAIL = 20.0
 #: A cell whose first trials all end without an answer is given up.
 GIVE_UP = 5
 #: Trials of each small cell that are also played in blocks of one agent.
 TRIALS_ALONE = 3
-#: Budgets of a trial. A play that needs more is stuck; in the Gymnasium loop (one pull per step) time is the limit.
+#: Budgets of a trial. A play that needs more is stuck; in the Gymnasium loop (one pull per step)
+#: time is the limit.
 MAX_PULLS, MAX_STEPS = 10**12, 50_000
 
 
@@ -59,34 +62,44 @@ def audit(
     max_seconds: float | None = None,
     progress: bool = True,
 ) -> AuditReport:
-    """Play a suite of games on which policies that are not δ-correct show it, and judge each by a sequential test.
+    """Play a suite of games on which policies that are not δ-correct show it, and judge each by a
+    sequential test.
 
-    A cell is played until its confidence sequence lies on one side of δ, or until `trials`. The level is family-wise: a
-    policy that *is* δ-correct is failed on any cell at all with probability at most `alpha`. Misspecified cells
-    (η too large, M wrong, shared best arms), where no guarantee holds, are reported apart and not scored.
+    A cell is played until its confidence sequence lies on one side of δ, or until `trials`. The
+    level is family-wise: a policy that *is* δ-correct is failed on any cell at all with probability
+    at most `alpha`. Misspecified cells (η too large, M wrong, shared best arms), where no guarantee
+    holds, are reported apart and not scored.
 
-    δ-correctness is about P(stopped and wrong). A trial without an answer (an exception, or more than `max_pulls`) is
-    not an error and cannot FAIL a policy; but a PASS must hold even if every such trial had been wrong.
+    δ-correctness is about P(stopped and wrong). A trial without an answer (an exception, or more
+    than `max_pulls`) is not an error and cannot FAIL a policy; but a PASS must hold even if every
+    such trial had been wrong.
 
-    Trials are played in strict mode: a policy learns nothing from the agents but what they send. A policy fails as well
-    if it breaks the rules of the game: its agents see each other (some trials are played in blocks of one agent, too),
-    it makes significantly fewer pulls than the lower bound, or it plays trials differently in a fresh process.
+    Trials are played in strict mode: a policy learns nothing from the agents but what they send. A
+    policy fails as well
+    if it breaks the rules of the game: its agents see each other (some trials are played in blocks
+    of one agent, too), it makes significantly fewer pulls than the lower bound, or it plays trials
+    differently in a fresh process.
 
     Args:
-        policy: a `Policy`, or anything with `act(obs, info)`, or a name such as "bai-cl". Players of the Gymnasium loop
+        policy: a `Policy`, or anything with `act(obs, info)`, or a name such as "bai-cl". Players
+            of the Gymnasium loop
             get the small games only: the others take millions of steps.
-        delta: what the policy is asked for. Errors show fastest at a large δ; a threshold that is wrong there is wrong.
-        trials: most trials per cell; default 60/δ of the cell, or 30/δ if `quick`. Raise it if cells are INCONCLUSIVE.
+        delta: what the policy is asked for. Errors show fastest at a large δ; a threshold that is
+            wrong there is wrong.
+        trials: most trials per cell; default 60/δ of the cell, or 30/δ if `quick`. Raise it if
+            cells are INCONCLUSIVE.
         seed, n_jobs: root seed, and processes (-1: all cores). Results do not depend on `n_jobs`.
         quick: a shorter suite.
         cells: names of cells, or cells of your own, instead of the suite.
         alpha: family-wise level.
-        max_pulls: budget of a trial; default 10^12, or 50,000 in the Gymnasium loop. Lower it for a policy that pulls
-            one by one.
-        stop_at_fail: end as soon as one cell fails, instead of finding out where else the policy fails.
+        max_pulls: budget of a trial; default 10^12, or 50,000 in the Gymnasium loop. Lower it for a
+            policy that pulls one by one.
+        stop_at_fail: end as soon as one cell fails, instead of finding out where else the policy
+            fails.
         replays: trials of each cell to play once more in a fresh process.
-        out: folder that keeps every finished trial. The same call again plays only what is missing or has failed; a
-            trial that failed counts as unfinished even if a later attempt is right.
+        out: folder that keeps every finished trial. The same call again plays only what is missing
+            or has failed; a trial that failed counts as unfinished even if a later attempt is
+            right.
         max_seconds: limit for a trial. A trial beyond it is ended and unfinished.
         progress: show a bar.
     """
@@ -98,7 +111,8 @@ def audit(
     stepper = not hasattr(policy, "solve")
     if isinstance(policy, type) or (stepper and not hasattr(policy, "act")):
         raise TypeError(
-            f"audit takes a policy object with solve(federation) or act(obs, info), or a name; got {policy!r}"
+            "audit takes a policy object with solve(federation) or act(obs, info), or a name; got "
+            f"{policy!r}"
         )
     if trials is not None and trials < 1:
         raise UserError(f"trials must be at least 1, got {trials}")
@@ -169,7 +183,10 @@ def _play(
     max_seconds: float | None,
     stop_at_fail: bool,
 ) -> tuple[dict[Task, Row], bool]:
-    """Plays every cell until it is decided. Returns all rows, and whether a decisive cell has failed."""
+    """Plays every cell until it is decided.
+
+    Returns all rows, and whether a decisive cell has failed.
+    """
     played: dict[Task, Row] = {}
     known = {} if kept is None else kept.rows()
     failed = False
@@ -216,7 +233,8 @@ def _breaches(
         )
         if reason:
             yield f"on {tally.cell.name!r} it {reason}"
-        # Blocks are compared in this process, without a time limit: not where a trial has already taken too long.
+        # Blocks are compared in this process, without a time limit: not where a trial has already
+        # taken too long.
         slow = any(row["outcome"] == "timeout" for row in rows)
         if not hasattr(policy, "solve") or not tally.cell.small or slow:
             continue
@@ -225,7 +243,8 @@ def _breaches(
             seeds = trial_seeds(work.seed, trial)
             if differ := crosstalk(policy, env, seeds.instance, seeds.play):
                 yield (
-                    f"on {tally.cell.name!r} it plays differently in blocks of one agent ({differ}): its local programs"
+                    f"on {tally.cell.name!r} it plays differently in blocks of one agent "
+                    f"({differ}): its local programs"
                     " let agents use each other's rewards, which were not sent"
                 )
                 break
@@ -264,7 +283,9 @@ class _Tally:
         return verdict(self.errors, self.trials, self.delta, self.alpha, unfinished=self.unfinished)
 
     def batch(self) -> int:
-        """How many trials to play next; 0 when the cell is done. Depends on the counts alone, never on timing."""
+        """How many trials to play next; 0 when the cell is done. Depends on the counts alone, never
+        on timing.
+        """
         if self.trials == 0:
             return min(GIVE_UP, self.cap)
         judged = self.judge()

@@ -1,6 +1,7 @@
 """Small games by a few numbers, drawn at random or varied: the candidates of `search`.
 
-All of them are inside the assumptions: what is told is true, or a lower bound where that is allowed, or hidden.
+All of them are inside the assumptions: what is told is true, or a lower bound where that is
+allowed, or hidden.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ DELTAS = (0.3, 0.2, 0.1, 0.05)
 class Knobs:
     """A small game by a few numbers.
 
-    Cluster m has its best arm m at `offset`·m, the best arms of other clusters at least `eta` lower, and the remaining
-    arms at least `gap` lower; `spread` is the step from one such arm to the next, relative to the first.
+    Cluster m has its best arm m at `offset`·m, the best arms of other clusters at least `eta`
+    lower, and the remaining arms at least `gap` lower; `spread` is the step from one such arm to
+    the next, relative to the first.
 
     Attributes:
         told: share of the true η and η1 that is told, at most 1.

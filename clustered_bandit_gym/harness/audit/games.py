@@ -1,13 +1,16 @@
 """The audit's games: instances on which a threshold that is a little too loose shows.
 
-Easy instances hide bad thresholds: with a large gap any test is right long before it stops. So the gaps here are tiny:
-an agent that stops wrongly does so long before the gap can be seen, because of noise alone, and how often that happens
-is the level of its test. The sum of n pulls is one draw, so hard instances take no more time than easy ones. Each cell
-adds one thing: many agents or many arms (a missing union bound), a runner-up within the cluster, skewed or empty
-clusters, loud or discrete rewards, another δ.
+Easy instances hide bad thresholds: with a large gap any test is right long before it stops. So the
+gaps here are tiny: an agent that stops wrongly does so long before the gap can be seen, because of
+noise alone, and how often that happens is the level of its test. The sum of n pulls is one draw, so
+hard instances take no more time than easy ones. Each cell
+adds one thing: many agents or many arms (a missing union bound), a runner-up within the cluster,
+skewed or empty clusters, loud or discrete rewards, another δ.
 
-Where many arms tie behind the best one, they do so on a fine staircase. If they tied exactly, a policy that lost the
-best arm could never separate the others: its error would show as a play that does not end. One cell is exactly flat.
+Where many arms tie behind the best one, they do so on a fine staircase. If they tied exactly, a
+policy that lost the
+best arm could never separate the others: its error would show as a play that does not end. One cell
+    is exactly flat.
 
 Means are fixed; every trial shuffles arms and agents, so an index carries no information.
 """
@@ -35,11 +38,13 @@ class AuditGame:
         name, why: for the report; `why` says which mistake the cell detects.
         means: (M, K) mean rewards before arms are shuffled.
         sizes: (M,) number of agents in each cluster.
-        rewards: "gaussian", "bernoulli", or "jackpot": best arms pay JACKPOT rarely, all others pay 1 often.
+        rewards: "gaussian", "bernoulli", or "jackpot": best arms pay JACKPOT rarely, all others pay
+            1 often.
         sigma: of Gaussian rewards.
         told: what replaces the truth in the learner's problem.
         delta_factor: δ of the cell as a multiple of the audit's.
-        in_scope: what the learner is told is true. Other cells are misspecified: reported, not scored.
+        in_scope: what the learner is told is true. Other cells are misspecified: reported, not
+            scored.
         small: needs few pulls; suits policies that play the Gymnasium loop pull by pull.
         quick: part of the short audit.
     """
@@ -64,7 +69,10 @@ class AuditGame:
         return Instance(given, clusters, model, allow_overlap=not self.in_scope)
 
     def delta(self, delta: float) -> float:
-        """δ of the cell, if that of the audit is `delta`. At most a half: above, guessing would suffice."""
+        """δ of the cell, if that of the audit is `delta`.
+
+        At most a half: above, guessing would suffice.
+        """
         return min(delta * self.delta_factor, max(delta, 0.5))
 
     def _model(self, means: Floats) -> tuple[RewardModel, Floats | None]:
@@ -84,7 +92,8 @@ JACKPOT = 10.0
 
 
 def flat(n_clusters: int, n_arms: int, eta: float, top: float = 1.0, step: float = 0.0) -> Means:
-    """Best arm m of cluster m at `top`, all others η lower: clusters differ by no more than Assumption 1 requires.
+    """Best arm m of cluster m at `top`, all others η lower: clusters differ by no more than
+    Assumption 1 requires.
 
     With `step` the others descend: the first at top − η, each further one a step lower.
     """
@@ -97,7 +106,10 @@ def flat(n_clusters: int, n_arms: int, eta: float, top: float = 1.0, step: float
 
 
 def near_tie(n_clusters: int, n_arms: int, eta: float, gap: float, top: float = 1.0) -> Means:
-    """As `flat`, and arm M + m is a runner-up at distance `gap` in cluster m alone. Needs K ≥ 2M."""
+    """As `flat`, and arm M + m is a runner-up at distance `gap` in cluster m alone.
+
+    Needs K ≥ 2M.
+    """
     if n_arms < 2 * n_clusters:
         raise UserError(
             f"{n_clusters} clusters with a runner-up each need {2 * n_clusters} arms, got {n_arms}"
@@ -108,7 +120,8 @@ def near_tie(n_clusters: int, n_arms: int, eta: float, gap: float, top: float = 
     return tuple(map(tuple, rows))
 
 
-#: Four arms nearly tie with the best one of the first cluster; for a second cluster with a single agent.
+#: Four arms nearly tie with the best one of the first cluster; for a second cluster with a single
+#: agent.
 ONE_APART: Means = ((1.0, 0.6, 0.99, 0.98, 0.97, 0.96), (0.6, 1.0, 0.5, 0.4, 0.3, 0.2))
 
 GAMES: tuple[AuditGame, ...] = (
@@ -149,7 +162,8 @@ GAMES: tuple[AuditGame, ...] = (
     ),
     AuditGame(
         "one agent apart",
-        "a cluster of one beside 1,599 agents with near ties: budgets that assume clusters of equal size",
+        "a cluster of one beside 1,599 agents with near ties: budgets that assume clusters of "
+        "equal size",
         ONE_APART,
         (1599, 1),
         delta_factor=3.0,

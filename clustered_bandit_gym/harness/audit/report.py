@@ -37,11 +37,13 @@ class AuditReport:
     Attributes:
         policy: its label.
         delta, alpha, seed: as asked for.
-        cells: one row per cell: `cell, in_scope, n_agents, n_clusters, n_arms, delta, trials, errors, unfinished, low,
-            high, verdict, reason, pulls_mean, why, message` (of the first unfinished trial).
+        cells: one row per cell: `cell, in_scope, n_agents, n_clusters, n_arms, delta, trials,
+            errors, unfinished, low, high, verdict, reason, pulls_mean, why, message` (of the first
+            unfinished trial).
         left_out: cells of the suite that do not suit the policy.
         breaches: rules of the game that the policy broke, in words. Any of them fails it.
-        raised: the row of the first trial that the policy ended with an exception; None if there is none.
+        raised: the row of the first trial that the policy ended with an exception; None if there is
+            none.
         reused: trials that an earlier call had kept and that were not played again.
     """
 
@@ -62,7 +64,9 @@ class AuditReport:
 
     @property
     def word(self) -> Word:
-        """FAIL if a decisive cell fails or a rule is broken, PASS if all cells pass, else INCONCLUSIVE."""
+        """FAIL if a decisive cell fails or a rule is broken, PASS if all cells pass, else
+        INCONCLUSIVE.
+        """
         words = set(self.decisive["verdict"])
         failed = "FAIL" in words or self.breaches
         return "FAIL" if failed else "PASS" if words == {"PASS"} else "INCONCLUSIVE"
@@ -87,7 +91,8 @@ class AuditReport:
         missing = self.cells[self.cells["unfinished"] > 0]
         for _, row in missing.iterrows():
             lines.append(
-                f"Unfinished: {row['unfinished']} of {row['trials']} trials on {row['cell']!r} ended without an answer "
+                f"Unfinished: {row['unfinished']} of {row['trials']} trials on {row['cell']!r} "
+                "ended without an answer "
                 f"({row['message']})."
                 + (
                     " They are not errors, but they count against a PASS."
@@ -101,7 +106,8 @@ class AuditReport:
                 f"{row['cell']!r} {row['errors']}/{row['trials']}" for _, row in broken.iterrows()
             )
             lines.append(
-                f"Misspecified problems, where no guarantee holds: wrong on {counts}. Reported, not scored."
+                f"Misspecified problems, where no guarantee holds: wrong on {counts}. Reported, "
+                "not scored."
             )
         if self.left_out:
             lines.append(
@@ -109,7 +115,8 @@ class AuditReport:
                 f"{', '.join(self.left_out)}."
             )
         lines.append(
-            f"All cells are judged together: a δ-PC policy gets a FAIL with probability at most {self.alpha:g}, for "
+            "All cells are judged together: a δ-PC policy gets a FAIL with probability at most "
+            f"{self.alpha:g}, for "
             f"any number of trials. A PASS is evidence on these games, not a proof."
         )
         return "\n".join(map(plain, lines))
@@ -121,19 +128,24 @@ class AuditReport:
             failed = failed.iloc[(failed["delta"] / failed["low"]).argsort(kind="stable")]
             worst = failed.iloc[0]
             return (
-                f"FAIL: {self.policy} is not δ-correct. On {worst['cell']!r} ({worst['why']}) it stopped with a "
-                f"wrong answer in {worst['errors']} of {worst['trials']} trials; allowed is a rate of "
+                f"FAIL: {self.policy} is not δ-correct. On {worst['cell']!r} ({worst['why']}) it "
+                "stopped with a "
+                f"wrong answer in {worst['errors']} of {worst['trials']} trials; allowed is a rate "
+                "of "
                 f"{worst['delta']:g}, and the true rate is at least {worst['low']:.3g}. "
                 f"Failed cells: {len(failed)} of {len(cells)} ({', '.join(failed['cell'])})."
             )
         if word == "PASS":
             return (
-                f"PASS: {self.policy} at δ = {self.delta:g}: on each of {len(cells)} games the error rate is at most "
-                f"what was asked for ({cells['errors'].sum():,} errors in {cells['trials'].sum():,} trials)."
+                f"PASS: {self.policy} at δ = {self.delta:g}: on each of {len(cells)} games the "
+                "error rate is at most "
+                f"what was asked for ({cells['errors'].sum():,} errors in "
+                f"{cells['trials'].sum():,} trials)."
             )
         still = cells[cells["verdict"] == "INCONCLUSIVE"]
         return (
-            f"INCONCLUSIVE: {self.policy} at δ = {self.delta:g}: no game fails, and on {len(still)} of {len(cells)} "
+            f"INCONCLUSIVE: {self.policy} at δ = {self.delta:g}: no game fails, and on "
+            f"{len(still)} of {len(cells)} "
             f"neither side is shown ({', '.join(still['cell'])}). On {still['cell'].iloc[0]!r}: "
             f"{still['reason'].iloc[0]}."
         )

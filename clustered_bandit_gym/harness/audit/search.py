@@ -101,7 +101,8 @@ class WorstGame:
         ]
         if self.verdict.word != "FAIL":
             lines.append(
-                "No game with an error rate above δ was found. This does not prove that none exists."
+                "No game with an error rate above δ was found. This does not prove that none "
+                "exists."
             )
         return "\n".join(lines)
 

@@ -1,4 +1,6 @@
-"""Intervals for what trials measure: Student's t for means, order statistics for medians. Pure functions on arrays."""
+"""Intervals for what trials measure: Student's t for means, order statistics for medians. Pure
+functions on arrays.
+"""
 
 from __future__ import annotations
 
@@ -41,16 +43,20 @@ def mean_interval(values: ArrayLike) -> Estimate:
 
 
 def ratio_interval(logs: ArrayLike) -> Estimate:
-    """Geometric mean of ratios whose logarithms are `logs` (n,), with the t interval of the logarithms."""
+    """Geometric mean of ratios whose logarithms are `logs` (n,), with the t interval of the
+    logarithms.
+    """
     return Estimate(*(float(np.exp(value)) for value in t_interval(logs)))
 
 
 def median_interval(values: ArrayLike) -> Estimate:
-    """Median of `values` (n,) with a distribution-free interval: the r-th smallest and the r-th largest value.
+    """Median of `values` (n,) with a distribution-free interval: the r-th smallest and the r-th
+    largest value.
 
-    The number of values below the true median is Binomial(n, 1/2), whatever the law of the values, so the interval
-    covers the median with probability at least 1 − 2·P(Binomial(n, 1/2) < r). r is the largest rank for which this is
-    at least `CONFIDENCE`. Fewer than six values have no such rank: the ends are NaN.
+    The number of values below the true median is Binomial(n, 1/2), whatever the law of the values,
+    so the interval covers the median with probability at least 1 − 2·P(Binomial(n, 1/2) < r). r is
+    the largest rank for which this is at least `CONFIDENCE`. Fewer than six values have no such
+    rank: the ends are NaN.
     """
     ordered = np.sort(np.asarray(values, dtype=float))
     rank = _median_rank(ordered.size)

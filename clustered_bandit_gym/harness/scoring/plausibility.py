@@ -1,8 +1,8 @@
 """Implausible results: fewer pulls, or fewer bits from the agents, than a δ-PC policy can do with.
 
-One rule for board, audit and suite. Both tests count trials by a confidence sequence, so each raises
-a false alarm with probability at most `LEVEL`, whatever the law of the pulls, at all numbers of
-trials together.
+One rule for board, audit and suite. Both tests count trials by a confidence sequence, so each
+raises a false alarm with probability at most `LEVEL`, whatever the law of the pulls, at all numbers
+of trials together.
 
 **Pulls.** Let b be the lower bound of a trial's instance, and call a trial *short* if it ends with
 the right answer after at most c·b pulls. A policy that is δ-PC under Assumption 1 has
@@ -38,7 +38,8 @@ SHARES = (0.0, 0.02, 0.1, 0.3, 0.6)
 
 
 def relies_on_assumption_2(policy: object) -> bool:
-    """Whether a policy (object, class, or ``module:Class`` as in rows) states that it needs Assumption 2.
+    """Whether a policy (object, class, or ``module:Class`` as in rows) states that it needs
+    Assumption 2.
 
     The lower bound is for policies that rely on Assumption 1 alone. A class given by its path is
     looked up among loaded modules; one that is not loaded counts as not relying on it.
@@ -89,7 +90,8 @@ def too_few_pulls(pulls: ArrayLike, bounds: ArrayLike, right: ArrayLike, delta: 
             if share == 0:
                 what = "without a single pull"
             return (
-                f"is right {what} in {short:,} of {made.size:,} trials, too often for a policy that "
+                f"is right {what} in {short:,} of {made.size:,} trials, too often for a policy "
+                "that "
                 f"is δ-PC under Assumption 1 (at most {allowed:.2g} of them)"
             )
     return ""
@@ -122,7 +124,8 @@ def implausible(
     delta: float,
     policy: object = None,
 ) -> str:
-    """The rule: why the trials of one policy on one environment are implausible; "" if they are not.
+    """The rule: why the trials of one policy on one environment are implausible; "" if they are
+    not.
 
     Args:
         pulls, bounds, right, delta: as in `too_few_pulls`.

@@ -23,16 +23,19 @@ from clustered_bandit_gym.harness.settings import decode
 
 #: Outcomes of trials without an answer.
 UNFINISHED = ("budget", "error", "crash", "timeout")
-#: Above this share of the largest trial in the sum, the t interval of the mean is not to be trusted: at n = 50 it
-#: covers 0.69 (lognormal, σ = 2), 0.68 (Pareto 1.5) or 0.25 (Pareto 1.1) instead of 0.95.
+#: Above this share of the largest trial in the sum, the t interval of the mean is not to be
+#: trusted: at n = 50 it covers 0.69 (lognormal, σ = 2), 0.68 (Pareto 1.5) or 0.25 (Pareto 1.1)
+#: instead of 0.95.
 HEAVY_SHARE = 0.1
-#: With fewer than twenty trials an even share is close to a tenth: there the largest must also be this many times that.
+#: With fewer than twenty trials an even share is close to a tenth: there the largest must also be
+#: this many times that.
 HEAVY_FACTOR = 2.0
 _WHOLE = ("wrong_agents", "clustering_errors", "arm_errors")
 
 
 def frame(rows: list[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
-    """The rows as a data frame; an exported table (nested values as JSON text) may be passed as well.
+    """The rows as a data frame; an exported table (nested values as JSON text) may be passed as
+    well.
 
     Unfinished trials have no `correct`: it is missing, neither true nor false.
     """
@@ -50,8 +53,8 @@ def frame(rows: list[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
 
 
 def cells_of(trials: pd.DataFrame) -> tuple[pd.Series, list[str]]:
-    """The cell of each row (a series), and the names of the settings in which the cells differ, "env" among them if
-    their ids do."""
+    """The cell of each row (a series), and the names of the settings in which the cells differ,
+    "env" among them if their ids do."""
     cells = pd.Series(
         [
             Cell(env, kwargs)
@@ -71,7 +74,8 @@ def cells_of(trials: pd.DataFrame) -> tuple[pd.Series, list[str]]:
 
 
 def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None) -> str | None:
-    """The varied setting that lines in pictures run along: `x`, or else the one with most values (ties: n_agents).
+    """The varied setting that lines in pictures run along: `x`, or else the one with most values
+    (ties: n_agents).
 
     Returns None where no varied setting has numbers as values in all environments.
     """
@@ -91,7 +95,9 @@ def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None
 
 
 def summarise(trials: pd.DataFrame, baseline: str = "naive") -> pd.DataFrame:
-    """One row per environment and policy, in the order of the trials; the columns are explained in `Board`."""
+    """One row per environment and policy, in the order of the trials; the columns are explained in
+    `Board`.
+    """
     if trials.empty:
         return pd.DataFrame()
     cells, varied = cells_of(trials)
@@ -167,8 +173,9 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
 
 
 def _retried(own: pd.DataFrame) -> int:
-    """Right answers of trials whose first attempt raised. The verdict takes them for unfinished: a policy that raises
-    when it expects to be wrong would otherwise be played again until it is right."""
+    """Right answers of trials whose first attempt raised. The verdict takes them for unfinished: a
+    policy that raises when it expects to be wrong would otherwise be played again until it is
+    right."""
     if "attempts" not in own:
         return 0
     # Attempts that a signal from outside ended are not the policy's.
@@ -196,9 +203,9 @@ def paired_ratio(
     """Geometric mean over trials of own pulls / reference pulls, with a t interval of the logs.
 
     Returns:
-        Ratio, its ends, and a mark: "≥" if own trials are unfinished (their pulls are a lower bound), "≤" if trials of
-        the reference are, "" if neither. If both are, the ratio is unknown: NaN. Pairs in which a side made no pull at
-        all have no ratio.
+        Ratio, its ends, and a mark: "≥" if own trials are unfinished (their pulls are a lower
+        bound), "≤" if trials of the reference are, "" if neither. If both are, the ratio is
+        unknown: NaN. Pairs in which a side made no pull at all have no ratio.
     """
     nothing = (float("nan"), float("nan"), float("nan"), "")
     if reference is None:

@@ -1,29 +1,34 @@
 """The one rule for verdicts: is P(stopped and wrong) at most δ?
 
-`verdict` is called by the board, the report, the audit and the demo. Of n independent trials some stopped with a wrong
-answer and some are unfinished (out of budget, or raised). Two rates are bounded:
+`verdict` is called by the board, the report, the audit and the demo. Of n independent trials some
+stopped with a wrong answer and some are unfinished (out of budget, or raised). Two rates are
+bounded:
 
 * **FAIL** if the confidence sequence of P(stopped and wrong) lies above δ;
 * **PASS** if the confidence sequence of P(wrong or unfinished) lies at or below δ;
 * **INCONCLUSIVE** otherwise, with a sentence that says what would change it.
 
-A policy that crashes or exhausts its budget on hard trials therefore cannot earn a PASS that way, and unfinished trials
-alone cannot FAIL it. Each sequence misses its rate with probability at most α, at all numbers of trials at once, so one
-may look after every trial and add trials later.
+A policy that crashes or exhausts its budget on hard trials therefore cannot earn a PASS that way,
+and unfinished trials alone cannot FAIL it. Each sequence misses its rate with probability at most
+α, at all numbers of trials at once, so one may look after every trial and add trials later.
 
-**The confidence sequence.** S events in n trials are Bernoulli with unknown rate p. For a law π fixed before the data,
+**The confidence sequence.** S events in n trials are Bernoulli with unknown rate p. For a law π
+fixed before the data,
 
     W(p) = ∫ q^S (1 − q)^(n − S) dπ(q)  /  (p^S (1 − p)^(n − S))
 
-is a martingale with mean one if p is the true rate. By Ville's inequality it ever reaches 1/α with probability at most
-α. The rates with W(p) < 1/α form the confidence sequence. log W is convex in p, so this set is an interval, and it
-contains S/n.
+is a martingale with mean one if p is the true rate. By Ville's inequality it ever reaches 1/α with
+probability at most α. The rates with W(p) < 1/α form the confidence sequence. log W is convex in p,
+so this set is an interval, and it contains S/n.
 
-**The mixture.** π = 0.9·Beta(1/2, (1/δ − 1)/2) + 0.1·Beta(1/2, 1/2). The first part has mean δ and makes the interval
-sharp where the question is asked: a PASS without any error takes 41, 83 and 420 trials at δ = 0.1, 0.05 and 0.01 (53,
-116 and 680 with Beta(1/2, 1/2) alone; 29, 59 and 299 with a test that looks once, at a fixed n). The second part keeps
-rates far from δ in reach: one error in 50 trials is a FAIL at δ = 1e-10. δ is fixed before the data, hence so is π: the
-interval is valid for every true rate, although it depends on the δ it was made for.
+**The mixture.** π = 0.9·Beta(1/2, (1/δ − 1)/2) + 0.1·Beta(1/2, 1/2). The first part has mean δ and
+makes the interval
+sharp where the question is asked: a PASS without any error takes 41, 83 and 420 trials at δ = 0.1,
+0.05 and 0.01 (53, 116 and 680 with Beta(1/2, 1/2) alone; 29, 59 and 299 with a test that looks
+once, at a fixed n). The second part keeps
+rates far from δ in reach: one error in 50 trials is a FAIL at δ = 1e-10. δ is fixed before the
+data, hence so is π: the interval is valid for every true rate, although it depends on the δ it was
+made for.
 """
 
 from __future__ import annotations
@@ -56,10 +61,14 @@ class Verdict:
     Attributes:
         word: PASS, FAIL or INCONCLUSIVE.
         low: lower end of the confidence sequence of P(stopped and wrong).
-        high: upper end of the confidence sequence of P(wrong or unfinished), hence a bound on P(stopped and wrong).
-        more: further trials, all finished and right, that a PASS would need; 0 after a PASS, None after a FAIL.
-        hopeless: P(wrong or unfinished) is above δ with confidence 1 − α. More trials of this kind cannot give a PASS.
-        reason: one sentence without the word: counts, interval, and what would change an INCONCLUSIVE.
+        high: upper end of the confidence sequence of P(wrong or unfinished), hence a bound on
+            P(stopped and wrong).
+        more: further trials, all finished and right, that a PASS would need; 0 after a PASS, None
+            after a FAIL.
+        hopeless: P(wrong or unfinished) is above δ with confidence 1 − α. More trials of this kind
+            cannot give a PASS.
+        reason: one sentence without the word: counts, interval, and what would change an
+            INCONCLUSIVE.
     """
 
     word: Word
@@ -84,16 +93,18 @@ def confidence_sequence(
 def confidence_sequence(
     errors: ArrayLike, trials: ArrayLike, alpha: float = 0.05, delta: float | None = None
 ) -> tuple[float, float] | tuple[Floats, Floats]:
-    """Ends of the level 1 − alpha confidence sequence for the error rate, valid at all numbers of trials at once.
+    """Ends of the level 1 − alpha confidence sequence for the error rate, valid at all numbers of
+    trials at once.
 
     Args:
         errors, trials: whole numbers, or arrays of them that broadcast: one interval for each pair.
         alpha: probability that the sequence ever misses the true rate, at most.
-        delta: the rate that the question is about, fixed before the data; makes the interval sharp there. None mixes
-            over Beta(1/2, 1/2) alone.
+        delta: the rate that the question is about, fixed before the data; makes the interval sharp
+            there. None mixes over Beta(1/2, 1/2) alone.
 
     Returns:
-        The ends (low, high), floats for whole numbers and float arrays for arrays; (0, 1) where there are no trials.
+        The ends (low, high), floats for whole numbers and float arrays for arrays; (0, 1) where
+        there are no trials.
     """
     s, n = _counts(errors, trials)
     _check_level(alpha, delta)
@@ -104,15 +115,17 @@ def confidence_sequence(
 def verdict(
     errors: int, trials: int, delta: float, alpha: float = 0.05, *, unfinished: int = 0
 ) -> Verdict:
-    """Judge one policy on one environment; wrong about δ-correctness with probability at most `alpha`, even if it is
-    asked after every trial.
+    """Judge one policy on one environment; wrong about δ-correctness with probability at most
+    `alpha`, even if it is asked after every trial.
 
     Args:
         errors: trials that stopped with a wrong answer.
         trials: all trials, the unfinished ones included.
         delta: the error rate that the policy was asked to keep, fixed before the data.
-        alpha: probability that the sequence behind a FAIL, or the one behind a PASS, ever misses its rate.
-        unfinished: trials without an answer. They cannot FAIL a policy, and they count against a PASS.
+        alpha: probability that the sequence behind a FAIL, or the one behind a PASS, ever misses
+            its rate.
+        unfinished: trials without an answer. They cannot FAIL a policy, and they count against a
+            PASS.
     """
     against = errors + unfinished
     low, _ = confidence_sequence(errors, trials, alpha, delta)
@@ -151,9 +164,9 @@ def _log_mixture(s: Floats, n: Floats, delta: float | None) -> Floats:
 def _lower_log_odds(s: Floats, n: Floats, floor: Floats) -> Floats:
     """The x < logit(S/n) at which the log-likelihood at log-odds x equals `floor`, for S > 0.
 
-    The log-likelihood is concave in x and lies below S·x: Newton's steps from the root of S·x = floor increase towards
-    the solution and never pass it, so that an early end errs on the wide side. Log-odds keep the relative precision of
-    rates near 0 and near 1.
+    The log-likelihood is concave in x and lies below S·x: Newton's steps from the root of S·x =
+    floor increase towards the solution and never pass it, so that an early end errs on the wide
+    side. Log-odds keep the relative precision of rates near 0 and near 1.
     """
     s = np.maximum(s, 1.0)
     x = floor / s
@@ -168,10 +181,11 @@ def _lower_log_odds(s: Floats, n: Floats, floor: Floats) -> Floats:
 
 
 def _more(against: int, trials: int, delta: float, alpha: float) -> int:
-    """Least m such that m further trials, all finished and right, give a PASS; `_FAR` where m is larger than that.
+    """Least m such that m further trials, all finished and right, give a PASS; `_FAR` where m is
+    larger than that.
 
-    The upper end falls with n once S/n ≤ δ, where alone a PASS is possible, so the least m is found by bisection.
-    Beyond 2^50 the counts are floats: m is then correct to 15 digits.
+    The upper end falls with n once S/n ≤ δ, where alone a PASS is possible, so the least m is found
+    by bisection. Beyond 2^50 the counts are floats: m is then correct to 15 digits.
     """
 
     def passes(n: int) -> bool:
@@ -207,14 +221,17 @@ def _what_would_change(
 ) -> str:
     if hopeless and unfinished:
         return (
-            "wrong or unfinished trials are more frequent than δ, so more trials cannot give a PASS: let the policy "
+            "wrong or unfinished trials are more frequent than δ, so more trials cannot give a "
+            "PASS: let the policy "
             "finish (a larger budget, no exceptions); a FAIL takes more wrong answers"
         )
     kind = "finished and right" if unfinished else "right"
     if more > MANY_TRIALS:
         return (
-            f"a PASS would take {number(more)} further trials, all {kind}, which no simulation can play: these trials "
-            f"can expose a policy that errs often, or bound its error rate by {number(high)}, and cannot confirm δ"
+            f"a PASS would take {number(more)} further trials, all {kind}, which no simulation can "
+            "play: these trials "
+            f"can expose a policy that errs often, or bound its error rate by {number(high)}, and "
+            "cannot confirm δ"
         )
     return f"{counted(more, 'further trial')}, all {kind}, would give a PASS"
 

@@ -28,8 +28,8 @@ BY_NAME = {cell.name: cell for cell in GAMES}
 
 @pytest.mark.parametrize("bad", BAD_POLICIES)
 def test_bad_policies_fail_with_every_seed(bad: type[cbg.Policy]) -> None:
-    """20 of 20. On a cell of the short suite each of the three errs in over 99% of all trials, and 5 of 5 is a FAIL;
-    that a seed shows none in up to 300 trials has probability below 1e-100."""
+    """20 of 20. On a cell of the short suite each of the three errs in over 99% of all trials, and
+    5 of 5 is a FAIL; that a seed shows none in up to 300 trials has probability below 1e-100."""
     for seed in range(20):
         report = audit(bad(), seed=seed, quick=True, stop_at_fail=True, progress=False)
         assert report.word == "FAIL", (seed, report.cells)
@@ -39,15 +39,18 @@ def test_bad_policies_fail_with_every_seed(bad: type[cbg.Policy]) -> None:
 
 @pytest.mark.parametrize("name", ["naive", "cl-bai", "bai-cl", "bai-cl++"])
 def test_schemes_pass(name: str) -> None:
-    """Their sample sizes are so ample that errors are unheard of; a single one would not stand against a PASS."""
+    """Their sample sizes are so ample that errors are unheard of; a single one would not stand
+    against a PASS.
+    """
     report = audit(name, quick=True, progress=False)
     assert report.word == "PASS", str(report)
     assert report.passed
 
 
 def test_a_sharp_and_correct_policy_does_not_fail() -> None:
-    """The union over agents is all that ForgetsUnion lacks. With it these games still show errors, at a rate below δ. A
-    FAIL has probability at most the family-wise level, here 1e-9; without the union it comes at that level, too."""
+    """The union over agents is all that ForgetsUnion lacks. With it these games still show errors,
+    at a rate below δ. A FAIL has probability at most the family-wise level, here 1e-9; without the
+    union it comes at that level, too."""
     cells = ["one cluster", "many agents"]
     report = audit(ForgetsUnion(union=True), cells=cells, alpha=1e-9, trials=250, progress=False)
     assert report.word != "FAIL", str(report)
@@ -56,8 +59,9 @@ def test_a_sharp_and_correct_policy_does_not_fail() -> None:
 
 
 def test_forgets_union_is_sharp_for_each_agent_and_wrong_for_all() -> None:
-    """Each agent keeps its level δ (false alarm < 1e-9), so the union is all that is wrong; and the error of 20 agents
-    is at least 2δ even at the lower end of what 60,000 agents show (confidence 1 − 1e-9)."""
+    """Each agent keeps its level δ (false alarm < 1e-9), so the union is all that is wrong; and the
+    error of 20 agents is at least 2δ even at the lower end of what 60,000 agents show (confidence 1
+    − 1e-9)."""
     n, delta = 60_000, 0.1
     instance = Instance(np.array(flat(1, 2, 0.02)), np.zeros(n, dtype=np.int64))
     federation = cbg.Federation(instance, Problem.of(instance, delta), seed=3)
@@ -115,7 +119,9 @@ class Eliminates(cbg.Policy):
 
 
 def test_a_forgotten_union_over_arms_fails_too() -> None:
-    """Not one of the three the suite was built against: 15 rivals at level δ/N each. Measured error about 0.3."""
+    """Not one of the three the suite was built against: 15 rivals at level δ/N each. Measured error
+    about 0.3.
+    """
     cells = ["nearly flat", "near tie"]
     assert (
         audit(
@@ -249,8 +255,8 @@ def test_step_policies_play_the_small_games() -> None:
 
 
 def test_a_patient_step_policy_passes_a_small_game() -> None:
-    """Per agent P(wrong) ≤ P(N(0, 1) > 0.3/√(2·0.25/80)) < 8e-5: an error at all in 45 trials of 6 agents has
-    probability below 0.03, and one would not stand against a PASS."""
+    """Per agent P(wrong) ≤ P(N(0, 1) > 0.3/√(2·0.25/80)) < 8e-5: an error at all in 45 trials of 6
+    agents has probability below 0.03, and one would not stand against a PASS."""
     report = audit(Stepper(times=80), cells=["small game"], progress=False)
     assert report.word == "PASS"
     assert report.cells["pulls_mean"].tolist() == [6 * 4 * 80]
@@ -304,7 +310,9 @@ def test_jackpots_keep_the_means_of_the_cell() -> None:
 
 
 def test_arms_and_agents_are_dealt_anew() -> None:
-    """200 deals: that one of the six arms is never cluster 0's best has probability 6·(5/6)^200 < 1e-14."""
+    """200 deals: that one of the six arms is never cluster 0's best has probability 6·(5/6)^200 <
+    1e-14.
+    """
     cell = BY_NAME["near tie"]
     drawn = [cell(np.random.default_rng(seed)) for seed in range(200)]
     best = np.array([instance.best_arms[0] for instance in drawn])

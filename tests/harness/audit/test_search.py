@@ -16,7 +16,8 @@ from clustered_bandit_gym.harness.audit.search import load_game, search
 
 @pytest.mark.parametrize("bad", BAD_POLICIES)
 def test_bad_policies_are_found_out(bad: type[cbg.Policy], tmp_path: Path) -> None:
-    # From random games alone the forgotten union takes half a minute of search: too long for a test.
+    # From random games alone the forgotten union takes half a minute of search: too long for a
+    # test.
     found = search(bad(), budget=120, seed=1, from_audit=bad is ForgetsUnion)
     assert found.verdict.word == "FAIL", str(found)
     assert found.seconds < 120

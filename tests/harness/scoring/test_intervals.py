@@ -33,7 +33,9 @@ def test_ratio_is_the_geometric_mean() -> None:
 
 
 def test_interval_of_the_mean_covers() -> None:
-    """4,000 samples of 30 normal values: a hit rate of 95% ± 0.0034; six of these deviations are a 2e-9 alarm."""
+    """4,000 samples of 30 normal values: a hit rate of 95% ± 0.0034; six of these deviations are a
+    2e-9 alarm.
+    """
     draws = np.random.default_rng(1).normal(100, 1, size=(4_000, 30))
     hits = [low <= 100 <= high for _, low, high in map(mean_interval, draws)]
     assert abs(np.mean(hits) - 0.95) < 6 * np.sqrt(0.95 * 0.05 / 4_000)
@@ -41,8 +43,8 @@ def test_interval_of_the_mean_covers() -> None:
 
 @pytest.mark.parametrize("n", [*range(1, 40), 50, 83, 500, 501])
 def test_ranks_of_the_median_are_the_narrowest_that_cover(n: int) -> None:
-    """The interval from the r-th smallest to the r-th largest value misses the median with probability
-    2·P(Binomial(n, 1/2) < r), exactly for a continuous law."""
+    """The interval from the r-th smallest to the r-th largest value misses the median with
+    probability 2·P(Binomial(n, 1/2) < r), exactly for a continuous law."""
     value, low, high = median_interval(np.arange(1, n + 1))
     assert value == (n + 1) / 2
     if n < 6:
@@ -59,8 +61,9 @@ def test_ranks_of_the_median_are_the_narrowest_that_cover(n: int) -> None:
 def test_interval_of_the_median_covers_under_heavy_tails_and_that_of_the_mean_does_not(
     law: stats.rv_frozen,
 ) -> None:
-    """20,000 samples of 50. The exact coverage of the order statistics at n = 50 is 1 − 2·P(Binomial(50, 1/2) < 18);
-    six standard deviations are a 2e-9 alarm. Student's t covers the mean in less than 0.8 of the samples."""
+    """20,000 samples of 50. The exact coverage of the order statistics at n = 50 is 1 −
+    2·P(Binomial(50, 1/2) < 18); six standard deviations are a 2e-9 alarm. Student's t covers the
+    mean in less than 0.8 of the samples."""
     draws = law.rvs(size=(20_000, 50), random_state=np.random.default_rng(3))
     exact = 1 - 2 * stats.binom.cdf(17, 50, 0.5)
     hits = np.mean(

@@ -83,7 +83,8 @@ def test_verdict_counts_errors_of_stopped_trials() -> None:
 def test_no_pass_from_trials_without_an_answer_and_no_fail_from_few_answers() -> None:
     never = only(summarise(frame(rows("mine", [1.0] * 200, "budget"))))
     assert (never["verdict"], never["error_low"], never["error_high"]) == ("INCONCLUSIVE", 0, 1)
-    # Three errors in three answers, among 200 trials at δ = 0.1: P(stopped and wrong) may well be below δ.
+    # Three errors in three answers, among 200 trials at δ = 0.1: P(stopped and wrong) may well be
+    # below δ.
     few = only(summarise(frame(rows("mine", [1.0] * 200, ["wrong"] * 3 + ["budget"] * 197))))
     assert few["verdict"] == "INCONCLUSIVE"
     assert few["error_low"] == verdict(3, 200, 0.1).low
@@ -95,7 +96,8 @@ def test_no_pass_from_trials_without_an_answer_and_no_fail_from_few_answers() ->
 def test_columns_of_the_contract() -> None:
     summary = summarise(frame(rows("naive", [1.0, 2.0])))
     contract = (
-        "policy trials errors unfinished error_low error_high verdict pulls_mean pulls_low pulls_high pulls_median "
+        "policy trials errors unfinished error_low error_high verdict pulls_mean pulls_low "
+        "pulls_high pulls_median "
         "vs_naive vs_bound cost_mean bits_up bits_down reals_up reals_down rounds seconds"
     )
     assert set(contract.split()) <= set(summary.columns)

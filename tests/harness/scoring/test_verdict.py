@@ -13,7 +13,9 @@ from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence, ve
 
 
 def mixture_by_quadrature(errors: int, trials: int, delta: float | None) -> float:
-    """∫ q^S (1 − q)^(n − S) dπ(q) by numerical integration over the prior's own quantiles: no beta function of ours."""
+    """∫ q^S (1 − q)^(n − S) dπ(q) by numerical integration over the prior's own quantiles: no beta
+    function of ours.
+    """
     laws = [(1.0, stats.beta(0.5, 0.5))]
     if delta is not None:
         laws = [(0.9, stats.beta(0.5, (1 / delta - 1) / 2)), (0.1, stats.beta(0.5, 0.5))]
@@ -62,7 +64,9 @@ def missing_table(
 
 
 def crossing_probability(p: float, horizon: int, alpha: float, delta: float | None) -> float:
-    """Exact P(some interval among the first `horizon` misses p), by carrying the law of S that has not yet missed."""
+    """Exact P(some interval among the first `horizon` misses p), by carrying the law of S that has
+    not yet missed.
+    """
     outside = missing_table(p, np.arange(1, horizon + 1), horizon + 2, alpha, delta)
     alive = np.zeros(horizon + 2)
     alive[0] = 1.0
@@ -85,15 +89,15 @@ def test_exact_probability_of_ever_missing_the_truth(p: float, delta: float | No
 
 
 def test_exact_probability_is_not_vacuous() -> None:
-    """The bound is used, not merely kept: most of alpha is spent within 500 looks at the rate asked about; a fixed-n
-    95% interval looked at as often would miss with several times alpha."""
+    """The bound is used, not merely kept: most of alpha is spent within 500 looks at the rate asked
+    about; a fixed-n 95% interval looked at as often would miss with several times alpha."""
     assert 0.015 < crossing_probability(0.1, 500, 0.05, 0.1) <= 0.05
     assert crossing_probability(0.1, 500, 0.5, 0.1) > 0.2
 
 
 def test_coverage_under_peeking_after_every_trial() -> None:
-    """10,000 runs of 2,000 trials, looked at after every one. If the sequence misses with probability at most
-    0.05, more misses than `limit` have probability < 1e-9 (binomial tail)."""
+    """10,000 runs of 2,000 trials, looked at after every one. If the sequence misses with
+    probability at most 0.05, more misses than `limit` have probability < 1e-9 (binomial tail)."""
     runs, horizon, alpha = 10_000, 2_000, 0.05
     limit = int(stats.binom.isf(1e-9, runs, alpha))
     rng = np.random.default_rng(20)
@@ -150,7 +154,9 @@ def test_tiny_delta_says_what_the_trials_cannot_tell() -> None:
 
 
 def test_unfinished_trials_count_against_a_pass_and_cannot_fail() -> None:
-    """FAIL: the sequence of P(wrong) is above δ. PASS: that of P(wrong or unfinished) is at or below δ."""
+    """FAIL: the sequence of P(wrong) is above δ. PASS: that of P(wrong or unfinished) is at or
+    below δ.
+    """
     for errors, unfinished, trials in itertools.product(
         (0, 1, 3, 30, 60), (0, 1, 2, 40, 140), (200,)
     ):
@@ -172,7 +178,9 @@ def test_unfinished_trials_count_against_a_pass_and_cannot_fail() -> None:
 
 @pytest.mark.parametrize("delta", [1e-18, 4e-19, 1e-19, 1e-30, 1e-200, 1e-310, 5e-324])
 def test_delta_beyond_the_range_of_whole_numbers(delta: float) -> None:
-    """As δ → 0 a PASS without an error needs x/δ trials with 0.9·(1 + 2x)^(−1/2)·e^x = 20, or more than 1e300."""
+    """As δ → 0 a PASS without an error needs x/δ trials with 0.9·(1 + 2x)^(−1/2)·e^x = 20, or more
+    than 1e300.
+    """
     clean = verdict(0, 50, delta)
     assert clean.word == "INCONCLUSIVE"
     assert clean.more is not None
