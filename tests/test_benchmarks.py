@@ -61,3 +61,33 @@ def test_figures_are_kept_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert kept.with_suffix(".md").read_text(encoding="utf-8") == render(
         json.loads(kept.read_text(encoding="utf-8"))
     )
+
+
+def test_games_of_the_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import panel
+
+    tuning, held_out = panel.numbers("tuning"), panel.numbers("held-out")
+    assert sorted([*tuning, *held_out]) == list(range(panel.GAMES))
+    for number in (0, 7, 32, 65):
+        one, again = panel.game(number), panel.game(number)
+        assert (one.means == again.means).all()
+        assert 5 <= one.n_agents <= 100
+        assert 2 <= one.n_clusters <= 6
+        assert one.n_clusters <= one.n_arms <= 20
+        assert one.eta >= panel.REWARDS[number % 3][1]
+
+
+def test_studies(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import families, panel, stress
+
+    monkeypatch.setattr(panel, "GAMES", 1)
+    monkeypatch.setattr(families, "FAMILIES", {"PaperSmall": 9})
+    monkeypatch.setattr(stress, "CASES", {"tight coins": stress.CASES["tight coins"]})
+    assert panel.main(["--policies", "frugal-bai"]) == 0
+    assert families.main(["--trials", "1", "--families", "PaperSmall"]) == 0
+    assert stress.main(["--trials", "1"]) == 0
+    printed = capsys.readouterr().out
+    for words in ("worst first", "PaperSmall frugal-bai", "structured-bai   delta 0.1 all: 0/1"):
+        assert words in printed
