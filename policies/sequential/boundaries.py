@@ -13,9 +13,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr
-
-from clustered_bandit_gym._types import Floats
 
 
 def tuned_rho(n: Any, alpha: Any) -> Any:
@@ -28,26 +25,6 @@ def radius(n: Any, alpha: Any, rho: Any) -> Any:
     """Two-sided: |average of n pulls − mean| stays within this at all n ≥ 1 with probability 1 − α."""
     total = np.asarray(n, dtype=np.float64) + rho
     return np.sqrt(total * (np.log(total / rho) - 2 * np.log(alpha))) / n
-
-
-def one_sided(v: Any, alpha: Any, rho: Any) -> Floats:
-    """One-sided: a walk with variance process v stays below this at all times with probability 1 − α.
-
-    The mixing law is the positive half of a centred normal with variance 1/ρ, so the boundary is the root s > 0 of
-    2·√(ρ/(v+ρ))·exp(s²/(2(v+ρ)))·Φ(s/√(v+ρ)) = 1/α.
-    """
-    total = np.asarray(v, dtype=np.float64) + rho
-    target = 0.5 * np.log(total / rho) - np.log(2 * np.asarray(alpha, dtype=np.float64))
-    # x²/2 + ln Φ(x) is convex for x ≥ 0; from the right of the root Newton descends to it without overshooting.
-    x = np.sqrt(2 * np.maximum(target, 0) + 2 * np.log(2))
-    for _ in range(20):
-        log_cdf = log_ndtr(x)
-        slope = x + np.exp(-0.5 * x * x - log_cdf) / np.sqrt(2 * np.pi)
-        step = (0.5 * x * x + log_cdf - target) / slope
-        x = x - step
-        if np.all(np.abs(step) <= 1e-13 * (1 + x)):
-            break
-    return x * np.sqrt(total)
 
 
 def pair_evidence(mean_a: Any, mean_b: Any, n_a: Any, n_b: Any, rho: Any) -> Any:

@@ -8,7 +8,6 @@ pulled when and however often one looked.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -110,10 +109,6 @@ class Cells(ABC):
     def memory(self) -> Floats:
         """(R, K, ...) all that is known, to be kept by the agents; the constructor takes it back."""
 
-    @abstractmethod
-    def since(self, earlier: Floats) -> Cells:
-        """What was pulled after `memory` was `earlier`, as cells of the same kind."""
-
 
 class GaussianCells(Cells):
     """σ-sub-Gaussian rewards; half-normal mixtures on a grid of ρ.
@@ -129,8 +124,6 @@ class GaussianCells(Cells):
         self.sigma, self.scales, self.unit = sigma, scales, unit
         self.n, self.mean = memory[..., 0].copy(), memory[..., 1].copy()
         self.slack = 3.0
-        #: How many times the pulls of arm a arm b is expected to have in `shows`; fixed before the data.
-        self.balance = 1.0
 
     def pull(
         self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None
@@ -166,9 +159,7 @@ class GaussianCells(Cells):
         if hope.any():
             some_a, some_b = n_a[hope], n_b[hope]
             rho, weight = self.scales.at(np.minimum(some_a, some_b))
-            shown[hope] = pair_reaches(
-                level[hope] - weight, d[hope], some_a, some_b, rho, rho * self.balance**2
-            )
+            shown[hope] = pair_reaches(level[hope] - weight, d[hope], some_a, some_b, rho, rho)
         return shown
 
     def side(
@@ -190,13 +181,6 @@ class GaussianCells(Cells):
     @property
     def memory(self) -> Floats:
         return np.stack([self.n, self.mean], axis=-1)
-
-    def since(self, earlier: Floats) -> GaussianCells:
-        n = self.n - earlier[..., 0]
-        total = self.n * self.mean - earlier[..., 0] * earlier[..., 1]
-        later = copy(self)
-        later.n, later.mean = n, total / np.maximum(n, 1)
-        return later
 
 
 class BettingCells(Cells):
@@ -313,15 +297,6 @@ class BettingCells(Cells):
     @property
     def memory(self) -> Floats:
         return self.counts.copy()
-
-    def since(self, earlier: Floats) -> BettingCells:
-        later = copy(self)
-        later.counts = self.counts - earlier
-        later.n = later.counts.sum(axis=-1)
-        later.mean = later.counts @ self.values / np.maximum(later.n, 1)
-        later._plain = copy(self._plain)
-        later._plain.n, later._plain.mean = later.n, later.mean
-        return later
 
 
 def bounded(problem: Problem, values: Floats | None) -> bool:

@@ -9,7 +9,6 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
 from clustered_bandit_gym.policies.sequential.boundaries import (
-    one_sided,
     pair_evidence,
     radius,
     tuned_rho,
@@ -28,17 +27,6 @@ def mixture(s: float, v: float, rho: float, half: bool) -> float:
         )
 
     return quad(integrand, low, peak + 12 * width, limit=200, epsabs=0, epsrel=1e-11)[0]
-
-
-@pytest.mark.parametrize("v", [0.5, 20.0, 3e3, 1e7])
-@pytest.mark.parametrize("alpha", [0.4, 0.05, 1e-6, 1e-14])
-@pytest.mark.parametrize("rho", [0.3, 50.0])
-def test_one_sided_is_where_the_mixture_reaches_one_over_alpha(
-    v: float, alpha: float, rho: float
-) -> None:
-    s = float(one_sided(v, alpha, rho))
-    assert s > 0
-    assert mixture(s, v, rho, half=True) * alpha == pytest.approx(1, rel=1e-7)
 
 
 @pytest.mark.parametrize("n", [1, 30, 10**5])
@@ -72,18 +60,3 @@ def test_tuned_rho_is_near_the_tightest() -> None:
         lambda x: float(radius(n, alpha, np.exp(x))), bounds=(-5, 12), method="bounded"
     ).fun
     assert radius(n, alpha, tuned_rho(n, alpha)) < 1.001 * best
-
-
-def test_walks_stay_below_the_one_sided_boundary() -> None:
-    """20,000 Gaussian walks, all of 1,000 steps: P(a crossing) ≤ α = 0.1. False-alarm rate of the test: below 1e-9,
-    the tail of a Binomial(20000, 0.1) beyond the bound used."""
-    rng = np.random.default_rng(11)
-    n_walks, alpha, rho = 20_000, 0.1, 30.0
-    position = np.zeros(n_walks)
-    crossed = np.zeros(n_walks, dtype=bool)
-    for v in range(1, 1001):
-        position += rng.standard_normal(n_walks)
-        crossed |= position > one_sided(v, alpha, rho)
-    assert crossed.sum() <= 0.1 * n_walks + 6.2 * np.sqrt(n_walks * 0.1 * 0.9)
-    # It is not idle either: over this horizon most of the budget is spent.
-    assert crossed.mean() > 0.04
