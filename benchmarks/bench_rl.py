@@ -55,7 +55,7 @@ def figures() -> Iterator[Figure]:
 
         def steps() -> None:
             for actions in plan:
-                env.step(actions)
+                env.step(np.minimum(actions, env.action_space.n - 1))
 
         return steps
 
@@ -64,6 +64,7 @@ def figures() -> Iterator[Figure]:
             N_ENVS, autoreset_mode=AutoresetMode.SAME_STEP, generator="tiny"
         )
         mine = SB3VecEnv(envs, Features(4, 3, 2, 0.5, 0.4) if featured else None)
+        mine.reset()
         theirs = DummyVecEnv([lambda featured=featured: single(featured)] * N_ENVS)
         fast, slow = seconds(run(mine, plan), run(theirs, plan), repeats=7, clock=process_time)
         what = ("features" if featured else "raw") + (
@@ -83,8 +84,8 @@ def figures() -> Iterator[Figure]:
     model = make_model(settings, env)
     model.learn(1)
     rollout = settings.n_steps * settings.n_envs
-    actions = rng.integers(12, size=(settings.n_steps, settings.n_envs))
-    actions[rng.random(actions.shape) < 1 / 40] = 12
+    actions = rng.integers(8, size=(settings.n_steps, settings.n_envs))
+    actions[rng.random(actions.shape) < 1 / 40] = 8
 
     def play() -> None:
         for row in actions:

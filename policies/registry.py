@@ -28,7 +28,7 @@ POLICIES: dict[str, str] = {
     "random": f"{_PACKAGE}.baselines:RandomPolicy",
     "uniform-glr": f"{_PACKAGE}.uniform_glr:UniformGLR",
     "learned": f"{_PACKAGE}.learned.player:LearnedPolicy",
-    "sb3": f"{_PACKAGE}.learned.sb3_player:SB3Policy",
+    "sb3": f"{_PACKAGE}.learned.player:SB3Policy",
 }
 
 

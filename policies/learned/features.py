@@ -1,16 +1,15 @@
 """What a learned player sees: features of a play's counts and means, and the arms it would recommend.
 
 Agents are clustered softly by likelihood (`beliefs`): agents that look alike pool their pulls. Every feature is in
-units of σ, does not change when all means shift, and follows the agents and arms when they are renumbered: an index
-carries no information. There are as many features for each (agent, arm) cell whatever N and K are, so a network that
-scores cells one by one plays games of any size.
+units of σ, and none changes when all means shift. An index carries no information, so (agent, arm) cells are sorted by
+the value of a pull, and only the first `TOP` are shown: a plain network sees a small input of one size, whatever N and K
+are, and its actions mean the same in every game.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -40,8 +39,9 @@ PLAY_FEATURES = (
     "log largest value of a pull",
 )
 
-#: The rule that learning starts from stops at this number of expected wrong agents.
-STOP_BELOW = 0.02
+#: Cells that a network sees and chooses from, and the length of the feature vector.
+TOP = 8
+SIZE = TOP * len(CELL_FEATURES) + len(PLAY_FEATURES)
 #: Prior weight, in agents, of a cluster that has none.
 _SPARSITY = 0.3
 #: Elements of the largest arrays: what fits in a cache.
@@ -55,11 +55,14 @@ class Seen:
     """Features of E plays at once.
 
     Attributes:
-        features: (E, N·K·C + G) float32: C features of each cell, agent by agent, then G of the play.
+        features: (E, TOP·C + G) float32: C features of each of the first cells, then G of the play.
+        cells: (E, TOP) the first cells as flat numbers `agent * K + arm`, by decreasing value of a pull. In a game with
+            fewer cells the last one is repeated.
         arms: (E, N) the recommended arm of each agent: the most probable one.
     """
 
     features: np.ndarray
+    cells: Ints
     arms: Ints
 
 
@@ -85,7 +88,7 @@ class Features:
     @property
     def size(self) -> int:
         """Length of the feature vector."""
-        return self.n_agents * self.n_arms * len(CELL_FEATURES) + len(PLAY_FEATURES)
+        return SIZE
 
     def __call__(self, pulls: np.ndarray, means: np.ndarray) -> Seen:
         """Features of E plays from their counts (E, N, K) and means (E, N, K); means of cells without pulls are not
@@ -98,6 +101,7 @@ class Features:
             return parts[0]
         return Seen(
             np.concatenate([one.features for one in parts]),
+            np.concatenate([one.cells for one in parts]),
             np.concatenate([one.arms for one in parts]),
         )
 
@@ -122,20 +126,32 @@ class Features:
         variance = (member * beliefs.variance).sum(axis=1)
         together = (beliefs.member * beliefs.member.sum(axis=0)).sum(axis=1)
 
-        cells = np.empty((len(CELL_FEATURES), *count.shape), dtype=np.float32)
         value = np.log(value + 1e-9)
+        order = np.argsort(-value.reshape(-1, total.size), axis=0, kind="stable")[:TOP]
         largest = value.max(axis=(0, 1))
-        cells[0] = np.maximum(value - largest, _LOG_FLOOR) / 4
-        cells[1] = np.log1p(count) / 3
-        cells[2] = none
-        cells[3] = np.log1p((member / beliefs.variance).sum(axis=1)) / 3
-        cells[4] = answer
-        cells[5] = np.arange(self.n_arms)[:, None] == arms[:, None]
-        cells[6] = 1 + _log(doubt)[:, None] / 6
-        cells[7] = np.minimum(pooled.max(axis=1, keepdims=True) - pooled, 4.0) / 2
-        cells[8] = np.minimum(np.sqrt(variance), 2.0)
-        cells[9] = np.minimum(np.sqrt(between), 2.0)
-        cells[10] = np.log(together)[:, None] / 3
+        leader = np.arange(self.n_arms)[:, None] == arms[:, None]
+        known = np.log1p((member / beliefs.variance).sum(axis=1))
+        below = pooled.max(axis=1, keepdims=True) - pooled
+        # In the order of CELL_FEATURES: each (N, K, E), or a shape that broadcasts to it.
+        features = (
+            np.maximum(value - largest, _LOG_FLOOR) / 4,
+            np.log1p(count) / 3,
+            none,
+            known / 3,
+            answer,
+            leader,
+            1 + _log(doubt)[:, None] / 6,
+            np.minimum(below, 4.0) / 2,
+            np.minimum(np.sqrt(variance), 2.0),
+            np.minimum(np.sqrt(between), 2.0),
+            np.log(together)[:, None] / 3,
+        )
+        if len(order) < TOP:
+            order = np.pad(order, ((0, TOP - len(order)), (0, 0)), mode="edge")
+        cells = np.empty((total.size, TOP, len(CELL_FEATURES)), dtype=np.float32)
+        for number, one in enumerate(features):
+            flat = np.broadcast_to(one, count.shape).reshape(-1, total.size)
+            cells[:, :, number] = np.take_along_axis(flat, order, axis=0).T
         play = np.empty((len(PLAY_FEATURES), total.size), dtype=np.float32)
         play[0] = 1 + _log(doubt.sum(axis=0)) / 6
         play[1] = 1 + _log(doubt.max(axis=0)) / 6
@@ -143,8 +159,8 @@ class Features:
         play[3] = none.mean(axis=(0, 1))
         play[4] = math.log(self._margin + 0.1)
         play[5] = 1 + np.maximum(largest, _LOG_FLOOR) / 6
-        flat = cells.transpose(3, 1, 2, 0).reshape(total.size, -1)
-        return Seen(np.concatenate([flat, play.T], axis=1), arms.T.astype(np.int64))
+        whole = np.concatenate([cells.reshape(total.size, -1), play.T], axis=1)
+        return Seen(whole, order.T, arms.T.astype(np.int64))
 
 
 def value_of_a_pull(beliefs: Beliefs, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -175,16 +191,6 @@ def value_of_a_pull(beliefs: Beliefs, doubt: np.ndarray) -> tuple[np.ndarray, np
     size = beliefs.member.sum(axis=0)[:, None]
     value = between + 2 * (member * (size * within)).sum(axis=1)
     return value * doubt[:, None], between
-
-
-def doubt_of(feature: Any) -> Any:
-    """The probability of error behind the feature "log doubt about the agent"; array or tensor."""
-    return math.e ** (6 * (feature - 1))
-
-
-def stop_threshold(wrong_agents: float) -> float:
-    """The feature "log expected wrong agents" at this number of agents."""
-    return 1 + math.log(wrong_agents) / 6
 
 
 def _log(values: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -13,10 +13,11 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
+from clustered_bandit_gym.envs.game import GameSettings
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
 from clustered_bandit_gym.envs.vector_info import Ended, Step
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.policies.learned.features import Features, Seen
+from clustered_bandit_gym.policies.learned.features import TOP, Features, Seen
 
 
 class SB3VecEnv(VecEnv):
@@ -37,8 +38,9 @@ class SB3VecEnv(VecEnv):
 
     Args:
         envs: an id, or a `ClusteredBAIVectorEnv` made with `autoreset_mode=AutoresetMode.SAME_STEP`.
-        features: what observations are turned into, and the recommendations that go with the stop. None passes on
-            the observations as they are, and the stop recommends each agent's empirical best.
+        features: what observations are turned into (`learned.features`). Action r < TOP then pulls the cell of rank
+            r, action TOP stops and recommends the most probable arms. "auto" makes them from what the learner is told.
+            None passes on observations and actions as they are.
         n_envs: number of sub-environments, where an id is given.
         settings: of the environment, where an id is given; `render_mode="rgb_array"` for videos.
     """
@@ -46,7 +48,7 @@ class SB3VecEnv(VecEnv):
     def __init__(
         self,
         envs: ClusteredBAIVectorEnv | str,
-        features: Features | None = None,
+        features: Features | Literal["auto"] | None = None,
         *,
         n_envs: int | None = None,
         **settings: Any,
@@ -61,12 +63,16 @@ class SB3VecEnv(VecEnv):
             raise UserError(
                 "SB3 expects autoreset in the step that ends an episode: make envs with autoreset_mode=SAME_STEP"
             )
+        if features == "auto":
+            features = features_of(envs.game)
         self.envs, self.features = envs, features
         self.metadata = envs.metadata
         space: spaces.Space[Any] = envs.single_observation_space
+        action_space = envs.single_action_space
         if features is not None:
             space = spaces.Box(-np.inf, np.inf, (features.size,), np.float32)
-        super().__init__(envs.num_envs, space, envs.single_action_space)
+            action_space = spaces.Discrete(TOP + 1)
+        super().__init__(envs.num_envs, space, action_space)
         self.render_mode = envs.render_mode
         self._actions: np.ndarray = np.zeros(envs.num_envs, dtype=np.int64)
         self._returns = np.zeros(envs.num_envs)
@@ -98,9 +104,13 @@ class SB3VecEnv(VecEnv):
         self._actions = actions
 
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        actions = self._actions
         if self._seen is not None:
             self.envs.recommendations = self._seen.arms
-        step = self.envs.advance(self._actions)
+            rank = np.minimum(actions, TOP - 1)[:, None]
+            chosen = np.take_along_axis(self._seen.cells, rank, axis=1)[:, 0]
+            actions = np.where(actions == TOP, self.envs.game.actions.stop, chosen)
+        step = self.envs.advance(actions)
         self._returns += step.rewards
         self._lengths += 1
         infos: list[dict[str, Any]] = [{"sample": one} for one in step.samples.tolist()]
@@ -147,8 +157,9 @@ class SB3VecEnv(VecEnv):
         self._lengths[which] = 0
 
     def action_masks(self) -> np.ndarray:
-        """(num_envs, N·K + 1) booleans, for MaskablePPO."""
-        return self.envs.action_masks()
+        """(num_envs, actions) booleans, for MaskablePPO: to stop, every agent must have a pull."""
+        masks = self.envs.action_masks()
+        return masks if self.features is None else masks[:, -TOP - 1 :]
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         """A frame of each sub-environment; `render()` tiles them."""
@@ -173,7 +184,8 @@ class SB3VecEnv(VecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
     ) -> list[Any]:
-        answer = getattr(self.envs, method_name)(*method_args, **method_kwargs)
+        owner = self if method_name == "action_masks" else self.envs
+        answer = getattr(owner, method_name)(*method_args, **method_kwargs)
         which = self._which(indices)
         if isinstance(answer, np.ndarray) and len(answer) == self.num_envs:
             return [answer[i] for i in which]
@@ -187,6 +199,18 @@ class SB3VecEnv(VecEnv):
 
     def _which(self, indices: Any) -> Sequence[int]:
         return list(self._get_indices(indices))
+
+
+def features_of(game: GameSettings) -> Features:
+    """The features of an environment that tells its learner the same in every episode."""
+    told = [game.problem_of(game.draw_instance(seed)) for seed in range(8)]
+    if len({(one.n_clusters, one.eta, one.sigma) for one in told}) > 1:
+        raise UserError(
+            "the environment tells another eta, sigma or number of clusters with every instance, but training "
+            'needs fixed ones: set them, e.g. told={"eta": 0.1}, or None for not told'
+        )
+    one = told[0]
+    return Features(one.n_agents, one.n_arms, one.n_clusters, one.eta, one.sigma)
 
 
 def _make(name: str, n_envs: int, settings: dict[str, Any]) -> ClusteredBAIVectorEnv:

@@ -10,20 +10,9 @@ import torch
 
 from clustered_bandit_gym.policies.learned.training import TrainSettings
 
-TINY = "ClusteredBAI-Tiny-v0"
 
-
-def small(algo: str = "maskable-ppo", **changes: Any) -> TrainSettings:
-    quick = {
-        "max_pulls": 40,
-        "width": 8,
-        "steps": 512,
-        "n_envs": 8,
-        "n_steps": 16,
-        "batch_size": 64,
-        "evaluations": 4,
-        "validation_trials": 10,
-    }
+def small(algo: str = "ppo", **changes: Any) -> TrainSettings:
+    quick = {"width": 8, "steps": 256, "n_envs": 8, "n_steps": 16, "pulls_per_arm": 3}
     return TrainSettings(algo=algo, **{**quick, **changes})  # type: ignore[arg-type]
 
 

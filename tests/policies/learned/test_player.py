@@ -1,173 +1,181 @@
-"""`LearnedPolicy`: plays, copies, and model files that it refuses."""
+"""Models of one's own scripts on the board: the tensors alone play what SB3 would play."""
 
 from __future__ import annotations
 
-import copy
-import json
-import pickle
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.policies.learned.features import Features
+from clustered_bandit_gym.policies import make
 
+pytest.importorskip("stable_baselines3")
 pytest.importorskip("sb3_contrib")
-
 import torch
-from learned_models import TINY, small, weights
+from sb3_contrib import QRDQN, MaskablePPO
+from stable_baselines3 import A2C, DQN, PPO
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
-from clustered_bandit_gym.policies import LearnedPolicy, make
-from clustered_bandit_gym.policies.learned import training
-from clustered_bandit_gym.policies.learned.many import play_many
-from clustered_bandit_gym.policies.learned.training import make_model, make_vec_env
+from clustered_bandit_gym.policies.learned.player import LearnedPolicy, SB3Policy
+from clustered_bandit_gym.policies.learned.training import TrainSettings, make_model, make_vec_env
 
-
-def test_plays_through_step_and_is_billed(model: Path) -> None:
-    policy = make(f"learned:{model}")
-    assert policy.label == f"learned:{model}"
-    row = cbg.play(policy, TINY, seed=1)
-    assert row["outcome"] in ("solved", "wrong")
-    assert row["rounds"] == row["reals_up"] == row["pulls"]
-    assert row["bits_down"] == 2 * row["pulls"]  # ⌈log2 3⌉ bits to name an arm
-    assert {key: row[key] for key in ("pulls", "correct", "cost")} == {
-        key: cbg.play(policy, TINY, seed=1)[key] for key in ("pulls", "correct", "cost")
-    }
+TINY = "ClusteredBAI-Tiny-v0"
+TOLD = {"n_agents": 4, "n_arms": 3, "n_clusters": 2, "eta": 0.5, "sigma": 0.4}
 
 
-def test_side_by_side_equals_the_harness(model: Path) -> None:
-    policy = LearnedPolicy(str(model))
-    played = play_many(policy, TINY, 12, seed=7)
-    for t in range(12):
-        row = cbg.play(policy, TINY, seed=7, trial=t, bound=False)
-        assert (row["pulls"], not row["correct"]) == (played.pulls[t], bool(played.wrong[t]))
+class Halves(BaseFeaturesExtractor):
+    """An extractor with weights of its own."""
+
+    def __init__(self, space: Any) -> None:
+        super().__init__(space, features_dim=8)
+        self.layer = torch.nn.Linear(24, 8)
+
+    def forward(self, obs: dict[str, torch.Tensor]) -> torch.Tensor:
+        return self.layer(
+            torch.cat([obs["means"].flatten(1), obs["pulls"].flatten(1)], dim=1).float()
+        )
 
 
-def untrained(folder: Path, stop: float) -> Path:
-    """A model file of fresh weights with this bias on the stop."""
-    settings, path = small(), folder / "model.zip"
+def flat(featured: bool = False) -> gym.Env[Any, Any]:
+    name = "ClusteredBAI-Tiny-Box-v0" if featured else "ClusteredBAI-Tiny-Discrete-v0"
+    return gym.make(name)
+
+
+SMALL: dict[str, Any] = {"device": "cpu", "seed": 0}
+MODELS: dict[str, Any] = {
+    "ppo": lambda: PPO("MultiInputPolicy", flat(), **SMALL),
+    "ppo-relu": lambda: PPO(
+        "MultiInputPolicy",
+        flat(),
+        policy_kwargs={"net_arch": [7, 5], "activation_fn": torch.nn.ReLU},
+        **SMALL,
+    ),
+    "ppo-linear": lambda: PPO("MultiInputPolicy", flat(), policy_kwargs={"net_arch": []}, **SMALL),
+    "a2c-features": lambda: A2C("MlpPolicy", flat(True), **SMALL),
+    "dqn": lambda: DQN(
+        "MultiInputPolicy", flat(), policy_kwargs={"net_arch": [9]}, buffer_size=10, **SMALL
+    ),
+    "qr-dqn": lambda: QRDQN(
+        "MlpPolicy", flat(True), policy_kwargs={"n_quantiles": 5}, buffer_size=10, **SMALL
+    ),
+    "extractor": lambda: PPO(
+        "MultiInputPolicy", flat(), policy_kwargs={"features_extractor_class": Halves}, **SMALL
+    ),
+}
+
+
+def agreement(model: Any, policy: SB3Policy, featured: bool) -> None:
+    """The player's action is the model's own at 30 random observations."""
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        pulls = rng.integers(1, 9, (4, 3))
+        obs = {"pulls": pulls, "means": rng.random((4, 3))}
+        policy.reset(TOLD, seed=0)
+        seen: Any = obs
+        if featured:
+            from clustered_bandit_gym.envs.box import box_features
+
+            time = np.array([pulls.sum() / 300])
+            seen = box_features(pulls[None], obs["means"][None], 0.4, time)[0]
+        expected = int(model.predict(seen, deterministic=True)[0])
+        kind, choice = policy.act(obs, {})
+        assert (12 if kind == cbg.STOP else choice[0] * 3 + choice[1]) == expected
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "extractor"])
+def test_tensors_alone_play_what_sb3_would(name: str, tmp_path: Path) -> None:
+    model = MODELS[name]()
+    with torch.no_grad():  # untrained outputs are nearly equal, and would say little
+        for parameter in model.policy.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    model.save(tmp_path / "m.zip")
+    agreement(
+        model, SB3Policy(str(tmp_path / "m.zip")), featured="features" in name or name == "qr-dqn"
+    )
+    row = cbg.play(f"sb3:{tmp_path / 'm.zip'}", gym.make(TINY, max_pulls=50), seed=1, bound=False)
+    assert row["outcome"] != "error"
+
+
+def test_custom_networks_need_the_whole_file(tmp_path: Path) -> None:
+    model = MODELS["extractor"]()
+    path = tmp_path / "m.zip"
+    model.save(path)
+    with pytest.raises(ValueError, match="full=true"):
+        make(f"sb3:{path}")
+    with pytest.warns(UserWarning, match="can run any code"):
+        policy = make(f"sb3:{path},full=true")
+    assert isinstance(policy, SB3Policy)
+    agreement(model, policy, featured=False)
+
+
+def test_maskable_models_do_not_stop_early(tmp_path: Path) -> None:
+    model = MaskablePPO("MultiInputPolicy", flat(), **SMALL)
+    with torch.no_grad():
+        model.policy.action_net.bias[-1] = 100.0  # always stop, if the masks allow it
+    model.save(tmp_path / "m.zip")
+    policy = SB3Policy(str(tmp_path / "m.zip"))
+    policy.reset(TOLD, seed=0)
+    pulls = np.ones((4, 3), dtype=np.int64)
+    assert policy.act({"pulls": pulls, "means": np.zeros((4, 3))}, {})[0] == cbg.STOP
+    pulls[2] = 0
+    assert policy.act({"pulls": pulls, "means": np.zeros((4, 3))}, {})[0] == cbg.PULL
+
+
+def test_nothing_is_unpickled_by_default(tmp_path: Path) -> None:
+    """A file whose pickles would raise plays all the same."""
+    MODELS["ppo"]().save(tmp_path / "m.zip")
+    with (
+        zipfile.ZipFile(tmp_path / "m.zip") as old,
+        zipfile.ZipFile(tmp_path / "bad.zip", "w") as new,
+    ):
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "data":
+                content = content.replace(b'":serialized:": "', b'":serialized:": "!')
+            new.writestr(name, content)
+    assert isinstance(make(f"sb3:{tmp_path / 'bad.zip'}"), SB3Policy)
+
+
+def test_other_files_and_sizes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no model file"):
+        SB3Policy(str(tmp_path / "none.zip"))
+    (tmp_path / "x.zip").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="not a model that Stable-Baselines3 wrote"):
+        SB3Policy(str(tmp_path / "x.zip"))
+    MODELS["ppo"]().save(tmp_path / "m.zip")
+    policy = SB3Policy(str(tmp_path / "m.zip"))
+    policy.reset(TOLD, seed=0)
+    with pytest.raises(ValueError, match="at the size it was trained at"):
+        policy.act({"pulls": np.ones((5, 3), dtype=np.int64), "means": np.zeros((5, 3))}, {})
+
+
+def featured(folder: Path, stop: float) -> str:
+    """A model file of fresh weights on features, with this bias on the stop."""
+    settings = TrainSettings(n_envs=2)
     model = make_model(settings, make_vec_env(settings))
     with torch.no_grad():
-        model.policy.mlp_extractor.actor.stop.bias.fill_(stop)
-    training.TrainingFiles(path)._write(path, model, {"settings": vars(settings)})
-    return path
+        model.policy.action_net.bias[-1] = stop
+    path = folder / "model.zip"
+    model.save(path)
+    return str(path)
 
 
-def test_stops_at_the_length_it_was_trained_on(tmp_path: Path) -> None:
-    """A network that never wants to stop."""
-    path = untrained(tmp_path, stop=-1e9)
-    assert cbg.play(f"learned:{path}", TINY, bound=False)["pulls"] == small().max_pulls
-
-
-def test_no_stop_before_every_agent_has_a_pull(tmp_path: Path) -> None:
-    path = untrained(tmp_path, stop=1e9)
-    policy = LearnedPolicy(str(path))
-    pulls = np.array([[[1, 0, 0]] * 4, [[1, 0, 0]] * 3 + [[0, 0, 0]]])
-    actions, _ = policy.decide(Features(4, 3, 2, 0.5, 0.4), pulls, np.zeros(pulls.shape))
-    assert actions[0] == 12
-    assert actions[1] != 12
-
-
-def test_plays_other_sizes(model: Path) -> None:
-    """Trained on 4 agents and 3 arms for at most 40 pulls; larger games may take more in proportion to their cells."""
-    for n_agents, n_arms in ((5, 4), (12, 6)):
-        sizes = {"n_agents": n_agents, "n_arms": n_arms}
-        row = cbg.play(f"learned:{model}", TINY, bound=False, env_kwargs=sizes)
+def test_models_on_features_play_games_of_any_size(tmp_path: Path) -> None:
+    policy = make(f"learned:{featured(tmp_path, -100.0)}")
+    assert isinstance(policy, LearnedPolicy)
+    for settings in ({}, {"n_agents": 2, "n_arms": 2}, {"n_agents": 5, "n_arms": 6}):
+        env = gym.make(TINY, **settings)
+        row = cbg.play(policy, env, seed=1, bound=False)
+        # It never wants to stop, and answers at the limit.
+        cells = env.unwrapped.n_agents * env.unwrapped.n_arms  # type: ignore[attr-defined]
+        assert row["pulls"] == 25 * cells
         assert row["outcome"] in ("solved", "wrong")
-        assert row["pulls"] <= 40 * n_agents * n_arms / 12 + 1
-
-
-def test_copies_and_pickles(model: Path) -> None:
-    policy = LearnedPolicy(str(model))
-    assert copy.deepcopy(policy)._network is policy._network
-    twin = pickle.loads(pickle.dumps(policy))
-    assert twin.settings == policy.settings
-    with pytest.raises(RuntimeError, match="reset"):
-        policy.act({"pulls": np.zeros((4, 3)), "means": np.zeros((4, 3))}, {})
-
-
-def test_a_model_file_runs_no_code(model: Path, tmp_path: Path) -> None:
-    """A file whose SB3 part is a pickle bomb plays; one whose tensors are a bomb is refused. Neither goes off."""
-    mark = tmp_path / "gone off"
-
-    class Bomb:
-        def __reduce__(self) -> Any:
-            return Path.touch, (mark,)
-
-    with zipfile.ZipFile(model) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    import base64
-
-    poisoned = json.loads(parts["data"])
-    bomb = base64.b64encode(pickle.dumps(Bomb())).decode()
-    poisoned["policy_class"] = {":type:": "bomb", ":serialized:": bomb}
-    for name, changes in {
-        "data.zip": {"data": json.dumps(poisoned).encode()},
-        "tensors.zip": {"policy.pth": pickle.dumps(Bomb(), protocol=2)},
-    }.items():
-        with zipfile.ZipFile(tmp_path / name, "w") as archive:
-            for part, content in {**parts, **changes}.items():
-                archive.writestr(part, content)
-    assert cbg.play(f"learned:{tmp_path / 'data.zip'}", TINY, bound=False)["outcome"] != "error"
-    with pytest.raises(Exception, match=r"(?i)weights|pickle|magic"):
-        LearnedPolicy(str(tmp_path / "tensors.zip"))
-    assert not mark.exists()
-
-
-def test_what_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no model file"):
-        LearnedPolicy(str(tmp_path / "missing.zip"))
-    (tmp_path / "text.zip").write_text("hello")
-    with pytest.raises(ValueError, match="clustered-bai train"):
-        LearnedPolicy(str(tmp_path / "text.zip"))
-    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
-        archive.writestr("data", "{}")
-    with pytest.raises(ValueError, match="clustered-bai train"):
-        LearnedPolicy(str(tmp_path / "other.zip"))
-
-
-WITHOUT_TORCH = """
-import sys
-for name in ("torch", "stable_baselines3", "sb3_contrib"):
-    sys.modules[name] = None
-import clustered_bandit_gym as cbg
-from clustered_bandit_gym import policies
-policies.UniformGLR, policies.LearnedPolicy
-for ask in (lambda: policies.make("learned:model.zip"), lambda: __import__(
-        "clustered_bandit_gym.policies.learned.training", fromlist=["train"]).train(None)):
-    try:
-        ask()
-    except ImportError as error:
-        assert "clustered-bandit-gym[rl]" in str(error), error
-    else:
-        raise SystemExit("no error")
-print("fine")
-"""
-
-
-def test_without_torch() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False
-    )
-    assert (done.stdout.strip(), done.returncode) == ("fine", 0), done.stderr
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_weights_that_are_not_finite_are_refused(model: Path, tmp_path: Path, value: float) -> None:
-    import io
-
-    broken = weights(model)
-    for tensor in broken.values():
-        tensor.view(-1)[0] = value
-    packed = io.BytesIO()
-    torch.save(broken, packed)
-    with zipfile.ZipFile(model) as old, zipfile.ZipFile(tmp_path / "model.zip", "w") as new:
-        for name in old.namelist():
-            new.writestr(name, packed.getvalue() if name == "policy.pth" else old.read(name))
-    with pytest.raises(ValueError, match="weights that are not finite"):
-        LearnedPolicy(str(tmp_path / "model.zip"))
+        # ⌈log2 K⌉ bits to name an arm, a real for its reward.
+        assert row["reals_up"] == row["pulls"]
+    assert cbg.play(policy, TINY, seed=1)["pulls"] == cbg.play(policy, TINY, seed=1)["pulls"]
+    eager = SB3Policy(featured(tmp_path, 100.0))
+    assert cbg.play(eager, TINY, seed=1)["pulls"] == 0

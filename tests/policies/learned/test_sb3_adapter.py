@@ -70,7 +70,8 @@ def test_adapter_equals_dummy_vec_env_step_by_step() -> None:
 
 def test_adapter_with_features() -> None:
     """Terminal observations are features of the last state, returns add up, the stop recommends the features' arms."""
-    env = make_vec_env(small(n_envs=6, max_pulls=9))
+    env = make_vec_env(small(n_envs=6))
+    env.envs.game.max_pulls = 9
     env.seed(3)
     obs = env.reset()
     rng = np.random.default_rng(1)
@@ -79,7 +80,7 @@ def test_adapter_with_features() -> None:
     for _ in range(80):
         before_pulls, before_arms = env.envs._pulls.copy(), env._seen.arms.copy()
         truth = np.stack([env.envs.instance(i).agent_best_arms for i in range(6)])
-        actions = rng.choice(13, 6, p=[0.07] * 12 + [0.16])
+        actions = rng.choice(9, 6, p=[0.105] * 8 + [0.16])
         previous = obs
         obs, rewards, dones, infos = env.step(actions)
         total += rewards

@@ -32,6 +32,19 @@ def test_made_from_an_id() -> None:
         cbg.SB3VecEnv(env.envs, n_envs=3)
 
 
+def test_box_ids_and_attributes() -> None:
+    env = cbg.SB3VecEnv("ClusteredBAI-Tiny-Box-v0", n_envs=3, pull_cost=0.25)
+    assert env.observation_space.shape == (49,)
+    assert env.reset().shape == (3, 49)
+    assert env.get_attr("pull_cost") == [0.25] * 3
+    assert env.get_attr("n_agents", 1) == [4]
+    assert [one["n_agents"] for one in env.reset_infos] == [4] * 3
+    _, _, _, infos = env.step(np.array([0, 1, 12]))
+    assert isinstance(infos[0]["sample"], float)
+    assert infos[2]["stopped"]
+    assert infos[2]["terminal_observation"].shape == (49,)
+
+
 def test_options_choose_the_game() -> None:
     env = cbg.SB3VecEnv(TINY, n_envs=2)
     env.set_options({"instance_seed": 5, "play_seed": 6})
@@ -54,7 +67,7 @@ def test_options_choose_the_game() -> None:
         env.reset()
 
 
-@pytest.mark.filterwarnings("ignore:The environment is already wrapped")
+@pytest.mark.filterwarnings("error:The environment is already wrapped")
 def test_monitor_and_log_show_pulls_wrong_agents_and_cost(tmp_path: Path) -> None:
     env = VecMonitor(
         cbg.SB3VecEnv(TINY, n_envs=4, max_pulls=20),
@@ -94,9 +107,9 @@ def test_tensorboard_shows_pulls_wrong_agents_and_cost(tmp_path: Path) -> None:
     )
     model.learn(512, callback=LogOutcomes())
     own = scalars(tmp_path / "PPO_1")
-    settings = TrainSettings(steps=1024, n_envs=8, evaluations=2, validation_trials=2, max_pulls=20)
-    train(settings, tmp_path / "model.zip", progress=False, tensorboard=tmp_path)
-    trained = scalars(tmp_path / "model")
+    settings = TrainSettings(steps=1024, n_envs=8, n_steps=64, pulls_per_arm=1)
+    train(settings, tmp_path / "model.zip", progress=False, tensorboard=tmp_path, trials=20)
+    trained = scalars(tmp_path / "model_1")
     for shown in (own, trained):
         assert len(shown["episode/pulls"]) == 2  # updates
         assert all(0 < pulls <= 20 for pulls in shown["episode/pulls"])

@@ -1,0 +1,1 @@
+"""What reinforcement learning finds on the small game, against uniform sampling at the same error rate."""
