@@ -1,4 +1,6 @@
-"""Uniform sampling with a generalised-likelihood-ratio stopping rule: a baseline for adaptive policies."""
+"""Uniform sampling with a generalised-likelihood-ratio stopping rule: a baseline for adaptive
+policies.
+"""
 
 from __future__ import annotations
 
@@ -15,31 +17,37 @@ from clustered_bandit_gym.game.payloads import ArmIndex
 from clustered_bandit_gym.policies.sequential.running_means import RunningMeans
 from clustered_bandit_gym.policy import Policy
 
-#: The statistic is computed after every pull of all arms up to this many, then each time their number has grown by 1%.
+#: The statistic is computed after every pull of all arms up to this many, then each time their
+#: number has grown by 1%.
 EVERY = 100
-#: The same for bets, which take a hundred times as long to work out: each time the number has grown by 2%.
+#: The same for bets, which take a hundred times as long to work out: each time the number has grown
+#: by 2%.
 EVERY_BET = 50
 
 
 class UniformGLR(Policy):
-    """Each agent pulls its arms in turn and stops when its leader beats every other arm by a likelihood ratio.
+    """Each agent pulls its arms in turn and stops when its leader beats every other arm by a
+    likelihood ratio.
 
-    After n pulls of each arm the statistic of the leader against the runner-up is n·(difference of averages)²/(4σ²),
-    the log-likelihood ratio of "they differ" to "they are equal" for Gaussian rewards. Agents share nothing: each stops
-    on its own and sends its arm.
+    After n pulls of each arm the statistic of the leader against the runner-up is n·(difference of
+    averages)²/(4σ²), the log-likelihood ratio of "they differ" to "they are equal" for Gaussian
+    rewards. Agents share nothing: each stops on its own and sends its arm.
 
-    Where the support of rewards is told, and with the default threshold, the leader has to beat every other arm by
-    bets that adapt to the variance (`sequential.cells`), at the same level δ/(N(K − 1)). They are e-processes under
-    every law in the interval for which the leader is not better, so the union bound is the same.
+    Where the support of rewards is told, and with the default threshold, the leader has to beat
+    every other arm by bets that adapt to the variance (`sequential.cells`), at the same level
+    δ/(N(K − 1)). They are e-processes under every law in the interval for which the leader is not
+    better, so the union bound is the same.
 
-    With `epsilon` an agent stops once no other arm may be ε better than its leader. Only the pairs of
-    its best arm with a leader that is ε worse, or more, can err: the union is over no more pairs.
+    With `epsilon` an agent stops once no other arm may be ε better than its leader. Only the pairs
+    of its best arm with a leader that is ε worse, or more, can err: the union is over no more
+    pairs.
 
     Args:
         threshold: stop above this value of the statistic. None (the default) takes, after n pulls,
-            (1 + 1/n)·(ln(1 + n)/2 + ln(N(K − 1)/δ)): Robbins' normal mixture bounds by δ/(N(K − 1)) the
-            probability that a worse arm ever beats an agent's best arm by that much, so the union over agents and
-            arms is δ. Any other number has no such guarantee; it serves to plot error against pulls.
+            (1 + 1/n)·(ln(1 + n)/2 + ln(N(K − 1)/δ)): Robbins' normal mixture bounds by δ/(N(K − 1))
+            the probability that a worse arm ever beats an agent's best arm by that much, so the
+            union over agents and arms is δ. Any other number has no such guarantee; it serves to
+            plot error against pulls.
     """
 
     name = "uniform-glr"

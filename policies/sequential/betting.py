@@ -1,12 +1,13 @@
 """Evidence for rewards in a known interval: betting e-processes (Waudby-Smith and Ramdas 2023).
 
-Rewards are scaled to [0, 1]. If the mean of X is at most m, then 1 + λ(X − m) has mean at most 1 and is not negative,
-for 0 ≤ λ ≤ 1/m: the wealth of a gambler who bets λ on every pull that rewards exceed m is an e-process. So is the mean
-wealth of several gamblers, each with a λ fixed before the data. Nothing but the interval is assumed. Where the variance
-is small the best λ is large, so wealth grows as fast as the true law allows, up to the weights of the gamblers.
+Rewards are scaled to [0, 1]. If the mean of X is at most m, then 1 + λ(X − m) has mean at most 1
+and is not negative, for 0 ≤ λ ≤ 1/m: the wealth of a gambler who bets λ on every pull that rewards
+exceed m is an e-process. So is the mean wealth of several gamblers, each with a λ fixed before the
+data. Nothing but the interval is assumed. Where the variance is small the best λ is large, so
+wealth grows as fast as the true law allows, up to the weights of the gamblers.
 
-With finitely many values x_s the wealth after counts n_s is Π_s (1 + λ(x_s − m))^n_s: counts are all that is needed,
-and a batch of pulls is one update.
+With finitely many values x_s the wealth after counts n_s is Π_s (1 + λ(x_s − m))^n_s: counts are
+all that is needed, and a batch of pulls is one update.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import numpy as np
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
 
-#: Bets: the largest, the ratio of neighbours, how many. They serve gaps from about 1/2 down to variance/1000.
+#: Bets: the largest, the ratio of neighbours, how many. They serve gaps from about 1/2 down to
+#: variance/1000.
 TOP, RATIO, BETS = 8.0, 1.6, 18
 #: Weight of the gambler who does not bet. It bounds from below what one arm of a pair can lose.
 IDLE = 0.02
 #: A bet never risks more than this part of what could ruin it.
 RISK = 0.95
-#: Where a pair's common mean is examined, relative to the place where two normal laws would have it.
+#: Where a pair's common mean is examined, relative to the place where two normal laws would have
+#: it.
 OFFSETS = np.array([-1, -0.35, -0.2, -0.1, -0.04, 0.0, 0.04, 0.1, 0.2, 0.35, 1.0])
 #: More points in the two intervals around the least value found.
 FINER = np.array([0.2, 0.35, 0.45, 0.55, 0.65, 0.8])
@@ -56,9 +59,11 @@ class Bets:
         return logsumexp(self._wealth(counts, m, up=False))
 
     def interval(self, counts: Floats, level: float) -> tuple[Floats, Floats]:
-        """Two bounds (...) on the mean, each wrong at any time ever with probability at most exp(−level).
+        """Two bounds (...) on the mean, each wrong at any time ever with probability at most
+        exp(−level).
 
-        Evidence that the mean is above m falls with m, so the lower bound is the least m that it leaves standing.
+        Evidence that the mean is above m falls with m, so the lower bound is the least m that it
+        leaves standing.
         """
         mean = counts @ self.x / np.maximum(counts.sum(axis=-1), 1)
         ends = []
@@ -81,21 +86,24 @@ class Bets:
     ) -> Floats:
         """(P,) evidence that mean_a < mean_b + shift, from counts (P, S).
 
-        If mean_a ≥ mean_b + shift, then at c = mean_b both "mean_a is at least c + shift" and "mean_b is at most c"
-        are true, and the product of the wealth against each is an e-process. This is a lower bound on the least
-        logarithm of that product over all c in [0, 1]. The wealth against the first, F(c), rises with c; that against
-        the second, G(c), falls. So between two points l < r it is at least F(l)·G(r); and for bets that are admissible
-        at both points unchanged, the logarithm of the product of two of them is concave in c, hence at least the
-        smaller of its values there; F·G is at least the sum of all these products.
+        If mean_a ≥ mean_b + shift, then at c = mean_b both "mean_a is at least c + shift" and
+        "mean_b is at most c" are true, and the product of the wealth against each is an e-process.
+        This is a lower bound on the least logarithm of that product over all c in [0, 1]. The
+        wealth against the first, F(c), rises with c; that against the second, G(c), falls. So
+        between two points l < r it is at least F(l)·G(r); and for bets that are admissible at both
+        points unchanged, the logarithm of the product of two of them is concave in c, hence at
+        least the smaller of its values there; F·G is at least the sum of all these products.
 
         Args:
             shift: (P,) at least −1.
-            share: (P,) in [0, 1], where between mean_a − shift (0) and mean_b (1) the least value is expected. Any
-                value is valid; a good one makes the bound tight.
-            level: (P,) evidence that is of interest; where it is not reached the result may be −inf.
+            share: (P,) in [0, 1], where between mean_a − shift (0) and mean_b (1) the least value
+                is expected. Any value is valid; a good one makes the bound tight.
+            level: (P,) evidence that is of interest; where it is not reached the result may be
+                −inf.
         """
         if level is not None:
-            # The product at any point is an upper bound on what follows, and takes a fraction of the time.
+            # The product at any point is an upper bound on what follows, and takes a fraction of
+            # the time.
             middle = counts_a @ self.x / counts_a.sum(axis=1) - shift
             middle += share * (counts_b @ self.x / counts_b.sum(axis=1) - middle)
             middle = np.clip(middle, np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift))
@@ -134,13 +142,15 @@ class Bets:
             for both in zip((first, second), parts, strict=True)
         )
         bound = logsumexp(first)[:, :-1] + logsumexp(second)[:, 1:]
-        # Bets that neither end of an interval has to cut: larger targets cut bets on "above", smaller ones on "below".
+        # Bets that neither end of an interval has to cut: larger targets cut bets on "above",
+        # smaller ones on "below".
         target = np.clip(points + shift, 0, 1)
         fixed_a = self.bets <= RISK / np.maximum(1 - target[:, :-1], RISK / (2 * TOP))[..., None]
         fixed_b = self.bets <= RISK / np.maximum(points[:, 1:], RISK / (2 * TOP))[..., None]
         rows = np.arange(bound.shape[0])
         for _ in range(ROUNDS):
-            # The interval that decides: each product of two fixed bets is at least the smaller of its values there.
+            # The interval that decides: each product of two fixed bets is at least the smaller of
+            # its values there.
             at = bound.argmin(axis=1)
             a, b = fixed_a[rows, at], fixed_b[rows, at]
             both = [
@@ -154,7 +164,9 @@ class Bets:
         return np.where(high > low, bound, -np.inf).min(axis=1)
 
     def _wealth(self, counts: Floats, m: Floats, up: bool) -> Floats:
-        """(..., L) weight and wealth of every bet that the mean is above (`up`) or below m, as logarithms."""
+        """(..., L) weight and wealth of every bet that the mean is above (`up`) or below m, as
+        logarithms.
+        """
         m = np.asarray(m)[..., None]
         ruin = np.maximum(m if up else 1 - m, RISK / (2 * TOP))
         bets = np.minimum(self.bets, RISK / ruin)
@@ -166,7 +178,9 @@ class Bets:
 
 
 def logsumexp(terms: Floats) -> Floats:
-    """ln Σ exp over the last axis; not all terms may be −inf. SciPy's is several times slower on small arrays."""
+    """ln Σ exp over the last axis; not all terms may be −inf. SciPy's is several times slower on
+    small arrays.
+    """
     top = terms.max(axis=-1, keepdims=True)
     top = np.maximum(top, -1e300)
     return np.log(np.exp(terms - top).sum(axis=-1)) + top[..., 0]

@@ -1,10 +1,12 @@
-"""Time-uniform boundaries from normal mixtures: valid at all numbers of pulls at once, however these are chosen.
+"""Time-uniform boundaries from normal mixtures: valid at all numbers of pulls at once, however
+these are chosen.
 
-All functions are for 1-sub-Gaussian rewards in the moment-generating sense; divide means by σ first. Each mixture has
-a constant ρ > 0 that must be fixed before the data. The mechanism is always the same: for a sub-Gaussian random walk S
-with variance process V and any law F, ∫ exp(λS − λ²V/2) dF(λ) is a non-negative supermartingale that starts at one, so
-it ever exceeds 1/α with probability at most α (Ville). Sources: Robbins (1970), "Statistical methods related to the
-law of the iterated logarithm"; Howard, Ramdas, McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic
+All functions are for 1-sub-Gaussian rewards in the moment-generating sense; divide means by σ
+first. Each mixture has a constant ρ > 0 that must be fixed before the data. The mechanism is always
+the same: for a sub-Gaussian random walk S with variance process V and any law F, ∫ exp(λS − λ²V/2)
+dF(λ) is a non-negative supermartingale that starts at one, so it ever exceeds 1/α with probability
+at most α (Ville). Sources: Robbins (1970), "Statistical methods related to the law of the iterated
+logarithm"; Howard, Ramdas, McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic
 confidence sequences".
 """
 
@@ -28,11 +30,12 @@ def radius(n: Any, alpha: Any, rho: Any) -> Any:
 
 
 def pair_evidence(mean_a: Any, mean_b: Any, n_a: Any, n_b: Any, rho: Any) -> Any:
-    """Log-evidence against equal means of two arms (or of one arm at two agents) with n_a and n_b pulls.
+    """Log-evidence against equal means of two arms (or of one arm at two agents) with n_a and n_b
+    pulls.
 
-    At the true common mean the product of the two arms' mixtures is a supermartingale; this is the logarithm of its
-    minimum over common means. It ever exceeds ln(1/α) with probability at most α. The same number counts against
-    "μ_a ≤ μ_b" when mean_a > mean_b, and the other way round.
+    At the true common mean the product of the two arms' mixtures is a supermartingale; this is the
+    logarithm of its minimum over common means. It ever exceeds ln(1/α) with probability at most α.
+    The same number counts against "μ_a ≤ μ_b" when mean_a > mean_b, and the other way round.
     """
     n_a, n_b = np.asarray(n_a, dtype=np.float64), np.asarray(n_b, dtype=np.float64)
     spread = (n_a + rho) / n_a**2 + (n_b + rho) / n_b**2

@@ -1,8 +1,9 @@
-"""What agents have seen of their arms, and what that shows: one interface over sub-Gaussian and bounded rewards.
+"""What agents have seen of their arms, and what that shows: one interface over sub-Gaussian and
+bounded rewards.
 
-A *cell* is all pulls of one arm at one agent; tables of cells are (R, K). "Shown at level L" means that an e-process
-for the opposite has reached e^L, which ever happens with probability at most e^−L if the opposite is true, whatever was
-pulled when and however often one looked.
+A *cell* is all pulls of one arm at one agent; tables of cells are (R, K). "Shown at level L" means
+that an e-process for the opposite has reached e^L, which ever happens with probability at most e^−L
+if the opposite is true, whatever was pulled when and however often one looked.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Cells(ABC):
 
     Attributes:
         n: (R, K) pulls.
-        mean: (R, K) averages in units of the rewards (or what `make_cells` says), 0 where there are none.
+        mean: (R, K) averages in units of the rewards (or what `make_cells` says), 0 where there are
+            none.
         slack: nats that mixing costs, roughly: for plans only.
     """
 
@@ -49,7 +51,8 @@ class Cells(ABC):
     def pull(
         self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None
     ) -> None:
-        """`times` fresh pulls for cells (row, column), each at most once: vectors of one length. Rows are the block's.
+        """`times` fresh pulls for cells (row, column), each at most once: vectors of one length.
+        Rows are the block's.
 
         The arm of a cell is its column, or what `arms` says where a table holds some arms only.
         """
@@ -65,7 +68,8 @@ class Cells(ABC):
         level: Any,
         other: Cells | None = None,
     ) -> np.ndarray:
-        """(P,) whether the mean of cell (row_a, a) is shown to be less than that of (row_b, b) plus `shift`.
+        """(P,) whether the mean of cell (row_a, a) is shown to be less than that of (row_b, b) plus
+        `shift`.
 
         (row_b, b) is a cell of `other`, a table of the same kind, where one is given.
         """
@@ -73,7 +77,8 @@ class Cells(ABC):
     def shows_worse(
         self, rows: Ints, arm: Ints, shift: float, level: Any, among: np.ndarray
     ) -> np.ndarray:
-        """(n, K) those of the arms `among` (n, K) whose mean at rows[i] is shown to be less than arm[i]'s plus `shift`.
+        """(n, K) those of the arms `among` (n, K) whose mean at rows[i] is shown to be less than
+        arm[i]'s plus `shift`.
 
         `level` is one number, or (n,).
         """
@@ -91,9 +96,10 @@ class Cells(ABC):
 
         Args:
             up: booleans.
-            worth: the bound is not a number but another cell's average, worth that many pulls: its noise is counted.
-                For sub-Gaussian rewards only.
-            rho: ρ of the mixture, fixed before the data; None takes the grid. For sub-Gaussian rewards only.
+            worth: the bound is not a number but another cell's average, worth that many pulls: its
+                noise is counted. For sub-Gaussian rewards only.
+            rho: ρ of the mixture, fixed before the data; None takes the grid. For sub-Gaussian
+                rewards only.
         """
 
     @abstractmethod
@@ -165,8 +171,9 @@ class GaussianCells(Cells):
     def side(
         self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None
     ) -> Floats:
-        # A bound that is the average R of a stream worth w pulls: the least value over its mean μ of
-        # ½w(R − μ)² + λn(m − μ) − ½λ²n is λn(m − R) − ½λ²(n + n²/w), the walk of a larger variance.
+        # A bound that is the average R of a stream worth w pulls: the least value over its mean μ
+        # of ½w(R − μ)² + λn(m − μ) − ½λ²n is λn(m − R) − ½λ²(n + n²/w), the walk of a larger
+        # variance.
         n = self.n[row, column]
         rho, weight = self.scales.at(np.maximum(n, 1.0)) if rho is None else (rho, 0.0)
         walk = np.where(up, 1.0, -1.0) * n * (self.mean[row, column] - bound) / self.sigma
@@ -186,9 +193,9 @@ class GaussianCells(Cells):
 class BettingCells(Cells):
     """Rewards with finitely many values in a told interval; betting.
 
-    Two arms are compared by two tests that share the level: bets, which adapt to the variance, and with the share
-    `PLAIN` the mixtures of `GaussianCells`, which need fewer nats and are better where the variance is the largest
-    possible.
+    Two arms are compared by two tests that share the level: bets, which adapt to the variance, and
+    with the share `PLAIN` the mixtures of `GaussianCells`, which need fewer nats and are better
+    where the variance is the largest possible.
 
     Args:
         values: (S,) the values.
@@ -250,7 +257,8 @@ class BettingCells(Cells):
         counts_a, counts_b = self.counts[row_a, a], with_.counts[row_b, b]
         noise_a = self._variance(counts_a) / np.maximum(n_a, 1)
         noise_b = self._variance(counts_b) / np.maximum(n_b, 1)
-        # As normal laws would have it, and one part in ten more: where that is too little the bets are not worked out.
+        # As normal laws would have it, and one part in ten more: where that is too little the bets
+        # are not worked out.
         hope = (
             ~shown & (d > 0) & (0.55 * d * d >= level * (noise_a + noise_b)) & (n_a > 0) & (n_b > 0)
         )
@@ -276,7 +284,9 @@ class BettingCells(Cells):
         return np.where(up, self.bets.above(counts, scaled), self.bets.below(counts, scaled))
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
-        """(R, K) lower and upper bounds on the means, each wrong at any time ever with probability e^−level."""
+        """(R, K) lower and upper bounds on the means, each wrong at any time ever with probability
+        e^−level.
+        """
         low, high = self.bets.interval(self.counts, level)
         return self.low + self.width * low, self.low + self.width * high
 
@@ -289,7 +299,9 @@ class BettingCells(Cells):
         return self._variance(self.counts)
 
     def _variance(self, counts: Floats) -> Floats:
-        """(...) of the empirical law of counts (..., S), mixed with the uniform one while there are few."""
+        """(...) of the empirical law of counts (..., S), mixed with the uniform one while there are
+        few.
+        """
         share = counts + PRIOR / self.values.size
         share /= share.sum(axis=-1, keepdims=True)
         return share @ self.values**2 - (share @ self.values) ** 2
@@ -300,7 +312,9 @@ class BettingCells(Cells):
 
 
 def bounded(problem: Problem, values: Floats | None) -> bool:
-    """Whether betting is possible: the support is told, and rewards take finitely many values inside it."""
+    """Whether betting is possible: the support is told, and rewards take finitely many values
+    inside it.
+    """
     return problem.support is not None and values is not None
 
 
@@ -311,7 +325,9 @@ def make_cells(
     memory: Floats | tuple[int, int],
     unit: float = 1.0,
 ) -> Cells:
-    """Cells of the right kind for the rewards of `problem`, empty (R, K) or from memory; rewards in units of `unit`."""
+    """Cells of the right kind for the rewards of `problem`, empty (R, K) or from memory; rewards in
+    units of `unit`.
+    """
     if problem.support is not None and values is not None:
         empty = (*memory, values.size) if isinstance(memory, tuple) else None
         support = (problem.support[0] / unit, problem.support[1] / unit)

@@ -1,9 +1,10 @@
 """One-sided evidence for sub-Gaussian rewards: logarithms of e-processes from half-normal mixtures.
 
-Rewards are in units of σ. For n pulls with average m of an arm whose mean is at most c, the walk s = n(m − c) has
-E exp(λs − λ²n/2) ≤ 1 for every λ ≥ 0, at any stopping time. Averaged over λ from the positive half of N(0, 1/ρ), ρ > 0
-fixed before the data, this is `half_normal`: it ever exceeds ln(1/α) with probability at most α (Ville). One direction
-is all that is bet on, so it is worth up to ln 2 more than the two-sided mixture (Robbins 1970).
+Rewards are in units of σ. For n pulls with average m of an arm whose mean is at most c, the walk s
+= n(m − c) has E exp(λs − λ²n/2) ≤ 1 for every λ ≥ 0, at any stopping time. Averaged over λ from the
+positive half of N(0, 1/ρ), ρ > 0 fixed before the data, this is `half_normal`: it ever exceeds
+ln(1/α) with probability at most α (Ville). One direction is all that is bet on, so it is worth up
+to ln 2 more than the two-sided mixture (Robbins 1970).
 """
 
 from __future__ import annotations
@@ -15,26 +16,31 @@ from scipy.special import erfcx, log_ndtr
 
 from clustered_bandit_gym._types import Floats
 
-#: `pair` finds a minimum by Newton's method, to about 1e-12; this much is subtracted so that it is never above it.
+#: `pair` finds a minimum by Newton's method, to about 1e-12; this much is subtracted so that it is
+#: never above it.
 SAFETY = 1e-6
 _ROOT, _HALF = np.sqrt(2 / np.pi), np.sqrt(0.5)
 
 
 def half_normal(s: Any, v: Any, rho: Any) -> Floats:
-    """Evidence that a walk at `s` with variance process `v` drifts upwards: (...), arguments broadcast."""
+    """Evidence that a walk at `s` with variance process `v` drifts upwards: (...), arguments
+    broadcast.
+    """
     total = np.asarray(v, dtype=np.float64) + rho
     z = s / np.sqrt(total)
     return np.log(2) + 0.5 * np.log(rho / total) + 0.5 * z * z + log_ndtr(z)
 
 
 def pair(difference: Any, n_a: Any, n_b: Any, rho: Any, rho_b: Any = None) -> Floats:
-    """Evidence that μ_a < μ_b + s: `difference` is m_b + s − m_a, averages of n_b and n_a > 0 pulls.
+    """Evidence that μ_a < μ_b + s: `difference` is m_b + s − m_a, averages of n_b and n_a > 0
+    pulls.
 
     ρ of both mixtures is `rho`, or that of arm b is `rho_b`.
 
-    If μ_a ≥ μ_b + s there is a c with μ_b ≤ c and μ_a ≥ c + s. There the product of the two arms' mixtures, one against
-    each of these, is an e-process; this is the logarithm of the least value of that product over c. Where arm a falls
-    short by x and arm b is ahead by difference − x, it is the minimum over x of a convex function.
+    If μ_a ≥ μ_b + s there is a c with μ_b ≤ c and μ_a ≥ c + s. There the product of the two arms'
+    mixtures, one against each of these, is an e-process; this is the logarithm of the least value
+    of that product over c. Where arm a falls short by x and arm b is ahead by difference − x, it is
+    the minimum over x of a convex function.
     """
     d, n_a, n_b = (np.asarray(x, dtype=np.float64) for x in (difference, n_a, n_b))
     rho_b = rho if rho_b is None else rho_b
@@ -63,10 +69,11 @@ def pair_reaches(
 ) -> np.ndarray:
     """(P,) whether `pair` is at least `level`, for differences > 0; arguments (P,).
 
-    The product at the point where its quadratic part is least is an upper bound. If the slope shows that the minimum
-    lies between the two averages, a tangent parabola gives a lower bound: between them both z are positive, where the
-    second derivative of z²/2 + ln Φ(z) is at least 1 − 2/π, its value at 0 (it grows with z, since the hazard φ/Φ is
-    convex). Only what is left open by the two is worked out.
+    The product at the point where its quadratic part is least is an upper bound. If the slope shows
+    that the minimum lies between the two averages, a tangent parabola gives a lower bound: between
+    them both z are positive, where the second derivative of z²/2 + ln Φ(z) is at least 1 − 2/π, its
+    value at 0 (it grows with z, since the hazard φ/Φ is convex). Only what is left open by the two
+    is worked out.
     """
     total_a, total_b = n_a + rho, n_b + rho_b
     square_a, square_b = n_a * n_a / total_a, n_b * n_b / total_b

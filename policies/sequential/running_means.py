@@ -1,4 +1,6 @@
-"""Running means: what the agents of a block have seen of some arms, and which arms that shows to be worse."""
+"""Running means: what the agents of a block have seen of some arms, and which arms that shows to be
+worse.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ class RunningMeans:
     """What the agents of a block have seen of `arms` so far, in units of σ.
 
     Args:
-        scales: the grid of ρ for the tests of `worse`, fixed before the data, in pulls; None if they are not used.
+        scales: the grid of ρ for the tests of `worse`, fixed before the data, in pulls; None if
+            they are not used.
 
     Attributes:
         cells: (n, k) pulls, averages divided by σ, and what they show.
@@ -46,7 +49,9 @@ class RunningMeans:
         return self.means * self._block.problem.sigma
 
     def pull(self, rows: Ints, columns: Ints, times: Ints | int) -> None:
-        """`times` more pulls of each cell (row, column), vectors of one length; no cell may appear twice."""
+        """`times` more pulls of each cell (row, column), vectors of one length; no cell may appear
+        twice.
+        """
         if rows.size:
             self.cells.pull(self._block, rows, columns, times, self._arms[columns])
 
@@ -60,7 +65,8 @@ class RunningMeans:
     def all_close(
         self, rows: Ints, active: np.ndarray, precision: float, level: Floats
     ) -> np.ndarray:
-        """(n,) rows at which every arm of `active` (n, k) is shown less than `precision` σ worse than every other one.
+        """(n,) rows at which every arm of `active` (n, k) is shown less than `precision` σ worse
+        than every other one.
 
         The arm with the lowest average is the hardest; where it fails the others are not looked at.
         """

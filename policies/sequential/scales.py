@@ -11,8 +11,8 @@ import numpy as np
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence, tuned_rho
 
-#: A scale is used from this many times its ρ on. At the levels of interest n/ρ from 20 to 640 is within a nat of the
-#: best ρ; with a step of 32 between scales, one of them always is.
+#: A scale is used from this many times its ρ on. At the levels of interest n/ρ from 20 to 640 is
+#: within a nat of the best ρ; with a step of 32 between scales, one of them always is.
 FROM = 20.0
 
 
@@ -20,8 +20,8 @@ FROM = 20.0
 class Scales:
     """A geometric grid of ρ, fixed before the data, with weights that sum to at most one.
 
-    The weighted average of e-processes is an e-process, and each term is below it: at any time any of them may be used
-    at the price of its weight.
+    The weighted average of e-processes is an e-process, and each term is below it: at any time any
+    of them may be used at the price of its weight.
 
     Attributes:
         rho: (L,) increasing by a constant factor, L ≥ 2.
@@ -33,9 +33,11 @@ class Scales:
 
     @classmethod
     def around(cls, n: float, alpha: float, ratio: float = 32.0, above: int = 8) -> Scales:
-        """Half of the weight tuned to n pulls at level α, a quarter each to geometrically fewer and to more.
+        """Half of the weight tuned to n pulls at level α, a quarter each to geometrically fewer and
+        to more.
 
-        The j-th scale away from the centre gets a share 1/(j(j + 1)); below it scales go down to one pull.
+        The j-th scale away from the centre gets a share 1/(j(j + 1)); below it scales go down to
+        one pull.
         """
         below = max(0, int(np.ceil(np.log(max(n, 1.0)) / np.log(ratio))))
         level = np.arange(-below, above + 1)
@@ -54,10 +56,12 @@ class Scales:
         return np.log(self.weight)
 
     def pair_evidence(self, difference: Any, n_a: Any, n_b: Any) -> Floats:
-        """Log-evidence against equal means of two arms whose averages differ by `difference` after n_a and n_b pulls.
+        """Log-evidence against equal means of two arms whose averages differ by `difference` after
+        n_a and n_b pulls.
 
-        `boundaries.pair_evidence` at the scale that suits the smaller number of pulls, plus the logarithm of its
-        weight. Arguments broadcast, pulls are positive. For "the means differ by s" pass the difference minus s.
+        `boundaries.pair_evidence` at the scale that suits the smaller number of pulls, plus the
+        logarithm of its weight. Arguments broadcast, pulls are positive. For "the means differ by
+        s" pass the difference minus s.
         """
         rho, log_weight = self.at(np.minimum(n_a, n_b))
         return pair_evidence(difference, 0.0, n_a, n_b, rho) + log_weight

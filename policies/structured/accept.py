@@ -1,4 +1,6 @@
-"""Acceptance: for agents whose cluster may be none of those known (M not told, or clusters without agents)."""
+"""Acceptance: for agents whose cluster may be none of those known (M not told, or clusters without
+agents).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from clustered_bandit_gym.policies.structured.evidence import AcceptanceTests
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
-#: Agents are handled in blocks of about this many (agent, arm) cells: tables of 2 MB, which fit in a cache.
+#: Agents are handled in blocks of about this many (agent, arm) cells: tables of 2 MB, which fit in
+#: a cache.
 CELLS = 2**18
 UNKNOWN = AcceptanceTests.UNKNOWN
 
@@ -18,10 +21,12 @@ UNKNOWN = AcceptanceTests.UNKNOWN
 def accept(reps: Representatives, best_arms: BestArms, rest: Ints, eta: float | None) -> Ints:
     """(n,) the best arm of each agent of `rest`.
 
-    An agent at which the best arm of x is shown to be less than η worse than every arm that may be best is of cluster
-    x: in any other cluster that arm is at least η worse than the best (Assumption 1). An agent at which every known
-    best arm is beaten is of a new cluster; one such agent becomes a representative, and the others are compared with it
-    in turn. An agent left with one arm that is not beaten is done in any case.
+    An agent at which the best arm of x is shown to be less than η worse than every arm that may be
+    best is of cluster
+    x: in any other cluster that arm is at least η worse than the best (Assumption 1). An agent at
+    which every known best arm is beaten is of a new cluster; one such agent becomes a
+    representative, and the others are compared with it in turn. An agent left with one arm that is
+    not beaten is done in any case.
     """
     found = np.full(rest.size, UNKNOWN)
     size = max(1, CELLS // reps.n.shape[1])
@@ -52,7 +57,9 @@ class _Block(Record):
         self.tests = AcceptanceTests(self, eta)
 
     def run(self) -> None:
-        """Continue with agents that have no arm yet until each has one, or all known best arms are beaten at it."""
+        """Continue with agents that have no arm yet until each has one, or all known best arms are
+        beaten at it.
+        """
         known = np.zeros(self.n.shape[1], dtype=bool)
         known[self.reps.leader] = True
         rows = np.flatnonzero(self.tests.found == UNKNOWN)
@@ -62,16 +69,16 @@ class _Block(Record):
             rows, needed, centre = rows[~done], needed[~done], centre[~done]
             index = np.arange(rows.size)
             times = np.where(needed, TUNING.accept_step * self.n[rows] + 1, 0)
-            # The arm that all others are compared with: √Σn² against rivals with n pulls makes the sum least. It may
-            # be the wrong one, so it gets there step by step.
+            # The arm that all others are compared with: √Σn² against rivals with n pulls makes the
+            # sum least. It may be the wrong one, so it gets there step by step.
             goal = np.sqrt((np.where(needed, self.n[rows] + times, 0) ** 2).sum(axis=1))
             own = self.n[rows, centre]
             times[index, centre] = np.clip(goal - own, 0, 2 * TUNING.accept_step * own)
             self.pull_where(times, rows)
 
     def _judge(self, rows: Ints, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, Ints]:
-        """(rows,) agents that are done for now, (rows, K) arms that the others still have to pull, and (rows,) the arm
-        that these are compared with, which is not among them."""
+        """(rows,) agents that are done for now, (rows, K) arms that the others still have to pull,
+        and (rows,) the arm that these are compared with, which is not among them."""
         tests, mean = self.tests, self.mean[rows]
         index = np.arange(rows.size)
         leader, needed = tests.eliminate(rows)
@@ -82,7 +89,8 @@ class _Block(Record):
         guess = np.where(live & known, mean, -np.inf).argmax(axis=1)
         possible = live[index, guess] & known[guess]
         within = tests.accept(rows, guess, known)
-        # While the leader is not a known best arm, either may be wrong, so the leader is pulled along.
+        # While the leader is not a known best arm, either may be wrong, so the leader is pulled
+        # along.
         needed &= ~within
         needed[index, leader] = True
         needed[index, guess] = False

@@ -10,19 +10,21 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.problem import Problem
 
-#: Shares of δ for events 1 to 4: best arms of representatives, representatives wrongly declared distinct,
-#: classification, acceptance. Pulls depend on the logarithm of a share only. Best arms and classification take most
-#: pulls, so they get most of δ.
+#: Shares of δ for events 1 to 4: best arms of representatives, representatives wrongly declared
+#: distinct, classification, acceptance. Pulls depend on the logarithm of a share only. Best arms
+#: and classification take most pulls, so they get most of δ.
 SHARES = {"best": 0.40, "distinct": 0.02, "classify": 0.43, "accept": 0.15}
-#: Share of the likely case when a budget is spread over infinitely many cases. It costs the likely case ln(1/0.9) = 0.1
-#: nats.
+#: Share of the likely case when a budget is spread over infinitely many cases. It costs the likely
+#: case ln(1/0.9) = 0.1 nats.
 LIKELY = 0.9
 
 
 def retry_weight(attempt: int) -> float:
-    """Weight of the attempt-th of possibly many attempts: 0.9, then 0.1/((attempt − 1)·attempt); the sum is one.
+    """Weight of the attempt-th of possibly many attempts: 0.9, then 0.1/((attempt − 1)·attempt);
+    the sum is one.
 
-    It falls slowly: among very many agents hundreds of candidates are dropped, and each would cost a factor.
+    It falls slowly: among very many agents hundreds of candidates are dropped, and each would cost
+    a factor.
     """
     return LIKELY if attempt == 1 else (1 - LIKELY) / ((attempt - 1) * attempt)
 
@@ -51,7 +53,9 @@ class Budgets:
         )
 
     def number_weight(self, number: int) -> float:
-        """Weight of the number-th candidate: nine tenths for the first M, the rest for those beyond; the sum is one."""
+        """Weight of the number-th candidate: nine tenths for the first M, the rest for those
+        beyond; the sum is one.
+        """
         if number <= self.n_clusters:
             return LIKELY / self.n_clusters
         beyond = number - self.n_clusters
@@ -64,8 +68,8 @@ class Budgets:
         )
 
     def close(self, number: int = 1) -> float:
-        """At the number-th candidate, the best arm of a given other cluster is wrongly declared less than η worse than
-        the best arm."""
+        """At the number-th candidate, the best arm of a given other cluster is wrongly declared
+        less than η worse than the best arm."""
         return (
             SHARES["best"]
             / 2
@@ -75,18 +79,20 @@ class Budgets:
         )
 
     def distinct(self) -> float:
-        """Candidates s and t of one cluster are wrongly declared distinct: this times w_s·w_t. Over all pairs the
-        products of weights sum to at most ½."""
+        """Candidates s and t of one cluster are wrongly declared distinct: this times w_s·w_t. Over
+        all pairs the products of weights sum to at most ½."""
         return 2 * SHARES["distinct"] * self.delta
 
     def classify(self, generation: int = 1, attempt: int = 1) -> float:
-        """An agent's own cluster, whose representative is its generation-th candidate, is ruled out in one attempt."""
+        """An agent's own cluster, whose representative is its generation-th candidate, is ruled out
+        in one attempt.
+        """
         weight = retry_weight(generation) * retry_weight(attempt)
         return SHARES["classify"] * self.delta * weight / self.n_agents
 
     def accept(self) -> float:
-        """At one agent, its best arm is wrongly declared worse than a given arm, or the best arm of a given other
-        cluster is wrongly declared less than η worse than it."""
+        """At one agent, its best arm is wrongly declared worse than a given arm, or the best arm of
+        a given other cluster is wrongly declared less than η worse than it."""
         return (
             SHARES["accept"]
             * self.delta
@@ -149,6 +155,8 @@ class ClusterWeights:
         self.any_arm = nats(0.2 / budgets.n_arms)
 
     def mixing(self, n: Floats) -> tuple[Floats, Floats]:
-        """For a representative's cell with n pulls and every ρ of the grid (..., L): ½ln(1 + n/ρ) − ln w(ρ), and ñ."""
+        """For a representative's cell with n pulls and every ρ of the grid (..., L): ½ln(1 + n/ρ) −
+        ln w(ρ), and ñ.
+        """
         n = np.maximum(n, 1)[..., None]
         return 0.5 * np.log1p(n / self.rho) + self.rho_price, n * n / (n + self.rho)

@@ -1,8 +1,8 @@
 """`assume=clusters`: agents of one cluster share a bandit, and clusters may share a best arm.
 
-Assumption 1 is not used. M representatives are shown pairwise different, so one is of every cluster;
-everybody else is assigned by rejecting M − 1 of them; then the agents of a cluster find its best arm
-together, each with an even share of the pulls.
+Assumption 1 is not used. M representatives are shown pairwise different, so one is of every
+cluster; everybody else is assigned by rejecting M − 1 of them; then the agents of a cluster find
+its best arm together, each with an even share of the pulls.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def solve_clusters(reps: Representatives) -> tuple[Ints, Ints]:
     n_clusters = federation.problem.n_clusters
     if n_clusters is None:
         raise UserError(
-            "structured-bai:assume=clusters requires n_clusters (M), but it is None: agents can be shown "
+            "structured-bai:assume=clusters requires n_clusters (M), but it is None: agents can be "
+            "shown "
             "different, never equal. Tell M, or use naive or uniform-glr"
         )
     best_arms = BestArms(reps, None)

@@ -1,11 +1,12 @@
 """Every test of `StructuredBAI`, and what may be concluded from it.
 
-This file and `budget.py` are what the proof in docs/structured-bai.md relies on; names and formulas are those of that
-page. Nothing here pulls. The rest of the package decides what is pulled, at which agents, in which order, and when the
-rules below are applied. All evidence is an e-process, so by Ville's inequality none of these decisions can raise the
-probability of an error.
+This file and `budget.py` are what the proof in docs/structured-bai.md relies on; names and formulas
+are those of that page. Nothing here pulls. The rest of the package decides what is pulled, at which
+agents, in which order, and when the rules below are applied. All evidence is an e-process, so by
+Ville's inequality none of these decisions can raise the probability of an error.
 
-Rewards are in units of σ. m and n are averages and numbers of pulls, ñ = n²/(n + ρ). `reps` is the record of the
+Rewards are in units of σ. m and n are averages and numbers of pulls, ñ = n²/(n + ρ). `reps` is the
+record of the
 representatives (`Representatives`): it counts only what was pulled after an agent was chosen.
 """
 
@@ -30,15 +31,18 @@ from clustered_bandit_gym.policies.structured.representatives import (
 class SameBandit:
     """Test of two representatives: whether they are shown to have different bandits.
 
-    Two kinds of weight ½. One of the K arms is larger at one of the two: weight 1/(2K) for each arm and direction. All
-    K arms together, with one ρ from a grid of eight, weight ⅛ each, that covers 16 to 3·10^7 pulls: the price of mixing
-    is paid K times, so ρ must be of the order of n, and a step of 8 loses little.
+    Two kinds of weight ½. One of the K arms is larger at one of the two: weight 1/(2K) for each arm
+    and direction. All K arms together, with one ρ from a grid of eight, weight ⅛ each, that covers
+    16 to 3·10^7 pulls: the price of mixing is paid K times, so ρ must be of the order of n, and a
+    step of 8 loses little.
     """
 
     rho = np.float64(16) * 8.0 ** np.arange(8.0)
 
     def rejects(self, cells: Cells, a: Ints, b: Ints, level: Floats) -> np.ndarray:
-        """(pairs,) whether the evidence against "rows a and b of `cells` have the same bandit" reaches `level`."""
+        """(pairs,) whether the evidence against "rows a and b of `cells` have the same bandit"
+        reaches `level`.
+        """
         difference, n_a, n_b = cells.mean[a] - cells.mean[b], cells.n[a], cells.n[b]
         n_arms = difference.shape[1]
         terms = difference**2 * (0.5 * n_a * n_b / np.maximum(n_a + n_b, 1))
@@ -89,7 +93,9 @@ class CandidateTests:
         return self._levels
 
     def certify(self) -> None:
-        """Mark pairs as distinct whose rewards are shown to differ, or whose live sets have no arm in common."""
+        """Mark pairs as distinct whose rewards are shown to differ, or whose live sets have no arm
+        in common.
+        """
         reps = self.reps
         if self.all_distinct:
             return
@@ -110,19 +116,22 @@ class CandidateTests:
     def eliminate(self) -> None:
         """Rules (a) and (b) of step 2: arms leave the live sets.
 
-        A live set that rule (b) would empty is left as it is. That happens only after an error; the play must end.
+        A live set that rule (b) would empty is left as it is. That happens only after an error; the
+        play must end.
         """
         reps = self.reps
         leader = reps.leader
-        # Only live arms can leave, and the last one never does: x, k are the cells of live sets with several arms.
+        # Only live arms can leave, and the last one never does: x, k are the cells of live sets
+        # with several arms.
         task = reps.live & (reps.live.sum(axis=1) > 1)[:, None]
         x, k = np.nonzero(task)
         if self.eta is None or not reps.distinct.any():
             beaten = reps.cells.shows(x, k, x, leader[x], 0.0, self.levels.beaten[x])
             reps.live[x[beaten], k[beaten]] = False
             return
-        # Arm k leaves x if k is close at some y that is distinct from x: only such y, k matter. The leader of y is the
-        # hardest to be close to for most arms, so the comparison with it comes first.
+        # Arm k leaves x if k is close at some y that is distinct from x: only such y, k matter. The
+        # leader of y is the hardest to be close to for most arms, so the comparison with it comes
+        # first.
         y, c = np.nonzero(reps.distinct.astype(np.float64) @ task)
         shift = np.repeat((0.0, self.eta), (x.size, y.size))
         row, level = (
@@ -160,7 +169,9 @@ class CandidateTests:
             reps.settled = np.where(enough, leader, reps.settled)
 
     def blockers(self, y: Ints, k: Ints) -> np.ndarray:
-        """(n, K) live arms of representative y that arm k is not shown to be less than η worse than."""
+        """(n, K) live arms of representative y that arm k is not shown to be less than η worse
+        than.
+        """
         assert self.eta is not None
         open_ = self.reps.live[y]
         open_[np.arange(y.size), k] = False
@@ -236,7 +247,8 @@ class ClusterTests:
         different = np.unique(best).size if known else 1 + reps.distinct.sum(axis=1).min()
         if r != reps.budgets.n_clusters or different < r:
             raise ValueError(
-                f"expected {reps.budgets.n_clusters} representatives with different best arms, got {best}"
+                f"expected {reps.budgets.n_clusters} representatives with different best arms, got "
+                f"{best}"
             )
         if not choice.bets and np.any(choice.noise != 1):
             raise ValueError("noise must be 1 without bets: only bets adapt to the variance")
@@ -308,10 +320,11 @@ class ClusterTests:
 def one_sided(
     n: Floats, mean: Floats, worth: Floats, reference: Floats, alternative: Floats, free: Floats
 ) -> Floats:
-    """Evidence by Assumption 1: smallest value over u of ½ñ(R − u)² plus the agent's Wald ratio of ν to u.
+    """Evidence by Assumption 1: smallest value over u of ½ñ(R − u)² plus the agent's Wald ratio of
+    ν to u.
 
-    The agent's mean is at most u. The ratio is used for u below the alternative ν only; for larger u it is replaced
-    by 1. `free` is the smallest value without this restriction.
+    The agent's mean is at most u. The ratio is used for u below the alternative ν only; for larger
+    u it is replaced by 1. `free` is the smallest value without this restriction.
     """
     centre = (worth * reference + n * mean) / (worth + n)
     edge = 0.5 * worth * (alternative - reference) ** 2
@@ -360,8 +373,9 @@ class AcceptanceTests:
         return leader, live
 
     def accept(self, rows: Ints, guess: Ints, known: np.ndarray) -> np.ndarray:
-        """The cluster whose best arm is guess (rows,): accepted if that arm is live, known to be the best arm of a
-        representative (`known`, (K,)), and shown less than η worse than every other live arm.
+        """The cluster whose best arm is guess (rows,): accepted if that arm is live, known to be
+        the best arm of a representative (`known`, (K,)), and shown less than η worse than every
+        other live arm.
 
         Returns (rows, K) the live arms for which that is shown.
         """

@@ -1,4 +1,6 @@
-"""StructuredBAI: discovery by rejection, best arms resolved together, classification by sequential test."""
+"""StructuredBAI: discovery by rejection, best arms resolved together, classification by sequential
+test.
+"""
 
 from __future__ import annotations
 
@@ -19,42 +21,53 @@ from clustered_bandit_gym.policy import Policy
 
 
 class StructuredBAI(Policy):
-    """Finds a representative of every cluster, resolves their best arms together, then assigns the other agents.
+    """Finds a representative of every cluster, resolves their best arms together, then assigns the
+    other agents.
 
-    1. "discover": agents that look like no representative so far become candidates. Nothing is trusted here: a
-       candidate starts again from zero pulls, and a wrong guess costs pulls, not correctness.
-    2. "best arms": the representatives' best arms. An arm leaves the candidates of x when it is beaten at x, or when it
-       is shown to be less than η worse than the best at a representative y of another cluster: by Assumption 1 it is
-       then not the best of x. Small gaps between an arm and the best often need not be resolved.
-    3. "classify": once M representatives with M different best arms are known, every other agent pulls what tells the
-       likeliest cluster from its rivals fastest until all clusters but one are ruled out.
-    4. "accept", in place of 3 when M is not told or fewer than M clusters turn up: an agent belongs to x if the best
-       arm of x is shown to be less than η worse than every other arm there; else it finds a new cluster.
+    1. "discover": agents that look like no representative so far become candidates. Nothing is
+       trusted here: a candidate starts again from zero pulls, and a wrong guess costs pulls, not
+       correctness.
+    2. "best arms": the representatives' best arms. An arm leaves the candidates of x when it is
+       beaten at x, or when it is shown to be less than η worse than the best at a representative y
+       of another cluster: by Assumption 1 it is then not the best of x. Small gaps between an arm
+       and the best often need not be resolved.
+    3. "classify": once M representatives with M different best arms are known, every other agent
+       pulls what tells the likeliest cluster from its rivals fastest until all clusters but one are
+       ruled out.
+    4. "accept", in place of 3 when M is not told or fewer than M clusters turn up: an agent belongs
+       to x if the best arm of x is shown to be less than η worse than every other arm there; else
+       it finds a new cluster.
 
-    Uses M, η and the support of rewards where they are told, and never η1. Without η nothing structural is used, and
-    agents of clusters that may be unknown find their arms alone. Without M step 4 takes the place of step 3. An η that
-    is too large voids the guarantee, and errors do happen then; one that is too small costs pulls.
+    Uses M, η and the support of rewards where they are told, and never η1. Without η nothing
+    structural is used, and agents of clusters that may be unknown find their arms alone. Without M
+    step 4 takes the place of step 3. An η that is too large voids the guarantee, and errors do
+    happen then; one that is too small costs pulls.
 
-    Error. All tests are e-processes (Ville), in units of σ. With w_t = 0.9/M for the first M candidates ever chosen and
-    0.1/((t − M)(t − M + 1)) for later ones, Σw_t = 1, and v_1 = 0.9, v_g = 0.1/((g − 1)g), Σv_g = 1:
-        1. at the t-th candidate, its best arm is beaten by one of K − 1 others: 0.2δ·w_t/(K − 1) each; one of the
-           other M − 1 clusters' best arms is declared closer than η: 0.2δ·w_t/(M − 1) each. Sum 0.4δ.
-        2. candidates s < t of one cluster are declared distinct: 0.04δ·w_s·w_t each. Sum at most 0.02δ.
-        3. an agent's own cluster, represented by its g-th candidate, is ruled out in the agent's a-th attempt:
-           0.43δ·v_g·v_a/N each. Sum 0.43δ.
-        4. in acceptance, an agent's best arm is beaten by one of K − 1 others, or one of M − 1 other best arms is
+    Error. All tests are e-processes (Ville), in units of σ. With w_t = 0.9/M for the first M
+    candidates ever chosen and 0.1/((t − M)(t − M + 1)) for later ones, Σw_t = 1, and v_1 = 0.9, v_g
+    = 0.1/((g − 1)g), Σv_g = 1:
+        1. at the t-th candidate, its best arm is beaten by one of K − 1 others: 0.2δ·w_t/(K − 1)
+           each; one of the other M − 1 clusters' best arms is declared closer than η: 0.2δ·w_t/(M −
+           1) each. Sum 0.4δ.
+        2. candidates s < t of one cluster are declared distinct: 0.04δ·w_s·w_t each. Sum at most
+          0.02δ.
+        3. an agent's own cluster, represented by its g-th candidate, is ruled out in the agent's
+           a-th attempt: 0.43δ·v_g·v_a/N each. Sum 0.43δ.
+        4. in acceptance, an agent's best arm is beaten by one of K − 1 others, or one of M − 1
+          other best arms is
            declared closer than η: 0.15δ/(N(K + M − 2)) each. Sum 0.15δ.
         Sum: δ. Outside these events every answer is right. docs/structured-bai.md has the proof.
 
     Args:
-        share: the part of δ that it may use; the rest is left to a caller that has other ways to err.
+        share: the part of δ that it may use; the rest is left to a caller that has other ways to
+            err.
 
-    Where the support of rewards is told and they take finitely many values, tests bet and so adapt to the variance
-    (`sequential.cells`). All levels are the same.
+    Where the support of rewards is told and they take finitely many values, tests bet and so adapt
+    to the variance (`sequential.cells`). All levels are the same.
 
-    Communication: the centre orders pulls and gets averages (`federation.pull`): an arm and a number of pulls down, one
-    real up, for each batch; where tests bet, it gets counts of the values (`federation.pull_counts`). That is more than
-    the paper's schemes send, for far fewer pulls.
+    Communication: the centre orders pulls and gets averages (`federation.pull`): an arm and a
+    number of pulls down, one real up, for each batch; where tests bet, it gets counts of the values
+    (`federation.pull_counts`). That is more than the paper's schemes send, for far fewer pulls.
     """
 
     name = "structured-bai"

@@ -1,4 +1,6 @@
-"""The agents that represent the clusters found so far, and all that was pulled at them since they were chosen."""
+"""The agents that represent the clusters found so far, and all that was pulled at them since they
+were chosen.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from clustered_bandit_gym.policies.sequential.cells import Cells, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.budget import Budgets, nats
 
-#: Difference, in units of σ, that the grid of ρ is tuned to where η is not told. It decides which ρ has weight ½; the
-#: others cover all differences, so a poor choice costs a nat or two.
+#: Difference, in units of σ, that the grid of ρ is tuned to where η is not told. It decides which ρ
+#: has weight ½; the others cover all differences, so a poor choice costs a nat or two.
 TUNED_GAP = 0.5
 
 
@@ -67,12 +69,13 @@ class Teams:
 
 
 class Record:
-    """What the centre knows of some agents' arms, in units of σ: cells of the kind that the rewards allow.
+    """What the centre knows of some agents' arms, in units of σ: cells of the kind that the rewards
+    allow.
 
     Attributes:
         agents: (R,) ids.
-        cells: (R, K) pulls and what they show. ρ comes from a grid that is fixed before the data: half of its weight is
-            tuned to 2 ln(1/α)/η² pulls, what a difference of η takes.
+        cells: (R, K) pulls and what they show. ρ comes from a grid that is fixed before the data:
+            half of its weight is tuned to 2 ln(1/α)/η² pulls, what a difference of η takes.
     """
 
     def __init__(self, federation: Federation, budgets: Budgets, agents: Ints) -> None:
@@ -101,10 +104,11 @@ class Record:
         return self.cells.n
 
     def noise(self, arms: Ints, gap: Floats) -> Floats:
-        """(R, k) variance of one pull of `arms` (k,), in units of σ², that a test for differences `gap` has to reckon with.
+        """(R, k) variance of one pull of `arms` (k,), in units of σ², that a test for differences
+        `gap` has to reckon with.
 
-        Bets on small differences find the variance of the rewards; on large ones they gain less, as in Bernstein's
-        inequality for rewards in an interval of 2σ. For plans only.
+        Bets on small differences find the variance of the rewards; on large ones they gain less, as
+        in Bernstein's inequality for rewards in an interval of 2σ. For plans only.
         """
         return np.minimum(self.cells.variance()[:, arms] + 2 / 3 * gap, 1)
 
@@ -118,7 +122,10 @@ class Record:
         self.cells.pull(self.source or Ordered(self.federation, self.agents), rows, arms, times)
 
     def pull_where(self, times: Floats, rows: Ints | None = None) -> None:
-        """Fresh pulls wherever `times` (R, K) is positive, rounded up. With `rows`, the rows of `times` are these."""
+        """Fresh pulls wherever `times` (R, K) is positive, rounded up.
+
+        With `rows`, the rows of `times` are these.
+        """
         row, arms = np.nonzero(times > 0)
         if row.size:
             self.pull(
@@ -142,8 +149,8 @@ class Record:
 class Representatives(Record):
     """The record of R representatives, rows 0..R−1.
 
-    Only pulls made *after* an agent was chosen count: it was chosen for what it had shown before. `live` and `distinct`
-    are changed by `evidence.CandidateTests` only.
+    Only pulls made *after* an agent was chosen count: it was chosen for what it had shown before.
+    `live` and `distinct` are changed by `evidence.CandidateTests` only.
 
     Attributes:
         live: (R, K) arms that may still be the best.
@@ -192,7 +199,9 @@ class Representatives(Record):
         return np.where(self.live, self.mean, -np.inf).argmax(axis=1)
 
     def twin(self) -> int | None:
-        """A row left with one arm that is also the only arm of an earlier row: both are of one cluster."""
+        """A row left with one arm that is also the only arm of an earlier row: both are of one
+        cluster.
+        """
         resolved = np.flatnonzero(self.resolved)
         _, first = np.unique(self.leader[resolved], return_index=True)
         again = np.delete(resolved, first)

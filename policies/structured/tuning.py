@@ -14,7 +14,8 @@ class Tuning:
 
     Attributes:
         start: First pulls of every arm at a representative: averages with an error of about σ/3.
-        first_effort: Pulls of a leading arm with which discovery starts; they show differences of σ.
+        first_effort: Pulls of a leading arm with which discovery starts; they show differences of
+            σ.
         more_effort: Factor by which the effort grows when everybody drawn so far is explained.
         last_effort: Nats that a difference of η is worth at the last effort; the search then ends.
         look: Pulls of every arm at a drawn agent, in all, as a multiple of the effort.

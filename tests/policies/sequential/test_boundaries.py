@@ -16,7 +16,9 @@ from clustered_bandit_gym.policies.sequential.boundaries import (
 
 
 def mixture(s: float, v: float, rho: float, half: bool) -> float:
-    """∫ exp(λs − λ²v/2) dF(λ), F normal with variance 1/ρ (or its positive half), by quadrature around the peak."""
+    """∫ exp(λs − λ²v/2) dF(λ), F normal with variance 1/ρ (or its positive half), by quadrature
+    around the peak.
+    """
     peak = s / (v + rho)
     width = 1 / np.sqrt(v + rho)
     low = max(0.0, peak - 12 * width) if half else peak - 12 * width

@@ -1,4 +1,6 @@
-"""E-processes of `sequential.gaussian`, `betting` and `cells`, against exact sums, integrals and minimisation."""
+"""E-processes of `sequential.gaussian`, `betting` and `cells`, against exact sums, integrals and
+minimisation.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ def test_half_normal_mixture_has_mean_one_at_the_boundary_and_less_inside(
     n: int, rho: float
 ) -> None:
     def expected(drift: float) -> float:
-        # The average of n unit Gaussians with mean `drift`, as the walk s = n(m − 0) with variance n.
+        # The average of n unit Gaussians with mean `drift`, as the walk s = n(m − 0) with variance
+        # n.
         def integrand(z: float) -> float:
             return float(
                 np.exp(half_normal(n * drift + z * np.sqrt(n), n, rho) - 0.5 * z * z)
@@ -293,7 +296,8 @@ def test_cells_find_what_is_there_and_survive_memory(kind: str) -> None:
     assert (
         cells.side(zero, zero, middle, False)[0] > 10 > 0 > cells.side(zero, one, middle, False)[0]
     )
-    # 1500 pulls: a guess of the variance that is off by a half has a probability below 1e-20 in each of these laws.
+    # 1500 pulls: a guess of the variance that is off by a half has a probability below 1e-20 in
+    # each of these laws.
     true = {"gaussian": [1, 1], "coins": [0.25, 0.16]}.get(kind, [0.09, 0.09])
     np.testing.assert_allclose(cells.variance()[0], true, rtol=0.5)
 

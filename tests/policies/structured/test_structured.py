@@ -22,7 +22,8 @@ from clustered_bandit_gym.policies import BAIClPlusPlus, StructuredBAI, make
 SMALL = np.array(PAPER_SMALL_MEANS)
 #: False-alarm rate of every test that counts errors.
 RARE = 1e-9
-#: δ where a right answer is expected: the chance of an error in a whole run of this file is below 1e-10.
+#: δ where a right answer is expected: the chance of an error in a whole run of this file is below
+#: 1e-10.
 SURE = 1e-13
 
 
@@ -121,7 +122,9 @@ def test_errors_are_no_more_frequent_than_delta(generator: Any) -> None:
 
 
 def test_errors_with_bounded_rewards_are_no_more_frequent_than_delta() -> None:
-    """A near tie, a tight η and a small cluster, coins near the end of their range: δ = 0.3, 40 plays."""
+    """A near tie, a tight η and a small cluster, coins near the end of their range: δ = 0.3, 40
+    plays.
+    """
     trials, delta = 40, 0.3
     instance = cbg.Instance([[0.95, 0.9, 0.6], [0.8, 0.95, 0.6]], [0, 0, 0, 0, 1], cbg.Bernoulli())
     assert instance.eta == pytest.approx(0.05)
@@ -146,7 +149,10 @@ def test_a_small_variance_saves_pulls_where_the_support_is_told() -> None:
 
 
 def test_an_eta_that_is_too_large_breaks_it_as_it_may() -> None:
-    """The guarantee is for an η that holds. Told 0.4 where 0.1 is true, runner-ups are dropped as close elsewhere."""
+    """The guarantee is for an η that holds.
+
+    Told 0.4 where 0.1 is true, runner-ups are dropped as close elsewhere.
+    """
     trials, delta = 40, 0.1
     generator = NearTie(n_agents=6, n_clusters=3, n_arms=6, eta=0.1, gap=0.05)
     assert error_count(generator, trials, delta, eta=0.4, check=False) > binom.isf(
@@ -211,7 +217,9 @@ def test_agents_are_classified_in_lock_step() -> None:
 
 
 def test_near_ties_that_are_close_elsewhere_cost_little_in_every_play() -> None:
-    """The gap of 0.01 between arms 0 (or 1) and 3 would take 4·10^5 pulls, and need never be resolved."""
+    """The gap of 0.01 between arms 0 (or 1) and 3 would take 4·10^5 pulls, and need never be
+    resolved.
+    """
     instance = cbg.Instance(
         [[0.31, 0.01, 0.0, 0.3], [0.01, 0.31, 0.0, 0.3]], np.arange(12) % 2, cbg.Bernoulli()
     )
@@ -239,8 +247,9 @@ def test_by_name() -> None:
     ],
 )
 def test_far_fewer_pulls_than_bai_cl_plus_plus(generator: Any, ratio: float) -> None:
-    """Two trials each, δ = 1e-10; `harness.beyond` has the table with twenty. What is seen is three times the target
-    or (PaperFlat) 1.6 times, with a spread of a few per cent; in PaperRandom the larger of two very uneven ratios."""
+    """Two trials each, δ = 1e-10; `harness.beyond` has the table with twenty. What is seen is three
+    times the target or (PaperFlat) 1.6 times, with a spread of a few per cent; in PaperRandom the
+    larger of two very uneven ratios."""
     found = []
     for seed in range(2):
         instance = generator(np.random.default_rng(seed))

@@ -60,7 +60,8 @@ def test_budgets_as_the_docs_state_them() -> None:
 
 
 def test_weights_of_attempts_fall_and_never_vanish() -> None:
-    """The code puts 1 + (number dropped) for the generation, which may be less: the weights must not rise. Among 10^5
+    """The code puts 1 + (number dropped) for the generation, which may be less: the weights must
+    not rise. Among 10^5
     agents hundreds of candidates are dropped: a weight that vanishes has no logarithm."""
     weights = np.array([retry_weight(a) for a in range(1, 10_000)])
     assert (np.diff(weights) < 0).all()
@@ -106,7 +107,9 @@ def test_candidates_are_numbered_in_the_order_in_which_they_were_chosen() -> Non
 def test_levels_that_are_asked_for_in_a_play_are_few_and_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Every level that a play uses comes from `Budgets`, with numbers that the union bound has room for."""
+    """Every level that a play uses comes from `Budgets`, with numbers that the union bound has room
+    for.
+    """
     asked: dict[str, set[tuple[int, ...]]] = {}
     for name in ("beaten", "close", "classify"):
         original = getattr(Budgets, name)

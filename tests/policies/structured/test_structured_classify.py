@@ -1,4 +1,6 @@
-"""Classification in StructuredBAI: its evidence against numerical minima, its error rates against their levels."""
+"""Classification in StructuredBAI: its evidence against numerical minima, its error rates against
+their levels.
+"""
 
 from __future__ import annotations
 
@@ -60,10 +62,11 @@ def mislabelled(
     trusting: bool,
     bets: bool = False,
 ) -> int:
-    """Runs in which an agent's own cluster is ruled out at level α, with representatives that are poorly known.
+    """Runs in which an agent's own cluster is ruled out at level α, with representatives that are
+    poorly known.
 
-    Each run has representatives and one agent of its own. `trusting` takes their averages for the truth. `bets` plays
-    with coins and tests by betting.
+    Each run has representatives and one agent of its own. `trusting` takes their averages for the
+    truth. `bets` plays with coins and tests by betting.
     """
     rewards = cbg.Bernoulli() if bets else cbg.Gaussian()
     count = 0
@@ -113,7 +116,9 @@ def test_bets_rule_out_an_agents_own_cluster_as_rarely_as_stated(
 
 
 def test_bets_are_at_the_level_that_the_weights_leave() -> None:
-    """Level, ln(R − 1), the kind of test, the arm and its direction: the prices that docs/structured-bai.md states."""
+    """Level, ln(R − 1), the kind of test, the arm and its direction: the prices that
+    docs/structured-bai.md states.
+    """
     reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3, cbg.Bernoulli()), 400.0)
     best = MEANS.argmax(axis=1)
     plan = Plan(reps, best, 0.6, beta=25.0)

@@ -70,7 +70,8 @@ def test_one_sided_evidence_is_a_minimum_over_the_unknown_mean(
     )
     arguments = (np.array(x) for x in (n, mean, worth, reference, alternative, inside))
     found = float(one_sided(*arguments))
-    # Where the alternative is no larger than the reference there is no evidence; the minimum may then be negative.
+    # Where the alternative is no larger than the reference there is no evidence; the minimum may
+    # then be negative.
     assert found == pytest.approx(value.min() if reference < alternative else 0, abs=1e-3)
     assert reference < alternative or value.min() <= 1e-3
 
@@ -141,8 +142,9 @@ def test_pairs_become_distinct_by_disjoint_live_sets_or_by_evidence_only() -> No
 
 
 def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() -> None:
-    """Arm 3 is close at both, which settles it for both, once they are distinct. Until then a gap of 0.02 is open, and
-    takes 10^5 pulls; the difference of 0.6 on arms 0 and 1 takes a few hundred."""
+    """Arm 3 is close at both, which settles it for both, once they are distinct. Until then a gap
+    of 0.02 is open, and takes 10^5 pulls; the difference of 0.6 on arms 0 and 1 takes a few
+    hundred."""
     reps = table([[0.62, 0.02, 0.0, 0.60], [0.02, 0.62, 0.0, 0.60]], 50)
     reps.live[:] = [[True, False, False, True], [False, True, False, True]]
     reps.n[reps.live] = 2000
@@ -164,7 +166,9 @@ def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() ->
 def test_agents_of_one_cluster_are_rarely_held_for_distinct(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two representatives of one cluster, watched while their pulls grow: the share ever called distinct is ≤ level."""
+    """Two representatives of one cluster, watched while their pulls grow: the share ever called
+    distinct is ≤ level.
+    """
     level, runs = 0.2, 150
     monkeypatch.setattr(
         CandidateLevels,
@@ -188,7 +192,9 @@ def test_agents_of_one_cluster_are_rarely_held_for_distinct(
 
 
 def test_the_best_arm_of_a_representative_is_lost_as_rarely_as_stated() -> None:
-    """δ near one and small gaps, so that errors can be seen: at most 0.42δ, an arm beaten or close, or a false pair."""
+    """δ near one and small gaps, so that errors can be seen: at most 0.42δ, an arm beaten or close,
+    or a false pair.
+    """
     runs, wrong, delta = 80, 0, 0.9
     means = np.array([[0.5, 0.4, 0.1, 0.1, 0.2], [0.0, 0.1, 0.5, 0.42, 0.2]])
     for run in range(runs):

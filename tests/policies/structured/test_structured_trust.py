@@ -1,4 +1,6 @@
-"""What the proof relies on is in evidence.py and budget.py; planning and scheduling cannot cause an error."""
+"""What the proof relies on is in evidence.py and budget.py; planning and scheduling cannot cause an
+error.
+"""
 
 from __future__ import annotations
 
