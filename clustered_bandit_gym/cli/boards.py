@@ -44,7 +44,6 @@ from clustered_bandit_gym.cli.options import (
     grid_of,
 )
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.scoring.numbers import number
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.harness.output.board import Board
@@ -137,7 +136,6 @@ def compare(
     shown.check_columns(
         several + [key for key, value in grid.items() if isinstance(value, list) and len(value) > 1]
     )
-    tell_size(n_agents or [], jobs)
     players = resolve_policies(policies or FOUR)
     board = sweep(
         [player for _, player in players],
@@ -227,28 +225,6 @@ def report(
 
     write_report(folder, out, x=x, overwrite=force)
     typer.echo(f"Wrote {out}")
-
-
-#: From this many agents on a trial takes long enough that the command says so.
-MANY_AGENTS = 2_000_000
-#: Bytes per agent that a trial takes at most: measured at N = 10^7 with naive (75) and
-#: structured-bai (105).
-BYTES_PER_AGENT = 110
-
-
-def tell_size(n_agents: list[int], jobs: int) -> None:
-    """Say what a game with very many agents needs, before it is set up."""
-    from clustered_bandit_gym.harness.pool import count_jobs
-
-    largest, processes = max(n_agents, default=0), count_jobs(jobs)
-    if largest >= MANY_AGENTS:
-        need = number(largest * BYTES_PER_AGENT * processes / 1e9, digits=2)
-        typer.echo(
-            f"N = {largest:,}: the game is set up first, then played trial by trial. A trial takes "
-            "minutes; with "
-            f"--jobs {processes} up to {need} GB of memory are in use.",
-            err=True,
-        )
 
 
 def tell_broken(board: Board, players: dict[str, Any], traceback: bool) -> list[str]:

@@ -260,13 +260,3 @@ def test_jobs_count_from_all_cores() -> None:
     assert count_jobs(-cores - 5) == 1
     assert "-1" in call("compare", "--help")
     call("compare", "-p", "naive", "-n", 4, "-t", 1, "--jobs", -1 - cores)
-
-
-def test_very_many_agents_are_announced(capsys: pytest.CaptureFixture[str]) -> None:
-    from clustered_bandit_gym.cli.boards import tell_size
-
-    tell_size([9, 10_000], 1)
-    assert capsys.readouterr().err == ""
-    tell_size([9, 10**8], 2)
-    assert "N = 100,000,000: the game is set up first" in (told := capsys.readouterr().err)
-    assert "with --jobs 2 up to 22 GB" in told

@@ -7,7 +7,7 @@ allowed, or hidden.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -79,13 +79,9 @@ def draw(rng: np.random.Generator) -> Knobs:
         0 if n_clusters > 1 and rng.random() < 0.3 else 1, largest + 1, size=n_clusters
     )
     sizes[0] = max(1, sizes[0])
-    hidden = (
-        ("n_clusters", "eta", "eta1")
-        if rng.random() < 0.1
-        else ("n_clusters",)
-        if rng.random() < 0.1
-        else ()
-    )
+    # Mostly everything is told; now and then M is not, or nothing.
+    choices = [(), ("n_clusters",), ("n_clusters", "eta", "eta1")]
+    hidden = choices[int(rng.choice(3, p=[0.8, 0.1, 0.1]))]
     return Knobs(
         sizes=tuple(int(size) for size in sizes),
         n_arms=n_clusters + int(rng.choice([0, 1, 1, 2, 4])) + (n_clusters == 1),
@@ -104,37 +100,17 @@ def draw(rng: np.random.Generator) -> Knobs:
 def vary(knobs: Knobs, rng: np.random.Generator) -> Knobs:
     """A game like `knobs`, with one or two numbers changed."""
     fresh = draw(rng)
-    for _ in range(int(rng.integers(1, 3))):
-        name = str(
-            rng.choice(
-                [
-                    "eta",
-                    "gap",
-                    "sizes",
-                    "n_arms",
-                    "spread",
-                    "offset",
-                    "told",
-                    "hidden",
-                    "delta",
-                    "sigma",
-                ]
-            )
-        )
+    names = [one.name for one in fields(Knobs) if one.name != "rewards"]
+    for name in rng.choice(names, size=int(rng.integers(1, 3))):
+        value = getattr(fresh, name)
         if name in ("eta", "gap", "sigma"):
-            changed: dict[str, Any] = {
-                name: float(getattr(knobs, name) * np.exp(rng.normal(0, 0.7)))
-            }
-            knobs = replace(knobs, **changed)
+            value = float(getattr(knobs, name) * np.exp(rng.normal(0, 0.7)))
         elif name == "sizes":
-            sizes = [
-                max(0, round(size * float(np.exp(rng.normal(0, 0.5))))) for size in knobs.sizes
-            ]
-            knobs = replace(knobs, sizes=(max(1, sizes[0]), *sizes[1:]))
+            factors = np.exp(rng.normal(0, 0.5, size=len(knobs.sizes)))
+            sizes = [round(size * float(by)) for size, by in zip(knobs.sizes, factors, strict=True)]
+            value = (max(1, sizes[0]), *sizes[1:])
         elif name == "n_arms":
-            knobs = replace(
-                knobs, n_arms=max(len(knobs.sizes), 2, knobs.n_arms + int(rng.choice([-1, 1, 2])))
-            )
-        else:
-            knobs = replace(knobs, **{name: getattr(fresh, name)})
+            value = max(len(knobs.sizes), 2, knobs.n_arms + int(rng.choice([-1, 1, 2])))
+        changed: dict[str, Any] = {str(name): value}
+        knobs = replace(knobs, **changed)
     return knobs

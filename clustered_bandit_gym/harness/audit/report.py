@@ -189,12 +189,8 @@ class AuditReport:
         return "\n\n".join([*parts, *map(markdown, self.text.split("\n"))]) + "\n"
 
     def to_latex(self) -> str:
-        r"""The tables as `table` environments for ``\usepackage{booktabs}``; the verdict in words as comments."""
-        narrow = [
-            table._replace(heads=table.heads[:-1], rows=[row[:-1] for row in table.rows])
-            for table in self.tables
-        ]
-        parts = [r"% \usepackage{booktabs}", *map(to_latex, narrow)]
+        r"""The tables as `table` environments for ``\usepackage{booktabs}``, the verdict as comments."""
+        parts = [r"% \usepackage{booktabs}", *(to_latex(_without_why(one)) for one in self.tables)]
         return "\n".join([*parts, *(f"% {line}" for line in self.text.split("\n"))]) + "\n"
 
     def to_csv(self) -> str:

@@ -158,7 +158,10 @@ def _log_mixture(s: Floats, n: Floats, delta: float | None) -> Floats:
     # Any parameter fixed before the data is valid; the limit keeps it finite for subnormal δ.
     b = (1 / max(delta, 1 / _FAR) - 1) / 2
     sharp = betaln(0.5 + s, b + n - s) - betaln(0.5, b)
-    return np.logaddexp(np.log(WEIGHT_AT_DELTA) + sharp, np.log1p(-WEIGHT_AT_DELTA) + jeffreys)
+    mixed: Floats = np.logaddexp(
+        np.log(WEIGHT_AT_DELTA) + sharp, np.log1p(-WEIGHT_AT_DELTA) + jeffreys
+    )
+    return mixed
 
 
 def _lower_log_odds(s: Floats, n: Floats, floor: Floats) -> Floats:
