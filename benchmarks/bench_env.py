@@ -43,6 +43,15 @@ def figures() -> Iterator[Figure]:
         "steps/s of ClusteredBAI-Discrete-v0 over CartPole-v1", theirs / discrete, 1.0, "at least"
     )
 
+    tiny = _single(gym.make("ClusteredBAI-Tiny-Discrete-v0"), rng.integers(13, size=STEPS).tolist())
+    mine, theirs = seconds(tiny, cartpole, repeats=9, clock=process_time)
+    yield Figure(
+        "steps/s of ClusteredBAI-Tiny-Discrete-v0 over CartPole-v1, one action in 13 a stop",
+        theirs / mine,
+        1.0,
+        "at least",
+    )
+
     speed_up = _vector_speed_up(rng.integers(90, size=(125, ENVS)), fresh=16)
     yield Figure(
         f"steps/s of the vector env over SyncVectorEnv at {ENVS}, episodes of 2,000 pulls",
