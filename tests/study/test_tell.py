@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,18 @@ def test_a_policy_that_refuses_the_problem_leaves_no_file(tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="eta"):
         cbg.Study("cl-bai", cbg.Problem(4, 3, 2, 0.1), tmp_path / "study.db")
     assert not (tmp_path / "study.db").exists()
+
+
+def test_a_limit_for_each_agent_ends_the_study() -> None:
+    study = cbg.Study(TwoRounds(), replace(PROBLEM, max_pulls_per_agent=10))
+    order = study.ask()
+    assert order is not None
+    study.tell(order, pull(order))
+    with pytest.raises(cbg.BudgetExceeded):
+        study.ask()
+    assert (study.status.phase, study.status.done) == ("stopped", False)
+    assert study.status.pulls_max_agent == 9
+    assert study.arms is None
 
 
 def test_a_policy_that_catches_everything_is_an_error() -> None:
