@@ -6,8 +6,8 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import reprlib
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,9 +18,9 @@ from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import number
 
 METADATA, SCORES, ROWS, SOURCE = "metadata.json", "scores.json", "rows.jsonl", "source"
-#: Limits of a file after decompression (a full run has about 2 MB and 9,000 rows), of its rows, of
-#: nesting, and of whole numbers.
-MOST_BYTES, MOST_ROWS, MOST_LEVELS, MOST_WHOLE = 16 * 2**20, 50_000, 20, 2**63 - 1
+#: Limits of a file after decompression (a full run has about 2 MB and 9,000 rows), of its rows, and
+#: of its whole numbers.
+MOST_BYTES, MOST_ROWS, MOST_DIGITS = 16 * 2**20, 50_000, 18
 FORMAT = 1
 #: "proved": there is a proof of δ-correctness that others can read. "claimed": said without one.
 GUARANTEES = ("proved", "claimed", "none")
@@ -48,88 +48,52 @@ class Submission:
         return str(self.metadata["suite"])
 
 
-# --- kinds of values ---------------------------------------------------------------------------
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_number(value: Any) -> bool:
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    return plain and math.isfinite(value) and value >= 0
-
-
-def _is_table_of_texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_text, value.values()))
-
-
-def _is_sources(value: Any) -> bool:
-    """Relative paths of Python files, with their hashes."""
-    return _is_table_of_texts(value) and all(
-        PurePosixPath(name).suffix == ".py"
-        and not PurePosixPath(name).is_absolute()
-        and ".." not in PurePosixPath(name).parts
-        and name.isprintable()
-        for name in value
-    )
-
-
-Kind = tuple[Callable[[Any], bool], str]
-_TEXT: Kind = (_is_text, "a text")
-_COUNT: Kind = (_is_count, "a whole number >= 0")
-_NUMBER: Kind = (_is_number, "a number >= 0")
-_FLAG: Kind = (lambda value: isinstance(value, bool), "true or false")
-_OBJECT: Kind = (lambda value: isinstance(value, dict), "an object")
-_COUNT_OR_NULL: Kind = (lambda v: v is None or _is_count(v), "null or a whole number >= 0")
-
-#: What a row holds, in this order. Old files lack the last three.
-FIELDS: dict[str, Kind] = {
-    "cell": _TEXT,
-    "trial": _COUNT,
-    "outcome": _TEXT,
-    "wrong_agents": _COUNT_OR_NULL,
-    "pulls": _COUNT,
-    "cost": _NUMBER,
-    **dict.fromkeys(("bits_up", "bits_down", "reals_up", "reals_down", "rounds"), _COUNT),
-    "seconds": _NUMBER,
-    "message": _TEXT,
-    "attempts": (lambda value: _is_count(value) and value > 0, "a whole number >= 1"),
-    "suspicious_communication": _FLAG,
-    "pulls_max_agent": _COUNT_OR_NULL,
+#: What a row holds, and of which type; numbers are >= 0. Old files lack the last three.
+FIELDS: dict[str, Any] = {
+    "cell": str,
+    "trial": int,
+    "outcome": str,
+    "wrong_agents": int | None,
+    "pulls": int,
+    "cost": float,
+    "bits_up": int,
+    "bits_down": int,
+    "reals_up": int,
+    "reals_down": int,
+    "rounds": int,
+    "seconds": float,
+    "message": str,
+    "attempts": int,
+    "suspicious_communication": bool,
+    "pulls_max_agent": int | None,
 }
 _OLD_ROW = {"attempts": 1, "suspicious_communication": False, "pulls_max_agent": None}
-
-_METADATA: dict[str, Kind] = {
-    **dict.fromkeys(("suite", "digest", "name", "policy"), _TEXT),
-    "quick": _FLAG,
-    "guarantee": (lambda value: value in GUARANTEES, f"one of {', '.join(GUARANTEES)}"),
-    **dict.fromkeys(("authors", "link", "guarantee_text", "policy_class"), _TEXT),
-    **dict.fromkeys(("fingerprint", "date", "package", "versions"), _TEXT),
-    "settings": _OBJECT,
-    "platform": (_is_table_of_texts, "an object of texts"),
-    "sources": (_is_sources, "relative paths of Python files with their hashes"),
+#: What metadata hold; the first six must be there.
+_METADATA: dict[str, Any] = {
+    **dict.fromkeys(("suite", "digest", "name", "policy", "guarantee"), str),
+    "quick": bool,
+    **dict.fromkeys(("authors", "link", "guarantee_text", "date", "package", "versions"), str),
+    **dict.fromkeys(("platform", "sources"), dict),
 }
-#: Values of metadata that may be missing.
-_OPTIONAL: dict[str, Any] = {
-    **dict.fromkeys(("authors", "link", "guarantee_text", "policy_class"), ""),
-    **dict.fromkeys(("fingerprint", "date", "package", "versions"), ""),
-    **{key: {} for key in ("settings", "platform", "sources")},
-}
+_WORDS = {int: "a whole number >= 0", float: "a number >= 0", bool: "true or false", str: "a text"}
 
 
-def _check(values: dict[str, Any], kinds: dict[str, Kind], where: str) -> None:
-    for name, (holds, expected) in kinds.items():
-        if name not in values:
-            raise UserError(f"{where} lacks {name}")
-        if not holds(values[name]):
-            text = repr(values[name])
-            shown = text if len(text) < 80 else text[:77] + "..."
-            raise UserError(f"{where}: {name} must be {expected}, got {shown}")
+def _fits(value: Any, kind: Any) -> bool:
+    if kind is float:
+        return type(value) in (int, float) and math.isfinite(value) and value >= 0
+    return isinstance(value, kind) and (type(value) is not int or value >= 0)
+
+
+def _check(values: dict[str, Any], kinds: dict[str, Any], where: str) -> None:
+    for name, kind in kinds.items():
+        # Python takes True for a whole number.
+        if not _fits(values[name], kind) or (isinstance(values[name], bool) and kind is not bool):
+            expected = _WORDS.get(kind, "null or a whole number >= 0")
+            _refuse(where, name, "an object" if kind is dict else expected, values[name])
+
+
+def _refuse(where: str, name: str, expected: str, found: Any) -> None:
+    raise UserError(f"{where}: {name} must be {expected}, got {reprlib.repr(found)}")
 
 
 def checked_row(row: Any, where: str) -> Row:
@@ -138,6 +102,8 @@ def checked_row(row: Any, where: str) -> Row:
         raise UserError(f"{where}: expected the fields {', '.join(FIELDS)}")
     row = _OLD_ROW | row
     _check(row, FIELDS, where)
+    if row["attempts"] < 1:
+        _refuse(where, "attempts", "a whole number >= 1", row["attempts"])
     return row
 
 
@@ -145,10 +111,23 @@ def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
     """Metadata with a value under every key."""
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise UserError(f"{where}: expected a submission of format {FORMAT}")
-    metadata = _OPTIONAL | metadata
+    if missing := [key for key in list(_METADATA)[:6] if key not in metadata]:
+        raise UserError(f"{where} lacks {', '.join(missing)}")
+    metadata = {key: kind() for key, kind in _METADATA.items()} | metadata
     _check(metadata, _METADATA, where)
-    if metadata["guarantee"] == "proved" and not metadata["link"]:
-        raise UserError(f"{where}: link must be given where guarantee is proved")
+    guarantee, sources = metadata["guarantee"], metadata["sources"]
+    if guarantee not in GUARANTEES:
+        _refuse(where, "guarantee", f"one of {', '.join(GUARANTEES)}", guarantee)
+    if guarantee == "proved" and not metadata["link"]:
+        _refuse(where, "link", "given where guarantee is proved", "")
+    for key in ("platform", "sources"):
+        if not all(isinstance(value, str) for value in metadata[key].values()):
+            _refuse(where, key, "an object of texts", metadata[key])
+    for name in sources:
+        path = PurePosixPath(name)
+        inside = path.suffix == ".py" and not path.is_absolute() and ".." not in path.parts
+        if not inside or not name.isprintable():
+            _refuse(where, "sources", "relative paths of Python files", name)
     return metadata
 
 
@@ -174,27 +153,18 @@ def read_text(path: Path) -> str:
 def parse(text: str, where: str) -> Any:
     """The JSON value that `text` holds. `where` names it in errors."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_int=_whole)
+        # Refuses half of a surrogate pair, which could not be written again.
+        json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where} is not valid JSON: {error}") from error
-    _check_plain(value, where, MOST_LEVELS)
     return value
 
 
-def _check_plain(value: Any, where: str, levels: int) -> None:
-    """Numbers that a float can hold, text that can be written, and little nesting."""
-    if not levels:
-        raise UserError(f"{where}: expected at most {MOST_LEVELS} levels of nesting")
-    if isinstance(value, str) and not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise UserError(f"{where}: expected valid Unicode text: {error.reason}") from error
-    elif isinstance(value, int) and abs(value) > MOST_WHOLE:
-        raise UserError(f"{where}: expected whole numbers up to {MOST_WHOLE}")
-    elif isinstance(value, list | dict):
-        for item in value if isinstance(value, list) else (*value, *value.values()):
-            _check_plain(item, where, levels - 1)
+def _whole(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"expected whole numbers of at most {MOST_DIGITS} digits")
+    return int(digits)
 
 
 def load_submission(folder: str | Path) -> Submission:
@@ -214,6 +184,8 @@ def load_submission(folder: str | Path) -> Submission:
         where = f"{path}, line {place}"
         rows.append(checked_row(parse(line, where), where))
     metadata = checked_metadata(found[METADATA], str(folder / METADATA))
+    if not isinstance(found[SCORES], dict):
+        raise UserError(f"{folder / SCORES}: expected an object")
     return Submission(folder, metadata, rows, found[SCORES])
 
 
@@ -244,8 +216,8 @@ def readme(submission: Submission) -> str:
         f"Suite {meta['suite']}, {kind}, {meta['date']}, clustered-bandit-gym {meta['package']}. "
         f"Policy {meta['policy']}; guarantee: {meta['guarantee']} ({meta['guarantee_text']}).",
         "",
-        *([f"Authors: {meta['authors']}", ""] if meta["authors"] else []),
-        *([f"Link: {meta['link']}", ""] if meta["link"] else []),
+        f"Authors: {meta['authors'] or '–'}. Link: {meta['link'] or '–'}.",
+        "",
         "| track | cell | trials | errors | verdict | pulls / bound | bits per agent | rounds "
         "| not solved because |",
         "|---|---|---:|---:|---|---:|---:|---:|---|",

@@ -22,10 +22,8 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym.harness.cell import Cell
-from clustered_bandit_gym.harness.identity import Unhashable, policy_key
 from clustered_bandit_gym.harness.play import Row, play
 from clustered_bandit_gym.harness.run import resolve_policies
-from clustered_bandit_gym.harness.settings import path_of, settings_of
 from clustered_bandit_gym.suite.cells import cells_of
 from clustered_bandit_gym.suite.files import FIELDS
 
@@ -45,8 +43,8 @@ def replayed(
     source: Path,
     names: Sequence[str],
     secret: int | None = None,
-) -> tuple[dict[str, Any], list[Row | None]]:
-    """What the policy says of itself, and the row of each trial; None where the process ended.
+) -> list[Row | None]:
+    """The row of each trial; None where the process ended.
 
     Args:
         suite: "v1" or "v2".
@@ -55,7 +53,6 @@ def replayed(
         source, names: the folder with the sources, and the listed files in it.
         secret: on fresh instances that this seed draws.
     """
-    about: dict[str, Any] = {}
     rows: list[Row | None] = []
     with tempfile.TemporaryDirectory() as home:
         clean = Path(home) / "source"
@@ -65,15 +62,14 @@ def replayed(
             shutil.copyfile(source / name, clean / name)
         while len(rows) < len(trials):
             asked = [suite, policy, list(trials[len(rows) :]), str(clean), secret]
-            about, found = _run(asked, Path(home))
-            rows += found
+            rows += _run(asked, Path(home))
             if len(rows) < len(trials):
                 rows.append(None)  # the trial that ended the process
-    return about, rows
+    return rows
 
 
-def _run(asked: list[Any], home: Path) -> tuple[dict[str, Any], list[Row]]:
-    """One process: what the policy says of itself, and the rows that the process got to."""
+def _run(asked: list[Any], home: Path) -> list[Row]:
+    """The rows that one process got to."""
     out = home / "rows.jsonl"
     out.unlink(missing_ok=True)
     code = f"from {__name__} import _child; _child()"
@@ -82,11 +78,10 @@ def _run(asked: list[Any], home: Path) -> tuple[dict[str, Any], list[Row]]:
     text = json.dumps([*asked, str(out)]).encode()
     ended = subprocess.run(command, input=text, cwd=home / "source", capture_output=True)
     written = out.read_text(encoding="utf-8") if out.exists() else ""
-    lines = [json.loads(line) for line in written.splitlines()]
-    if not lines:
+    if not out.exists():
         said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
         raise CannotBuild(said[-1] if said else f"its process ended with {ended.returncode}")
-    return lines[0], lines[1:]
+    return [json.loads(line) for line in written.splitlines()]
 
 
 def _child() -> None:
@@ -95,7 +90,6 @@ def _child() -> None:
     label, policy = resolve_policies(spec)[0]
     stepper = not hasattr(policy, "solve")
     with Path(out).open("w", encoding="utf-8") as file:
-        print(json.dumps(identity(policy)), file=file, flush=True)
         for name, trial in trials:
             cell = cells_of(suite)[name]
             env = _made(cell.setting(stepper, secret))
@@ -144,19 +138,6 @@ def short_row(cell: str, row: dict[Any, Any]) -> Row:
     short["seconds"] = round(float(row["seconds"]), 4)
     # Half of a surrogate pair cannot be written to a file.
     return short | {"message": str(row["message"]).encode("utf-8", "replace").decode()}
-
-
-def identity(policy: Any) -> dict[str, Any]:
-    """What the metadata say of the policy itself."""
-    try:
-        fingerprint = policy_key(policy)
-    except Unhashable as error:
-        fingerprint = f"none: {error}"
-    return {
-        "policy_class": path_of(type(policy)),
-        "settings": settings_of(policy),
-        "fingerprint": fingerprint,
-    }
 
 
 def this_platform() -> dict[str, str]:

@@ -92,7 +92,11 @@ def _entry(
         entry["applicable"] = False
         entry["reason"] = unfinished[0].removeprefix(NOT_APPLICABLE)
     entry["solved"] = not entry["reason"]
-    return entry
+    # Nine digits, so that the checker finds the same numbers on other machines.
+    return {
+        key: float(f"{value:.9g}") if isinstance(value, float) else value
+        for key, value in entry.items()
+    }
 
 
 def _without_answer(row: Row) -> str:

@@ -78,7 +78,7 @@ def run_suite(
     _check_folder(folder, spec)
     rows = _play(policy, folder / ".trials", quick, n_jobs, progress)
     sources = _copy_sources(policy, folder / SOURCE)
-    about = _check_reproducible(spec, rows, folder / SOURCE, list(sources))
+    _check_reproducible(spec, rows, folder / SOURCE, list(sources))
     stated = str(getattr(policy, "guarantee", "none"))
     of_package = type(policy).__module__.startswith(f"{PACKAGE}.")
     metadata = {
@@ -92,7 +92,6 @@ def run_suite(
         "guarantee": guarantee or ("none" if stated.startswith("none") else "claimed"),
         "guarantee_text": stated,
         "policy": spec,
-        **about,
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "package": __version__,
         "versions": versions(),
@@ -137,7 +136,7 @@ def play_cell(
 
 
 def _play(policy: Any, out: Path, quick: bool, n_jobs: int, progress: bool) -> list[Row]:
-    from clustered_bandit_gym.harness.output.progress import progress_bar
+    from clustered_bandit_gym.harness.progress import progress_bar
 
     cells = played_cells("v2", quick)
     rows: list[Row] = []
@@ -161,24 +160,20 @@ def _check_folder(folder: Path, spec: str) -> None:
             raise UserError(f"{folder} holds a submission of another policy; choose another --out")
 
 
-def _check_reproducible(
-    spec: str, rows: list[Row], source: Path, names: list[str]
-) -> dict[str, Any]:
-    """Play the last trial of every cell again; returns what the policy says of itself.
+def _check_reproducible(spec: str, rows: list[Row], source: Path, names: list[str]) -> None:
+    """Play the last trial of every cell again. Raises `UserError` where one of them differs.
 
-    Raises `UserError` where a trial differs.
     A crash is left out: it may have come from outside, and the cell is not solved anyway.
     """
     last = list({row["cell"]: row for row in rows if row["outcome"] != "crash"}.values())
     trials = [(row["cell"], row["trial"]) for row in last]
-    about, again = replayed("v2", spec, trials, source, names)
+    again = replayed("v2", spec, trials, source, names)
     if wrong := different(last, again):
         raise UserError(
             f"{len(wrong)} of {len(last)} trials are played differently in a fresh process, so that "
             "nobody could verify this submission: the policy carries something from trial to trial, "
             f"draws random numbers of its own, or needs files beside its modules ({wrong[0]})"
         )
-    return about
 
 
 def _copy_sources(policy: Any, target: Path) -> dict[str, str]:

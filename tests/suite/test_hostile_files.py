@@ -69,7 +69,7 @@ def test_rows(folder: Path, field: str, value: Any) -> None:
     first, _, rest = (folder / "rows.jsonl").read_text(encoding="utf-8").partition("\n")
     row = json.loads(first) | {field: value}
     (folder / "rows.jsonl").write_text(f"{json.dumps(row)}\n{rest}", encoding="utf-8")
-    with pytest.raises(UserError, match=r"rows\.jsonl, line 1: "):
+    with pytest.raises(UserError, match=r"rows\.jsonl, line 1"):
         verify(folder, replay=0)
 
 
@@ -77,10 +77,12 @@ def test_rows(folder: Path, field: str, value: Any) -> None:
     ("name", "content", "reason"),
     [
         ("scores.json", b"[" * 100_000, "not valid JSON"),
-        ("scores.json", b"[" * 500 + b"]" * 500, "at most 20 levels"),
+        ("scores.json", b"[" * 500 + b"]" * 500, "expected an object"),
+        ("scores.json", b'{"cells": ' + b"[" * 900 + b"]" * 900 + b"}", "scores recomputed"),
         ("scores.json", b"1" * 10_000, "not valid JSON"),
-        ("scores.json", b"1" * 400, "whole numbers up to"),
-        ("scores.json", b"[]", "scores is "),
+        ("scores.json", b"1" * 400, "whole numbers of at most 18 digits"),
+        ("scores.json", b"[]", "expected an object"),
+        ("scores.json", b'{"cells": 5}', "scores recomputed"),
         ("metadata.json", b"\xff\xfe", "cannot be read"),
         ("metadata.json", b"[1]", "expected a submission of format 1"),
         ("rows.jsonl", b"[" * 100_000, "not valid JSON"),
@@ -125,13 +127,11 @@ def test_a_small_file_that_expands_to_a_large_one(
         {"name": 5},
         {"name": "\ud800"},
         {"authors": None},
-        {"settings": []},
-        {"fingerprint": 5},
     ],
 )
 def test_metadata(folder: Path, values: dict[str, Any]) -> None:
     change_metadata(folder, **values)
-    with pytest.raises(UserError, match=r"metadata\.json: "):
+    with pytest.raises(UserError, match=r"metadata\.json"):
         verify(folder, replay=0)
 
 

@@ -13,11 +13,9 @@ import pytest
 from suite_toys import Exits, Fixed, again
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.identity import versions
-from clustered_bandit_gym.policies import make
 from clustered_bandit_gym.suite.cells import GIVE_UP, cells_of
 from clustered_bandit_gym.suite.checker import Mismatch, verify
-from clustered_bandit_gym.suite.replay import different, identity, this_platform
+from clustered_bandit_gym.suite.replay import different, this_platform
 from clustered_bandit_gym.suite.submission import play_cell
 
 V1 = Path(__file__).parent / "data" / "v1-random"
@@ -105,17 +103,6 @@ def test_a_guarantee_is_one_of_three(random: Path, values: dict[str, Any]) -> No
         verify(random, replay=0)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("policy_class", "mine:Mine"), ("settings", {"a": 1}), ("fingerprint", "forged")],
-)
-def test_metadata_describe_the_policy_that_is_replayed(random: Path, key: str, value: Any) -> None:
-    true = identity(make("random"))
-    change_metadata(random, **true | {"versions": versions(), key: value})
-    with pytest.raises(Mismatch, match=f"policy: {key} .* is not that of random: "):
-        verify(random, trials=[("coins", 0)])
-
-
 def test_another_platform_is_a_statement(random: Path) -> None:
     change_metadata(random, platform=this_platform() | {"machine": "another"})
     rows = rows_of(random)
@@ -134,12 +121,3 @@ def test_code_that_fails_on_import(random: Path) -> None:
     change_metadata(random, sources=sources, policy="bad_module_of_a_test:Bad")
     with pytest.raises(Mismatch, match=r"the policy cannot be built: .*not here"):
         verify(random, trials=[("coins", 0)])
-
-
-def test_a_policy_without_a_fingerprint_is_noted(random: Path) -> None:
-    change_metadata(random, fingerprint="none: it reads os.environ", versions="of another day")
-    notes = verify(random, trials=[("coins", 0)]).notes
-    assert any(
-        "no fingerprint (it reads os.environ): attempts of earlier runs are not counted" in note
-        for note in notes
-    )

@@ -75,4 +75,4 @@ class Exits(Policy):
 def again(spec: str, rows: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
     """The rows' trials, replayed from this file alone."""
     trials = [(row["cell"], row["trial"]) for row in rows]
-    return replayed("v2", spec, trials, Path(__file__).parent, ["suite_toys.py"])[1]
+    return replayed("v2", spec, trials, Path(__file__).parent, ["suite_toys.py"])

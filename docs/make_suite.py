@@ -1,4 +1,4 @@
-"""Draws the instances of suite v2 and computes their bounds: ``python -m clustered_bandit_gym.suite.build``.
+"""Draws the instances of suite v2 and computes their bounds: ``python docs/make_suite.py``.
 
 It reads the families in v2.json, writes datasets/suite_v2.zip and the bounds, and prints the digest, which belongs
 into `cells.DIGESTS`. v2 is frozen: only the bounds may be replaced, by larger ones (``--bounds``).
@@ -16,14 +16,14 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
-from clustered_bandit_gym import datasets
+from clustered_bandit_gym import datasets, suite
 from clustered_bandit_gym.datasets.suite_v2 import INSTANCES, drawn, shipped
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.harness.bound import bound_of
 from clustered_bandit_gym.suite.cells import SuiteCell, cells_of, suite_digest
 
-HERE = Path(__file__).parent
+CELLS = Path(suite.__file__).with_name("v2.json")
 ARCHIVE = Path(datasets.__file__).with_name("suite_v2.zip")
 
 
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> None:
         entry = asdict(replace(cell, bounds=bounds))
         print(f"{cell.name}: {bounds}")
         lines.append(json.dumps(entry, ensure_ascii=False))
-    (HERE / "v2.json").write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    CELLS.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
     print(f"digest {suite_digest('v2')}")
 
 
