@@ -136,7 +136,7 @@ def play_cell(
 
 
 def _play(policy: Any, out: Path, quick: bool, n_jobs: int, progress: bool) -> list[Row]:
-    from clustered_bandit_gym.harness.progress import progress_bar
+    from clustered_bandit_gym.harness.output.progress import progress_bar
 
     cells = played_cells("v2", quick)
     rows: list[Row] = []
