@@ -47,7 +47,8 @@ def run(
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Play suite v2 with one policy and write a submission. The same command again resumes an interrupted run.
+    """Play suite v2 with one policy and write a submission. The same command again resumes an
+    interrupted run.
 
     Example: clustered-bai suite run mine:Mine --out submissions/mine --jobs 2
     """
@@ -67,7 +68,8 @@ def run(
     )
     typer.echo(readme(submission))
     typer.echo(
-        f"Wrote {out}. Next: `clustered-bai suite verify {out}`, `clustered-bai suite board {out} ...`",
+        f"Wrote {out}. Next: `clustered-bai suite verify {out}`, `clustered-bai suite board {out} "
+        "...`",
         err=True,
     )
 
@@ -89,9 +91,11 @@ def verify(
     yes: Annotated[bool, typer.Option("--yes", help="Replay without asking first.")] = False,
     traceback: Traceback = False,
 ) -> None:
-    """Check a submission: format, digest, completeness, scores, a sample of trials. Exit code 1 on any mismatch.
+    """Check a submission: format, digest, completeness, scores, a sample of trials. Exit code 1 on
+    any mismatch.
 
-    Replaying runs the submission's code, so the command asks first: read its source, or use --replay 0.
+    Replaying runs the submission's code, so the command asks first: read its source, or use
+    --replay 0.
     """
     from clustered_bandit_gym.errors import UserError
     from clustered_bandit_gym.suite.checker import Mismatch, fresh
@@ -115,7 +119,8 @@ def verify(
         else f"for another platform: {count - found.different} agree, {found.different} do not"
     )
     typer.echo(
-        f"VERIFIED: {folder}: format, digest, completeness and scores hold; {count} trials replayed {how}"
+        f"VERIFIED: {folder}: format, digest, completeness and scores hold; {count} trials "
+        f"replayed {how}"
     )
     if others:
         typer.echo(f"Fresh instances of each family (seed {others[0]['seed']}):")
@@ -152,7 +157,9 @@ def rescore(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Submissions.")],
     traceback: Traceback = False,
 ) -> None:
-    """Compute the scores of submissions again from their rows, after lower bounds have been replaced by larger ones."""
+    """Compute the scores of submissions again from their rows, after lower bounds have been
+    replaced by larger ones.
+    """
     from clustered_bandit_gym.suite.submission import rescore as compute
 
     for folder in folders:

@@ -26,7 +26,10 @@ INSTANCES = 5
 
 
 def choice(rng: np.random.Generator) -> int:
-    """Which instance a trial plays. The raw stream of PCG64 is the same in all versions of NumPy."""
+    """Which instance a trial plays.
+
+    The raw stream of PCG64 is the same in all versions of NumPy.
+    """
     return int(rng.bit_generator.random_raw() % INSTANCES)
 
 
@@ -104,7 +107,10 @@ def differing(
 
 
 def destinations(rng: np.random.Generator, n_agents: int, pooled: bool) -> Instance:
-    """Flights on time at random destinations. `pooled`: those with one best airport share its rates."""
+    """Flights on time at random destinations.
+
+    `pooled`: those with one best airport share its rates.
+    """
     data = flights.load()
     chosen = rng.permutation(len(data.rates))[:n_agents]
     if pooled:

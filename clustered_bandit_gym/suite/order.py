@@ -6,8 +6,8 @@ instance. Both met the same instance and the same noise. The order is by the mea
     D_c = log(mean a_t / mean b_t),
 
 with an interval from the spread of h_t = a_t / mean a − b_t / mean b, which is where the common
-noise cancels. Pulls have heavy tails, so the interval is corrected for skewness (Hall 1992) and made
-at `NOMINAL`; docs/suite.md has the coverage that was measured.
+noise cancels. Pulls have heavy tails, so the interval is corrected for skewness (Hall 1992) and
+made at `NOMINAL`; docs/suite.md has the coverage that was measured.
 """
 
 from __future__ import annotations

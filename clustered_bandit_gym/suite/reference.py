@@ -1,4 +1,6 @@
-"""The reference submissions, every policy that ships, and the proofs that the maintainers have read."""
+"""The reference submissions, every policy that ships, and the proofs that the maintainers have
+read.
+"""
 
 from __future__ import annotations
 

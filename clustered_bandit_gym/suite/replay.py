@@ -1,8 +1,9 @@
-"""Trials of a submission played again, in a fresh process that can import nothing but what it should.
+"""Trials of a submission played again, in a fresh process that can import nothing but what it
+should.
 
 The process runs in a new folder with copies of the listed sources. Beside that folder it searches
-only the standard library and what is installed: no current folder, no PYTHONPATH, no compiled files.
-The calling process imports nothing of the submission.
+only the standard library and what is installed: no current folder, no PYTHONPATH, no compiled
+files. The calling process imports nothing of the submission.
 """
 
 from __future__ import annotations
@@ -141,7 +142,8 @@ def short_row(cell: str, row: dict[Any, Any]) -> Row:
 
 
 def this_platform() -> dict[str, str]:
-    """What decides whether a replay is bit for bit the same: machine, and libraries that draw numbers.
+    """What decides whether a replay is bit for bit the same: machine, and libraries that draw
+    numbers.
 
     "simd" names the instruction sets that NumPy uses here: they decide the last digit of an
     exponential.

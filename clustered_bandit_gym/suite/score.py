@@ -1,4 +1,5 @@
-"""What a submission's rows say of each cell: solved or not, and at what price. docs/suite.md has the rule.
+"""What a submission's rows say of each cell: solved or not, and at what price. docs/suite.md has
+the rule.
 
 Everything here is a pure function of rows and of the suite's data, so that the checker recomputes
 scores from the rows alone.

@@ -1,10 +1,9 @@
 """A submission: one policy on the whole suite, as a folder of plain files.
 
-    rows.jsonl.gz    one line per trial
-    metadata.json    policy, authors, guarantee, versions, platform, suite digest, hashes of the sources
-    scores.json      what `score` says of the rows
-    source/          the user's modules that the policy reaches by import statements
-    README.md        the same for humans
+    rows.jsonl.gz    one line per trial metadata.json    policy, authors, guarantee, versions,
+    platform, suite digest, hashes of the sources scores.json      what `score` says of the rows
+    source/          the user's modules that the policy reaches by import statements README.md
+    the same for humans
 
 While a run is under way finished trials are kept in ``.trials``, so that the same command resumes
 it; the folder can be deleted afterwards.
@@ -170,14 +169,19 @@ def _check_reproducible(spec: str, rows: list[Row], source: Path, names: list[st
     again = replayed("v2", spec, trials, source, names)
     if wrong := different(last, again):
         raise UserError(
-            f"{len(wrong)} of {len(last)} trials are played differently in a fresh process, so that "
-            "nobody could verify this submission: the policy carries something from trial to trial, "
+            f"{len(wrong)} of {len(last)} trials are played differently in a fresh process, so "
+            "that "
+            "nobody could verify this submission: the policy carries something from trial to "
+            "trial, "
             f"draws random numbers of its own, or needs files beside its modules ({wrong[0]})"
         )
 
 
 def _copy_sources(policy: Any, target: Path) -> dict[str, str]:
-    """Copies the user's modules behind the policy to `target`. Returns path inside it -> SHA-256."""
+    """Copies the user's modules behind the policy to `target`.
+
+    Returns path inside it -> SHA-256.
+    """
     module = type(policy).__module__
     top = module.partition(".")[0]
     if target.exists():
