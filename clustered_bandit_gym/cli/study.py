@@ -196,22 +196,38 @@ def report(
 @command("plan", group)
 def plan(
     n_agents: Agents,
-    n_arms: Annotated[int | None, typer.Option("--n-arms", "-k", help="K, with --gaps.")] = None,
-    n_clusters: Annotated[int | None, typer.Option("--n-clusters", "-m", help="M.")] = None,
+    n_arms: Annotated[
+        int | None,
+        typer.Option("--n-arms", "-k", help="K, with --gaps.", show_default="that of --means"),
+    ] = None,
+    n_clusters: Annotated[
+        int | None, typer.Option("--n-clusters", "-m", help="M.", show_default="that of --means")
+    ] = None,
     gaps: Annotated[
-        tuple[float, float] | None, typer.Option("--gaps", help="Least and largest gap.")
+        tuple[float, float] | None,
+        typer.Option("--gaps", help="Least and largest gap.", show_default="give --means"),
     ] = None,
     means: Annotated[
-        Path | None, typer.Option("--means", help="Instead: CSV of means, a line per cluster.")
+        Path | None,
+        typer.Option(
+            "--means", help="Instead: CSV of means, a line per cluster.", show_default="give --gaps"
+        ),
     ] = None,
     delta: Delta = 0.05,
     rewards: Annotated[str, typer.Option("--rewards", help="bernoulli or gaussian.")] = "bernoulli",
     sigma: Annotated[float, typer.Option("--sigma", help="σ of gaussian rewards.")] = 1.0,
     hide: Annotated[
         list[str] | None,
-        typer.Option("--hide", help="What is not told: n_clusters, eta, eta1, support."),
+        typer.Option(
+            "--hide",
+            help="What is not told: n_clusters, eta, eta1, support.",
+            show_default="nothing",
+        ),
     ] = None,
-    policies: Annotated[list[str] | None, typer.Option("--policies", "-p")] = None,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option("--policies", "-p", help="Names of policies.", show_default="a choice"),
+    ] = None,
     trials: Annotated[int, typer.Option("--trials", "-t", min=1)] = 3,
     epsilon: Annotated[float, typer.Option("--epsilon", help="Good enough: ε below best.")] = 0,
     seed: Seed = 0,

@@ -193,7 +193,8 @@ def board(
         str, typer.Option("--format", help="html writes the page; json prints the order.")
     ] = "html",
     highlight: Annotated[
-        list[str] | None, typer.Option("--highlight", help="Mark the submission of this name.")
+        list[str] | None,
+        typer.Option("--highlight", help="Mark the submission of this name.", show_default="none"),
     ] = None,
     traceback: Traceback = False,
 ) -> None:

@@ -143,7 +143,7 @@ class Moody(cbg.Policy):
     [
         ("Nothing", "solve returned None; expected one arm per agent: an int array of shape (4,)"),
         ("Floats", "solve returned an array of float64; expected"),
-        ("Unsent", "what is sent must be a payload"),
+        ("Unsent", "a local program returns payloads"),
     ],
 )
 def test_a_policy_that_raises_in_every_trial(
