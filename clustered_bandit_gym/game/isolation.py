@@ -193,7 +193,7 @@ def is_ours(value: Any, seen: frozenset[int] = frozenset()) -> bool:
         parts = list(value)
     elif kind is dict:
         parts = [*value, *value.values()]
-    elif _is_our_class(kind):
+    elif _is_our_class(kind):  # type: ignore[arg-type]
         parts = list(getattr(value, "__dict__", {}).values())
     else:
         return False
