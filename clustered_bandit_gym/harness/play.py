@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from types import TracebackType
 from typing import Any
 
 import gymnasium as gym
@@ -170,13 +171,31 @@ def play_trial(
         return play_trial(spec, env, instance, on_error)
     if not direct:
         federation, truth = unwrapped.federation, unwrapped.truth
-    raised = federation.failure or raised  # what a policy made of a failure does not matter
+    if federation.failure is not None:  # what a policy made of a failure does not matter
+        raised = _with_callers(federation.failure, raised)
     unfinished, message = ("", "") if raised is None else _kind_and_text(raised)
     if raised is not None and on_error is not None:
         on_error(raised)
     seconds = perf_counter() - start
     judged = _judge(federation, truth, unfinished, message, spec.bound)
     return row | judged | {"seconds": seconds, "version": versions()}
+
+
+def _with_callers(failure: BaseException, seen: BaseException | None) -> BaseException:
+    """`failure`, which the view caught, with the policy's own lines above it in its traceback.
+
+    `seen` is what the view raised in its place: its frames lead to the view, which is the first
+    frame of `failure` as well.
+    """
+    frames = []
+    above = None if seen is None or seen is failure else seen.__traceback__
+    while above is not None and above.tb_next is not None:
+        frames.append(above)
+        above = above.tb_next
+    joined = failure.__traceback__
+    for one in reversed(frames):
+        joined = TracebackType(joined, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return failure.with_traceback(joined)
 
 
 def lost_row(
