@@ -39,10 +39,10 @@ class FrugalBAI(Policy):
        pulls, agents are led down a tree of tests instead, each against numbers that representatives
        measured ("references"). After a search, one number is added that only the best arm exceeds.
 
-    Needs M and η, 2 ≤ M ≤ N. If guesses fail it starts again from scratch, once, and then plays
-    `StructuredBAI`. Without M or η it plays `StructuredBAI` at once; with one cluster, one agent
-    finds the best arm for all. η1 is not used. An η that is too large voids the guarantee. ε > 0 is
-    used with one cluster or agent only; otherwise the problem for ε = 0 is solved.
+    Needs M and η, 2 ≤ M ≤ N. If guesses fail it starts again, once, with other agents, and then
+    plays `StructuredBAI`. Without M or η it plays `StructuredBAI` at once; with one cluster, one
+    agent finds the best arm for all. η1 is not used. An η that is too large voids the guarantee.
+    ε > 0 is used with one cluster or agent only; otherwise the problem for ε = 0 is solved.
 
     Error. Attempts have 0.9δ and 0.05δ, `StructuredBAI` has 0.05δ. The t-th choice of
     representatives in an attempt has v_t of it, v_1 = 0.9, v_t = 0.1/((t − 1)t); call that δ'.
@@ -56,8 +56,10 @@ class FrugalBAI(Policy):
         Sum: δ. docs/frugal-bai.md has the proof.
 
     Args:
-        growth: pulls of sketches grow by this factor where they do not suffice. A smaller one takes
-            fewer pulls on small hard games and sends more bits. It does not change the guarantee.
+        growth: pulls of sketches grow by this factor where they do not suffice. A larger one sends
+            fewer bits for slightly more pulls, a smaller one buys nothing: on random games at δ =
+            1e-10 growth = 2, 4, 8 took 1.27, 1.24, 1.31 of `StructuredBAI`'s pulls and sent 2.13,
+            1.89, 1.69 of BAI-Cl++'s bits. It does not change the guarantee.
     """
 
     name = "frugal-bai"
@@ -65,7 +67,7 @@ class FrugalBAI(Policy):
 
     def __init__(self, growth: float = 4.0, budget: str | None = None) -> None:
         if budget is not None:
-            raise UserError("frugal-bai has no setting budget any more; growth=2 spends more bits")
+            raise UserError("frugal-bai has no setting budget any more; growth=8 sends fewer bits")
         if not 1.5 <= growth <= 16:
             raise UserError(f"growth must lie between 1.5 and 16, got {growth}")
         self.growth = float(growth)

@@ -101,7 +101,9 @@ def measure(
     if not isinstance(cells, BettingCells):
         return (Reals(cells.mean[at]),)
     low, high = cells.interval(ref.levels.bound)
-    return Quantised(low[at], ref.fine, "down"), Quantised(high[at], ref.fine, "up")
+    # An end may miss that of the support, where the grid ends, by a rounding error.
+    down = Quantised(low[at], ref.fine, "down", clip=True)
+    return down, Quantised(high[at], ref.fine, "up", clip=True)
 
 
 def ends(got: tuple[Floats, ...]) -> tuple[Floats, Floats]:

@@ -12,7 +12,7 @@ from clustered_bandit_gym.game.problem import Problem
 class Settings:
     """Constants. The shares of δ matter for correctness, all others for pulls and bits only."""
 
-    # Shares: of δ for the attempts from scratch (StructuredBAI has the rest), then of an attempt.
+    # Shares: of δ for the attempts (StructuredBAI has the rest), then of an attempt.
     attempts: tuple[float, ...] = (0.90, 0.05)  # the first and the second attempt
     beaten: float = 0.48  # a representative's best arm is shown worse than another one
     close: float = 0.10  # another cluster's best arm is shown less than η worse than the best

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+import clustered_bandit_gym as cbg
 from clustered_bandit_gym import Problem
-from clustered_bandit_gym.game.payloads import Quantised
+from clustered_bandit_gym.game.payloads import Quantised, Symbol
 from clustered_bandit_gym.policies.frugal.distinct import rounding, widths
-from clustered_bandit_gym.policies.frugal.references import References, ends
+from clustered_bandit_gym.policies.frugal.references import References, ends, measure
 from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
 from clustered_bandit_gym.policies.sequential.cells import GaussianCells
 from clustered_bandit_gym.policies.sequential.gaussian import half_normal
@@ -164,3 +167,18 @@ def test_agents_of_a_node_lie_on_their_side() -> None:
     usable = top > number
     assert np.all(means[usable, :2] <= number[usable, None])
     assert np.all(means[usable, 2:] >= top[usable, None])
+
+
+def test_an_interval_may_reach_the_end_of_the_support() -> None:
+    """−0.7 + 1.1 is more than 0.4 in floating point, and 0.4 is the end of the grid."""
+    never, always = [1.0, 0.0], [0.0, 1.0]
+    rewards = cbg.Categorical([-0.7, 0.4], [[always, never], [never, always]])
+    instance = cbg.Instance([[0.4, -0.7], [-0.7, 0.4]], [0, 1], rewards)
+    problem = Problem.of(instance, 0.1)
+    ref = References(Levels(problem, Settings(), 0, 1), True)
+    down = Symbol([[0, 1]] * 2, among=2), Quantised([[0.2, 0.2]] * 2, ref.gaps, "down")
+    federation = cbg.Federation(instance, problem, seed=0)
+    got = federation.local(np.arange(2), partial(measure, name="test", ref=ref), down=down)
+    low, high = ends(got)
+    assert np.all((low <= instance.means) & (instance.means <= high))
+    assert high.max() == 0.4
