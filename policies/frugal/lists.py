@@ -98,7 +98,6 @@ def by_height(
         return
     if rest.size and sent[1].values[0] >= made_for.values[0]:
         with federation.phase("classify"):
-            down = (as_list(best, k), *sent)
-            arms[rest] = federation.local(
-                rest, partial(find_high, ref=ref), down=down, n_arms=best.size
-            )
+            program = partial(find_high, ref=ref)
+            told = (as_list(best, k), *sent)
+            arms[rest] = federation.local(rest, program, down=told, n_arms=best.size)
