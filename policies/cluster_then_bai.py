@@ -14,6 +14,9 @@ from clustered_bandit_gym.policies.paper.requirements import require
 from clustered_bandit_gym.policies.sequential.paired import drift_evidence
 from clustered_bandit_gym.policy import Policy
 
+#: A real that is sent may be off by this part of its size: it arrives in single precision.
+ROUNDING = 2.0**-23
+
 
 class ClusterThenBAI(Policy):
     """Phase 1 clusters the agents; in phase 2 the agents of a cluster search for its best arm.
@@ -46,7 +49,8 @@ class ClusterThenBAI(Policy):
            M(K − 1) walks at δ/(2M(K − 1)): δ/2. Each arm needs one of the two events only.
     Without 1 every agent is assigned to its cluster: of M agents that differ from each other one is
     of its own cluster, and it is not shown to differ from that one. Pooled differences of two arms
-    at the agents of a true cluster are a walk from the first pull on.
+    at the agents of a true cluster are a walk from the first pull on. Averages of phase 1 arrive
+    rounded: every test takes them to be off by `ROUNDING` against what it is to show.
 
     Communication: K reals up from each agent in a round of phase 1, an order and a real for each
     agent and arm left in a round of phase 2.
@@ -67,33 +71,42 @@ class ClusterThenBAI(Policy):
             return np.zeros(p.n_agents, dtype=np.int64)
         labels = np.zeros(p.n_agents, dtype=np.int64) if m == 1 else None
         n, sums = 0, np.zeros((p.n_agents, p.n_arms))
+        off = np.zeros_like(sums)  # how far rounding may have moved `sums`
         with federation.phase("cluster"):
             while labels is None:
                 times = 1 + int(n * (self.growth - 1))
                 n += times
-                sums += times * _all_averages(federation, times)
-                alone = _best_alone(p, sums / n, n)
+                averages = _all_averages(federation, times)
+                sums += times * averages
+                off += times * ROUNDING * np.abs(averages)
+                alone = _best_alone(p, sums / n, off / n, n)
                 if alone is not None:
                     return alone
-                labels = _cluster(p, sums / n, n, m)
+                labels = _cluster(p, sums / n, off / n, n, m)
         federation.report_clusters(labels)
         with federation.phase("identify"):
-            return self._search(federation, labels, n, sums)[labels]
+            return self._search(federation, labels, n, sums, off)[labels]
 
-    def _search(self, federation: Federation, labels: Ints, n: int, sums: Floats) -> Ints:
-        """(M,) the best arm of each cluster; starts from `sums` (N, K) of n pulls of each arm."""
+    def _search(
+        self, federation: Federation, labels: Ints, n: int, sums: Floats, off: Floats
+    ) -> Ints:
+        """(M,) the best arm of each cluster; starts from `sums` (N, K) of n pulls of each arm,
+        which rounding may have moved by `off` (N, K)."""
         p = federation.problem
         sizes = np.bincount(labels)
         m = sizes.size
         total = np.zeros((m, p.n_arms))
         np.add.at(total, labels, sums)
+        total_off = np.zeros_like(total)
+        np.add.at(total_off, labels, off)
         counts = n * sizes.astype(np.float64)  # pulls of each arm that is left
         level = np.log(2 * m * (p.n_arms - 1) / p.delta)
         active = np.ones((m, p.n_arms), dtype=bool)
         while True:
-            means = np.where(active, total / np.maximum(counts, 1)[:, None], -np.inf)
+            per_pull = 1 / np.maximum(counts, 1)[:, None]
+            means = np.where(active, total * per_pull, -np.inf)
             leader = means.argmax(axis=1)
-            behind = np.where(active, means.max(axis=1, keepdims=True) - means, 0.0)
+            behind = _behind(means, total_off * per_pull)
             half = counts[:, None] / 2
             others = active & (np.arange(p.n_arms) != leader[:, None])
             active &= ~(others & _shown(behind, half, level, p.sigma))
@@ -118,38 +131,45 @@ def _all_averages(federation: Federation, times: int) -> Floats:
     return np.asarray(federation.local(federation.agents, program))
 
 
+def _behind(means: Floats, off: Floats) -> Floats:
+    """(r, K) by how much arms are behind the leader at least, if `means` may be off by `off`; 0 for
+    an arm that is out, whose mean is −inf."""
+    leader = means.argmax(axis=1)[:, None]
+    least = np.take_along_axis(means - off, leader, axis=1)
+    return np.where(np.isfinite(means), least - (means + off), 0.0)
+
+
 def _shown(behind: Floats, half: Floats | float, level: float, sigma: float) -> np.ndarray:
     """Whether averages of n pulls each that differ by `behind` show a difference; `half` is n/2."""
     return drift_evidence(half * behind / sigma, half, level) >= level
 
 
-def _best_alone(p: Problem, means: Floats, n: int) -> Ints | None:
+def _best_alone(p: Problem, means: Floats, off: Floats, n: int) -> Ints | None:
     """(N,) each agent's leader, if all are shown to be within ε by their own averages (N, K)."""
     level = np.log(4 * p.n_agents * (p.n_arms - 1) / p.delta)
-    behind = means.max(axis=1, keepdims=True) - means + p.epsilon
     leader = means.argmax(axis=1)
-    shown = _shown(behind, n / 2, level, p.sigma)
+    shown = _shown(_behind(means, off) + p.epsilon, n / 2, level, p.sigma)
     shown[np.arange(p.n_agents), leader] = True
     return leader if shown.all() else None
 
 
-def _cluster(p: Problem, means: Floats, n: int, m: int) -> Ints | None:
+def _cluster(p: Problem, means: Floats, off: Floats, n: int, m: int) -> Ints | None:
     """(N,) cluster labels, once M agents differ and each agent differs from all but one of them.
 
     Representatives are chosen one by one: the next is the agent that differs most from all so far.
     """
     level = np.log(2 * p.n_agents * max(1, p.n_agents - 1) / p.delta)
-    evidence = [_differ(means, 0, n, p.sigma, level)]
+    evidence = [_differ(means, off, 0, n, p.sigma, level)]
     for _ in range(m - 1):
         furthest = int(np.min(evidence, axis=0).argmax())
-        evidence.append(_differ(means, furthest, n, p.sigma, level))
+        evidence.append(_differ(means, off, furthest, n, p.sigma, level))
     differs = np.array(evidence) >= level
     if not (differs.sum(axis=0) == m - 1).all():
         return None
     return differs.argmin(axis=0)
 
 
-def _differ(means: Floats, agent: int, n: int, sigma: float, level: float) -> Floats:
+def _differ(means: Floats, off: Floats, agent: int, n: int, sigma: float, level: float) -> Floats:
     """(N,) evidence that an agent's means differ from those of `agent`.
 
     Half of it is the average over arms, for bandits that differ in few of them, and half the
@@ -157,8 +177,9 @@ def _differ(means: Floats, agent: int, n: int, sigma: float, level: float) -> Fl
     are e-processes.
     """
     walk = n / 2 * (means - means[agent]) / sigma
-    up = drift_evidence(walk, n / 2, level)
-    down = drift_evidence(-walk, n / 2, level)
+    walk_off = n / 2 * (off + off[agent]) / sigma
+    up = drift_evidence(walk - walk_off, n / 2, level)
+    down = drift_evidence(-walk - walk_off, n / 2, level)
     of_arm = np.logaddexp(up, down) - np.log(2)
     average = np.logaddexp.reduce(of_arm, axis=1) - np.log(means.shape[1])
     evidence = np.logaddexp(average, of_arm.sum(axis=1)) - np.log(2)

@@ -185,7 +185,8 @@ class CandidateTests:
 
 @dataclass(frozen=True)
 class ClusterChoice:
-    """Choices made after the representatives were seen. Any are valid: their prices are charged.
+    """Choices made after the representatives were seen. Their prices are charged; `ClusterTests`
+    refuses those that no weight covers.
 
     Attributes:
         arms: (R, R) the arm k for each x and j.
@@ -255,7 +256,12 @@ class ClusterTests:
         self.reps, self.best, self.eta, self.level = reps, best, eta, level
         self.bets, self.arms, self.assumed = choice.bets, choice.arms, choice.assumed
         rows = np.arange(r)
+        others = ~np.eye(r, dtype=bool)
+        if np.any((self.assumed & (self.arms != best[:, None]))[others]):
+            raise ValueError("Assumption 1 bounds the mean of a best arm k_x only")
         cell = np.where(self.assumed, best, self.arms)
+        if np.any(reps.n[rows, cell][others] == 0):
+            raise ValueError("a test uses an arm that its representative never pulled")
         mixing, self.worth = (
             np.take_along_axis(table, choice.scale[..., None], -1)[..., 0]
             for table in weights.mixing((reps.n / choice.noise)[rows, cell])
@@ -269,7 +275,6 @@ class ClusterTests:
         self.price = price + mixing + choice.slack
         self.bet_price = price + np.where(self.assumed, 0.0, log(2))
         self.estimate = reps.mean.copy()
-        others = ~np.eye(r, dtype=bool)
         self.used: Ints = np.unique(self.arms[others])
         self.places: Ints = np.where(others, np.searchsorted(self.used, self.arms), 0)
 

@@ -63,6 +63,19 @@ def test_epsilon_ends_a_near_tie() -> None:
     assert federation.pulls < 10**6
 
 
+def test_averages_that_arrive_rounded_are_not_taken_for_exact() -> None:
+    """Single precision has steps of 0.06σ at a million σ: near ties there must wait for phase 2.
+
+    5 plays at δ = 1e-9: a wrong answer has probability below 5e-9.
+    """
+    large = 1e6 + 0.03125
+    means = [[large, large + 2e-3, 0.0], [large, large + 2e-3, 0.02]]
+    for seed in range(5):
+        federation = play(means, [0, 0, 1, 1], 1e-9, seed)
+        assert federation.judgement is not None
+        assert federation.judgement.correct
+
+
 def test_it_needs_m_and_keeps_the_contract() -> None:
     with pytest.raises(cbg.errors.UserError, match="n_clusters"):
         play(SHARED, [0, 1, 2], 0.1, 0, n_clusters=None)

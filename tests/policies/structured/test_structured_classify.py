@@ -170,3 +170,17 @@ def test_classification_needs_one_representative_of_every_cluster() -> None:
     reps.drop(2)
     with pytest.raises(ValueError, match="3 representatives"):
         Plan(reps, MEANS.argmax(axis=1)[:2], 0.3, beta=25.0).prepare()
+
+
+def test_choices_that_no_weight_covers_are_refused() -> None:
+    reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
+    plan = Plan(reps, MEANS.argmax(axis=1), 0.3, beta=25.0)
+    tests = plan.prepare()
+    plan.assumed = ~np.eye(3, dtype=bool)
+    plan.arms = (tests.best[:, None] + 1) % MEANS.shape[1] + np.zeros((3, 3), dtype=np.int64)
+    with pytest.raises(ValueError, match="a best arm k_x only"):
+        plan._freeze()
+    plan.assumed[:] = False
+    reps.n[1] = 0
+    with pytest.raises(ValueError, match="never pulled"):
+        plan._freeze()
