@@ -16,7 +16,7 @@ def box_space(n_agents: int, n_arms: int) -> spaces.Box:
     return spaces.Box(-1, 1, (n_agents * n_arms * len(CELL) + 1,), np.float32)
 
 
-def box_features(pulls: Ints, means: Floats, sigma: float, time: Floats) -> np.ndarray:
+def box_features(pulls: Ints, means: Floats, sigma: Floats | float, time: Floats) -> np.ndarray:
     """(E, N·K·4 + 1) float32 in [−1, 1] of E plays, from `pulls` and `means` (E, N, K).
 
     Four features of each cell, agent by agent (`CELL`), then `time` (E,), the used share of `max_pulls`. They do not

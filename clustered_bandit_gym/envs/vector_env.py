@@ -254,7 +254,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, np.ndarray, np.ndarray]):
         if self.max_episode_steps is not None:
             # As TimeLimit does it, which counts the stop as a step and may set both flags.
             cut |= (self._orders + stopped >= self.max_episode_steps) & ~self._done
-        rewards = -game.pull_cost * pulls
+        rewards = np.asarray(-game.pull_cost * pulls, dtype=np.float64)
         done = judged | cut
         ended = None
         if done.any():
@@ -280,7 +280,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, np.ndarray, np.ndarray]):
         game = self.game
         limit = MAX_PULLS if game.max_pulls is None else game.max_pulls
         everywhere = which is self._all
-        agents, columns, times = game.actions.read(actions if everywhere else actions[which])
+        read: tuple[Any, Any, Any] = game.actions.read(actions if everywhere else actions[which])
+        agents, columns, times = read
+        arms: Any
         cut: Bools = np.zeros(self.num_envs, dtype=np.bool_)
         if game.actions.single:
             drawn = self._draw(which, agents, columns, 1)

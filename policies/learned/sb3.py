@@ -134,7 +134,7 @@ class SB3VecEnv(VecEnv):
             else list(self.features(ended.pulls, ended.means).features)
         )
         now = round(time.monotonic() - self._start, 6)
-        cut = (step.truncated & ~step.terminated)[which]
+        cut = np.asarray(step.truncated & ~step.terminated)[which]
         correct = ended.right.all(axis=1)
         for row, i in enumerate(which.tolist()):
             communication = {key: one.item(row) for key, one in ended.communication.items()}

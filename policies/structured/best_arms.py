@@ -83,7 +83,7 @@ class _Plan:
         open_ = ~reps.resolved & (together if self.only_distinct else reps.settled < 0)
         task = reps.live & open_[:, None]
         # Late in a play few arms are left: 4 times as fast on the paper's 100 arms.
-        wanted = task.any(axis=0)
+        wanted = np.asarray(task.any(axis=0))
         wanted[reps.leader] = True
         self.arms = np.flatnonzero(wanted)
         self.columns = np.arange(self.arms.size)
@@ -195,7 +195,8 @@ class _Plan:
             self._aim_at_closeness(y[distinct], k[distinct], goal)
             self._aim_at_distinct(x[~distinct], y[~distinct], goal)
         if self.only_distinct:
-            self._aim_at_distinct(*np.nonzero(np.triu(~self.reps.distinct, 1)), goal)
+            first, second = np.nonzero(np.triu(~self.reps.distinct, 1))
+            self._aim_at_distinct(first, second, goal)
         # Against rivals with n_k pulls the sum is least if the leader has √Σn_k².
         others = np.where(self.columns == self.leader[:, None], 0, goal)
         own = goal[self.rows, self.leader]

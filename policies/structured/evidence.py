@@ -316,9 +316,9 @@ class ClusterTests:
         shift = np.where(assumed, self.eta or 0.0, 0.0)
         for way, of_agent in ((up, False), (~up, True)):
             agent, rep = (row[way], place[way]), (j[way], cell[way])
-            low, high = (agent, rep) if of_agent else (rep, agent)
-            tables = (cells, self.reps.cells) if of_agent else (self.reps.cells, cells)
-            shown[i[way], j[way]] = tables[0].shows(*low, *high, shift[way], needed[way], tables[1])
+            (row_a, a), (row_b, b) = (agent, rep) if of_agent else (rep, agent)
+            table, other = (cells, self.reps.cells) if of_agent else (self.reps.cells, cells)
+            shown[i[way], j[way]] = table.shows(row_a, a, row_b, b, shift[way], needed[way], other)
         return shown
 
 

@@ -71,7 +71,10 @@ class StructuredBAI(Policy):
     """
 
     name = "structured-bai"
-    guarantee = "delta-PC under Assumption 1, with any of M, eta not told; eta1 is not used"
+    guarantee = (
+        "delta-PC under Assumption 1, with any of M, eta not told; eta1 is not used. With "
+        "assume=clusters: delta-PC if M is told; clusters may share a best arm"
+    )
 
     def __init__(self, share: float = 1.0, assume: str = "best-arms") -> None:
         if not 0 < share <= 1:
@@ -79,8 +82,6 @@ class StructuredBAI(Policy):
         if assume not in ("best-arms", "clusters"):
             raise UserError(f"assume must be 'best-arms' or 'clusters', got {assume!r}")
         self.share, self.assume = share, assume
-        if assume == "clusters":
-            self.guarantee = "delta-PC for agents of M clusters, which may share best arms"
 
     def solve(self, federation: Federation) -> np.ndarray:
         reps = Representatives(federation, Budgets.of(federation.problem, self.share))
