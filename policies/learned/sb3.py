@@ -135,7 +135,7 @@ class SB3VecEnv(VecEnv):
         )
         now = round(time.monotonic() - self._start, 6)
         cut = np.asarray(step.truncated & ~step.terminated)[which]
-        correct = ended.right.all(axis=1)
+        correct = np.asarray(ended.right.all(axis=1))
         for row, i in enumerate(which.tolist()):
             communication = {key: one.item(row) for key, one in ended.communication.items()}
             infos[i] |= {

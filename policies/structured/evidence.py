@@ -317,8 +317,8 @@ class ClusterTests:
         for way, of_agent in ((up, False), (~up, True)):
             agent, rep = (row[way], place[way]), (j[way], cell[way])
             (row_a, a), (row_b, b) = (agent, rep) if of_agent else (rep, agent)
-            table, other = (cells, self.reps.cells) if of_agent else (self.reps.cells, cells)
-            shown[i[way], j[way]] = table.shows(row_a, a, row_b, b, shift[way], needed[way], other)
+            table, rival = (cells, self.reps.cells) if of_agent else (self.reps.cells, cells)
+            shown[i[way], j[way]] = table.shows(row_a, a, row_b, b, shift[way], needed[way], rival)
         return shown
 
 

@@ -226,12 +226,12 @@ class Viewer:
         self._text(pen, 694, 604, "never pulled", 13, FAINT)
         pen.ellipse((824, 599, 834, 609), fill="white", outline=INK)
         self._text(pen, 841, 604, "last pull", 13, FAINT)
-        for x, colour, text in (
+        for x, mark, text in (
             (374, LEADER, "leader"),
             (468, RIGHT, "right"),
             (556, WRONG, "wrong"),
         ):
-            pen.rectangle((x, 617, x + 13, 630), outline=colour, width=2)
+            pen.rectangle((x, 617, x + 13, 630), outline=mark, width=2)
             self._text(pen, x + 20, 624, text, 13, FAINT)
         self._text(pen, 679, 624, "★", 15, WRONG, "mm")
         self._text(pen, 694, 624, "missed best", 13, FAINT)
