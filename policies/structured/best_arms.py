@@ -29,20 +29,32 @@ class BestArms:
     def __init__(self, reps: Representatives, eta: float | None) -> None:
         self.reps, self.eta = reps, eta
         self.tests = CandidateTests(reps, eta)
+        #: Two settled rows were not told apart for so long that they are taken to be of one cluster.
+        self.alike = False
         # What all agents take to be assigned, if differences are about η.
         budgets = reps.budgets
         self.ahead = 0.0 if eta is None else budgets.n_agents * nats(budgets.classify()) / eta**2
 
     def resolve(self, until_twins: bool = False) -> None:
         """Pull until every row is settled and all are distinct, or every live set has one arm; or
-        (`until_twins`) until two live sets have the same one."""
+        (`until_twins`) until two live sets have the same one.
+
+        Two of one cluster whose best arms tie would never end it. After `TUNING.alike` times the
+        pulls with which all rows were settled, that they are settled is enough.
+        """
         reps = self.reps
+        limit = np.inf
         reps.pull_where(np.maximum(TUNING.start - reps.n, 0))
         while True:
             self.tests.certify()
             self.tests.eliminate()
             self.tests.settle()
-            done = bool((reps.settled >= 0).all()) and self.tests.all_distinct
+            settled = bool((reps.settled >= 0).all())
+            if settled:
+                pulls = float(reps.n.sum())
+                limit = min(limit, TUNING.alike * pulls)
+                self.alike |= pulls > limit
+            done = settled and (self.tests.all_distinct or self.alike)
             done = done or bool(reps.resolved.all())
             if done or (until_twins and reps.twin() is not None):
                 self.tests.certify()

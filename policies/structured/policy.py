@@ -120,6 +120,7 @@ def _solve_best_arms(reps: Representatives) -> tuple[Ints, Ints]:
             discovery.again()
     if not reps.resolved.all():
         eta = None  # some best arms are not known, only good enough ones: Assumption 1 is no help
+        complete = complete and best_arms.tests.all_distinct
     rest = np.setdiff1d(federation.agents, reps.agents)
     arms = np.empty(p.n_agents, dtype=np.int64)
     if complete:

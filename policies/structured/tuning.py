@@ -34,6 +34,8 @@ class Tuning:
         part: Share of the expected pulls of a task that is made at once; leaves room to correct.
         trifle: A batch is at least this share of all expected pulls over the number of tasks.
         urgent: A task waits while another needs this many times fewer pulls, and may settle it.
+        alike: Rows that are good enough are told apart with at most this many times the pulls
+            that settled them; then everybody goes on alone.
         bet_slack: Nats that a bet costs beside Wald's ratio, in forecasts.
         bet_more: Factor on the pulls of representatives that bets compare agents with.
         search: First batches of an agent to be classified, as a share of its planned pulls, times
@@ -64,6 +66,7 @@ class Tuning:
     part: float = 0.6
     trifle: float = 0.005
     urgent: float = 10.0
+    alike: float = 16.0
     bet_slack: float = 4.0
     bet_more: float = 1.5
     search: float = 0.093

@@ -56,3 +56,16 @@ def test_errors_with_epsilon_are_no_more_frequent_than_delta(
     plays = [play(policy, means, delta, seed, epsilon=0.099, **told) for seed in range(trials)]
     wrong = sum(not (f.judgement and f.judgement.correct) for f in plays)
     assert wrong <= binom.isf(RARE, trials, delta)
+
+
+def test_two_representatives_of_one_cluster_whose_best_arms_tie_do_not_keep_it_from_ending() -> (
+    None
+):
+    """In this play discovery takes two agents of one cluster for different."""
+    tie = [[1.0, 1.0, 0.3, 0.2, 0.1, 0.0], [0.3, 0.2, 1.0, 1.0, 0.1, 0.0]]
+    instance = cbg.Instance(tie, np.arange(200) % 2, allow_ties=True)
+    problem = cbg.Problem.of(instance, 1e-6, n_clusters=None, eta=0.5, eta1=None, epsilon=0.1)
+    federation = cbg.Federation(instance, problem, seed=101, max_pulls=10**8)
+    federation.stop(make("structured-bai").solve(federation))
+    assert federation.judgement is not None
+    assert federation.judgement.correct
