@@ -38,7 +38,7 @@ def test_clusters_satisfy_the_assumption() -> None:
 def test_every_destination_for_itself() -> None:
     env = gym.make("ClusteredBAI-Flights-v0", truth="agents")
     _, info = env.reset(seed=1)
-    assert (info["n_clusters"], info["eta"], info["eta1"]) == (None, None, None)
+    assert (info["n_clusters"], info["eta"], info["eta1"]) == (0, 0.0, 0.0)  # not told
     truth = env.unwrapped.truth  # type: ignore[attr-defined]
     assert sorted(truth.clusters.tolist()) == list(range(32))
     assert truth.means == pytest.approx(flights.load().rates)

@@ -163,7 +163,7 @@ def test_shared_best_arms_and_ties_can_be_allowed(tmp_path: Path) -> None:
         "ClusteredBAI-v0", instance=str(path), allow_overlap=True, allow_ties=True, n_agents=6
     )
     _, info = env.reset(seed=0)
-    assert (info["n_agents"], info["eta"]) == (6, None)
+    assert (info["n_agents"], info["eta"]) == (6, 0.0)  # 0: not told
 
 
 def test_environment_takes_a_csv_file_and_sweeps_agents(tmp_path: Path) -> None:

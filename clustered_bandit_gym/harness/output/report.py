@@ -183,7 +183,7 @@ def _phases(trials: pd.DataFrame) -> dict[str, dict[str, float]]:
     means: dict[str, dict[str, float]] = {}
     for policy, own in trials.groupby("policy", sort=False):
         sums: dict[str, float] = {}
-        for phases in own["pulls_by_phase"]:
+        for phases in own.get("pulls_by_phase", ()):
             for name, pulls in (phases or {}).items():
                 sums[name] = sums.get(name, 0.0) + pulls / len(own)
         means[str(policy)] = sums

@@ -273,9 +273,11 @@ def test_promises_hold_in_scope_and_only_there(cell: AuditGame) -> None:
         assert instance.eta > 0
     else:
         shared = np.unique(instance.best_arms).size < instance.n_clusters
+        assert shared == cell.name.startswith("shared best arm")
+        if cell.told.get("eta", 0) is None:
+            return  # nothing is told that could be wrong
         with pytest.raises(ValueError, match="told"):
             Problem.of(instance, 0.1, **cell.told)
-        assert shared == (cell.name == "shared best arm")
     assert (np.bincount(instance.clusters, minlength=instance.n_clusters) == cell.sizes).all()
 
 
