@@ -96,10 +96,12 @@ def learned() -> str:
     studies = json.loads((RESULTS / "learned.json").read_text(encoding="utf-8"))
     study = next(iter(studies.values()))
     ratio = study["played"][0]["ratio"]
+    rule = study["lines"]["rule"]["ratio"]
     return (
-        f"On `{study['settings']['env']}` it [needs](docs/results/learned.md) {ratio['mean']:.2f} "
-        f"({ratio['low']:.2f} to {ratio['high']:.2f}) times the pulls of uniform sampling "
-        "(`uniform-glr`) with the same error rate."
+        f"On `{study['settings']['env']}` a player of `clustered-bai train` "
+        f"[needs](docs/results/learned.md) {ratio['mean']:.2f} ({ratio['low']:.2f} to "
+        f"{ratio['high']:.2f}) times the pulls of uniform sampling at its error rate; a stopping "
+        f"rule without training needs {rule:.2f}."
     )
 
 
