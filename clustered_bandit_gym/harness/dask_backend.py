@@ -63,15 +63,22 @@ def play_on_dask(
             client.submit(_play, shared, paths, tuple(task), retries=1, pure=False): task
             for task in tasks
         }
+        suspects = []
         try:
             for future in as_completed(sent, loop=client.loop):
-                task = sent[future]
                 try:
-                    yield task, future.result()
+                    yield sent[future], future.result()
+                except KilledWorker:
+                    suspects.append(sent[future])
+                future.release()
+            # Dask also blames trials that waited at a worker when it died: each is played alone.
+            for task in suspects:
+                alone = client.submit(_play, shared, paths, tuple(task), retries=1, pure=False)
+                try:
+                    yield task, alone.result()
                 except KilledWorker as error:
                     message = f"the trial ended its Dask worker, attempt after attempt: {error}"
                     yield task, work.lost(task, "crash", message)
-                future.release()
         except (CancelledError, FutureCancelledError, OSError) as error:
             where = address or "of this machine"
             raise ClusterLost(f"the Dask scheduler {where} is lost") from error
