@@ -18,7 +18,9 @@ def test_one_version() -> None:
     version = PROJECT["version"]
     assert f'__version__ = "{version}"' in read("clustered_bandit_gym/_version.py")
     assert f"\nversion: {version}\n" in read("CITATION.cff")
-    assert f"## {version} " in read("CHANGELOG.md")
+    newest, date = re.findall(r"^## (\S+) — (\S+)$", read("CHANGELOG.md"), re.MULTILINE)[0]
+    assert newest == version
+    assert f"\ndate-released: {date}\n" in read("CITATION.cff")
 
 
 def test_the_address_of_the_repository_stands_in_one_place() -> None:
