@@ -3,28 +3,41 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Extra words for pytest, e.g. make test PYTEST="-k federation".
 PYTEST ?=
+# Where `make site` serves the documentation.
+PORT ?= 8000
 
-.PHONY: demo test pytest lint format bench docs readme submissions notebooks clean help
+.PHONY: demo test pytest lint format bench docs site readme submissions notebooks clean help
 
 help:
 	@echo "make demo    the four schemes on the paper's small instance: scoreboards, plot, report"
 	@echo "make test    lint, types and all tests"
 	@echo "make bench   speed and memory, as ratios against a stated yardstick"
 	@echo "make lint    ruff and mypy        make format   ruff format"
-	@echo "make docs    build the documentation site into site/"
+	@echo "make docs    build the documentation site into site/    make site   serve it on this machine"
 	@echo "make readme  fill the generated parts of the README    make notebooks   run them all, keep outputs"
 	@echo "make submissions   play the reference submissions of the leaderboard (QUICK= for full runs)"
+
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.core: $(BIN)/python pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+# Dependency groups need pip 25.1.
+$(VENV)/.pip: $(BIN)/python
+	$(PIP) --upgrade "pip>=25.1"
 	@touch $@
 
-$(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,rl,docs]"
+$(VENV)/.core: $(VENV)/.pip pyproject.toml constraints.txt
+	$(PIP) -c constraints.txt -e ".[all]"
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.pip pyproject.toml constraints.txt
+	$(PIP) -c constraints.txt -e ".[all]" --group docs
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.test: $(VENV)/.pip pyproject.toml constraints.txt
+	$(PIP) -c constraints.txt -e ".[all,rl,dask,pettingzoo,parquet]" --group test --group docs
+	@touch $@ $(VENV)/.core $(VENV)/.docs
 
 demo: $(VENV)/.core
 	$(BIN)/clustered-bai demo --out out/demo
@@ -40,7 +53,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	rm -rf build
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/typed .
+	$(PIP) --no-deps --target build/typed .
 	$(BIN)/mypy
 
 format: $(VENV)/.test
@@ -50,10 +63,15 @@ format: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
 
-docs: $(VENV)/.test
+docs: $(VENV)/.docs
 	rm -rf build
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/typed .
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(PIP) --no-deps --target build/typed .
+	$(BIN)/mkdocs build --strict
+	@echo "The site is in site/; make site serves it on this machine"
+
+site: docs
+	@echo "http://127.0.0.1:$(PORT)/ (Ctrl-C ends it)"
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory site $(PORT)
 
 # The generated parts of the README, from the package and from docs/results.
 readme: $(VENV)/.test

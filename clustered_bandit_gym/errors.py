@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class UserError(ValueError):
     """The user asked for something that cannot be done; the message says what to do."""
@@ -28,3 +31,14 @@ class ProgramFailed(RuntimeError):
 
     What it raised is told to the user, not to the policy.
     """
+
+
+@contextmanager
+def needs_extra(name: str) -> Iterator[None]:
+    """Inside, a missing package is reported with the extra that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"{error.name} is not installed: pip install 'clustered-bandit-gym[{name}]'"
+        ) from None

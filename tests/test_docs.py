@@ -31,7 +31,7 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
         cwd=ROOT,
-        env={**os.environ, "CLUSTERED_BANDIT_BUILT": str(built), "NO_MKDOCS_2_WARNING": "1"},
+        env={**os.environ, "CLUSTERED_BANDIT_BUILT": str(built)},
         capture_output=True,
         text=True,
         timeout=300,

@@ -83,7 +83,15 @@ def test_wheel_in_a_clean_environment(tmp_path: Path) -> None:
     venv.create(home, with_pip=True)
     scripts = home / ("Scripts" if os.name == "nt" else "bin")
     run(
-        [str(scripts / "python"), "-m", "pip", "install", "--quiet", "--no-compile", str(wheel)],
+        [
+            str(scripts / "python"),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-compile",
+            f"{wheel}[all]",
+        ],
         tmp_path,
     )
 
@@ -134,6 +142,28 @@ def test_importing_stays_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    ("missing", "call", "extra"),
+    [
+        ("matplotlib", "cbg.evaluate('uniform', trials=1, progress=False).plot('a.png')", "plots"),
+        (
+            "PIL",
+            "e = gym.make('ClusteredBAI-Tiny-v0', render_mode='rgb_array', disable_env_checker=True); e.reset(); e.render()",
+            "plots",
+        ),
+        ("typer", "import clustered_bandit_gym.cli", "cli"),
+    ],
+)
+def test_a_missing_extra_is_named(missing: str, call: str, extra: str, tmp_path: Path) -> None:
+    blocked = f"import sys; sys.modules[{missing!r}] = None\n"
+    script = blocked + "import clustered_bandit_gym as cbg, gymnasium as gym\n" + call
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert f"pip install 'clustered-bandit-gym[{extra}]'" in done.stderr.splitlines()[-1]
+
+
 def test_every_folder_of_code_is_listed() -> None:
     """The list of packages is explicit, because two folders are mapped into the package."""
     found = set()
@@ -163,6 +193,7 @@ NOT_TESTED_LOW = {
     "ruff",
     "mypy",
     "jupyterlab",
+    "mkdocs",
     "mkdocs-material",
     "mkdocstrings",
     "tensorboard",
@@ -172,7 +203,10 @@ NOT_TESTED_LOW = {
 def test_lower_bounds_are_the_versions_that_are_tested() -> None:
     lines = (ROOT / ".ci" / "lowest.txt").read_text().splitlines()
     tested = dict(line.split("==") for line in lines if not line.startswith("#"))
-    extras = PROJECT["project"]["optional-dependencies"].values()
+    extras = [
+        *PROJECT["project"]["optional-dependencies"].values(),
+        *PROJECT["dependency-groups"].values(),
+    ]
     bounds = {}
     for requirement in [
         *PROJECT["project"]["dependencies"],

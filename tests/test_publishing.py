@@ -36,9 +36,19 @@ def test_the_address_of_the_repository_stands_in_one_place() -> None:
 
 def test_the_paper_has_the_right_length_and_cites_what_it_lists() -> None:
     text = read("paper/paper.md").partition("\n---\n")[2]
-    assert 250 <= len(text.split()) <= 1000
+    assert 750 <= len(text.split()) <= 1750
+    for heading in ("Software design", "Research impact statement", "AI usage disclosure"):
+        assert f"\n# {heading}\n" in text
     keys = set(re.findall(r"@\w+\{(\w+),", read("paper/paper.bib")))
     assert set(re.findall(r"@(\w+)", text)) == keys
+
+
+def test_actions_are_pinned_by_hash_and_may_only_read() -> None:
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        text = path.read_text(encoding="utf-8")
+        used = re.findall(r"uses: (\S+)", text)
+        assert all(one.startswith("./") or re.search(r"@[0-9a-f]{40}$", one) for one in used), used
+        assert "\npermissions:\n  contents: read\n" in text, path.name
 
 
 def test_community_files() -> None:

@@ -1,5 +1,10 @@
 """The command line, `clustered-bai`: one module per verb or group of verbs."""
 
+from importlib.util import find_spec
+
+if find_spec("typer") is None:
+    raise SystemExit("clustered-bai needs typer: pip install 'clustered-bandit-gym[cli]'")
+
 # Importing a module registers its commands, in the order in which `--help` lists them.
 from clustered_bandit_gym.cli import (  # noqa: F401, I001
     boards,

@@ -14,7 +14,7 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.actions import PullOrStop, read_action
 from clustered_bandit_gym.envs.game import GameSettings
 from clustered_bandit_gym.envs_registry import flat_id
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.payloads import bits_for
@@ -358,7 +358,8 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         if self._viewer is None:
             from clustered_bandit_gym.envs.rendering.figure import Viewer
 
-            self._viewer = Viewer(view.problem, self.metadata["render_fps"])
+            with needs_extra("plots"):
+                self._viewer = Viewer(view.problem, self.metadata["render_fps"])
         return self._viewer.show(view) if mode == "human" else self._viewer.frame(view)
 
     def _view(self) -> View:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.run import sweep
 from clustered_bandit_gym.reproduce.figures import DELTA, FIGURES, OURS, Cells, Figure, Played
@@ -42,7 +42,8 @@ def reproduce(
         KeyboardInterrupt: interrupted. Finished trials are kept; the same call resumes.
     """
     # Matplotlib is loaded only here, when something is to be plotted.
-    from clustered_bandit_gym.reproduce.plots import plot
+    with needs_extra("plots"):
+        from clustered_bandit_gym.reproduce.plots import plot
 
     names = list(FIGURES) if "all" in figures else list(dict.fromkeys(figures))
     unknown = [name for name in names if name not in FIGURES]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.harness.output import escape, layout, tables
 from clustered_bandit_gym.harness.output.export import export
 from clustered_bandit_gym.harness.output.notes import notes_of
@@ -244,7 +244,8 @@ class Board:
             style: "paper" draws one panel in small type without a title.
             width: inches: 3.25 for a column of ICML, 5.5 for a page of NeurIPS.
         """
-        from clustered_bandit_gym.harness.output.plots import plot_board
+        with needs_extra("plots"):
+            from clustered_bandit_gym.harness.output.plots import plot_board
 
         if style not in (None, "paper"):
             raise UserError(f"style must be 'paper' or None, got {style!r}")
