@@ -6,6 +6,7 @@ into `cells.DIGESTS`. v2 is frozen: only the bounds may be replaced, by larger o
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import sys
@@ -21,7 +22,13 @@ from clustered_bandit_gym.datasets.suite_v2 import INSTANCES, drawn, shipped
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.harness.bound import bound_of
-from clustered_bandit_gym.suite.cells import SuiteCell, cells_of, suite_digest
+from clustered_bandit_gym.suite.cells import (
+    GIVE_UP,
+    MAX_PULLS,
+    MAX_STEPS,
+    SuiteCell,
+    cells_of,
+)
 
 CELLS = Path(suite.__file__).with_name("v2.json")
 ARCHIVE = Path(datasets.__file__).with_name("suite_v2.zip")
@@ -43,6 +50,44 @@ def bound(cell: SuiteCell, instance: Instance) -> float:
         found = float(sizes @ bounds)
     # Six digits: the solver's last ones differ between platforms.
     return float(f"{found:.6g}")
+
+
+def suite_digest(suite: str) -> str:
+    """A hash of everything that defines a suite: instances, settings, trials, seeds and budgets.
+
+    Lower bounds are not part of it: larger ones may replace them.
+    """
+    rules: list[Any] = [MAX_PULLS, MAX_STEPS, GIVE_UP, INSTANCES, "strict"]
+    if suite == "v1":
+        rules = [1, 2026, MAX_PULLS, MAX_STEPS, GIVE_UP, "strict"]
+    table = []
+    for cell in cells_of(suite).values():
+        entry: list[Any] = [cell.name, cell.tags, cell.track, cell.kwargs]
+        if suite == "v1":
+            entry = [cell.name, cell.tags, cell.env_id, cell.setting().plain_kwargs]
+        entry += [cell.trials, cell.quick]
+        if suite != "v1":
+            entry.append(cell.seed)
+        # Drawn instances are rounded: the last digits of an exponential depend on the processor.
+        decimals = 7 if suite == "v1" else 15
+        entry += [_instance_digest(one, decimals) for one in cell.instances]
+        table.append(entry)
+    content = json.dumps({"rules": rules, "cells": table}, sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _instance_digest(instance: Instance, decimals: int) -> str:
+    """Hash of means, clusters and reward law."""
+    digest = hashlib.sha256()
+    law = instance.rewards.to_dict()
+    digest.update(str(law.pop("kind")).encode())
+    values = {"means": instance.means, "clusters": instance.clusters, **law}
+    for name, value in values.items():
+        array = np.asarray(value, dtype=float)
+        # Adding 0.0 turns -0.0 into 0.0.
+        rounded = np.round(array, decimals) + 0.0
+        digest.update(f"{name} {array.shape}".encode() + rounded.tobytes())
+    return digest.hexdigest()[:24]
 
 
 def main(arguments: list[str]) -> None:

@@ -146,10 +146,10 @@ def reference(
     traceback: Traceback = False,
 ) -> None:
     """Make the reference submissions: every policy that ships."""
-    from clustered_bandit_gym.suite.reference import make_references
+    from clustered_bandit_gym.suite.submission import make_references
 
     progress = not quiet and sys.stderr.isatty()
-    make_references(out, quick=quick, n_jobs=jobs, names=names, progress=progress, tell=typer.echo)
+    make_references(out, quick=quick, n_jobs=jobs, names=names, progress=progress)
 
 
 @command("rescore", group)

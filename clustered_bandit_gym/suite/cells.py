@@ -1,4 +1,4 @@
-"""The cells of the suites. A suite never changes: tests compare its digest with the one below.
+"""The cells of the suites. A suite never changes: tests compute its digest.
 
 A cell of v2 has several instances, which are shipped as data, so that no other version of NumPy or
 SciPy can change them. Trials are spread over them. v1 is kept for verifying old submissions: its
@@ -7,7 +7,6 @@ cells have one instance each, drawn by a seed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -16,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym.datasets.suite_v2 import INSTANCES, Fresh, Shipped, choice, shipped
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.datasets.suite_v2 import Fresh, Shipped, choice, shipped
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.cell import Cell
@@ -27,9 +26,6 @@ MAX_PULLS = 10**15
 MAX_STEPS = 20_000
 #: A cell whose first trials all end without an answer is given up: the others are not played.
 GIVE_UP = 3
-#: Seed of every instance of v1, and root seed of its trials.
-V1_INSTANCE = 2026
-V1_SEED = 1
 DIGESTS = {
     "v1": "4736acfa443f5ab8a34bf3986725a324856b97dd7c897951515acfa3099298b6",
     "v2": "fe70d1ae7329b13daf50fdf3d205d20b924373b92bb5d98dcef6bb55edc4cf83",
@@ -68,7 +64,7 @@ class SuiteCell:
     quick: int
     env_id: str = "ClusteredBAI-v0"
     track: str = ""
-    seed: int = V1_SEED
+    seed: int = 1
     family: dict[str, Any] = field(default_factory=dict)
     bounds: list[float] = field(default_factory=list)
 
@@ -90,22 +86,22 @@ class SuiteCell:
 
         `secret`: on fresh instances, drawn with this seed, instead of the shipped ones.
         """
-        limits = self.kwargs | {"max_pulls": MAX_STEPS if stepper else MAX_PULLS}
-        source: dict[str, Any] = {"instance_seed": V1_INSTANCE}
-        if self.track:
-            fresh = None if secret is None else Fresh(self.family, secret)
-            source = {"generator": fresh or Shipped(self.name)}
-        return Cell(self.env_id, limits | source)
+        keywords = self.kwargs | {"max_pulls": MAX_STEPS if stepper else MAX_PULLS}
+        if secret is not None:
+            keywords["generator"] = Fresh(self.family, secret)
+        elif self.track:
+            keywords["generator"] = Shipped(self.name)
+        return Cell(self.env_id, keywords)
 
     @cached_property
     def instances(self) -> list[Instance]:
         """The instances that the trials play."""
         if self.track:
             return shipped(self.name)
-        unwrapped: Any = self.setting().make().unwrapped
-        return [unwrapped.draw_instance(V1_INSTANCE)]
+        env: Any = self.setting().make().unwrapped
+        return [env.draw_instance(self.kwargs["instance_seed"])]
 
-    def bounds_of(self, trials: list[int]) -> np.ndarray:
+    def bounds_of(self, trials: list[int]) -> Floats:
         """(n,) lower bound on the expected pulls on the instance of each trial."""
         rngs = [np.random.default_rng(trial_seeds(self.seed, t).instance) for t in trials]
         return np.array([self.bounds[choice(rng)] for rng in rngs])
@@ -114,8 +110,6 @@ class SuiteCell:
 @cache
 def cells_of(suite: str) -> dict[str, SuiteCell]:
     """The cells of "v1" or "v2" by name."""
-    if suite not in DIGESTS:
-        raise UserError(f"unknown suite {suite!r}; expected one of {', '.join(DIGESTS)}")
     text = files("clustered_bandit_gym.suite").joinpath(f"{suite}.json").read_text("utf-8")
     return {entry["name"]: SuiteCell(**entry) for entry in json.loads(text)}
 
@@ -123,68 +117,3 @@ def cells_of(suite: str) -> dict[str, SuiteCell]:
 def played_cells(suite: str, quick: bool) -> list[SuiteCell]:
     """The cells of a full or quick run."""
     return [cell for cell in cells_of(suite).values() if cell.count(quick)]
-
-
-def suite_digest(suite: str) -> str:
-    """A hash of everything that defines a suite: instances, settings, trials, seeds and budgets.
-
-    Lower bounds are not part of it: larger ones may replace them.
-    """
-    cells = cells_of(suite).values()
-    if suite == "v1":
-        rules: list[Any] = [V1_SEED, V1_INSTANCE, MAX_PULLS, MAX_STEPS, GIVE_UP, "strict"]
-        table = [
-            [
-                cell.name,
-                cell.tags,
-                cell.env_id,
-                cell.setting().plain_kwargs,
-                cell.trials,
-                cell.quick,
-                _instance_digest(cell.instances[0], decimals=7),
-            ]
-            for cell in cells
-        ]
-    else:
-        rules = [MAX_PULLS, MAX_STEPS, GIVE_UP, INSTANCES, "strict"]
-        table = [
-            [
-                *(
-                    cell.name,
-                    cell.tags,
-                    cell.track,
-                    cell.kwargs,
-                    cell.trials,
-                    cell.quick,
-                    cell.seed,
-                ),
-                *(_instance_digest(one, decimals=15) for one in cell.instances),
-            ]
-            for cell in cells
-        ]
-    content = json.dumps({"rules": rules, "cells": table}, sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _instance_digest(instance: Instance, decimals: int) -> str:
-    """Hash of means, clusters and reward law. Drawn instances (v1) are rounded: the last digits of
-    an exponential depend on the processor."""
-    digest = hashlib.sha256()
-    model = instance.rewards.to_dict()
-    digest.update(str(model.pop("kind")).encode())
-    values = {"means": instance.means, "clusters": instance.clusters, **model}
-    for name, value in values.items():
-        array = np.asarray(value, dtype=float)
-        # Adding 0.0 turns -0.0 into 0.0.
-        rounded = np.round(array, decimals) + 0.0
-        digest.update(f"{name} {array.shape}".encode() + rounded.tobytes())
-    return digest.hexdigest()[:24]
-
-
-def check_suite(suite: str) -> None:
-    """Raises `UserError` unless this machine has the instances of the suite."""
-    if suite_digest(suite) != DIGESTS[suite]:
-        raise UserError(
-            f"the instances of suite {suite} on this machine are not those of its digest; with v1 "
-            "use other versions of NumPy or SciPy, with v2 install the package again"
-        )

@@ -15,14 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.suite.cells import SuiteCell
-from clustered_bandit_gym.suite.score import ratios
+from clustered_bandit_gym._types import Floats
 
 #: Nominal level of the intervals that are stated as 95%.
 NOMINAL = 0.99
@@ -30,7 +27,7 @@ NOMINAL = 0.99
 CHARGE = 10.0
 
 #: (n,) pulls over the bound of each trial; a number for a cell that is charged.
-Pulls = np.ndarray | float
+Pulls = Floats | float
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class Interval:
     high: float
 
 
-def interval(parts: Sequence[tuple[float, np.ndarray]]) -> Interval:
+def interval(parts: Sequence[tuple[float, Floats]]) -> Interval:
     """The mean of estimates over cells.
 
     Args:
@@ -69,7 +66,7 @@ def _hall(quantile: float, skewness: float) -> float:
     return 3 / skewness * (float(np.cbrt(inside)) - 1)
 
 
-def _log_mean(values: Pulls) -> tuple[float, np.ndarray]:
+def _log_mean(values: Pulls) -> tuple[float, Floats]:
     """The log of a mean, and the influence of each trial on it."""
     if isinstance(values, float):
         return math.log(values), np.zeros(1)
@@ -93,27 +90,23 @@ def compare(first: Sequence[Pulls], second: Sequence[Pulls]) -> Interval:
 
 
 def charged(
-    cells: Iterable[SuiteCell], rows: Mapping[str, Mapping[str, list[Row]]], solved: set[Any]
+    solved: Mapping[str, Mapping[str, Floats]], cells: Iterable[str]
 ) -> dict[str, dict[str, Pulls]]:
     """For each policy and cell the pulls over the bound, or the charge where it is not solved.
 
     Cells that nobody solves are left out: they say nothing about the order.
 
     Args:
-        rows: policy -> cell -> its rows.
-        solved: (policy, cell) of the solved cells.
+        solved: policy -> cell that it solves -> (n,) pulls over the bound of each trial.
+        cells: the cells of the track.
     """
-    found: dict[str, dict[str, Pulls]] = {policy: {} for policy in rows}
+    found: dict[str, dict[str, Pulls]] = {policy: {} for policy in solved}
     for cell in cells:
-        own = {
-            policy: ratios(cell, sorted(by_cell[cell.name], key=lambda row: int(row["trial"])))
-            for policy, by_cell in rows.items()
-            if (policy, cell.name) in solved
-        }
-        if own:
-            charge = CHARGE * max(float(values.mean()) for values in own.values())
-            for policy in rows:
-                found[policy][cell.name] = own.get(policy, charge)
+        means = [float(own[cell].mean()) for own in solved.values() if cell in own]
+        if means:
+            charge = CHARGE * max(means)
+            for policy, own in solved.items():
+                found[policy][cell] = own.get(cell, charge)
     return found
 
 

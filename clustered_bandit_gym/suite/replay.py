@@ -14,23 +14,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.play import Row, play
 from clustered_bandit_gym.harness.run import resolve_policies
 from clustered_bandit_gym.suite.cells import cells_of
 from clustered_bandit_gym.suite.files import FIELDS
 
 Trial = tuple[str, int]
-#: Fields that may differ in a replay.
-_ONLY_HERE = ("cell", "seconds", "attempts", "message")
 
 
 class CannotBuild(Exception):
@@ -62,8 +58,7 @@ def replayed(
             (clean / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, clean / name)
         while len(rows) < len(trials):
-            asked = [suite, policy, list(trials[len(rows) :]), str(clean), secret]
-            rows += _run(asked, Path(home))
+            rows += _run([suite, policy, list(trials[len(rows) :]), secret], Path(home))
             if len(rows) < len(trials):
                 rows.append(None)  # the trial that ended the process
     return rows
@@ -73,34 +68,27 @@ def _run(asked: list[Any], home: Path) -> list[Row]:
     """The rows that one process got to."""
     out = home / "rows.jsonl"
     out.unlink(missing_ok=True)
-    code = f"from {__name__} import _child; _child()"
     # Options: no variables of the environment, no unsafe path, no compiled files written.
-    command = [sys.executable, "-EPB", "-c", code]
+    command = [sys.executable, "-EPB", "-c", f"from {__name__} import _child; _child()"]
     text = json.dumps([*asked, str(out)]).encode()
     ended = subprocess.run(command, input=text, cwd=home / "source", capture_output=True)
-    written = out.read_text(encoding="utf-8") if out.exists() else ""
     if not out.exists():
         said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
         raise CannotBuild(said[-1] if said else f"its process ended with {ended.returncode}")
-    return [json.loads(line) for line in written.splitlines()]
+    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 
 
 def _child() -> None:
-    suite, spec, trials, clean, secret, out = json.loads(sys.stdin.buffer.read())
-    sys.path.insert(0, clean)
-    label, policy = resolve_policies(spec)[0]
+    suite, spec, trials, secret, out = json.loads(sys.stdin.buffer.read())
+    sys.path.insert(0, str(Path.cwd()))
+    ((label, policy),) = resolve_policies(spec)
     stepper = not hasattr(policy, "solve")
     with Path(out).open("w", encoding="utf-8") as file:
         for name, trial in trials:
             cell = cells_of(suite)[name]
-            env = _made(cell.setting(stepper, secret))
+            env = cell.setting(stepper, secret).make()
             row = play(policy, env, cell.seed, strict=True, trial=trial, bound=False, label=label)
             print(json.dumps(short_row(name, row)), file=file, flush=True)
-
-
-@cache
-def _made(setting: Cell) -> Any:
-    return setting.make()
 
 
 def different(rows: list[Row], again: list[Row | None]) -> list[str]:
@@ -110,35 +98,33 @@ def different(rows: list[Row], again: list[Row | None]) -> list[str]:
     """
     found = []
     for row, other in zip(rows, again, strict=True):
-        where = f"{row['cell']}, trial {row['trial']}"
+        wrong = []
         if other is None:
             if row["outcome"] != "crash":
-                found.append(f"{where}: {row['outcome']} (replayed: it ends its process)")
-            continue
-        # Rows of old files have None where they lack a count.
-        wrong = [
-            f"{name} {row[name]} (replayed: {other[name]})"
-            for name in FIELDS
-            if name not in _ONLY_HERE
-            and row[name] != other[name]
-            and not (name == "pulls_max_agent" and row[name] is None)
-        ]
+                wrong.append(f"{row['outcome']} (replayed: it ends its process)")
+            other = row
+        for name in FIELDS:
+            may_differ = name in ("cell", "seconds", "attempts", "message")
+            # Rows of old files lack this count.
+            lacking = name == "pulls_max_agent" and row[name] is None
+            if row[name] != other[name] and not may_differ and not lacking:
+                wrong.append(f"{name} {row[name]} (replayed: {other[name]})")
         if wrong:
-            found.append(f"{where}: {', '.join(wrong)}")
+            found.append(f"{row['cell']}, trial {row['trial']}: {', '.join(wrong)}")
     return found
 
 
-def short_row(cell: str, row: dict[Any, Any]) -> Row:
+def short_row(cell: str, row: Mapping[Any, Any]) -> Row:
     """A trial's row as a submission holds it."""
-    short: Row = {}
-    for key in FIELDS:
-        value = cell if key == "cell" else row[key]
+    short: Row = {"cell": cell}
+    for key in list(FIELDS)[1:]:
+        value = row[key]
         value = value.item() if hasattr(value, "item") else value
         # Missing numbers of unfinished trials come out of a data frame as NA.
-        short[key] = value if isinstance(value, str | int | float) and value == value else None
+        known = isinstance(value, str | int | float) and value == value
+        short[key] = value if known else None
     short["seconds"] = round(float(row["seconds"]), 4)
-    # Half of a surrogate pair cannot be written to a file.
-    return short | {"message": str(row["message"]).encode("utf-8", "replace").decode()}
+    return short
 
 
 def this_platform() -> dict[str, str]:

@@ -7,12 +7,13 @@ scores from the rows alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.plausibility import implausible, too_few_bits
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
@@ -21,8 +22,6 @@ from clustered_bandit_gym.suite.cells import SuiteCell, played_cells
 
 #: Family-wise level of the gate over all cells of a run.
 ALPHA = 0.05
-#: How the message of a trial begins that the policy cannot play by its definition.
-NOT_APPLICABLE = "NotApplicable: "
 
 
 def score(rows: Sequence[Row], quick: bool, guarantee: str) -> dict[str, Any]:
@@ -30,24 +29,21 @@ def score(rows: Sequence[Row], quick: bool, guarantee: str) -> dict[str, Any]:
 
     `guarantee`: what the policy says of itself; names the assumptions that it relies on.
     """
-    by_cell: dict[str, list[Row]] = {}
-    for row in rows:
-        by_cell.setdefault(row["cell"], []).append(row)
     cells = played_cells("v2", quick)
+    by_cell: dict[str, list[Row]] = {cell.name: [] for cell in cells}
+    for row in sorted(rows, key=lambda row: int(row["trial"])):
+        by_cell.setdefault(row["cell"], []).append(row)
     alpha = ALPHA / sum(cell.gated for cell in cells)
-    # Some cells have too few trials for a test of their own.
+    # Over all cells together: some have too few trials for a test of their own.
     quiet = too_few_bits([row["suspicious_communication"] for row in rows])
-    entries = []
-    for cell in cells:
-        own = sorted(by_cell.get(cell.name, []), key=lambda row: int(row["trial"]))
-        entries.append(_entry(cell, own, alpha, quiet, guarantee))
+    entries = [_entry(cell, by_cell[cell.name], alpha, quiet, guarantee) for cell in cells]
     return {"cells": entries}
 
 
-def ratios(cell: SuiteCell, rows: Sequence[Row]) -> np.ndarray:
+def ratios(cell: SuiteCell, rows: Sequence[Row]) -> Floats:
     """(n,) pulls of each trial over the lower bound of its instance."""
     pulls = np.array([row["pulls"] for row in rows], dtype=np.float64)
-    found: np.ndarray = pulls / cell.bounds_of([row["trial"] for row in rows])
+    found: Floats = pulls / cell.bounds_of([row["trial"] for row in rows])
     return found
 
 
@@ -71,33 +67,29 @@ def _entry(
         "reason": "not played",
     }
     if rows:
-        n_agents = cell.instances[0].n_agents
-        means = {
-            name: float(np.mean([row[name] or 0 for row in rows]))
-            for name in ("pulls", "pulls_max_agent", "cost", "rounds")
-        }
-        entry |= {
-            "pulls": means["pulls"],
-            "vs_bound": float(ratios(cell, rows).mean()),
-            "busiest": means["pulls_max_agent"],
-            "bits_per_agent": means["cost"] / n_agents,
-            "rounds": means["rounds"],
-        }
-        entry["reason"] = (
-            _why_not(cell, entry, unfinished) or _implausible(cell, rows, guarantee) or quiet
-        )
+        entry["pulls"] = _mean(rows, "pulls")
+        entry["vs_bound"] = float(ratios(cell, rows).mean())
+        entry["busiest"] = _mean(rows, "pulls_max_agent")
+        entry["bits_per_agent"] = _mean(rows, "cost") / cell.instances[0].n_agents
+        entry["rounds"] = _mean(rows, "rounds")
+        wrong = _why_not(cell, entry, unfinished)
+        entry["reason"] = wrong or _implausible(cell, rows, guarantee) or quiet
     if cell.track == "relaxed" and "Assumption" in guarantee:
         entry["applicable"] = False
         entry["reason"] = "its guarantee rests on an assumption that does not hold here"
-    elif unfinished and all(text.startswith(NOT_APPLICABLE) for text in unfinished):
+    elif unfinished and all(text.startswith("NotApplicable: ") for text in unfinished):
         entry["applicable"] = False
-        entry["reason"] = unfinished[0].removeprefix(NOT_APPLICABLE)
+        entry["reason"] = unfinished[0].removeprefix("NotApplicable: ")
     entry["solved"] = not entry["reason"]
     # Nine digits, so that the checker finds the same numbers on other machines.
-    return {
-        key: float(f"{value:.9g}") if isinstance(value, float) else value
-        for key, value in entry.items()
-    }
+    for key, value in entry.items():
+        if isinstance(value, float):
+            entry[key] = float(f"{value:.9g}")
+    return entry
+
+
+def _mean(rows: list[Row], name: str) -> float:
+    return float(np.mean([row[name] or 0 for row in rows]))
 
 
 def _without_answer(row: Row) -> str:
@@ -113,17 +105,18 @@ def _without_answer(row: Row) -> str:
     return ""
 
 
-def _why_not(cell: SuiteCell, entry: Mapping[str, Any], unfinished: list[str]) -> str:
+def _why_not(cell: SuiteCell, entry: dict[str, Any], unfinished: list[str]) -> str:
     """Why the answers do not count as a solution; "" if they do."""
     trials = entry["trials"]
     if unfinished:
         return f"{len(unfinished)} of {trials} trials without an answer: {unfinished[0]}"
+    wrong = f"wrong in {entry['errors']} of {trials} trials"
     if entry["verdict"] == "FAIL":
-        return f"wrong in {entry['errors']} of {trials} trials: the error rate is above δ"
+        return f"{wrong}: the error rate is above δ"
     if cell.gated and entry["verdict"] != "PASS":
         return (
-            f"wrong in {entry['errors']} of {trials} trials: they do not show that the error rate "
-            f"is at most δ = {cell.delta:g} (at most {entry['error_high']:.3g})"
+            f"{wrong}: they do not show that the error rate is at most δ = {cell.delta:g} "
+            f"(at most {entry['error_high']:.3g})"
         )
     return ""
 
@@ -133,11 +126,8 @@ def _implausible(cell: SuiteCell, rows: list[Row], guarantee: str) -> str:
     bounds = cell.bounds_of([row["trial"] for row in rows])
     if cell.kwargs.get("epsilon"):
         bounds = np.full(len(rows), np.nan)
-    return implausible(
-        [row["pulls"] for row in rows],
-        bounds,
-        [row["outcome"] == "solved" for row in rows],
-        [row["suspicious_communication"] for row in rows],
-        cell.delta,
-        SimpleNamespace(guarantee=guarantee),
-    )
+    pulls = [row["pulls"] for row in rows]
+    solved = [row["outcome"] == "solved" for row in rows]
+    quiet = [row["suspicious_communication"] for row in rows]
+    policy = SimpleNamespace(guarantee=guarantee)
+    return implausible(pulls, bounds, solved, quiet, cell.delta, policy)

@@ -1,9 +1,10 @@
 """A submission: one policy on the whole suite, as a folder of plain files.
 
-    rows.jsonl.gz    one line per trial metadata.json    policy, authors, guarantee, versions,
-    platform, suite digest, hashes of the sources scores.json      what `score` says of the rows
-    source/          the user's modules that the policy reaches by import statements README.md
-    the same for humans
+    rows.jsonl.gz    one line per trial
+    metadata.json    policy, authors, guarantee, versions, platform, digest, hashes of the sources
+    scores.json      what `score` says of the rows
+    source/          the user's modules that the policy reaches by import statements
+    README.md        the same for humans
 
 While a run is under way finished trials are kept in ``.trials``, so that the same command resumes
 it; the folder can be deleted afterwards.
@@ -12,8 +13,11 @@ it; the folder can be deleted afterwards.
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,28 +25,19 @@ from typing import Any
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import PACKAGE, is_user_module, reached, versions
+from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.run import evaluate, resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
-from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, SuiteCell, check_suite, played_cells
+from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, SuiteCell, played_cells
 from clustered_bandit_gym.suite.files import (
-    FORMAT,
-    GUARANTEES,
-    METADATA,
-    SOURCE,
     Submission,
     checked_metadata,
     load_submission,
-    parse,
-    read_text,
+    read_metadata,
     write_submission,
 )
-from clustered_bandit_gym.suite.replay import (
-    different,
-    replayed,
-    short_row,
-    this_platform,
-)
+from clustered_bandit_gym.suite.replay import different, replayed, short_row, this_platform
 from clustered_bandit_gym.suite.score import score
 
 
@@ -67,21 +62,12 @@ def run_suite(
         quick: the short run, a stated subset; it never shares a leaderboard with full runs.
         name, authors, link, guarantee: metadata. "proved" needs a link to the proof.
     """
-    if guarantee is not None and guarantee not in GUARANTEES:
-        raise UserError(f"guarantee must be one of {', '.join(GUARANTEES)}, got {guarantee!r}")
-    if guarantee == "proved" and not link:
-        raise UserError("guarantee 'proved' needs a link to the proof: --link")
-    ((label, policy),) = resolve_policies(spec)
-    check_suite("v2")
     folder = Path(folder)
-    _check_folder(folder, spec)
-    rows = _play(policy, folder / ".trials", quick, n_jobs, progress)
-    sources = _copy_sources(policy, folder / SOURCE)
-    _check_reproducible(spec, rows, folder / SOURCE, list(sources))
+    ((label, policy),) = resolve_policies(spec)
     stated = str(getattr(policy, "guarantee", "none"))
     of_package = type(policy).__module__.startswith(f"{PACKAGE}.")
     metadata = {
-        "format": FORMAT,
+        "format": 1,
         "suite": "v2",
         "digest": DIGESTS["v2"],
         "quick": quick,
@@ -95,8 +81,14 @@ def run_suite(
         "package": __version__,
         "versions": versions(),
         "platform": this_platform(),
-        "sources": sources,
     }
+    checked_metadata(metadata, "the submission")
+    if (folder / "metadata.json").exists() and read_metadata(folder)["policy"] != spec:
+        raise UserError(f"{folder} holds a submission of another policy; choose another --out")
+    rows = _play(policy, folder / ".trials", quick, n_jobs, progress)
+    sources = _copy_sources(policy, folder / "source")
+    _check_reproducible(spec, rows, folder / "source", list(sources))
+    metadata["sources"] = sources
     submission = Submission(folder, metadata, rows, score(rows, quick, stated))
     write_submission(submission)
     return submission
@@ -135,8 +127,6 @@ def play_cell(
 
 
 def _play(policy: Any, out: Path, quick: bool, n_jobs: int, progress: bool) -> list[Row]:
-    from clustered_bandit_gym.harness.output.progress import progress_bar
-
     cells = played_cells("v2", quick)
     rows: list[Row] = []
     total = sum(cell.count(quick) for cell in cells)
@@ -151,14 +141,6 @@ def _play(policy: Any, out: Path, quick: bool, n_jobs: int, progress: bool) -> l
     return rows
 
 
-def _check_folder(folder: Path, spec: str) -> None:
-    path = folder / METADATA
-    if path.exists():
-        previous = checked_metadata(parse(read_text(path), str(path)), str(path))
-        if previous["policy"] != spec:
-            raise UserError(f"{folder} holds a submission of another policy; choose another --out")
-
-
 def _check_reproducible(spec: str, rows: list[Row], source: Path, names: list[str]) -> None:
     """Play the last trial of every cell again. Raises `UserError` where one of them differs.
 
@@ -170,10 +152,9 @@ def _check_reproducible(spec: str, rows: list[Row], source: Path, names: list[st
     if wrong := different(last, again):
         raise UserError(
             f"{len(wrong)} of {len(last)} trials are played differently in a fresh process, so "
-            "that "
-            "nobody could verify this submission: the policy carries something from trial to "
-            "trial, "
-            f"draws random numbers of its own, or needs files beside its modules ({wrong[0]})"
+            "that nobody could verify this submission: the policy carries something from trial to "
+            "trial, draws random numbers of its own, or needs files beside its modules "
+            f"({wrong[0]})"
         )
 
 
@@ -184,22 +165,63 @@ def _copy_sources(policy: Any, target: Path) -> dict[str, str]:
     """
     module = type(policy).__module__
     top = module.partition(".")[0]
-    if target.exists():
-        shutil.rmtree(target)
+    shutil.rmtree(target, ignore_errors=True)
     if module == "__main__" or top == PACKAGE:
         return {}
     hashes = {}
     for name in reached([module], [module]):
-        own = name.partition(".")[0] == top or is_user_module(name)
-        spec = find_spec(name) if own else None
+        if name.partition(".")[0] != top and not is_user_module(name):
+            continue
+        spec = find_spec(name)
         if spec is None or not spec.origin or not spec.has_location:
             continue
         inside = Path(*name.split("."))
         if spec.submodule_search_locations is not None:
             inside /= "__init__"
-        inside = inside.with_suffix(".py")
-        content = Path(spec.origin).read_bytes()
-        (target / inside).parent.mkdir(parents=True, exist_ok=True)
-        (target / inside).write_bytes(content)
-        hashes[inside.as_posix()] = hashlib.sha256(content).hexdigest()
+        copy = target / inside.with_suffix(".py")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(spec.origin, copy)
+        digest = hashlib.sha256(copy.read_bytes()).hexdigest()
+        hashes[copy.relative_to(target).as_posix()] = digest
     return hashes
+
+
+# --- the policies that ship ----------------------------------------------------------------------
+
+
+@cache
+def known() -> list[dict[str, Any]]:
+    """The policies in known.json: `folder`, `policy`, `proved`, `authors`, `link`, `sources`.
+
+    `proved` is true where the maintainers have read the proof behind `link` and found that it adds
+    up to δ. `sources` holds the hashes of the policy's own files; {} for policies of this package.
+    """
+    text = files("clustered_bandit_gym.suite").joinpath("known.json").read_text("utf-8")
+    found: list[dict[str, Any]] = json.loads(text)
+    return found
+
+
+def make_references(
+    folder: str | Path,
+    *,
+    quick: bool,
+    n_jobs: int = 1,
+    names: list[str] | None = None,
+    progress: bool = True,
+) -> None:
+    """Make the reference submissions in `folder`, one subfolder each; `names` restricts them."""
+    for one in known():
+        if (names and one["folder"] not in names) or one.get("sources"):
+            continue
+        print(f"{one['folder']} ({'quick' if quick else 'full'})", flush=True)
+        run_suite(
+            one["policy"],
+            Path(folder) / one["folder"],
+            quick=quick,
+            n_jobs=n_jobs,
+            name=one["policy"],
+            authors=one["authors"],
+            link=one["link"],
+            guarantee="proved" if one["proved"] else "none",
+            progress=progress,
+        )

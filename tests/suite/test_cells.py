@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from leaderboard import reference_folders
+from make_suite import suite_digest
 from scipy.stats import binom
 
 from clustered_bandit_gym.datasets.suite_v2 import Fresh, drawn
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.scoring.verdict import verdict
-from clustered_bandit_gym.suite.cells import DIGESTS, TRACKS, cells_of, played_cells, suite_digest
+from clustered_bandit_gym.suite.cells import DIGESTS, TRACKS, cells_of, played_cells
+from clustered_bandit_gym.suite.checker import verify
 from clustered_bandit_gym.suite.score import ALPHA
 from clustered_bandit_gym.theory import bai_cl_most_agents
 
@@ -95,3 +98,11 @@ def test_the_printed_schemes_are_proved_in_every_cell() -> None:
         for one in cell.instances:
             if one.eta > 0:
                 assert one.n_agents <= bai_cl_most_agents(one.n_clusters, cell.delta), cell.name
+
+
+def test_committed_submissions_hold() -> None:
+    """Format, digest, completeness and scores; `make submissions` replaces them."""
+    folders = reference_folders()
+    assert folders
+    for folder in folders:
+        assert verify(folder, replay=0).replayed == []

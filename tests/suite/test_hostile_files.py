@@ -59,7 +59,6 @@ def change_metadata(folder: Path, drop: tuple[str, ...] = (), **values: Any) -> 
         ("outcome", []),
         ("wrong_agents", "x"),
         ("message", 5),
-        ("message", "\ud800"),
         ("seconds", "x"),
         ("attempts", 0),
         ("suspicious_communication", 0),
@@ -80,7 +79,7 @@ def test_rows(folder: Path, field: str, value: Any) -> None:
         ("scores.json", b"[" * 500 + b"]" * 500, "expected an object"),
         ("scores.json", b'{"cells": ' + b"[" * 900 + b"]" * 900 + b"}", "scores recomputed"),
         ("scores.json", b"1" * 10_000, "not valid JSON"),
-        ("scores.json", b"1" * 400, "whole numbers of at most 18 digits"),
+        ("scores.json", b"1" * 400, "expected an object"),
         ("scores.json", b"[]", "expected an object"),
         ("scores.json", b'{"cells": 5}', "scores recomputed"),
         ("metadata.json", b"\xff\xfe", "cannot be read"),
@@ -125,7 +124,6 @@ def test_a_small_file_that_expands_to_a_large_one(
         {"policy": ["naive", "bai-cl"]},
         {"quick": "no"},
         {"name": 5},
-        {"name": "\ud800"},
         {"authors": None},
     ],
 )
@@ -138,9 +136,9 @@ def test_metadata(folder: Path, values: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda source: os.symlink("a.py", source / "a.py"), "cannot be read|is missing"),
+        (lambda source: os.symlink("a.py", source / "a.py"), "cannot be read"),
         (lambda source: os.symlink(Path(__file__), source / "a.py"), "lies outside"),
-        (lambda source: None, "is missing"),
+        (lambda source: None, "cannot be read"),
     ],
 )
 def test_sources_that_are_not_there(
@@ -157,6 +155,13 @@ def test_a_name_that_is_too_long_for_a_file(folder: Path) -> None:
     change_metadata(folder, sources={"a" * 5000 + ".py": "00"})
     with pytest.raises(Mismatch, match="cannot be read"):
         verify(folder, replay=0)
+
+
+def test_half_of_a_surrogate_pair_can_be_shown_and_written(folder: Path) -> None:
+    change_metadata(folder, name="\ud800")
+    leaderboard_page([folder]).encode("utf-8")
+    files.write_submission(files.load_submission(folder))
+    assert files.load_submission(folder).name == "\ud800"
 
 
 def test_a_board_needs_no_optional_metadata(folder: Path) -> None:

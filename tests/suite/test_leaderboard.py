@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 from clustered_bandit_gym.cli import app
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.suite.cells import TRACKS
-from clustered_bandit_gym.suite.checker import verify
 from clustered_bandit_gym.suite.leaderboard import board_json, leaderboard_page, load_all, top_lines
 from clustered_bandit_gym.suite.submission import run_suite
 
@@ -116,18 +115,6 @@ def test_the_command_prints_json(folders: list[Path]) -> None:
     found = CliRunner().invoke(app, ["suite", "board", str(folders[0]), "--format", "json"])
     assert found.exit_code == 0
     assert json.loads(found.output)[0]["policy"] == "naive"
-
-
-@pytest.mark.xfail(
-    strict=False,
-    reason="passes alone; another test of the process changes the cells of a quick run",
-)
-def test_committed_submissions_hold() -> None:
-    """Format, digest, completeness and scores; `make submissions` replaces them."""
-    import leaderboard
-
-    for folder in leaderboard.reference_folders():
-        assert verify(folder, replay=0).replayed == []
 
 
 @pytest.fixture(scope="module")

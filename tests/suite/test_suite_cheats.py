@@ -10,7 +10,7 @@ from suite_small import small_suite
 
 from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
 from clustered_bandit_gym.suite.cells import cells_of
-from clustered_bandit_gym.suite.leaderboard import load_all, scores_of, standings
+from clustered_bandit_gym.suite.leaderboard import load_all, standings
 from clustered_bandit_gym.suite.score import ALPHA, score
 from clustered_bandit_gym.suite.submission import play_cell, run_suite
 
@@ -48,7 +48,7 @@ def test_no_cheat_is_ranked_among_the_proved(tmp_path: Path) -> None:
                 **said,
             )
         submissions = load_all(sorted(tmp_path.iterdir()))
-        order = standings(submissions, scores_of(submissions))
+        order = standings(submissions)
     classes = {(entry["policy"], entry["class"]) for entry in order}
     assert classes == {
         ("naive", "proved"),
