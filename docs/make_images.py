@@ -65,24 +65,49 @@ def environments() -> None:
             frames.append(Image.fromarray(env.render()))
         env.step((cbg.STOP, obs["means"].argmax(axis=1)))
         frames.append(Image.fromarray(env.render()))
-        small = [frame.resize(SIZE, Image.Resampling.LANCZOS) for frame in frames]
-        # One palette for all frames: the colours of the drawing, and what the first and the last frame need besides.
-        # Maximum coverage keeps rare colours, which a median cut merges.
-        both = Image.new("RGB", (SIZE[0], 2 * SIZE[1]))
-        both.paste(small[0], (0, 0))
-        both.paste(small[-1], (0, SIZE[1]))
-        others = both.quantize(256 - len(PALETTE), method=Image.Quantize.MAXCOVERAGE).getpalette()
-        palette = Image.new("P", (1, 1))
-        palette.putpalette(
-            [*(part for colour in PALETTE for part in ImageColor.getrgb(colour)), *(others or [])]
-        )
-        first, *rest = [
-            frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small
-        ]
         path = folder / f"{name.removesuffix('-v0').lower()}.gif"
-        first.save(
-            path, save_all=True, append_images=rest, duration=[250] * (FRAMES - 1) + [2500], loop=0
-        )
+        write_gif(path, frames, [250] * (FRAMES - 1) + [2500])
+
+
+def play() -> None:
+    """Successive elimination at twelve agents of three clusters, half a second per round: 20 seconds."""
+    rng = np.random.default_rng(4)
+    means = rng.uniform(0.0, 0.7, (3, 8))
+    means[[0, 1, 2], [1, 4, 6]] = 1.0
+    instance = cbg.Instance(means, clusters=np.arange(12) % 3)
+    env = gym.make("ClusteredBAI-v0", instance=instance, render_mode="rgb_array")
+    obs, _ = env.reset(seed=3)
+    active = np.ones(obs["pulls"].shape, dtype=bool)
+    frames = [Image.fromarray(env.render())]
+    while active.sum() > len(active):
+        for agent, arm in np.argwhere(active):
+            for _ in range(4):
+                obs, *_ = env.step((cbg.PULL, (int(agent), int(arm))))
+        width = np.sqrt(2 * np.log(4 * active.size * obs["pulls"] ** 2 / 0.05) / obs["pulls"])
+        best_low = np.where(active, obs["means"] - width, -np.inf).max(axis=1, keepdims=True)
+        active &= obs["means"] + width >= best_low
+        frames.append(Image.fromarray(env.render()))
+    env.step((cbg.STOP, active.argmax(axis=1)))
+    chosen = np.linspace(0, len(frames) - 1, 36).round().astype(int)
+    shown = [*(frames[i] for i in chosen), Image.fromarray(env.render())]
+    write_gif(IMAGES / "play.gif", shown, [450] * 36 + [3800])
+
+
+def write_gif(path: Path, frames: list[Image.Image], milliseconds: list[int]) -> None:
+    """An animation with one palette for all frames."""
+    small = [frame.resize(SIZE, Image.Resampling.LANCZOS) for frame in frames]
+    # The colours of the drawing, and what the first and the last frame need besides. Maximum
+    # coverage keeps rare colours, which a median cut merges.
+    both = Image.new("RGB", (SIZE[0], 2 * SIZE[1]))
+    both.paste(small[0], (0, 0))
+    both.paste(small[-1], (0, SIZE[1]))
+    others = both.quantize(256 - len(PALETTE), method=Image.Quantize.MAXCOVERAGE).getpalette()
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(
+        [*(part for colour in PALETTE for part in ImageColor.getrgb(colour)), *(others or [])]
+    )
+    first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small]
+    first.save(path, save_all=True, append_images=rest, duration=milliseconds, loop=0)
 
 
 def board() -> None:
@@ -127,6 +152,7 @@ def report() -> None:
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
     episode()
+    play()
     environments()
     board()
     report()

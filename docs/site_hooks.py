@@ -51,6 +51,17 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Fill in generated parts of the README: `<!-- readme NAME -->`."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    def block(found: re.Match[str]) -> str:
+        start, end = (f"<!-- {word} {found[1]} -->" for word in ("begin", "end"))
+        return readme.partition(start)[2].partition(end)[0].strip()
+
+    return re.sub(r"<!-- readme (\w+) -->", block, markdown)
+
+
 def on_page_content(html: str, **_: Any) -> str:
     """For the style sheet: mark the cells of tables by the length of their text, and words that keep their hyphens."""
     html = re.sub(r"<table>.*?</table>", lambda found: _marked(found[0]), html, flags=re.S)

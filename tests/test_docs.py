@@ -53,6 +53,7 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert "clustered_bandit_gym" in (
         site / "tutorials" / "01_quickstart" / "index.html"
     ).read_text(encoding="utf-8")
+    assert "naive:engine=mixture" in (site / "index.html").read_text(encoding="utf-8")
     assert "<svg" in (site / "house" / "index.html").read_text(encoding="utf-8")
 
 
