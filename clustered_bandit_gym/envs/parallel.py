@@ -11,6 +11,7 @@ from gymnasium.utils import seeding
 
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
+from clustered_bandit_gym.envs.flat_env import box_features
 from clustered_bandit_gym.envs.rendering.view import View
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.federation import Federation
@@ -28,8 +29,10 @@ except ImportError as error:
 
 COMMUNICATION = ("none", "broadcast")
 REWARDS = ("agent", "shared")
+OBSERVATIONS = ("dict", "box")
 
-Observations = dict[str, dict[str, np.ndarray]]
+#: Of each agent a dictionary of arrays, or a vector.
+Observations = dict[str, Any]
 
 
 class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
@@ -43,6 +46,9 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
     A `Dict`. `pulls` and `means`, (K,): the agent's own counts and average rewards. With `communication="broadcast"`
     also `heard_pulls` and `heard_means`, (N − 1, K): the same of the other agents, as far as they have sent it. Row j
     is the (j + 1)-th agent after this one in cyclic order, so that one network can serve all agents.
+
+    With `observation="box"` the same as a vector of 4·K (with broadcast 4·N·K) + 1 numbers in [−1, 1], the
+    features of the Box ids: own arms first, then what was heard; at last the used share of `max_cycles`.
 
     ## Communication
     The ledger is that of the central game. An agent that commits sends its arm: ⌈log2 K⌉ bits up. With "broadcast"
@@ -65,7 +71,8 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         communication: "none" or "broadcast".
         rewards: "agent" or "shared".
         max_cycles: steps after which the episode is truncated; None for no limit.
-        render_mode: None, "rgb_array" or "ansi".
+        render_mode: None, "human", "rgb_array" or "ansi".
+        observation: "dict" or "box".
         settings: of `ClusteredBAIEnv`: `generator`, `n_agents`, `delta`, `pull_cost`, ...
 
     `reset(options=...)` takes `instance_seed` and `play_seed`, as the central environment does.
@@ -73,7 +80,7 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
 
     metadata: dict[str, Any] = {
         "name": "clustered_bai_v0",
-        "render_modes": ["rgb_array", "ansi"],
+        "render_modes": ["human", "rgb_array", "ansi"],
         "render_fps": ClusteredBAIEnv.metadata["render_fps"],
         "is_parallelizable": True,
     }
@@ -84,6 +91,7 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         rewards: str = "agent",
         max_cycles: int | None = None,
         render_mode: str | None = None,
+        observation: str = "dict",
         **settings: Any,
     ) -> None:
         if communication not in COMMUNICATION:
@@ -92,6 +100,10 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
             )
         if rewards not in REWARDS:
             raise UserError(f"rewards must be one of {', '.join(REWARDS)}, got {rewards!r}")
+        if observation not in OBSERVATIONS:
+            raise UserError(
+                f"observation must be one of {', '.join(OBSERVATIONS)}, got {observation!r}"
+            )
         if max_cycles is not None and max_cycles < 1:
             raise UserError(f"max_cycles must be at least 1 (or None: no limit), got {max_cycles}")
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
@@ -104,7 +116,7 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
                 f"max_pulls = {self._game.max_pulls} is less than one pull for each of {self._game.n_agents} agents"
             )
         self.communication, self.rewards, self.max_cycles = communication, rewards, max_cycles
-        self.render_mode = render_mode
+        self.render_mode, self.observation = render_mode, observation
         n, k = self._game.n_agents, self._game.n_arms
         self.n_arms = k
         self.possible_agents = [f"agent_{i}" for i in range(n)]
@@ -112,8 +124,9 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         self._index = {name: i for i, name in enumerate(self.possible_agents)}
         self._broadcast = communication == "broadcast"
         # PettingZoo wants one space object for each agent: a space carries its own generator for sampling.
-        self._observation_spaces = {
-            name: _observation_space(n, k, self._broadcast) for name in self.possible_agents
+        self._observation_spaces: dict[str, spaces.Space[Any]] = {
+            name: _observation_space(n, k, self._broadcast, observation)
+            for name in self.possible_agents
         }
         self._action_spaces = {name: spaces.Discrete(2 * k + 1) for name in self.possible_agents}
         self.state_space = spaces.Box(-np.inf, np.inf, (2 * n * k,), np.float64)
@@ -122,7 +135,7 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         self._rng: np.random.Generator | None = None
         self._federation: Federation | None = None
 
-    def observation_space(self, agent: str) -> spaces.Dict:
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
         return self._observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Discrete:
@@ -161,6 +174,8 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
         self._cycles = 0
         self._over = False
         problem = self._federation.problem.values()
+        if self.render_mode == "human":
+            self.render()
         return self._observe(self.agents), {agent: dict(problem) for agent in self.agents}
 
     def step(
@@ -213,6 +228,8 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
             for agent in acting:
                 infos[agent] |= result
         rewards = {agent: float(gains[self._index[agent]]) for agent in acting}
+        if self.render_mode == "human":
+            self.render()
         return self._observe(acting), rewards, terminations, truncations, infos
 
     def _pull(self, who: Ints, arms: Ints) -> np.ndarray:
@@ -266,14 +283,25 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
                     "heard_pulls": self._pulls[others],
                     "heard_means": self._means[others],
                 }
+        if self.observation == "box":
+            return {agent: self._vector(one) for agent, one in seen.items()}
         return seen
+
+    def _vector(self, seen: dict[str, np.ndarray]) -> np.ndarray:
+        """What an agent sees as the vector of a Box id."""
+        pulls, means = seen["pulls"][None], seen["means"][None]
+        if self._broadcast:
+            pulls = np.concatenate([pulls, seen["heard_pulls"]])
+            means = np.concatenate([means, seen["heard_means"]])
+        time = np.array([self._cycles / self.max_cycles if self.max_cycles else 0.0])
+        return box_features(pulls[None], means[None], self.federation.problem.sigma, time)[0]
 
     def state(self) -> np.ndarray:
         """(2·N·K,) counts and means of all agents, for a centralised critic."""
         return np.concatenate([self._pulls.ravel(), self._means.ravel()])
 
     def render(self) -> Any:
-        """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"."""
+        """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"; mode "human" shows a window."""
         if self.render_mode is None:
             gym.logger.warn(
                 "env.render() needs a render_mode, e.g. parallel_env(render_mode='rgb_array')"
@@ -295,8 +323,23 @@ class ParallelClusteredBAI(ParallelEnv):  # type: ignore[type-arg]
     def close(self) -> None:
         self._game.close()
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A federation refuses to be pickled as such.
+        play = None if self._federation is None else self._federation.snapshot()
+        return {**self.__dict__, "_federation": play}
 
-def _observation_space(n_agents: int, n_arms: int, broadcast: bool) -> spaces.Dict:
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        play = state["_federation"]
+        self.__dict__.update(state, _federation=None if play is None else Federation.restore(play))
+
+
+def _observation_space(
+    n_agents: int, n_arms: int, broadcast: bool, observation: str
+) -> spaces.Space[Any]:
+    if observation == "box":
+        rows = n_agents if broadcast else 1
+        return spaces.Box(-1.0, 1.0, (4 * rows * n_arms + 1,), np.float32)
+
     def pair(prefix: str, shape: tuple[int, ...]) -> dict[str, spaces.Space[Any]]:
         return {
             f"{prefix}pulls": spaces.Box(0, MAX_PULLS, shape, np.int64),

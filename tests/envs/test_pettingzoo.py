@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -123,6 +125,33 @@ def test_same_seeds_same_play_as_the_central_game() -> None:
     federation = cbg.ClusteredBAIEnv(generator="tiny").new_federation(3, 4)
     samples = federation.draw(np.arange(4), np.ones(4, dtype=np.int64), 1)
     assert [infos[agent]["sample"] for agent in env.possible_agents] == samples.tolist()
+
+
+def test_copies_and_pickles_go_on_with_the_same_play() -> None:
+    env = cbg.parallel_env("broadcast", generator="tiny", max_cycles=30)
+    env.reset(seed=3)
+    actions = dict.fromkeys(env.agents, 1)
+    env.step(actions)
+    twins = [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
+    expected = repr(env.step(actions))
+    assert [repr(one.step(actions)) for one in twins] == [expected] * 2
+
+
+@pytest.mark.parametrize(("communication", "size"), [("none", 13), ("broadcast", 49)])
+def test_vectors_as_observations(communication: str, size: int) -> None:
+    """The features of the Box ids: own arms first, then those of the others in cyclic order."""
+    env = cbg.parallel_env(communication, generator="tiny", max_cycles=10, observation="box")
+    obs, _ = env.reset(seed=0)
+    assert env.observation_space("agent_2").shape == (size,)
+    obs, *_ = env.step({"agent_0": 3, "agent_1": 3, "agent_2": 0, "agent_3": 3})
+    assert all(one in env.observation_space("agent_0") for one in obs.values())
+    own_pulls = obs["agent_2"][0]
+    assert own_pulls > 0
+    assert obs["agent_2"][-1] == pytest.approx(0.1)
+    heard = obs["agent_1"][12] if communication == "broadcast" else own_pulls
+    assert heard == own_pulls  # agent 2 comes after agent 1
+    with pytest.raises(ValueError, match="observation must be one of dict, box"):
+        make(observation="image")
 
 
 def test_pictures() -> None:
