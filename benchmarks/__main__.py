@@ -1,6 +1,6 @@
 """`python -m benchmarks` measures everything, `python -m benchmarks core env` two modules.
 
-Studies with options of their own: `python -m benchmarks panel|families|stress --help`.
+Studies with options of their own: `python -m benchmarks panel|families|stress|clients --help`.
 
 `--out docs/results/bench.json` keeps the figures of these modules, with date and version, and makes the page beside it.
 Exit code 1 if a target is missed."""
@@ -16,7 +16,7 @@ from benchmarks import Figure
 from benchmarks.page import keep
 
 #: Studies that print tables; each has `main(arguments) -> exit code`.
-STUDIES = ("panel", "families", "stress")
+STUDIES = ("panel", "families", "stress", "clients")
 
 
 def main(arguments: list[str] | None = None) -> int:
