@@ -8,7 +8,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
 from benchmarks import Figure, seconds
 
@@ -20,8 +19,7 @@ def figures() -> Iterator[Figure]:
     import torch
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
-    from clustered_bandit_gym.policies.learned.features import Features
+    from clustered_bandit_gym.policies.learned.features import SIZE, Features
     from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
     from clustered_bandit_gym.policies.learned.training import (
         TrainSettings,
@@ -35,13 +33,13 @@ def figures() -> Iterator[Figure]:
         def __init__(self, env: gym.Env[Any, Any]) -> None:
             super().__init__(env)
             self.see = Features(4, 3, 2, 0.5, 0.4)
-            self.observation_space = gym.spaces.Box(-np.inf, np.inf, (self.see.size,), np.float32)
+            self.observation_space = gym.spaces.Box(-np.inf, np.inf, (SIZE,), np.float32)
 
         def observation(self, observation: dict[str, np.ndarray]) -> np.ndarray:
             return self.see(observation["pulls"][None], observation["means"][None]).features[0]
 
     def single(featured: bool) -> gym.Env[Any, Any]:
-        env = gym.make("ClusteredBAI-Discrete-v0", generator="tiny", disable_env_checker=True)
+        env = gym.make("ClusteredBAI-Tiny-Discrete-v0", disable_env_checker=True)
         return Featured(env) if featured else env
 
     rng = np.random.default_rng(0)
@@ -60,10 +58,7 @@ def figures() -> Iterator[Figure]:
         return steps
 
     for featured, plan, target in ((False, pulls, 5.0), (False, stops, 10.0), (True, stops, 5.0)):
-        envs = ClusteredBAIVectorEnv(
-            N_ENVS, autoreset_mode=AutoresetMode.SAME_STEP, generator="tiny"
-        )
-        mine = SB3VecEnv(envs, Features(4, 3, 2, 0.5, 0.4) if featured else None)
+        mine = SB3VecEnv("ClusteredBAI-Tiny-v0", "auto" if featured else None, n_envs=N_ENVS)
         mine.reset()
         theirs = DummyVecEnv([lambda featured=featured: single(featured)] * N_ENVS)
         fast, slow = seconds(run(mine, plan), run(theirs, plan), repeats=7, clock=process_time)

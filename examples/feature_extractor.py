@@ -1,7 +1,7 @@
 """Your own feature extractor: shared weights for all agents, which are then averaged.
 
-A network that is not a plain stack of layers cannot be rebuilt from its tensors, so the board loads it as SB3 does:
-`full=true` unpickles the file, which is right for a file you wrote yourself and wrong for one you were sent.
+The board reads plain stacks of layers from a model file (`sb3:model.zip`). Any other model plays through a
+`StepPolicy` around `model.predict`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3 import PPO
@@ -48,10 +49,24 @@ model = PPO(
     device="cpu",
 )
 model.learn(2_000 if QUICK else 1_000_000)
-model.save("extractor.zip")
 
+
+class Extractor(cbg.StepPolicy):
+    """The model on the board; deterministic."""
+
+    name = "extractor"
+
+    def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:
+        action = int(model.predict(obs, deterministic=True)[0])
+        n_agents, n_arms = obs["pulls"].shape
+        if action == n_agents * n_arms:
+            return cbg.STOP, obs["means"].argmax(axis=1)
+        return cbg.PULL, divmod(action, n_arms)
+
+
+model.save("extractor.zip")
 board = cbg.evaluate(
-    ["sb3:extractor.zip,full=true", "uniform-glr"],
+    [Extractor(), "uniform-glr"],
     "ClusteredBAI-Tiny-v0",
     trials=2 if QUICK else 500,
     max_pulls=100 if QUICK else 5_000,

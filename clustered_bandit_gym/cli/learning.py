@@ -18,7 +18,7 @@ def train(
     env: Annotated[
         str, typer.Argument(metavar="ENV", help="The environment to train on.")
     ] = "ClusteredBAI-Tiny-v0",
-    algo: Annotated[str, typer.Option("--algo", help="ppo, maskable-ppo, a2c or dqn.")] = "ppo",
+    algo: Annotated[str, typer.Option("--algo", help="ppo or maskable-ppo.")] = "ppo",
     steps: Annotated[
         int, typer.Option("--steps", help="Environment steps in all.", min=1)
     ] = 500_000,
@@ -33,7 +33,7 @@ def train(
         list[str] | None,
         typer.Option(
             "--set",
-            help="KEY=VALUE: a setting of the training (width, entropy, ...), else of the environment.",
+            help="KEY=VALUE: a setting of the training (entropy, pull_cost, ...), else of the environment.",
             show_default="none",
         ),
     ] = None,

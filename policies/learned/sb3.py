@@ -1,4 +1,4 @@
-"""The native vector environment as a Stable-Baselines3 `VecEnv`: one object, no environment per copy. Needs `rl`."""
+"""The native vector environment as a Stable-Baselines3 `VecEnv`. Needs the extra `rl`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from clustered_bandit_gym.envs.game import GameSettings
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
-from clustered_bandit_gym.envs.vector_info import Ended, Step
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.policies.learned.features import TOP, Features, Seen
+from clustered_bandit_gym.policies.learned.features import SIZE, TOP, Features, Seen
 
 
 class SB3VecEnv(VecEnv):
@@ -29,49 +28,49 @@ class SB3VecEnv(VecEnv):
     model.learn(100_000, callback=LogOutcomes())
     ```
 
-    It takes the place of `DummyVecEnv`: actions and observations are those of the flat or Box variant of an id. SB3
-    expects what Gymnasium calls same-step autoreset: the observation after the end of an episode is the first one of
-    the next, the last one is in `infos[i]["terminal_observation"]`. Every `infos[i]` has the `sample` of the step. At
-    the end of an episode it has all keys of the single environment's last `info`, the communication `cost` beside
-    them, for `VecMonitor(env, info_keywords=("pulls", "wrong_agents", "cost"))`, and `episode` with return and length
-    as SB3's `Monitor` writes them. `reset_infos` has what the learner was told at the start of each episode.
+    It takes the place of `DummyVecEnv`: actions and observations are those of the flat or Box variant
+    of an id. As SB3 expects it, the observation after the end of an episode is the first one of the
+    next, and the last one is in `infos[i]["terminal_observation"]`. Every `infos[i]` has the `sample`
+    of the step. At the end of an episode it has all keys of the single environment's last `info`, the
+    communication `cost` beside them, for `VecMonitor(env, info_keywords=("pulls", "wrong_agents",
+    "cost"))`, and `episode` with return and length as SB3's `Monitor` writes them. `reset_infos` has
+    what the learner was told at the start of each episode.
 
     Args:
-        envs: an id, or a `ClusteredBAIVectorEnv` made with `autoreset_mode=AutoresetMode.SAME_STEP`.
-        features: what observations are turned into (`learned.features`). Action r < TOP then pulls the cell of rank
-            r, action TOP stops and recommends the most probable arms. "auto" makes them from what the learner is told.
-            None passes on observations and actions as they are.
-        n_envs: number of sub-environments, where an id is given.
-        settings: of the environment, where an id is given; `render_mode="rgb_array"` for videos.
+        env_id: of an environment of this package.
+        features: "auto" for those of `learned.features`, made from what the learner is told. With
+            sizes s_0, s_1, ... in `pull_sizes` action i·TOP + r then orders s_i pulls of the cell of
+            rank r; the last action stops and recommends the most probable arms. None passes on
+            observations and actions as they are.
+        n_envs: number of sub-environments.
+        settings: of the environment; `render_mode="rgb_array"` for videos.
     """
 
     def __init__(
         self,
-        envs: ClusteredBAIVectorEnv | str,
-        features: Features | Literal["auto"] | None = None,
+        env_id: str,
+        features: Literal["auto"] | None = None,
         *,
-        n_envs: int | None = None,
+        n_envs: int = 64,
         **settings: Any,
     ) -> None:
-        if isinstance(envs, str):
-            envs = _make(envs, 64 if n_envs is None else n_envs, settings)
-        elif n_envs is not None or settings:
+        spec = gym.spec(env_id)
+        if "clustered_bandit_gym" not in str(spec.entry_point):
             raise UserError(
-                "n_envs and settings need an environment id; a vector environment is already made"
+                f"{env_id} is not an environment of this package; `clustered-bai list` shows them"
             )
-        if envs.metadata["autoreset_mode"] is not AutoresetMode.SAME_STEP:
-            raise UserError(
-                "SB3 expects autoreset in the step that ends an episode: make envs with autoreset_mode=SAME_STEP"
-            )
-        if features == "auto":
-            features = features_of(envs.game)
-        self.envs, self.features = envs, features
+        kwargs = {**spec.kwargs, **settings}
+        envs = ClusteredBAIVectorEnv(n_envs, autoreset_mode=AutoresetMode.SAME_STEP, **kwargs)
+        self.envs = envs
+        self.features = features_of(envs.game) if features == "auto" else None
         self.metadata = envs.metadata
         space: spaces.Space[Any] = envs.single_observation_space
         action_space = envs.single_action_space
-        if features is not None:
-            space = spaces.Box(-np.inf, np.inf, (features.size,), np.float32)
-            action_space = spaces.Discrete(TOP + 1)
+        if self.features is not None:
+            if envs.game.actions.columns > envs.game.n_arms:
+                raise UserError("features rank single arms: they cannot be used with sweep=True")
+            space = spaces.Box(-np.inf, np.inf, (SIZE,), np.float32)
+            action_space = spaces.Discrete(TOP * len(envs.game.actions.sizes) + 1)
         super().__init__(envs.num_envs, space, action_space)
         self.render_mode = envs.render_mode
         self._actions: np.ndarray = np.zeros(envs.num_envs, dtype=np.int64)
@@ -82,7 +81,13 @@ class SB3VecEnv(VecEnv):
 
     def reset(self) -> Any:
         seeds = None if all(seed is None for seed in self._seeds) else list(self._seeds)
-        obs, _ = self.envs.reset(seed=seeds, options=self._merged_options())
+        names = {name for options in self._options for name in options}
+        if any(options.keys() != names for options in self._options):
+            raise UserError(
+                f"set_options: {', '.join(sorted(names))} must be set for all sub-environments or none"
+            )
+        merged = {name: [options[name] for options in self._options] for name in names}
+        obs, _ = self.envs.reset(seed=seeds, options=merged)
         self._reset_seeds()
         self._reset_options()
         self._returns[:] = 0
@@ -90,34 +95,55 @@ class SB3VecEnv(VecEnv):
         self.reset_infos = list(self.envs.told)
         return self._look(obs)
 
-    def _merged_options(self) -> dict[str, Any]:
-        """What `set_options` has set, one dictionary for each sub-environment, as options of the vector environment."""
-        keys = {key for options in self._options for key in options}
-        missing = [key for key in keys if any(key not in options for options in self._options)]
-        if missing:
-            raise UserError(
-                f"set_options: {', '.join(sorted(missing))} must be set for all sub-environments or none"
-            )
-        return {key: [options[key] for options in self._options] for key in keys}
-
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions
 
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         actions = self._actions
         if self._seen is not None:
-            self.envs.recommendations = self._seen.arms
-            rank = np.minimum(actions, TOP - 1)[:, None]
-            chosen = np.take_along_axis(self._seen.cells, rank, axis=1)[:, 0]
-            actions = np.where(actions == TOP, self.envs.game.actions.stop, chosen)
-        step = self.envs.advance(actions)
-        self._returns += step.rewards
+            actions = self._orders(actions, self._seen)
+        obs, rewards, terminated, truncated, found = self.envs.step(actions)
+        self._returns += rewards
         self._lengths += 1
-        infos: list[dict[str, Any]] = [{"sample": one} for one in step.samples.tolist()]
-        if step.ended is not None:
-            self._report(step, step.ended, infos)
-        obs = self._look(self.envs.observe())
-        return obs, step.rewards.astype(np.float32), step.terminated | step.truncated, infos
+        samples = found.get("sample", self._returns).tolist()
+        infos: list[dict[str, Any]] = [{"sample": sample} for sample in samples]
+        dones = terminated | truncated
+        ended = np.flatnonzero(dones)
+        if ended.size:
+            last = found["final_obs"][ended].tolist()
+            if self.features is not None:
+                pulls = np.stack([one["pulls"] for one in last])
+                means = np.stack([one["means"] for one in last])
+                last = list(self.features(pulls, means).features)
+            for i, terminal in zip(ended.tolist(), last, strict=True):
+                infos[i] = self._last_info(i, found["final_info"])
+                infos[i]["terminal_observation"] = terminal
+                infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
+                self.reset_infos[i] = self.envs.told[i]
+            self._returns[ended] = 0
+            self._lengths[ended] = 0
+        return self._look(obs), rewards.astype(np.float32), dones, infos
+
+    def _last_info(self, i: int, final: dict[str, Any]) -> dict[str, Any]:
+        """The last info of an episode, with what SB3's `Monitor` would add."""
+        info = _row(final, i)
+        info["cost"] = info["communication"]["cost"]
+        seconds = round(time.monotonic() - self._start, 6)
+        info["episode"] = {
+            "r": float(self._returns[i]),
+            "l": int(self._lengths[i]),
+            "t": seconds,
+        }
+        return info
+
+    def _orders(self, actions: np.ndarray, seen: Seen) -> np.ndarray:
+        """Ranks of cells as flat actions; a stop recommends the most probable arms."""
+        self.envs.recommendations = seen.arms
+        game = self.envs.game
+        size, rank = np.divmod(actions, TOP)
+        cells = np.take_along_axis(seen.cells, rank[:, None], axis=1)[:, 0]
+        stops = actions == TOP * len(game.actions.sizes)
+        return np.where(stops, game.actions.stop, size * game.n_agents * game.n_arms + cells)
 
     def _look(self, obs: dict[str, np.ndarray]) -> Any:
         if self.features is None:
@@ -125,41 +151,10 @@ class SB3VecEnv(VecEnv):
         self._seen = self.features(obs["pulls"], obs["means"])
         return self._seen.features
 
-    def _report(self, step: Step, ended: Ended, infos: list[dict[str, Any]]) -> None:
-        """Fill in the infos of the episodes that have ended."""
-        which = ended.which
-        last = (
-            self.envs.last_observations(ended)
-            if self.features is None
-            else list(self.features(ended.pulls, ended.means).features)
-        )
-        now = round(time.monotonic() - self._start, 6)
-        cut = np.asarray(step.truncated & ~step.terminated)[which]
-        correct = np.asarray(ended.right.all(axis=1))
-        for row, i in enumerate(which.tolist()):
-            communication = {key: one.item(row) for key, one in ended.communication.items()}
-            infos[i] |= {
-                "terminal_observation": last[row],
-                "TimeLimit.truncated": bool(cut[row]),
-                "episode": {"r": float(self._returns[i]), "l": int(self._lengths[i]), "t": now},
-                "stopped": bool(ended.stopped[row]),
-                "correct": bool(correct[row]),
-                "agent_correct": ended.right[row],
-                "wrong_agents": int(ended.wrong[row]),
-                "pulls": int(ended.n_pulls[row]),
-                "pulls_per_agent": ended.pulls[row].sum(axis=1),
-                "communication": communication,
-                "best_arms": ended.best_arms[row],
-                "cost": communication["cost"],
-            }
-            self.reset_infos[i] = self.envs.told[i]
-        self._returns[which] = 0
-        self._lengths[which] = 0
-
     def action_masks(self) -> np.ndarray:
         """(num_envs, actions) booleans, for MaskablePPO: to stop, every agent must have a pull."""
         masks = self.envs.action_masks()
-        return masks if self.features is None else masks[:, -TOP - 1 :]
+        return masks if self.features is None else masks[:, -int(self.action_space.n) :]
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         """A frame of each sub-environment; `render()` tiles them."""
@@ -168,28 +163,28 @@ class SB3VecEnv(VecEnv):
             raise UserError('cannot render: make the environment with render_mode="rgb_array"')
         return list(frames)
 
-    # --- SB3's calls to sub-environments: one object answers for all -------------------------------------------
+    # --- SB3's calls to sub-environments: one object answers for all ------------------------------
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        owner = self.envs if hasattr(self.envs, attr_name) else self.envs.game
-        return [getattr(owner, attr_name)] * len(self._which(indices))
+        return [getattr(self._owner(attr_name), attr_name)] * len(self._which(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         if len(self._which(indices)) < self.num_envs:
             raise UserError(
                 "the sub-environments are one object: set an attribute for all of them (indices=None)"
             )
-        setattr(self.envs if hasattr(self.envs, attr_name) else self.envs.game, attr_name, value)
+        setattr(self._owner(attr_name), attr_name, value)
+
+    def _owner(self, attribute: str) -> Any:
+        return self.envs if hasattr(self.envs, attribute) else self.envs.game
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
     ) -> list[Any]:
-        owner = self if method_name == "action_masks" else self.envs
-        answer = getattr(owner, method_name)(*method_args, **method_kwargs)
         which = self._which(indices)
-        if isinstance(answer, np.ndarray) and len(answer) == self.num_envs:
-            return [answer[i] for i in which]
-        return [answer] * len(which)
+        if method_name == "action_masks":
+            return list(self.action_masks()[which])
+        return [getattr(self.envs, method_name)(*method_args, **method_kwargs)] * len(which)
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         return [False] * len(self._which(indices))
@@ -201,31 +196,35 @@ class SB3VecEnv(VecEnv):
         return list(self._get_indices(indices))
 
 
+def _row(infos: dict[str, Any], i: int) -> dict[str, Any]:
+    """The info of sub-environment i, from that of all of them."""
+    row: dict[str, Any] = {}
+    for key, value in infos.items():
+        if isinstance(value, dict):
+            row[key] = _row(value, i)
+        elif not key.startswith("_"):
+            row[key] = value[i].item() if value.ndim == 1 else value[i]
+    return row
+
+
 def features_of(game: GameSettings) -> Features:
     """The features of an environment that tells its learner the same in every episode."""
     told = [game.problem_of(game.draw_instance(seed)) for seed in range(8)]
     if len({(one.n_clusters, one.eta, one.sigma) for one in told}) > 1:
         raise UserError(
-            "the environment tells another eta, sigma or number of clusters with every instance, but training "
-            'needs fixed ones: set them, e.g. told={"eta": 0.1}, or None for not told'
+            "the environment tells another eta, sigma or number of clusters with every instance, but "
+            'training needs fixed ones: set them, e.g. told={"eta": 0.1}, or None for not told'
         )
     one = told[0]
     return Features(one.n_agents, one.n_arms, one.n_clusters, one.eta, one.sigma)
 
 
-def _make(name: str, n_envs: int, settings: dict[str, Any]) -> ClusteredBAIVectorEnv:
-    spec = gym.spec(name)
-    if "clustered_bandit_gym" not in str(spec.entry_point):
-        raise UserError(
-            f"{name} is not an environment of this package; `clustered-bai list` shows them"
-        )
-    kwargs = {**spec.kwargs, **settings}
-    return ClusteredBAIVectorEnv(n_envs, autoreset_mode=AutoresetMode.SAME_STEP, **kwargs)
-
-
 class LogOutcomes(BaseCallback):
-    """Logs pulls, wrong agents, share of correct answers and communication cost, averaged over the episodes that ended
-    since the last entry: in TensorBoard as `episode/pulls` and so on. For SB3VecEnv and for `make_vec_env` alike."""
+    """Logs pulls, wrong agents, share of correct answers and communication cost of episodes.
+
+    Averages over the episodes that ended since the last entry; in TensorBoard as `episode/pulls` and
+    so on. For SB3VecEnv and for `make_vec_env` alike.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -233,8 +232,8 @@ class LogOutcomes(BaseCallback):
 
     def _on_step(self) -> bool:
         for info in self.locals["infos"]:
-            if "wrong_agents" in info:
-                cost = info["cost"] if "cost" in info else info["communication"]["cost"]
+            if "episode" in info:
+                cost = info["communication"]["cost"]
                 self._ended.append((info["pulls"], info["wrong_agents"], info["correct"], cost))
         return True
 

@@ -12,7 +12,7 @@ from clustered_bandit_gym.policies.learned.training import TrainSettings
 
 
 def small(algo: str = "ppo", **changes: Any) -> TrainSettings:
-    quick = {"width": 8, "steps": 256, "n_envs": 8, "n_steps": 16, "pulls_per_arm": 3}
+    quick = {"steps": 256, "n_envs": 8, "n_steps": 16, "pulls_per_arm": 3}
     return TrainSettings(algo=algo, **{**quick, **changes})  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ def beliefs(pulls: np.ndarray, means: np.ndarray, margin: float = 0.0, most: int
     """Of one play, from counts and means (N, K) in σ."""
     count = pulls[..., None].astype(np.float32)
     centred = means - (pulls * means).sum() / pulls.sum()
-    return infer(count, count * centred[..., None].astype(np.float32), margin, 0.3, most)
+    return infer(count, count * centred[..., None].astype(np.float32), margin, most)
 
 
 def test_one_agent_with_two_arms_is_a_normal_probability() -> None:
@@ -28,7 +28,7 @@ def test_one_agent_with_two_arms_is_a_normal_probability() -> None:
     for difference in (0.05, -0.1, 0.02):
         count = np.array([[[6000], [9000]]], dtype=np.float32)
         centred = np.array([[[0.6 * difference], [-0.4 * difference]]], dtype=np.float32)
-        alone = infer(count, count * centred, 0.0, 0.3, 2, rounds=0)
+        alone = infer(count, count * centred, 0.0, 2, rounds=0)
         exact = norm.cdf(difference / np.sqrt(1 / 6000 + 1 / 9000))
         assert alone.member[0, 0, 0] == pytest.approx(exact, abs=2e-3)
 

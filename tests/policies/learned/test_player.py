@@ -16,7 +16,7 @@ from clustered_bandit_gym.policies import make
 pytest.importorskip("stable_baselines3")
 pytest.importorskip("sb3_contrib")
 import torch
-from sb3_contrib import QRDQN, MaskablePPO
+from sb3_contrib import MaskablePPO
 from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
@@ -59,9 +59,6 @@ MODELS: dict[str, Any] = {
     "dqn": lambda: DQN(
         "MultiInputPolicy", flat(), policy_kwargs={"net_arch": [9]}, buffer_size=10, **SMALL
     ),
-    "qr-dqn": lambda: QRDQN(
-        "MlpPolicy", flat(True), policy_kwargs={"n_quantiles": 5}, buffer_size=10, **SMALL
-    ),
     "extractor": lambda: PPO(
         "MultiInputPolicy", flat(), policy_kwargs={"features_extractor_class": Halves}, **SMALL
     ),
@@ -93,23 +90,16 @@ def test_tensors_alone_play_what_sb3_would(name: str, tmp_path: Path) -> None:
         for parameter in model.policy.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     model.save(tmp_path / "m.zip")
-    agreement(
-        model, SB3Policy(str(tmp_path / "m.zip")), featured="features" in name or name == "qr-dqn"
-    )
+    agreement(model, SB3Policy(str(tmp_path / "m.zip")), featured="features" in name)
     row = cbg.play(f"sb3:{tmp_path / 'm.zip'}", gym.make(TINY, max_pulls=50), seed=1, bound=False)
     assert row["outcome"] != "error"
 
 
-def test_custom_networks_need_the_whole_file(tmp_path: Path) -> None:
-    model = MODELS["extractor"]()
+def test_custom_networks_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.zip"
-    model.save(path)
-    with pytest.raises(ValueError, match="full=true"):
+    MODELS["extractor"]().save(path)
+    with pytest.raises(ValueError, match=r"StepPolicy around model\.predict"):
         make(f"sb3:{path}")
-    with pytest.warns(UserWarning, match="can run any code"):
-        policy = make(f"sb3:{path},full=true")
-    assert isinstance(policy, SB3Policy)
-    agreement(model, policy, featured=False)
 
 
 def test_maskable_models_do_not_stop_early(tmp_path: Path) -> None:

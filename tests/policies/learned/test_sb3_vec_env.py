@@ -28,8 +28,8 @@ def test_made_from_an_id() -> None:
     assert cbg.SB3VecEnv("ClusteredBAI-Tiny-Discrete-v0", n_envs=2).action_space == env.action_space
     with pytest.raises(ValueError, match="not an environment of this package"):
         cbg.SB3VecEnv("CartPole-v1")
-    with pytest.raises(ValueError, match="need an environment id"):
-        cbg.SB3VecEnv(env.envs, n_envs=3)
+    with pytest.raises(ValueError, match="cannot be used with sweep"):
+        cbg.SB3VecEnv(TINY, "auto", sweep=True)
 
 
 def test_box_ids_and_attributes() -> None:
@@ -43,6 +43,23 @@ def test_box_ids_and_attributes() -> None:
     assert isinstance(infos[0]["sample"], float)
     assert infos[2]["stopped"]
     assert infos[2]["terminal_observation"].shape == (49,)
+
+
+def test_features_with_coarser_actions() -> None:
+    """Action i * 8 + r orders pull_sizes[i] pulls of the cell of rank r, the last one stops."""
+    env = cbg.SB3VecEnv(TINY, "auto", n_envs=3, pull_sizes=(1, 4), max_pulls=100)
+    assert int(env.action_space.n) == 17  # type: ignore[attr-defined]
+    env.seed(0)
+    env.reset()
+    assert env._seen is not None
+    ranked = env._seen.cells[:, 2]
+    _, rewards, _, infos = env.step(np.array([2, 8 + 2, 16]))
+    pulls = env.envs.observe()["pulls"].reshape(3, -1)
+    assert pulls.sum(axis=1).tolist() == [1, 4, 0]
+    assert (pulls[0, ranked[0]], pulls[1, ranked[1]]) == (1, 4)
+    assert rewards[1] == pytest.approx(4 * rewards[0])
+    assert infos[2]["stopped"]
+    assert env.action_masks().shape == (3, 17)
 
 
 def test_options_choose_the_game() -> None:

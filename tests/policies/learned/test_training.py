@@ -11,11 +11,10 @@ pytest.importorskip("sb3_contrib")
 import torch
 from learned_models import same, small, weights
 
-from clustered_bandit_gym.policies.learned import training
 from clustered_bandit_gym.policies.learned.training import TrainSettings, make_vec_env, train
 
 
-@pytest.mark.parametrize("algo", training.ALGOS)
+@pytest.mark.parametrize("algo", ["ppo", "maskable-ppo"])
 def test_one_seed_gives_one_model(algo: str, tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.zip" for number in range(2)]
     first, second = (train(small(algo), file, progress=False, trials=20) for file in files)
@@ -38,9 +37,7 @@ def test_files_are_not_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"algo": "sac"}, "algo must be one of ppo"),
-        ({"steps": 0}, "steps must be a whole number >= 1"),
-        ({"seed": -1}, "seed must be a whole number"),
+        ({"algo": "sac"}, "algo must be ppo or"),
         ({"env_kwargs": {"max_pulls": 3}}, "max_pulls: settings of the training"),
     ],
 )
