@@ -30,8 +30,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
-from clustered_bandit_gym.envs.independence import crosstalk
-from clustered_bandit_gym.envs.stepwise import play_stepwise
+from clustered_bandit_gym.envs.stepwise import crosstalk, play_stepwise
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance

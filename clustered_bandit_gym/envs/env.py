@@ -17,28 +17,29 @@ from clustered_bandit_gym.envs_registry import flat_id
 from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.judge import outcome
 from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.game.pulls import MAX_PULLS
 from clustered_bandit_gym.game.seeds import episode_seeds
-from clustered_bandit_gym.policy import PULL
+from clustered_bandit_gym.policy import STOP
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.envs.rendering.figure import Viewer
     from clustered_bandit_gym.envs.rendering.view import View
 
 Obs = dict[str, np.ndarray]
-
-_OPTIONS = ("instance_seed", "play_seed", "local_pulls", "source")
+StepResult = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
 class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     """Best-arm identification for N agents in M hidden clusters, one pull per step.
 
     ## Description
-    Every agent of cluster m plays the same K-armed bandit m; the clusters are unknown. The learner must name the best
-    arm of *every* agent and may err on any of them with probability at most δ (δ-PC, fixed confidence), with few pulls
-    and little communication. A step is one pull, ordered by the learner and answered by the agent, or the stop with one
-    recommendation per agent.
+    Every agent of cluster m plays the same K-armed bandit m; the clusters are unknown. The
+    learner must name the best arm of *every* agent and may err on any of them with probability
+    at most δ (δ-PC, fixed confidence), with few pulls and little communication. A step is one
+    pull, ordered by the learner and answered by the agent, or the stop with one recommendation
+    per agent.
 
     ## Action Space
     `OneOf((MultiDiscrete([N, K]), MultiDiscrete([K] * N)))`:
@@ -48,36 +49,41 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     | `(cbg.PULL, (agent, arm))` | agent `agent` pulls arm `arm` once and sends the reward |
     | `(cbg.STOP, arms)` | stop; `arms[i]` is the recommendation for agent i |
 
-    Integers of any type are accepted, in tuples, lists or arrays. Anything else (an index out of range, a wrong number
-    of arms, floats, booleans) raises `ValueError` and changes nothing. Most learning libraries need a flat action
-    space: every id has a variant with one (`ClusteredBAI-Tiny-Discrete-v0`), and one with a flat observation as well
+    Integers of any type are accepted, in tuples, lists or arrays. Anything else (an index out
+    of range, a wrong number of arms, floats, booleans) raises `ValueError` and changes nothing.
+    Most learning libraries need a flat action space: every id has a variant with one
+    (`ClusteredBAI-Tiny-Discrete-v0`), and one with a flat observation as well
     (`ClusteredBAI-Tiny-Box-v0`). `DiscreteActions` is a wrapper for environments of your own.
 
     ## Observation Space
-    `Dict(pulls=Box (N, K) int64, means=Box (N, K) float64)`: how often each arm was pulled at each agent, and the
-    average of its rewards, 0 without a pull: what the *learner* has seen. Both are fresh copies at every step.
-    With very many agents these spaces are huge; they are built when first asked for, so `gym.make(...,
-    disable_env_checker=True)` and `new_federation` do not build them.
+    `Dict(pulls=Box (N, K) int64, means=Box (N, K) float64)`: how often each arm was pulled at
+    each agent, and the average of its rewards, 0 without a pull: what the *learner* has seen.
+    Both are fresh copies at every step. With very many agents these spaces are huge; they are
+    built when first asked for, so `gym.make(..., disable_env_checker=True)` and
+    `new_federation` do not build them.
 
     ## Rewards
-    `-pull_cost` for a pull, `-error_penalty` times the number of wrong agents at the stop. With the defaults
-    0.001 and 1 a wrong agent costs as much as a thousand pulls, so that exploration pays: on the default instances
-    guessing returns −8.1 on average, and twenty pulls of each of the three arms that can be best −1.0; on
-    `ClusteredBAI-Tiny-v0` −2.7 and, with ten pulls of each arm, −0.18. To be *certain* from scratch takes far more:
-    δ-PC is a constraint, not a reward. Lower `pull_cost` for it, or let the harness judge by correctness and pulls.
+    `-pull_cost` for a pull, `-error_penalty` times the number of wrong agents at the stop. With
+    the defaults 0.001 and 1 a wrong agent costs as much as a thousand pulls, so that
+    exploration pays: on the default instances guessing returns −8.1 on average, and twenty
+    pulls of each of the three arms that can be best −1.0; on `ClusteredBAI-Tiny-v0` −2.7 and,
+    with ten pulls of each arm, −0.18. To be *certain* from scratch takes far more: δ-PC is a
+    constraint, not a reward. Lower `pull_cost` for it, or let the harness judge by correctness
+    and pulls.
 
     ## Starting State
-    No pulls. Every `reset` draws a fresh instance from the generator, unless `instance` or `instance_seed` fixes one.
-    `info` holds the problem as numbers: `n_agents, n_arms, n_clusters, delta, eta, eta1, sigma, support, epsilon,
-    max_pulls_per_agent`. What the learner is not told, and a limit that there is not, is 0; the support is then
-    (−inf, inf). η is inf for a single cluster. `reset(options=...)` takes `instance_seed` and `play_seed` (ints or
-    `SeedSequence`s): the same two seeds give the same instance and the same rewards for the same pulls; and
-    `local_pulls=True`: pulls are the agents' own, hence neither billed nor shown in the observation; `info` then holds
-    the `sample` alone.
+    No pulls. Every `reset` draws a fresh instance from the generator, unless `instance` or
+    `instance_seed` fixes one. `info` holds the problem as numbers: `n_agents, n_arms,
+    n_clusters, delta, eta, eta1, sigma, support, epsilon, max_pulls_per_agent`. What the
+    learner is not told, and a limit that there is not, is 0; the support is then (−inf, inf). η
+    is inf for a single cluster. `reset(options=...)` takes `instance_seed` and `play_seed`
+    (ints or `SeedSequence`s): the same two seeds give the same instance and the same rewards
+    for the same pulls; and `local_pulls=True`: pulls are the agents' own, hence neither billed
+    nor shown in the observation; `info` then holds the `sample` alone.
 
     ## Episode End
-    *Termination* at the stop. *Truncation* at the step that makes pull number `max_pulls`; by default there is no
-    limit. `info` has the same keys at every step:
+    *Termination* at the stop. *Truncation* at the step that makes pull number `max_pulls`; by
+    default there is no limit. `info` has the same keys at every step:
 
     | key | meaning |
     |---|---|
@@ -90,47 +96,49 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     | `wrong_agents` | number of agents that were recommended another arm |
     | `best_arms` | (N,) the truth |
 
-    The last five are False, 0 and −1 before the end: nothing of the truth shows. A truncated episode recommends
-    nothing: no agent is right and none is wrong. The flat ids have a limit and ask for an answer there, see
-    `FlatClusteredBAIEnv`. (`max_episode_steps` of `gym.make` adds a wrapper: where that truncates, `info` does not know
-    of the end. Use `max_pulls`.)
+    The last five are False, 0 and −1 before the end: nothing of the truth shows. A truncated
+    episode recommends nothing: no agent is right and none is wrong. The flat ids have a limit
+    and ask for an answer there, see `FlatClusteredBAIEnv`. (`max_episode_steps` of `gym.make`
+    adds a wrapper: where that truncates, `info` does not know of the end. Use `max_pulls`.)
 
     ## Arguments
     ```python
-    gym.make("ClusteredBAI-v0", n_agents=30, delta=0.01)                    # settings of the generator; confidence
+    gym.make("ClusteredBAI-v0", n_agents=30, delta=0.01)  # a setting of the generator; confidence
     gym.make("ClusteredBAI-v0", generator="paper-random", n_arms=50, eta=0.2)
-    gym.make("ClusteredBAI-v0", instance=cbg.Instance(means, clusters))     # or the path of a saved instance
+    gym.make("ClusteredBAI-v0", instance=cbg.Instance(means, clusters))  # or a saved one's path
     ```
 
     Args:
-        instance: a fixed instance, or the path of one that `Instance.save` wrote, or of a CSV file with means or with
-            (cluster, arm, reward) rows (see the generator "fixed-means", whose settings it takes).
-        generator: name of a generator (`cbg.generators.GENERATORS`; default "paper-small"), ``module:callable``, or a
-            callable `rng -> Instance`; all instances it draws must have the same N and K.
-        generator_kwargs: its settings. They may also be given as keywords of their own: `n_agents`, `n_clusters`,
-            `n_arms`, `eta` and whatever else the generator takes.
+        instance: a fixed instance, or the path of one that `Instance.save` wrote, or of a CSV file
+            with means or with (cluster, arm, reward) rows (see the generator "fixed-means", whose
+            settings it takes).
+        generator: name of a generator (`cbg.generators.GENERATORS`; default "paper-small"),
+            ``module:callable``, or a callable `rng -> Instance`; all instances it draws must have
+            the same N and K.
+        generator_kwargs: its settings. They may also be given as keywords of their own:
+            `n_agents`, `n_clusters`, `n_arms`, `eta` and whatever else the generator takes.
         instance_seed: draw one instance with this seed, once, and play it in every episode.
         delta: allowed probability of error.
-        told: what the learner is told instead of what the generator declares (the truth, where it declares nothing):
-            a dict with any of `n_clusters`, `eta`, `eta1`, `support` (low, high); None hides the value, "truth" tells
-            it.
+        told: what the learner is told instead of what the generator declares (the truth, where it
+            declares nothing): a dict with any of `n_clusters`, `eta`, `eta1`, `support` (low,
+            high); None hides the value, "truth" tells it.
         sigma: told sub-Gaussian constant; default is that of the rewards.
-        check: refuse values in `told` and `sigma` that the instance does not satisfy; False allows misspecified
-            problems.
+        check: refuse values in `told` and `sigma` that the instance does not satisfy; False allows
+            misspecified problems.
         epsilon: an arm counts as right if its mean is within this distance of the agent's best.
         max_pulls: truncate at this many pulls; None for no limit.
-        max_pulls_per_agent: a pull that would give an agent more than this raises `BudgetExceeded`, and nothing is
-            drawn; None for no limit.
+        max_pulls_per_agent: a pull that would give an agent more than this raises
+            `BudgetExceeded`, and nothing is drawn; None for no limit.
         pull_cost, error_penalty: see Rewards.
-        c_b, c_r: cost of a bit and of a real number. Each step's pull is billed ⌈log2 K⌉ bits down and one real up; a
-            step is one pull, so no count is sent.
+        c_b, c_r: cost of a bit and of a real number. Each step's pull is billed ⌈log2 K⌉ bits down
+            and one real up; a step is one pull, so no count is sent.
         itemise: keep every message in the ledger.
         render_mode: None, "human", "rgb_array" or "ansi".
 
     ## Vectorized environment
-    `gym.make_vec("ClusteredBAI-Discrete-v0", num_envs=256)` is this game with the flat action, all sub-environments
-    stepped in NumPy, with instances drawn in batches. `gym.make_vec("ClusteredBAI-v0", ...)` gives Gymnasium's own
-    vectorisation.
+    `gym.make_vec("ClusteredBAI-Discrete-v0", num_envs=256)` is this game with the flat action, all
+    sub-environments stepped in NumPy, with instances drawn in batches.
+    `gym.make_vec("ClusteredBAI-v0", ...)` gives Gymnasium's own vectorisation.
 
     ## Version History
     * v0: first version
@@ -148,10 +156,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         render_mode: str | None = None,
         **settings: Any,
     ) -> None:
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise UserError(
-                f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}"
-            )
+        check_render_mode(render_mode, self.metadata)
         for name, value in (("pull_cost", pull_cost), ("error_penalty", error_penalty)):
             if not (np.isfinite(value) and value >= 0):
                 raise UserError(f"{name} must be a finite number >= 0, got {value}")
@@ -163,17 +168,13 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._federation: Federation | None = None
         self._instance: Instance | None = None
         self._over = True
-        self._local = False
         self._viewer: Viewer | None = None
-        # What `info` says before the end.
-        self._not_judged = np.zeros(self.n_agents, dtype=np.bool_)
-        self._hidden: Ints = np.full(self.n_agents, -1)
 
-    # Built when first asked for: with millions of agents a play needs no spaces, and theirs would take gigabytes.
+    # Built when first asked for: with millions of agents they would take gigabytes.
     @cached_property
     def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
-        twin = flat_id("ClusteredBAI-v0" if self.spec is None else self.spec.id)
-        return PullOrStop(self.n_agents, self.n_arms, twin)
+        name = "ClusteredBAI-v0" if self.spec is None else self.spec.id
+        return PullOrStop(self.n_agents, self.n_arms, flat_id(name))
 
     @cached_property
     def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
@@ -182,8 +183,6 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             pulls=spaces.Box(0, MAX_PULLS, shape, np.int64),
             means=spaces.Box(-np.inf, np.inf, shape, np.float64),
         )
-
-    # --- the episode -------------------------------------------------------------------------------------------------
 
     @property
     def federation(self) -> Federation:
@@ -201,7 +200,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
 
     @property
     def seen(self) -> tuple[Ints, Floats]:
-        """(N, K) pulls and averages that the centre has seen: the observation without a copy; do not write to it."""
+        """(N, K) pulls and averages that the centre has seen, not copied; do not write to them."""
         return self._pulls, self._means
 
     def reset(
@@ -209,143 +208,134 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         options = options or {}
-        if unknown := set(options) - set(_OPTIONS):
-            raise UserError(
-                f"unknown reset options {sorted(unknown)}; known: {', '.join(_OPTIONS)}"
-            )
+        known = ("instance_seed", "play_seed", "local_pulls", "source")
+        if unknown := set(options) - set(known):
+            raise UserError(f"unknown reset options {sorted(unknown)}; known: {', '.join(known)}")
         instance_seed, play_seed = episode_seeds(self.np_random)
         instance = self.draw_instance(options.get("instance_seed", instance_seed))
         self.check_size(instance)
-        federation = self.federation_on(
+        self._federation = self.federation_on(
             instance, options.get("play_seed", play_seed), options.get("source")
         )
-        self._federation = federation
         self._instance = instance
         self._local = bool(options.get("local_pulls", False))
-        self._billed_phase: str | None = None
-        # A policy played through `step` may pull exactly max_pulls times and then stop, as in a play without an env.
-        self._limit = MAX_PULLS + 1 if self._local else federation.max_pulls
-        self._begin()
-        return self._observe(), self.told_values(instance)
+        told = self.told_values(instance)
+        self._begin(told)
+        return self._observe(), told
 
-    def _begin(self) -> None:
+    def _begin(self, told: dict[str, Any]) -> None:
         """An empty observation and a first picture."""
         self._pulls: Ints = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
         self._means: Floats = np.zeros((self.n_agents, self.n_arms))
+        # Pulls, orders sent by the centre, and reals sent by the agents.
         self._count = 0
+        self._orders = 0
+        self._reals = 0
         self._over = False
         self._last: tuple[int, int] | None = None
         self._answer: Ints | None = None
         if self.render_mode == "human":
             self.render()
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> StepResult:
         federation = self._federation
         if self._over or federation is None or federation.judgement is not None:
             raise self._no_episode()
-        terminated = truncated = False
         kind, choice = read_action(action, self.n_agents, self.n_arms)
-        if kind == PULL:
-            agent, arm = choice
-            sample = federation.draw_one(agent, arm)
-            reward = -self.pull_cost
-            if self._local:
-                info: dict[str, Any] = {"sample": sample}
-            else:
-                self._enter(agent, arm, sample)
-                self._bill(federation, agent)
-                info = self._info(sample, self._count)
-            if federation.pulls >= self._limit:
-                truncated = self._over = True
-                info |= {"best_arms": self.truth.agent_best_arms.copy()}
-        else:
-            judgement = federation.stop(choice)
-            terminated = self._over = True
-            self._answer = judgement.arms
-            reward = -self.error_penalty * judgement.wrong_agents
-            info = self._info(0.0, self._count) | {
-                "stopped": True,
-                "correct": judgement.correct,
-                "agent_correct": judgement.agent_correct,
-                "wrong_agents": judgement.wrong_agents,
-                "pulls": federation.pulls,
-                "pulls_per_agent": federation.pulls_per_agent.copy(),
-                "communication": federation.ledger.summary(),
-                "best_arms": self.truth.agent_best_arms.copy(),
-            }
-            if judgement.clustering_errors is not None:
-                info["clustering_errors"] = judgement.clustering_errors
-                info["arm_errors"] = judgement.arm_errors
+        if kind == STOP:
+            return self._stop(federation, choice)
+        agent, arm = choice
+        sample = federation.draw_one(agent, arm)
+        if self._local:
+            # No limit here: a policy may pull exactly max_pulls times and then stop.
+            return self._observed(-self.pull_cost, False, False, {"sample": sample})
+        self._bill(federation, agent, 1)
+        self._enter(agent, arm, sample)
+        if federation.pulls < federation.max_pulls:
+            return self._observed(-self.pull_cost, False, False, self._info(sample))
+        self._over = True
+        info = {"sample": sample, **self._outcome(federation, None)}
+        return self._observed(-self.pull_cost, False, True, info)
+
+    def _stop(self, federation: Federation, arms: Ints) -> StepResult:
+        judgement = federation.stop(arms)
+        self._over = True
+        self._answer = judgement.arms
+        info = {"sample": 0.0, **self._outcome(federation, judgement.arms)}
+        if judgement.clustering_errors is not None:
+            info["clustering_errors"] = judgement.clustering_errors
+            info["arm_errors"] = judgement.arm_errors
+        return self._observed(-self.error_penalty * judgement.wrong_agents, True, False, info)
+
+    def _outcome(self, federation: Federation, arms: Ints | None) -> dict[str, Any]:
+        """The last `info`, without the sample."""
+        per_agent = federation.pulls_per_agent.copy()
+        sent = federation.ledger.summary()
+        return outcome(self.truth, arms, per_agent, sent, self.epsilon)
+
+    def _observed(
+        self, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]
+    ) -> StepResult:
         if self.render_mode == "human":
             self.render()
         return self._observe(), reward, terminated, truncated, info
 
     def _no_episode(self) -> ResetNeeded:
-        if self._instance is None:
-            return ResetNeeded("Cannot call env.step() before calling env.reset()")
-        return ResetNeeded("Cannot call env.step() after the end of an episode: call env.reset()")
+        when = "before calling env.reset()"
+        if hasattr(self, "_pulls"):
+            when = "after the end of an episode: call env.reset()"
+        return ResetNeeded(f"Cannot call env.step() {when}")
 
     def _observe(self) -> Any:
         return {"pulls": self._pulls.copy(), "means": self._means.copy()}
 
     def _enter(self, agent: int, arm: int, sample: float) -> None:
-        """Enter one pull into the observation. Plain numbers: half the time of indexing arrays twice."""
+        """Enter one pull into the observation."""
+        # Plain numbers take half the time of NumPy scalars: 0.6 of 1.2 µs in a step of 12.
         count = self._pulls.item(agent, arm) + 1
         mean = self._means.item(agent, arm)
         self._pulls[agent, arm] = count
         self._means[agent, arm] = mean + (sample - mean) / count
         self._last = agent, arm
         self._count += 1
+        self._orders += 1
+        self._reals += 1
 
-    def _bill(self, federation: Federation, agent: int) -> None:
-        """Enter one pull ordered by the centre into the ledger."""
+    def _bill(self, federation: Federation, agent: int, reals: int) -> None:
+        """Enter an order of the centre, answered with `reals` numbers, into the ledger."""
         federation.rounds += 1
         phase = federation.current_phase
-        if self.itemise:
-            whom = np.array([agent])
-            federation.ledger.record(phase, "down", "order", whom, self._order_bits, 0)
-            federation.ledger.record(phase, "up", "real", whom, 0, 1)
-            return
-        if self._billed_phase != phase:
-            self._billed_phase = phase
-            ledger = federation.ledger
-            self._totals = ledger.total(phase, "down", "order"), ledger.total(phase, "up", "real")
-        down, up = self._totals  # kept: looking them up would cost as much as the draw
-        down.add(1, self._order_bits, 0)
-        up.add(1, 0, 1)
+        whom = np.array([agent])
+        federation.ledger.record(phase, "down", "order", whom, self._order_bits, 0)
+        federation.ledger.record(phase, "up", "real", whom, 0, reals)
 
-    def _info(self, sample: float, orders: int) -> dict[str, Any]:
-        """`info` of a step before the end: the keys of the last one, with nothing of the truth.
-
-        `orders` is the number of orders sent so far, each answered with one real per arm pulled.
-        """
-        bits = orders * self._order_bits
+    def _info(self, sample: float) -> dict[str, Any]:
+        """`info` before the end: the keys of the last one, with nothing of the truth."""
+        bits = self._orders * self._order_bits
         return {
             "sample": sample,
             "stopped": False,
             "correct": False,
-            "agent_correct": self._not_judged.copy(),
+            "agent_correct": np.zeros(self.n_agents, dtype=np.bool_),
             "wrong_agents": 0,
             "pulls": self._count,
             "pulls_per_agent": self._pulls.sum(axis=1),
             "communication": {
-                "cost": self.c_b * bits + self.c_r * orders,
+                "cost": self.c_b * bits + self.c_r * self._reals,
                 "bits_up": 0,
                 "bits_down": bits,
-                "reals_up": orders,
+                "reals_up": self._reals,
                 "reals_down": 0,
             },
-            "best_arms": self._hidden.copy(),
+            "best_arms": np.full(self.n_agents, -1),
         }
 
-    # --- pictures ----------------------------------------------------------------------------------------------------
+    # --- pictures ---------------------------------------------------------------------------------
 
     def render(self) -> Any:
-        """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"; mode "human" shows a window: None."""
+        """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"; "human": a window."""
         if self.render_mode is None:
-            gym.logger.warn(
-                "env.render() needs a render_mode, e.g. gym.make(..., render_mode='rgb_array')"
-            )
+            gym.logger.warn("env.render() needs a render_mode, e.g. render_mode='rgb_array'")
             return None
         return self.picture(self._view(), self.render_mode)
 
@@ -365,9 +355,12 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     def _view(self) -> View:
         from clustered_bandit_gym.envs.rendering.view import View
 
-        federation = self.federation
-        per_agent, cost = federation.pulls_per_agent, federation.ledger.cost
-        view = View(federation.problem, self._pulls, self._means, per_agent, cost, self._last)
+        problem = self.problem_of(self.truth)
+        per_agent = self._pulls.sum(axis=1)
+        cost = self._info(0.0)["communication"]["cost"]
+        if self._federation is not None:  # its local pulls and messages count as well
+            per_agent, cost = self._federation.pulls_per_agent, self._federation.ledger.cost
+        view = View(problem, self._pulls, self._means, per_agent, cost, self._last)
         return view.ended(self.truth, self._answer) if self._over else view
 
     def close(self) -> None:
@@ -376,10 +369,17 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             self._viewer = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # A picture can be drawn again; a canvas or a window cannot travel. A federation refuses to be pickled as such.
+        # A window cannot travel, and a federation travels as its snapshot.
         play = None if self._federation is None else self._federation.snapshot()
         return {**self.__dict__, "_viewer": None, "_federation": play}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         play = state["_federation"]
         self.__dict__.update(state, _federation=None if play is None else Federation.restore(play))
+
+
+def check_render_mode(mode: str | None, metadata: dict[str, Any]) -> None:
+    """`ValueError` for a mode that `metadata` does not list."""
+    known = metadata["render_modes"]
+    if mode is not None and mode not in known:
+        raise UserError(f"render_mode must be None or one of {known}, got {mode!r}")

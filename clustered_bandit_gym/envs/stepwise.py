@@ -1,17 +1,20 @@
-"""A `Policy` played through `env.step`, one pull at a time."""
+"""Other ways to play a `Policy`: through `env.step`, and in blocks of one agent."""
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import Any, cast
 
 import gymnasium as gym
+import numpy as np
 from gymnasium import spaces
 
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.seeds import Seed
+from clustered_bandit_gym.game.seeds import Seed, global_seed, play_stream
+from clustered_bandit_gym.game.source import OwnStreams
 from clustered_bandit_gym.policy import PULL, STOP, Policy
 
 
@@ -24,12 +27,13 @@ def play_stepwise(
     play_seed: Seed | None = None,
     strict: bool = False,
 ) -> dict[str, Any]:
-    """Play a `Policy` through `env.step`, one pull at a time and through all wrappers; returns the last `info`.
+    """Play a `Policy` through `env.step`, one pull at a time and through all wrappers; returns the
+    last `info`.
 
-    Pulls are the agents' own (`local_pulls`), so the bill is the policy's: results have the law of a play without an
-    environment. Flat actions cannot name recommendations: a flat environment is played without its wrappers.
-    Raises `BudgetExceeded` where `max_pulls`, or a wrapper's time limit, ends the episode first. For `strict` see
-    `FederationView`.
+    Pulls are the agents' own (`local_pulls`), so the bill is the policy's: results have the law of
+    a play without an environment. Flat actions cannot name recommendations: a flat environment is
+    played without its wrappers. Raises `BudgetExceeded` where `max_pulls`, or a wrapper's time
+    limit, ends the episode first. For `strict` see `FederationView`.
     """
     core = env.unwrapped
     if not isinstance(core, ClusteredBAIEnv):
@@ -37,31 +41,75 @@ def play_stepwise(
     composite = isinstance(env.action_space, spaces.OneOf)
     reset = env.reset if composite else partial(ClusteredBAIEnv.reset, core)
     make_step = env.step if composite else partial(ClusteredBAIEnv.step, core)
-    options: dict[str, Any] = {"local_pulls": True}
-    if instance_seed is not None:
-        options["instance_seed"] = instance_seed
-    if play_seed is not None:
-        options["play_seed"] = play_seed
-    reset(seed=seed, options=options)
+    seeds = {"instance_seed": instance_seed, "play_seed": play_seed}
+    given = {name: value for name, value in seeds.items() if value is not None}
+    reset(seed=seed, options={"local_pulls": True, **given})
     federation = core.federation
     over = False
 
-    def step(agent: int, arm: int) -> float:
-        nonlocal over
+    def check_limit() -> None:
         if over:
             raise BudgetExceeded(
                 f"the environment ended the episode after {federation.pulls:,} pulls"
             )
+
+    def step(agent: int, arm: int) -> float:
+        nonlocal over
+        check_limit()
         _, _, terminated, truncated, info = make_step((PULL, (agent, arm)))
         over = bool(terminated or truncated)
         return float(info["sample"])
 
     with federation.stepping(step):
         arms = policy.solve(cast(Federation, federation.view(strict)))
-    if over:
-        raise BudgetExceeded(f"the environment ended the episode after {federation.pulls:,} pulls")
+    check_limit()
     if federation.judgement is not None:
         raise PlayOver(
             "the policy stopped the play itself; a policy that is played stepwise returns its arms"
         )
-    return make_step((STOP, arms))[4]
+    info: dict[str, Any] = make_step((STOP, arms))[4]
+    return info
+
+
+def crosstalk(policy: Policy, env: ClusteredBAIEnv, instance_seed: Seed, play_seed: Seed) -> str:
+    """Play once in ordinary blocks and once in blocks of one agent; names what differs, or "".
+
+    Every agent has its own stream of rewards, so that both plays must be the same unless a program
+    lets the agents of a block use each other's rewards (it subtracts the mean of the block, say):
+    information that was never sent. A play that runs out of budget shows nothing, since pulls are
+    then made in another order. A policy whose ordinary plays differ is not reproducible, which says
+    nothing about its blocks.
+    """
+
+    def play(block_size: int | None) -> dict[str, Any] | None:
+        instance = env.draw_instance(instance_seed)
+        source = OwnStreams(instance, play_stream(play_seed, 3))  # a stream that no play uses
+        federation = env.federation_on(instance, play_seed, source)
+        federation.block_size = block_size
+        error = ""
+        try:
+            # The same global seed in all plays: a policy that uses `np.random` is reproducible.
+            with global_seed(0):
+                arms = copy.deepcopy(policy).solve(cast(Federation, federation.view(strict=True)))
+            if federation.judgement is None:
+                federation.stop(arms)
+        except BudgetExceeded:
+            return None
+        except Exception as raised:
+            error = type(federation.failure or raised).__name__
+        judgement = federation.judgement
+        return {
+            "error": error,
+            "answers": None if judgement is None else judgement.arms,
+            "pulls": federation.pulls_per_agent.copy(),
+            "communication": federation.ledger.summary(),
+        }
+
+    first, second, alone = play(None), play(None), play(1)
+    if first is None or second is None or alone is None or _differences(first, second):
+        return ""
+    return ", ".join(_differences(first, alone))
+
+
+def _differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    return [name for name in one if not np.array_equal(one[name], other[name])]

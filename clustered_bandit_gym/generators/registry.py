@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.generators.base import InstanceGenerator
 from clustered_bandit_gym.generators.fixed_means import FixedMeans
@@ -59,10 +59,11 @@ def make_generator(
         return _own(name_or_callable, settings)
     kind = generator_class(name_or_callable)
     known = [one.name for one in fields(kind) if one.init]  # type: ignore[arg-type]
-    unknown = sorted(set(settings) - set(known))
-    if unknown:
-        raise UserError(
-            f"generator {name_or_callable!r} has no setting {', '.join(unknown)}; its settings: {', '.join(known)}"
+    if unknown := sorted(set(settings) - set(known)):
+        raise UnknownSetting(
+            f"got an unexpected keyword argument {unknown[0]!r}: neither the environment nor its "
+            f"generator {name_or_callable!r} has a setting {', '.join(unknown)}; the generator has "
+            f"{', '.join(known)} (told={{...}} changes what the learner is told)"
         )
     return kind(**settings)
 

@@ -223,7 +223,7 @@ def test_what_the_learner_is_told() -> None:
         ({"c_r": -1.0}, "c_r"),
         ({"pull_cost": float("nan")}, "pull_cost"),
         ({"error_penalty": -1.0}, "error_penalty"),
-        ({"told": {"eta2": 1}}, "told takes n_clusters, eta, eta1, support, got eta2"),
+        ({"told": {"eta2": 1}}, "told takes a dict of n_clusters, eta, eta1, support; .*eta2"),
         (
             {"max_pull": 3},
             "neither the environment nor its generator 'paper-small' has a setting max_pull",
@@ -231,7 +231,7 @@ def test_what_the_learner_is_told() -> None:
         ({"eta": 0.2}, "told="),
         ({"generator": "paper-smal"}, "known: paper-small"),
         ({"instance": INSTANCE, "generator": "tiny"}, "not both; here the generator is 'tiny'"),
-        ({"instance": "nowhere.npz", "generator": "tiny"}, "there is no file nowhere.npz"),
+        ({"instance": "nowhere.npz"}, "there is no file nowhere.npz"),
         ({"instance": "nowhere.csv"}, "there is no file nowhere.csv"),
         ({"instance": "."}, "there is no file ."),
         ({"instance": 5}, "must be an Instance or the path of a file, got 5"),

@@ -15,7 +15,7 @@ from gymnasium.wrappers import TimeAwareObservation
 from scipy import stats
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.envs.box import box_features
+from clustered_bandit_gym.envs.flat_env import box_features
 from clustered_bandit_gym.envs_registry import CATALOGUE, flat_id
 from clustered_bandit_gym.testing import same_data
 

@@ -164,8 +164,8 @@ def test_near_tie_has_to_be_resolved() -> None:
     ("name", "settings", "message"),
     [
         ("papersmall", {}, "unknown generator 'papersmall'; known: paper-small"),
-        ("paper-small", {"n_arms": 4}, "no setting n_arms; its settings: n_agents, sizes, alpha"),
-        ("paper-random", {"etta": 0.1}, "no setting etta"),
+        ("paper-small", {"n_arms": 4}, "setting n_arms; the generator has n_agents, sizes, alpha"),
+        ("paper-random", {"etta": 0.1}, "has a setting etta"),
         ("paper-random", {"eta": 0.51}, "at most 0.5"),
         ("paper-random", {"eta": 0.0}, "positive"),
         ("paper-random", {"n_agents": 0}, "n_agents must be a whole number"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from clustered_bandit_gym.envs.independence import crosstalk
+from clustered_bandit_gym.envs.stepwise import crosstalk
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame

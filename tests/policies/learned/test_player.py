@@ -74,7 +74,7 @@ def agreement(model: Any, policy: SB3Policy, featured: bool) -> None:
         policy.reset(TOLD, seed=0)
         seen: Any = obs
         if featured:
-            from clustered_bandit_gym.envs.box import box_features
+            from clustered_bandit_gym.envs.flat_env import box_features
 
             time = np.array([pulls.sum() / 300])
             seen = box_features(pulls[None], obs["means"][None], 0.4, time)[0]
