@@ -1,6 +1,7 @@
 """Discovery: one agent of each cluster, guessed from sketches or from arms that agents name.
 
-Nothing here matters for correctness.
+A guess from sketches is shown to be right: representatives differ. Correctness rests on
+`shown_distinct` alone.
 """
 
 from __future__ import annotations
@@ -8,101 +9,111 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, log
+from math import ceil, exp, log
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import pdist
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Payload, Symbol
-from clustered_bandit_gym.policies.frugal.memory import Stuck, empty_cells, recall, top_up
-from clustered_bandit_gym.policies.frugal.settings import Levels, drawn_at_first
+from clustered_bandit_gym.game.payloads import (
+    ArmIndex,
+    ArmSet,
+    ArmSubset,
+    Flag,
+    Payload,
+    Quantised,
+    Reals,
+    Symbol,
+)
+from clustered_bandit_gym.policies.frugal.memory import Stuck, recall, top_up
+from clustered_bandit_gym.policies.frugal.settings import Levels
+from clustered_bandit_gym.policies.sequential.scales import Scales
 
 # --- sketches: coarse codes of a few averages -----------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Protocol:
-    """What a sketch is; known to everybody before the play."""
-
-    levels: Levels
-
-    @property
-    def arms(self) -> Ints:
-        """(d,) the arms of a sketch, spread evenly."""
-        k = self.levels.problem.n_arms
-        d = min(k, self.levels.settings.sketch_arms)
-        return (np.arange(d) * k) // d
-
-    def pulls(self, stage: int) -> float:
-        """Pulls of each arm.
-
-        The first sketches take, in all, about the pulls that the representatives' K·M arms are
-        going to take if arms differ by √(ση), and fewer for few clusters.
-        """
-        p, settings, m = self.levels.problem, self.levels.settings, self.levels.m
-        hard = min(max(p.sigma / self.levels.eta, 0.25), settings.first * m)
-        cells = self.arms.size * min(p.n_agents, drawn_at_first(m))
-        first = max(4, ceil(hard * p.n_arms * m * self.levels.beaten / cells))
-        return float(first * settings.growth**stage)
-
-    @property
-    def stages(self) -> int:
-        """The last stage tells a difference of η."""
-        enough = self.levels.settings.enough * (self.levels.problem.sigma / self.levels.eta) ** 2
-        more = log(max(1.0, enough / self.pulls(0))) / log(self.levels.settings.growth)
-        return min(ceil(more) + 1, self.levels.settings.codes)
+def sketch_arms(levels: Levels) -> Ints:
+    """(d,) the arms of a sketch, spread evenly."""
+    k = levels.problem.n_arms
+    d = min(k, levels.settings.sketch_arms)
+    return np.arange(d) * k // d
 
 
-def sketch(block: Block, stage: Ints, protocol: Protocol) -> tuple[Payload, ...]:
+def first_drawn(levels: Levels) -> int:
+    """Agents that send the first sketches.
+
+    If clusters are of one size, they miss one of them with probability e^−3 = 5% at most.
+    """
+    return min(levels.problem.n_agents, ceil(levels.m * (log(levels.m) + 3)) + 2)
+
+
+def sketch_pulls(levels: Levels, stage: int) -> float:
+    """Pulls of each arm.
+
+    The first sketches take, in all, about the pulls that the representatives' K·M arms are going to
+    take if arms differ by √(ση), and fewer for few clusters.
+    """
+    p, s, m = levels.problem, levels.settings, levels.m
+    hard = min(max(p.sigma / levels.eta, 0.25), s.first * m)
+    cells = sketch_arms(levels).size * first_drawn(levels)
+    first = max(4, ceil(hard * p.n_arms * m * levels.beaten / cells))
+    return first * s.growth**stage
+
+
+def sketch(block: Block, stage: Ints, levels: Levels) -> tuple[Payload, ...]:
     """A symbol for each arm of the sketch: where its average lies among the agent's averages.
 
     And whether the averages differ by no more than noise.
     """
-    levels = protocol.levels
-    cells = recall(block, "sketch", levels, protocol.arms.size)
-    top_up(block, cells, np.full(cells.n.shape, protocol.pulls(int(stage[0]))), protocol.arms)
+    arms = sketch_arms(levels)
+    cells = recall(block, levels, arms.size, "sketch")
+    top_up(block, cells, np.full(cells.n.shape, sketch_pulls(levels, stage[0])), arms)
     block.save("sketch", cells.memory)
-    mean = cells.mean - cells.mean.mean(axis=1, keepdims=True)
     spread = cells.mean.std(axis=1)
-    noise = np.sqrt(levels.settings.noise * (cells.variance() / cells.n).mean(axis=1))
+    variance = (cells.variance() / cells.n).mean(axis=1)
     # Finer codes where clusters are few, so that bits are few anyway. Width in units of the spread.
     size, width = (8, 0.5) if levels.m <= levels.settings.few else (4, 0.9)
-    place = np.floor(mean / (np.maximum(spread, 1e-300) * width)[:, None]) + size // 2
-    return Symbol(np.clip(place, 0, size - 1).astype(np.int64), among=size), Flag(spread < noise)
+    mean = cells.mean - cells.mean.mean(axis=1, keepdims=True)
+    place = np.floor(mean / (width * np.maximum(spread, 1e-300))[:, None]) + size // 2
+    symbols = np.clip(place, 0, size - 1).astype(np.int64)
+    return Symbol(symbols, among=size), Flag(spread**2 < levels.settings.noise * variance)
 
 
-def guesses(federation: Federation, protocol: Protocol) -> Iterator[tuple[Ints, float]]:
+def guesses(federation: Federation, levels: Levels) -> Iterator[tuple[Ints, float]]:
     """Yields guesses: (M,) agents that seem to be of different clusters, and the pulls of a sketch.
 
     Each guess comes from more agents, in case a cluster was missed, or from more pulls. There are
     no more when sketches that could tell a difference of η do not tell groups apart.
     """
-    levels, n = protocol.levels, federation.problem.n_agents
+    m, n, s = levels.m, levels.problem.n_agents, levels.settings
     order = federation.rng.permutation(n)
-    drawn = min(n, drawn_at_first(levels.m) + 2)
-    codes = np.zeros((n, protocol.arms.size))
-    program = partial(sketch, protocol=protocol)
+    drawn = first_drawn(levels)
+    codes = np.zeros((n, sketch_arms(levels).size))
+    program = partial(sketch, levels=levels)
 
     def ask(agents: Ints, stage: int) -> bool:
         """Get the codes of `agents`; False if most of them see only noise."""
-        down = Symbol(np.full(agents.size, stage), among=levels.settings.codes)
+        down = Symbol(np.full(agents.size, stage), among=s.codes)
         codes[agents], noisy = federation.local(agents, program, down=down, n_arms=codes.shape[1])
         return bool(noisy.mean() <= 0.5)
 
-    for stage in range(protocol.stages):
+    enough = s.enough * (levels.problem.sigma / levels.eta) ** 2
+    for stage in range(s.codes):
+        if stage and sketch_pulls(levels, stage - 1) >= enough:
+            return
         # After the first stage a few agents see whether a sketch is worth sending.
-        if stage and not ask(order[: levels.m], stage):
+        if stage and not ask(order[:m], stage):
             continue
-        for start, stop in ((0, drawn), (drawn, min(n, drawn + max(levels.m, 8)))):
+        for start, stop in ((0, drawn), (drawn, min(n, drawn + max(m, 8)))):
             if start == stop or not ask(order[start:stop], stage):
                 break
             drawn = stop
-            middle, quality = group(codes[order[:drawn]], levels.m)
-            if quality >= levels.settings.apart:
-                yield order[middle], protocol.pulls(stage)
+            middle, distance = group(codes[order[:drawn]], m)
+            if distance >= s.apart:
+                yield order[middle], sketch_pulls(levels, stage)
 
 
 def group(points: Floats, n_groups: int) -> tuple[Ints, float]:
@@ -114,70 +125,154 @@ def group(points: Floats, n_groups: int) -> tuple[Ints, float]:
     n, d = points.shape
     labels = np.zeros(n, dtype=np.int64)
     if n >= n_groups:
-        labels = fcluster(linkage(points, "ward"), n_groups, "maxclust").astype(np.int64) - 1
-    size = np.bincount(labels)
-    if size.size < n_groups:
+        labels = fcluster(linkage(points, "ward"), n_groups, "maxclust") - 1
+    if labels.max() + 1 < n_groups:
         return np.zeros(n_groups, dtype=np.int64), 0.0
-    centre = np.array([points[labels == g].mean(axis=0) for g in range(n_groups)])
+    groups = [np.flatnonzero(labels == g) for g in range(n_groups)]
+    centre = np.array([points[rows].mean(axis=0) for rows in groups])
     away = ((points - centre[labels]) ** 2).sum(axis=1)
-    middle = np.array([np.where(labels == g, away, np.inf).argmin() for g in range(n_groups)])
+    middle = np.array([rows[away[rows].argmin()] for rows in groups])
     # Rounding alone has a variance of 1/12: a smaller scatter is not believed.
-    within = max(away.sum() / max(1, n - n_groups) / d, 1 / 12)
-    apart = ((centre[:, None] - centre) ** 2).sum(axis=2) / within
-    apart -= d * (1 / size[:, None] + 1 / size)
-    np.fill_diagonal(apart, np.inf)
-    return middle, float(np.sqrt(max(apart.min(), 0.0)))
+    variance = max(away.sum() / max(1, n - n_groups) / d, 1 / 12)
+    # Centres of n/M points are noisy: that part is taken off.
+    apart = pdist(centre, "sqeuclidean").min() / variance - 2 * d * n_groups / n
+    return middle, float(np.sqrt(max(apart, 0.0)))
+
+
+# --- representatives are shown to be of different clusters ----------------------------------------
+
+
+@dataclass(frozen=True)
+class RoughMeans:
+    """What the centre knows of d arms at M representatives, for plans.
+
+    Attributes:
+        mean: (M, d).
+        pulls: (d,), the same at all representatives.
+        deviation: standard deviation of one pull, roughly.
+    """
+
+    mean: Floats
+    pulls: Floats
+    deviation: float
+
+
+def rough_means(
+    block: Block, members: np.ndarray, code: Ints, levels: Levels
+) -> tuple[Payload, ...]:
+    """Averages of those arms of a sketch that `members` (n, d) names, after 8·2^code pulls.
+
+    Both are the same for all agents. Averages are rounded to 127 steps above the least one.
+    """
+    sigma = levels.problem.sigma
+    cells = recall(block, levels, levels.problem.n_arms, levels.name)
+    chosen = sketch_arms(levels)[members[0]]
+    goal = np.zeros(cells.n.shape)
+    goal[:, chosen] = pulls_of(code[0])
+    top_up(block, cells, goal)
+    block.save(levels.name, cells.memory)
+    mean = cells.mean[:, chosen]
+    low = mean.min(axis=1)
+    step = Quantised((mean.max(axis=1) - low) / 127, steps(sigma), "up", clip=True)
+    place = np.round((mean - low[:, None]) / step.values[:, None])
+    symbols = Symbol(np.clip(place, 0, 127).astype(np.int64), among=128)
+    variance = cells.variance()[:, chosen].mean(axis=1) / sigma**2
+    rough = Quantised(variance, np.geomspace(1 / 128, 1, 8), "nearest", clip=True)
+    return symbols, Reals(low), step, rough
+
+
+def pulls_of(code: int) -> int:
+    """Numbers of pulls that can be ordered."""
+    return ceil(8 * 2**code)
+
+
+def steps(sigma: float) -> Floats:
+    """Steps between an agent's rounded averages that can be sent."""
+    return sigma * np.geomspace(1e-5, 1e4, 64)
+
+
+def rounding(low: Floats, step: Floats, sigma: float) -> Floats:
+    """How far a mean that was sent may be from the average.
+
+    Half a step, and `low` was a float32. At the end of the grid the true step may be larger.
+    """
+    off = step / 2 + np.abs(low) * 2.0**-22 + 2.0**-120
+    return np.where(step >= steps(sigma)[-1], np.inf, off)
+
+
+def shown_distinct(
+    federation: Federation, reps: Ints, pulls: float, levels: Levels
+) -> RoughMeans | None:
+    """Rough means of a sketch's arms once all representatives are shown distinct, or None.
+
+    Two are distinct if their averages of one arm differ; None if two look alike. Only pulls made
+    after the choice of representatives count.
+    """
+    m, d, sigma = reps.size, sketch_arms(levels).size, levels.problem.sigma
+    scales = Scales.around(4 * levels.distinct, exp(-levels.distinct))
+    program = partial(rough_means, levels=levels)
+    members = np.ones(d, dtype=bool)
+    mean, off, n = np.zeros((m, d)), np.zeros((m, d)), np.zeros(d)
+    a, b = np.triu_indices(m, 1)
+    for code in range(ceil(log(max(pulls, 8) / 8, 2)), levels.settings.codes):
+        down = (
+            ArmSubset(np.tile(members, (m, 1))),
+            Symbol(np.full(m, code), among=levels.settings.codes),
+        )
+        place, low, step, variance = federation.local(reps, program, down=down, n_arms=d)
+        mean[:, members] = low[:, None] + step[:, None] * place
+        off[:, members] = rounding(low, step, sigma)[:, None]
+        n[members] = pulls_of(code)
+        apart = np.maximum(np.abs(mean[a] - mean[b]) - off[a] - off[b], 0) / sigma
+        arm = (apart * np.sqrt(n)).argmax(axis=1)
+        apart = np.take_along_axis(apart, arm[:, None], axis=1)[:, 0]
+        open_ = scales.pair_evidence(apart, n[arm], n[arm]) < levels.distinct
+        if not open_.any():
+            return RoughMeans(mean, n, sigma * float(np.sqrt(variance.mean())))
+        noise = np.sqrt(2 * variance.mean() / n[arm])
+        if np.any((apart < levels.settings.alike * noise)[open_]):
+            return None
+        members = np.isin(np.arange(d), arm[open_])
+    return None
 
 
 # --- search: where sketches show nothing, agents name the arm that stands out ---------------------
 
 
-def stand_out(block: Block, arms: Ints, prior: Floats, lead: Floats, levels: Levels) -> Ints:
+def stand_out(block: Block, arms: Ints, lead: Floats, levels: Levels) -> Ints:
     """(n,) columns: the one of `arms` that seems to be η above the average of the others.
 
-    The likeliest arm is pulled until its score, `prior` included, reaches `lead`; both are
-    (n, len(arms)).
+    The likeliest arm is pulled until its score reaches `lead` (n, len(arms)).
     """
     eta, k = levels.eta, arms.size
     unit = 2 * (levels.problem.sigma / eta) ** 2  # pulls that tell η with one nat
-    limit = 1.5 * levels.settings.patience * unit * k
-    cells = empty_cells(block, levels, k)
+    cells = recall(block, levels, k)
     top_up(block, cells, np.full(cells.n.shape, np.ceil(unit * max(0.1, 16 / k))), arms)
-    answer = np.zeros(len(block), dtype=np.int64)
-    todo = np.arange(len(block))
     batch = 0.3 * unit
-    while todo.size:
-        i = np.arange(todo.size)
-        n, mean = cells.n[todo], cells.mean[todo]
+    while True:
+        n, mean = cells.n, cells.mean
         pulls = n.sum(axis=1, keepdims=True)
         others = ((n * mean).sum(axis=1, keepdims=True) - n * mean) / (pulls - n)
         # Log-likelihood ratio of "η above the others" to "like the others".
-        score = 2 * n / (unit * eta) * (mean - others - eta / 2) + prior[todo]
-        top = score.argmax(axis=1)
-        answer[todo] = top
-        best = score[i, top]
-        missing = lead[todo, top] - best
-        go_on = (missing > 0) & (pulls[:, 0] <= limit)
-        step = np.where(score >= (best - 1.5)[:, None], batch, 0.0)
-        ahead = best - np.partition(score, -2, axis=1)[:, -2]
-        step[i, top] = np.maximum(batch, 0.9 * unit * np.minimum(ahead, missing))
-        goal = np.zeros(cells.n.shape)
-        todo = todo[go_on]
-        goal[todo] = (n + step)[go_on]
-        goal[goal == cells.n] = 0
-        top_up(block, cells, goal, arms)
+        score = 2 * n / (unit * eta) * (mean - others - eta / 2)
+        top = score.argmax(axis=1)[:, None]
+        second, best = np.sort(score, axis=1)[:, -2:].T
+        missing = np.take_along_axis(lead, top, axis=1)[:, 0] - best
+        go_on = (missing > 0) & (pulls[:, 0] <= 1.5 * levels.settings.patience * unit * k)
+        if not go_on.any():
+            return top[:, 0]
+        step = np.where(score >= best[:, None] - 1.5, batch, 0.0)
+        of_top = np.maximum(batch, 0.9 * unit * np.minimum(best - second, missing))
+        np.put_along_axis(step, top, of_top[:, None], axis=1)
+        top_up(block, cells, n + np.where(go_on[:, None], step, 0.0), arms)
         batch *= 1.05
-    return answer
 
 
 def name_best(block: Block, _: np.ndarray, known: np.ndarray, levels: Levels) -> Payload:
-    """The arm that seems to be the best. Arms that others named, `known` (n, K), are likelier."""
+    """The arm that seems to be the best. Arms that others named, `known` (n, K), need less."""
     s, k = levels.settings, block.problem.n_arms
-    count = known.sum(axis=1, keepdims=True)
-    odds = np.maximum(1, k - count) / np.maximum(1, levels.m - count)
     lead = log(k) + np.where(known, s.named, s.lead)
-    prior = np.where(known, np.log(odds), 0.0)
-    return ArmIndex(stand_out(block, np.arange(k), prior, lead, levels), among=k)
+    return ArmIndex(stand_out(block, np.arange(k), lead, levels), among=k)
 
 
 def search(federation: Federation, levels: Levels) -> Ints:
@@ -187,11 +282,12 @@ def search(federation: Federation, levels: Levels) -> Ints:
     finder = np.full(k, -1)
     for drawn in range(0, n, m):
         asked = np.sort(order[drawn : drawn + m])
-        down = Flag(drawn > 0), ArmSet(finder >= 0, at_most=m - 1 if drawn else 0)
+        known = finder >= 0
+        down = Flag(drawn > 0), ArmSet(known, at_most=m - 1 if drawn else 0)
         named = federation.local(asked, partial(name_best, levels=levels), down=down)
-        for agent, arm in zip(asked, named, strict=True):
-            if finder[arm] < 0 and (finder >= 0).sum() < m:
-                finder[arm] = agent
-        if (finder >= 0).sum() == m:
-            return np.sort(finder[finder >= 0])
+        arms, first = np.unique(named, return_index=True)
+        new = ~known[arms]
+        finder[arms[new]] = asked[first[new]]
+        if (finder >= 0).sum() >= m:
+            return np.sort(finder[finder >= 0][:m])
     raise Stuck("fewer best arms than clusters were named")

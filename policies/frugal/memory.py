@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from math import exp
+
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
@@ -12,26 +15,24 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 
 
 class Stuck(Exception):
-    """The guesses of an attempt do not work out."""
+    """The guesses do not work out."""
 
 
-def empty_cells(block: Block, levels: Levels, columns: int, gap: float = 0.5) -> Cells:
-    """Cells (n, columns) without pulls. Their tests are tuned to differences of `gap`·η."""
-    return make_cells(block.problem, block.values, _scales(levels, gap), (len(block), columns))
+def recall(
+    block: Block, levels: Levels, columns: int, name: str | None = None, gap: float = 0.5
+) -> Cells:
+    """The cells (n, columns) that agents keep under `name`; without pulls at first, or without name.
 
-
-def recall(block: Block, name: str, levels: Levels, columns: int) -> Cells:
-    """The cells (n, columns) that the agents keep under `name`; without pulls at first."""
-    try:
-        memory = block.load(name)
-    except KeyError:
-        return empty_cells(block, levels, columns)
-    return make_cells(block.problem, block.values, _scales(levels, 0.5), memory)
-
-
-def _scales(levels: Levels, gap: float) -> Scales:
-    pulls = 2 * levels.beaten * (levels.problem.sigma / (gap * levels.eta)) ** 2
-    return Scales.around(pulls, float(np.exp(-levels.beaten)))
+    Their tests are tuned to differences of `gap`·η.
+    """
+    problem = levels.problem
+    pulls = 2 * levels.agent * (problem.sigma / (gap * levels.eta)) ** 2
+    scales = Scales.around(pulls, exp(-levels.agent))
+    memory: Floats | tuple[int, int] = (len(block), columns)
+    if name is not None:
+        with suppress(KeyError):  # nothing is saved yet
+            memory = block.load(name)
+    return make_cells(problem, block.values, scales, memory)
 
 
 def top_up(block: Block, cells: Cells, goal: Floats, arms: Ints | None = None) -> None:

@@ -36,7 +36,11 @@ def race(
         row, arm, left = _closeness(cells, live, wanted & ~close, leader, levels)
         done = ~left.any(axis=1)
         close[row[done], arm[done]] = True
-        goal = _plan(cells, live, wanted & ~close, (row, arm, left), leader, effort, levels)
+        active, hope = _tests(cells, live, wanted & ~close, leader, effort, levels)
+        # What is close to the leader waits for other live arms.
+        waits = active[row, arm]
+        np.logical_or.at(active, row[waits], left[waits])
+        goal = _goal(cells, active, hope, leader, levels)
         if not goal.any():
             return close
         top_up(block, cells, goal)
@@ -49,54 +53,52 @@ def _closeness(
 
     With each, (P, K) the other live arms that it is not yet shown close to.
     """
-    eta, level = levels.eta, levels.close
     top = np.take_along_axis(cells.mean, leader[:, None], axis=1)
-    row, arm = np.nonzero(wanted & (cells.mean + eta > top))
+    row, arm = np.nonzero(wanted & (cells.mean + levels.eta > top))
     # The leader is the hardest to be close to, for most arms: it is tried first.
-    near = cells.shows(row, leader[row], row, arm, eta, level) | (arm == leader[row])
+    near = cells.shows(row, leader[row], row, arm, levels.eta, levels.close)
+    near |= arm == leader[row]
     row, arm = row[near], arm[near]
     left = live[row]
     left[np.arange(row.size), arm] = False
-    left &= ~cells.shows_worse(row, arm, eta, level, left)
+    left &= ~cells.shows_worse(row, arm, levels.eta, levels.close, left)
     return row, arm, left
 
 
-def _plan(
+def _tests(
     cells: Cells,
     live: np.ndarray,
     wanted: np.ndarray,
-    nearly: tuple[Ints, Ints, np.ndarray],
     leader: Ints,
     effort: Floats,
     levels: Levels,
-) -> Floats:
-    """(R, K) pulls that cells should have next; 0 for arms whose tests take more than `effort`."""
-    n, mean, variance = cells.n, cells.mean, cells.variance()
-    rows = np.arange(leader.size)
-    rival = live.copy()
-    rival[rows, leader] = False
-    top = mean[rows, leader][:, None]
-    both = variance + variance[rows, leader][:, None]
-    noise = np.sqrt(variance / n + (variance / n)[rows, leader][:, None])
+) -> tuple[np.ndarray, Floats]:
+    """(R, K) arms whose tests seem to take at most `effort` pulls, and the pulls of each test."""
+    variance = cells.variance()
+    at = np.arange(leader.size), leader
+    behind = cells.mean[at][:, None] - cells.mean
+    noise = np.sqrt(variance / cells.n + (variance / cells.n)[at][:, None])
     # An arm takes part in two tests, worse than the leader and close to it; the easier one counts.
-    worse = np.where(rival, top - mean, -np.inf)
-    ahead = np.where(wanted, mean + levels.eta - top, -np.inf)
-    gap = np.maximum(worse, ahead)
+    worse = np.where(live, behind, -np.inf)
+    worse[at] = -np.inf
+    ahead = np.where(wanted, levels.eta - behind, -np.inf)
     level = np.where(worse >= ahead, levels.beaten, levels.close) + cells.slack
     # With a standard deviation of luck, the test may be over after so many pulls of both arms.
-    hope = 2 * level * both / np.maximum(gap + noise, 1e-140) ** 2
-    active = (rival | wanted) & (gap + noise > 0) & (hope <= effort[:, None])
-    # What is close to the leader waits for other live arms.
-    row, arm, left = nearly
-    waits = active[row, arm]
-    np.logical_or.at(active, row[waits], left[waits])
-    active[rows, leader] = False
+    gap = np.maximum(worse, ahead) + noise
+    both = variance + variance[at][:, None]
+    hope = 2 * level * both / np.maximum(gap, 1e-140) ** 2
+    return (gap > 0) & (hope <= effort[:, None]), hope
+
+
+def _goal(cells: Cells, active: np.ndarray, hope: Floats, leader: Ints, levels: Levels) -> Floats:
+    """(R, K) pulls that cells should have next, for the tests of `active` (R, K); 0 for no more."""
+    n, at = cells.n, (np.arange(leader.size), leader)
+    active[at] = False
     goal = np.where(active, n + np.clip(hope - n, levels.settings.look * n, n), 0.0)
     # The leader is compared with all others: √Σn² makes the sum of all pulls least.
-    n_leader = n[rows, leader]
-    goal_leader = np.minimum(np.sqrt((goal**2).sum(axis=1)), 2 * n_leader + 8)
-    goal[n > 1.5 * n_leader[:, None] + 8] = 0.0  # these wait for the leader
-    goal[rows, leader] = goal_leader
+    most = np.sqrt((goal**2).sum(axis=1))
+    goal[n > 1.5 * n[at][:, None] + 8] = 0.0  # these wait for the leader
+    goal[at] = np.minimum(most, 2 * n[at] + 8)
     return goal
 
 
@@ -105,65 +107,58 @@ def effort_of(code: Ints, levels: Levels) -> Floats:
     return 64.0 * levels.settings.effort ** code.astype(np.float64)
 
 
-def explore(
-    block: Block, _: np.ndarray, name: str, levels: Levels, few: int
-) -> tuple[Payload, ...]:
-    """A representative's first program: it races alone until no more than `few` arms are live.
+def explore(block: Block, together: np.ndarray, _: Ints, levels: Levels) -> tuple[Payload, ...]:
+    """A representative's first program: it races alone until few arms are live.
 
-    Sends these, beaten arms that may be close, and the effort reached.
+    If it works `together` (n,) with others, they can help where gaps are small. Otherwise it goes on
+    until one arm is left. Sends live arms, beaten arms that may be close, and the effort reached.
     """
     s, p = levels.settings, block.problem
-    cells = recall(block, name, levels, p.n_arms)
+    help_from, few = np.inf, 1
+    if together[0]:
+        help_from = 8 * levels.beaten * (p.sigma / levels.eta) ** 2
+        few = max(s.settle, p.n_arms // 32)
+    cells = recall(block, levels, p.n_arms, levels.name)
     top_up(block, cells, np.full(cells.n.shape, float(s.start)))
     live = np.ones(cells.n.shape, dtype=bool)
     code = np.zeros(len(block), dtype=np.int64)
-    # Others can help where gaps are small; without them (few = 1) there is no end.
-    help_from = 4 * (levels.beaten + cells.slack) * (p.sigma / levels.eta) ** 2
     more = np.ones(len(block), dtype=bool)
     while more.any():
         effort = effort_of(code, levels)
         race(block, cells, live, np.zeros_like(live), effort, levels)
-        more = (live.sum(axis=1) > few) & (code < s.codes - 1)
-        more &= (effort < help_from) | (few == 1)
+        more = (live.sum(axis=1) > few) & (code < s.codes - 1) & (effort < help_from)
         code += more
-    block.save(name, cells.memory)
-    block.save(name + " live", live)
+    block.save(levels.name, cells.memory)
+    block.save(levels.name + " live", live)
     top = np.where(live, cells.mean, -np.inf).max(axis=1, keepdims=True)
-    near = ~live & (cells.mean + levels.eta > top) & (few > 1)
-    block.save(name + " wanted", live | near)
+    near = ~live & (cells.mean + levels.eta > top) & together[:, None]
+    block.save(levels.name + " wanted", live | near)
     return ArmSubset(live), ArmSubset(near, within=~live), Symbol(code, among=s.codes)
 
 
 def exchange(
-    block: Block, out: np.ndarray, dull: np.ndarray, code: int, name: str, levels: Levels
+    block: Block, out: np.ndarray, dull: np.ndarray, code: Ints, levels: Levels
 ) -> tuple[Payload, ...]:
-    """One exchange of facts, at the effort `code`.
+    """One exchange of facts, at the effort `code`, the same for all.
 
     Down: arms that others have excluded, arms whose closeness helps nobody any more (n, K).
     Up: arms newly close, arms newly beaten.
     """
-    cells = recall(block, name, levels, block.problem.n_arms)
-    before = block.load(name + " live") & ~out
-    wanted = block.load(name + " wanted") & ~dull
+    cells = recall(block, levels, block.problem.n_arms, levels.name)
+    before = block.load(levels.name + " live") & ~out
+    wanted = block.load(levels.name + " wanted") & ~dull
     live = before.copy()
-    effort = effort_of(np.full(len(block), code), levels)
-    close = race(block, cells, live, wanted, effort, levels)
-    block.save(name, cells.memory)
-    block.save(name + " live", live)
-    block.save(name + " wanted", wanted & ~close)
+    close = race(block, cells, live, wanted, effort_of(code, levels), levels)
+    block.save(levels.name, cells.memory)
+    block.save(levels.name + " live", live)
+    block.save(levels.name + " wanted", wanted & ~close)
     return ArmSubset(close, within=wanted), ArmSubset(before & ~live, within=before)
 
 
 # --- at the centre --------------------------------------------------------------------------------
 
 
-def listen(block: Block, news: np.ndarray) -> None:
-    """Agents take note of a number: the effort of the first exchange, or which attempt it is."""
-
-
-def best_arms(
-    federation: Federation, reps: Ints, name: str, levels: Levels, together: bool
-) -> Ints:
+def best_arms(federation: Federation, reps: Ints, levels: Levels, together: bool) -> Ints:
     """(M,) best arms of the representatives.
 
     Arm k leaves the live set of x when it is beaten at x, or when some y ≠ x shows it less than η
@@ -171,53 +166,31 @@ def best_arms(
     clusters (`together`): then Assumption 1 says that k, if it were the best arm of x, would be at
     least η worse than the best arm of y.
     """
-    settings = levels.settings
-    few = max(settings.settle, federation.problem.n_arms // 32) if together else 1
-    program = partial(explore, name=name, levels=levels, few=few)
-    live, near, code = federation.local(reps, program, down=Flag(together))
-    live = live.copy()
-    if together:
-        first = int(code.min())
-        down = Symbol(np.full(reps.size, first), among=settings.codes)
-        federation.local(reps, listen, down=down, n_arms=1)
-        _exchange_facts(federation, reps, name, levels, live, live | near, first)
-    best = live.argmax(axis=1)
-    if np.unique(best).size < reps.size or np.any(live.sum(axis=1) > 1):
-        raise Stuck("two representatives have the same best arm, or cannot find it")
-    return np.asarray(best)
-
-
-def _exchange_facts(
-    federation: Federation,
-    reps: Ints,
-    name: str,
-    levels: Levels,
-    live: np.ndarray,
-    wanted: np.ndarray,
-    first: int,
-) -> None:
-    """Exchange facts until every representative has one arm in `live` (M, K), which is changed.
-
-    `wanted` (M, K) are arms whose closeness could exclude them elsewhere.
-    """
-    close = np.zeros_like(live)
-    for code in range(first, levels.settings.codes):
+    program = partial(explore, levels=levels)
+    codes = levels.settings.codes
+    down = Flag(together), Symbol(np.full(reps.size, levels.number - 1), among=2 * codes)
+    got, near, code = federation.local(reps, program, down=down)
+    live, wanted, close = got.copy(), got | near, np.zeros_like(got)
+    for effort in range(code.min(), codes if together else 0):
         told_live, told_wanted = live.copy(), wanted.copy()
         close |= live & (live.sum(axis=1) == 1)[:, None]
         live &= (close.sum(axis=0) - close) == 0
-        if not live.any(axis=1).all():
-            raise Stuck("a representative has no arm left")
         open_ = live & (live.sum(axis=1) > 1)[:, None]
         if not open_.any():
-            return
+            break
         wanted &= ((open_.sum(axis=0) - open_) > 0) & ~close
         busy = np.flatnonzero(open_.any(axis=1) | wanted.any(axis=1))
-        down = (
+        facts = (
             ArmSubset((told_live & ~live)[busy], within=told_live[busy]),
             ArmSubset((told_wanted & ~wanted)[busy], within=told_wanted[busy]),
+            Symbol(np.full(busy.size, effort), among=codes),
         )
-        program = partial(exchange, code=code, name=name, levels=levels)
-        shown, beaten = federation.local(reps[busy], program, down=down)
+        program = partial(exchange, levels=levels)
+        shown, beaten = federation.local(reps[busy], program, down=facts)
         close[busy] |= shown
         live[busy] &= ~beaten
         wanted[busy] &= ~shown
+    best = live.argmax(axis=1)
+    if np.any(live.sum(axis=1) != 1) or np.unique(best).size < reps.size:
+        raise Stuck("two representatives have the same best arm, or one cannot find it")
+    return np.asarray(best)

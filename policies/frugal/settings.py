@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, log
+from math import log
 
 from clustered_bandit_gym.game.problem import Problem
 
@@ -12,8 +12,8 @@ from clustered_bandit_gym.game.problem import Problem
 class Settings:
     """Constants. The shares of δ matter for correctness, all others for pulls and bits only."""
 
-    # Shares: of δ for the attempts (StructuredBAI has the rest), then of an attempt.
-    attempts: tuple[float, ...] = (0.90, 0.05)  # the first and the second attempt
+    # Shares of δ, and of the rest of it.
+    fallback: float = 0.05  # share of StructuredBAI, which plays if this policy gets stuck
     beaten: float = 0.48  # a representative's best arm is shown worse than another one
     close: float = 0.10  # another cluster's best arm is shown less than η worse than the best
     distinct: float = 0.02  # two representatives of one cluster are shown to differ
@@ -38,77 +38,65 @@ class Settings:
     settle: int = 8  # representatives begin to exchange facts with so few arms left
     patience: float = 10.0  # searches and tests against averages end at so many times the plan
     slack: float = 3.0  # nats that mixing costs, roughly, for plans
-    dearer: float = 1.2  # a tree is used if a list is forecast to take so many times its pulls
+    dearer: float = 0.7  # a tree is used if a list is forecast to take so many times its pulls
     codes: int = 64  # size of the alphabets of messages: stages, efforts, distances
 
     def weight(self, number: int) -> float:
-        """Part of a share that try `number` gets, from 1. They sum to one."""
+        """Part of a share that choice `number` of representatives gets, from 1. The sum is one."""
         return self.likely if number == 1 else (1 - self.likely) / ((number - 1) * number)
 
 
 @dataclass(frozen=True)
 class Levels:
-    """Levels of all tests in nats, ln(1/α), for one choice of representatives.
+    """Levels of all tests in nats, ln(1/α): functions of what everybody knows.
 
-    They are functions of what everybody knows: the problem, the attempt (from 0) and the number of
-    the choice within it (from 1).
+    Attributes:
+        number: which choice of representatives it is, from 1.
+        m: M, the number of clusters.
+        beaten: M representatives, K − 1 arms that could be shown better than the best one.
+        close: M representatives, M − 1 best arms of other clusters.
+        distinct: pairs of representatives, arms of a sketch.
+        bound: two ends for each arm of a sketch, or for the best arm, at each representative.
+        agent: N agents, M − 1 tests in which one can reject its cluster in its first try.
+        agent_again: the same for the second try.
     """
 
     problem: Problem
     settings: Settings
-    attempt: int
     number: int
+    m: int
+    eta: float
+    beaten: float
+    close: float
+    distinct: float
+    bound: float
+    agent: float
+    agent_again: float
+
+    @classmethod
+    def of(cls, problem: Problem, settings: Settings, number: int) -> Levels:
+        """Levels for choice `number` of representatives, from 1. Those of agents do not change."""
+        m, k, d = problem.n_clusters, problem.n_arms, settings.sketch_arms
+        assert m is not None
+        assert problem.eta is not None
+        delta = problem.delta * (1 - settings.fallback)
+        chosen = delta * settings.weight(number)
+        agents = problem.n_agents * (m - 1) / (settings.classify * delta)
+        return cls(
+            problem,
+            settings,
+            number,
+            m,
+            problem.eta,
+            beaten=log(max(1, m * (k - 1)) / (settings.beaten * chosen)),
+            close=log(m * (m - 1) / (settings.close * chosen)),
+            distinct=log(m * (m - 1) / 2 * d / (settings.distinct * chosen)),
+            bound=log(2 * m * d / (settings.bound * chosen)),
+            agent=log(agents / settings.likely),
+            agent_again=log(agents / (1 - settings.likely)),
+        )
 
     @property
-    def m(self) -> int:
-        """M, the number of clusters."""
-        assert self.problem.n_clusters is not None
-        return self.problem.n_clusters
-
-    @property
-    def eta(self) -> float:
-        assert self.problem.eta is not None
-        return self.problem.eta
-
-    @property
-    def delta(self) -> float:
-        """The part of δ that this choice of representatives has: δ' on the page with the proof."""
-        s = self.settings
-        return self.problem.delta * s.attempts[self.attempt] * s.weight(self.number)
-
-    @property
-    def beaten(self) -> float:
-        """M representatives, K − 1 arms that could be shown better than the best one."""
-        return self._level(self.settings.beaten, self.m * (self.problem.n_arms - 1))
-
-    @property
-    def close(self) -> float:
-        """M representatives, M − 1 best arms of other clusters."""
-        return self._level(self.settings.close, self.m * (self.m - 1))
-
-    @property
-    def distinct(self) -> float:
-        """Pairs of representatives, arms of a sketch."""
-        pairs = self.m * (self.m - 1) // 2
-        return self._level(self.settings.distinct, pairs * self.settings.sketch_arms)
-
-    @property
-    def bound(self) -> float:
-        """Two bounds for each arm of a sketch, or for the best arm, at each representative."""
-        return self._level(self.settings.bound, 2 * self.m * self.settings.sketch_arms)
-
-    def agent(self, number: int) -> float:
-        """N agents, M − 1 tests in which one can reject its cluster in its try `number`, from 1."""
-        share = self.settings.classify * self.settings.weight(number)
-        return self._level(share, self.problem.n_agents * (self.m - 1))
-
-    def _level(self, share: float, tests: int) -> float:
-        return log(max(1, tests) / (share * self.delta))
-
-
-def drawn_at_first(m: int) -> int:
-    """Agents that send the first sketches.
-
-    If clusters are of one size, they miss one of them with probability e^−3 = 5% at most.
-    """
-    return ceil(m * (log(m) + 3))
+    def name(self) -> str:
+        """Under this name representatives keep what they see."""
+        return f"representative {self.number}"

@@ -6,17 +6,16 @@ Any tree is valid; rough means only choose a cheap one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, partial
-from operator import itemgetter
+from functools import partial
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.payloads import Payload, Quantised, Symbol
-from clustered_bandit_gym.policies.frugal.distinct import RoughMeans
-from clustered_bandit_gym.policies.frugal.references import References, ends, measure, which_side
+from clustered_bandit_gym.game.payloads import Payload, Symbol
+from clustered_bandit_gym.policies.frugal.discover import RoughMeans, sketch_arms
+from clustered_bandit_gym.policies.frugal.references import References, order, which_side
 
 
 @dataclass(frozen=True)
@@ -24,118 +23,94 @@ class Node:
     """Clusters `lower` give less than clusters `upper` on arm `arm` of a sketch, by about `gap`."""
 
     arm: int
-    lower: list[int]
-    upper: list[int]
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
     gap: float
 
-    def between(self, low: Floats, high: Floats) -> tuple[float, float]:
-        """The highest reference of the lower clusters, the lowest one of the upper; (M, d) each."""
-        return float(high[self.lower, self.arm].max()), float(low[self.upper, self.arm].min())
-
-
-def cheapest_tree(rough: RoughMeans) -> tuple[float, list[Node]]:
-    """The nodes, from the root down, of the tree that takes fewest pulls, and that number.
-
-    Pulls are in units of one pull's variance, summed over one agent of each cluster; a message
-    counts as four. Half a standard deviation is taken off every gap.
-    """
-    margin = 0.5 * rough.deviation * np.sqrt(2 / rough.pulls)
-
-    @cache
-    def best(clusters: tuple[int, ...]) -> tuple[float, list[Node]]:
-        if len(clusters) == 1:
-            return 0.0, []
-        found: tuple[float, list[Node]] = float("inf"), []
-        for arm in range(margin.size):
-            order = sorted(clusters, key=lambda x: rough.mean[x, arm])
-            gaps = np.diff(rough.mean[order, arm]) - margin[arm]
-            for i in np.flatnonzero(gaps > 0):
-                cost = len(clusters) * ((rough.deviation / gaps[i]) ** 2 + 4)
-                if cost < found[0]:
-                    node = Node(arm, order[: i + 1], order[i + 1 :], float(gaps[i]))
-                    parts = [best(tuple(sorted(part))) for part in (node.lower, node.upper)]
-                    cost += parts[0][0] + parts[1][0]
-                    found = min(
-                        found, (cost, [node, *parts[0][1], *parts[1][1]]), key=itemgetter(0)
-                    )
-        return found
-
-    return best(tuple(range(rough.mean.shape[0])))
+    def between(self, low: Floats, high: Floats, least: Floats) -> tuple[float, float, float]:
+        """The highest reference of the lower clusters, the lowest one of the upper, the least gap."""
+        top, bottom = high[self.lower, self.arm].max(), low[self.upper, self.arm].min()
+        return top, bottom, least[0, self.arm]
 
 
 def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
-    """The nodes of a tree, if it is expected to take far fewer pulls than the list; or nothing."""
-    levels, p = ref.levels, ref.levels.problem
-    _, tree = cheapest_tree(rough)
-    used = rough.mean[:, [node.arm for node in tree]]
-    if np.any((used < ref.grid[0]) | (used > ref.grid[-1])):
+    """The nodes of a tree, from the root down, if it is forecast to take fewer pulls than the list.
+
+    Nodes have arms and cuts with large gaps, half a standard deviation taken off.
+    """
+    m = ref.levels.m
+    margin = 0.5 * rough.deviation * np.sqrt(2 / rough.pulls)
+    inside = (np.abs(rough.mean - ref.middle) < ref.reach).all(axis=0)  # thresholds can be sent
+
+    def grow(clusters: tuple[int, ...]) -> list[Node]:
+        if len(clusters) == 1:
+            return []
+        found = []
+        for arm in np.flatnonzero(inside):
+            ranked = sorted(clusters, key=rough.mean[:, arm].__getitem__)
+            gaps = np.diff(rough.mean[ranked, arm]) - margin[arm]
+            cut = int(gaps.argmax()) + 1
+            found.append(Node(arm, tuple(ranked[:cut]), tuple(ranked[cut:]), gaps[cut - 1]))
+        # Even cuts make the tree less deep.
+        node = max(found, key=lambda x: x.gap * min(len(x.lower), len(x.upper)) ** 0.5)
+        return [node, *grow(node.lower), *grow(node.upper)]
+
+    tree = grow(tuple(range(m))) if inside.any() else []
+    if not tree or min(node.gap for node in tree) <= 0:
         return []
+    # Pulls per agent in units of 2·level: an agent's, and its part of those for references.
     loss = (1 + ref.ratio**-0.5) ** 2 if ref.bounded else 1 + 1 / ref.ratio
-    made = ref.ratio * levels.m / p.n_agents
-    of_tree = sum(
-        loss * (len(node.lower + node.upper) / levels.m + made) * (rough.deviation / node.gap) ** 2
-        for node in tree
-    )
+    made = ref.ratio * m / ref.levels.problem.n_agents
+    pulls = [(len(x.lower + x.upper) / m + made) / x.gap**2 for x in tree]
     # In the list the arm is told from M − 1 others, whose best arms are 2η worse for a guess.
-    others = levels.m - 1
-    of_list = (others**0.5 + 1) ** 2 * (rough.deviation / (3 * levels.eta)) ** 2
-    return tree if of_list > levels.settings.dearer * of_tree else []
+    of_list = (((m - 1) ** 0.5 + 1) / (3 * ref.levels.eta)) ** 2
+    return tree if of_list > ref.levels.settings.dearer * loss * sum(pulls) else []
 
 
 def tree_references(
-    federation: Federation, reps: Ints, tree: list[Node], arms: Ints, name: str, ref: References
-) -> tuple[Floats, Floats] | None:
-    """Ends (M, d) of references with which every node has a threshold; None if that fails twice."""
-    m = reps.size
-    low, high = np.zeros((m, arms.size)), np.zeros((m, arms.size))
-    places = np.unique([node.arm for node in tree])
+    federation: Federation, reps: Ints, tree: list[Node], ref: References
+) -> list[tuple[float, float, float]]:
+    """Numbers for `ref.threshold` at each node, from references of the representatives; or nothing."""
+    arms = sketch_arms(ref.levels)
+    low, high, least = np.zeros((3, reps.size, arms.size))
+    used = np.unique([node.arm for node in tree])
+    gap = [min(node.gap for node in tree if node.arm == arm) for arm in used]
     for part in (0.9, 0.6, 0.4):
-        gap = [min(part * node.gap for node in tree if node.arm == place) for place in places]
-        order = Quantised(np.tile(gap, (m, 1)), ref.gaps, "down", clip=True)
-        if order.values.min() < ref.levels.eta / 2:
-            return None
-        down = Symbol(np.tile(arms[places], (m, 1)), among=federation.problem.n_arms), order
-        got = federation.local(reps, partial(measure, name=name, ref=ref), down=down)
-        low[:, places], high[:, places] = ends(got)
-        # Agents must not take references for better than they are.
-        served = dict(zip(places, order.values[0] * (0.2 if ref.bounded else 1.0), strict=True))
-        sent = [ref.threshold(*node.between(low, high), 1) for node in tree]
-        if all(s and s[1].values[0] >= served[t.arm] for s, t in zip(sent, tree, strict=True)):
-            return low, high
-    return None
+        asked = np.tile(part * np.array(gap), (reps.size, 1))
+        if asked.min() < ref.gaps[0]:
+            break
+        places = np.tile(arms[used], (reps.size, 1))
+        got = order(federation, reps, places, asked, ref)
+        low[:, used], high[:, used], least[:, used] = got
+        ends = [node.between(low, high, least) for node in tree]
+        if all(ref.threshold(*one, 1) for one in ends):
+            return ends
+    return []
 
 
-def answer_node(
-    block: Block, place: Ints, number: Floats, gap: Floats, arms: Ints, ref: References
-) -> Payload:
+def answer_node(block: Block, place: Ints, number: Floats, gap: Floats, ref: References) -> Payload:
     """0 below, 1 above, 2 neither."""
-    above, below = which_side(block, arms[place], number, gap, ref)
-    return Symbol(np.where(below, 0, 2 - above), among=2 if ref.bounded else 3)
+    side = which_side(block, sketch_arms(ref.levels)[place], number, gap, ref)
+    return Symbol(side, among=2 if ref.bounded else 3)
 
 
-def by_tree(
-    federation: Federation, reps: Ints, tree: list[Node], arms: Ints, name: str, ref: References
-) -> Ints:
+def by_tree(federation: Federation, reps: Ints, tree: list[Node], ref: References) -> Ints:
     """(N,) clusters of the agents, −1 for those that are unsure."""
-    labels = np.full(federation.problem.n_agents, -1)
-    with federation.phase("references"):
-        found = tree_references(federation, reps, tree, arms, name, ref)
-    if found is not None:
-        inside = np.ones((labels.size, reps.size), dtype=bool)  # clusters that an agent may be of
-        for node in tree:
-            both = np.isin(np.arange(reps.size), node.lower + node.upper)
-            agents = np.flatnonzero((inside == both).all(axis=1))
-            agents = np.setdiff1d(agents, reps)
-            sent = ref.threshold(*node.between(*found), agents.size)
-            assert sent is not None
-            down = (Symbol(np.full(agents.size, node.arm), among=arms.size), *sent)
-            program = partial(answer_node, arms=arms, ref=ref)
+    n, d = federation.problem.n_agents, sketch_arms(ref.levels).size
+    labels = np.full(n, -1)
+    # The agents that may be of just these clusters.
+    agents = {frozenset(range(reps.size)): np.setdiff1d(np.arange(n), reps)}
+    found = tree_references(federation, reps, tree, ref)
+    for node, ends in zip(tree, found, strict=False):
+        here = agents[frozenset(node.lower + node.upper)]
+        down = Symbol(np.full(here.size, node.arm), among=d), *ref.threshold(*ends, here.size)
+        side = here
+        if here.size:
             with federation.phase("classify"):
-                side = federation.local(agents, program, down=down, n_arms=1)
-            if agents.size:
-                inside[np.ix_(agents[side != 1], node.upper)] = False
-                inside[np.ix_(agents[side != 0], node.lower)] = False
-        sure = inside.sum(axis=1) == 1
-        labels[sure] = inside[sure].argmax(axis=1)
+                side = federation.local(here, partial(answer_node, ref=ref), down=down, n_arms=1)
+        for answer, clusters in enumerate((node.lower, node.upper)):
+            agents[frozenset(clusters)] = here[side == answer]
+            if len(clusters) == 1:
+                labels[here[side == answer]] = clusters[0]
     labels[reps] = np.arange(reps.size)
     return labels

@@ -80,8 +80,6 @@ def test_one_cluster_and_one_agent() -> None:
     federation = cbg.Federation(one, cbg.Problem.of(one, 1e-9), seed=1)
     federation.stop(FrugalBAI().solve(federation))
     assert correct(federation)
-    assert federation.ledger.cost == 2, "one agent names one of three arms"
-    assert (federation.pulls_per_agent > 0).sum() == 1
     single = cbg.Instance([[0.2, 0.9, 0.5], [0.9, 0.1, 0.2]], [1])
     federation = cbg.Federation(single, cbg.Problem.of(single, 1e-9), seed=1)
     federation.stop(FrugalBAI().solve(federation))
@@ -104,7 +102,7 @@ def test_two_arms() -> None:
     assert correct(federation)
 
 
-def test_structured_bai_gets_what_attempts_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_structured_bai_gets_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     class Spy(cbg.Policy):
         def __init__(self, share: float = 1.0) -> None:
             self.share = share
@@ -113,13 +111,13 @@ def test_structured_bai_gets_what_attempts_leave(monkeypatch: pytest.MonkeyPatch
             seen.append(self.share)
             return np.zeros(federation.problem.n_agents, dtype=np.int64)
 
-    def stuck(federation: cbg.Federation, settings: Settings, attempt: int) -> None:
-        seen.append(settings.attempts[attempt])
+    def stuck(federation: cbg.Federation, settings: Settings) -> None:
+        seen.append(1 - settings.fallback)
         raise Stuck("for the test")
 
     seen: list[float] = []
     monkeypatch.setattr(policy_module, "StructuredBAI", Spy)
-    monkeypatch.setattr(policy_module, "_attempt", stuck)
+    monkeypatch.setattr(policy_module, "solve_together", stuck)
     play(PaperSmall(9), 0, 0.1)
     assert sum(seen) == pytest.approx(1)
     seen.clear()
@@ -176,8 +174,6 @@ def test_betting_uses_the_small_variance_of_ratings() -> None:
 
 
 def test_settings_are_checked() -> None:
-    with pytest.raises(UserError, match="no setting budget any more"):
-        make("frugal-bai:budget=lavish")
     with pytest.raises(UserError, match="growth must lie between"):
         make("frugal-bai:growth=1")
     assert correct(play(CASES["coins"], 4, 1e-9, make("frugal-bai:growth=2")))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym import Problem
-from clustered_bandit_gym.game.payloads import Quantised, Symbol
-from clustered_bandit_gym.policies.frugal.distinct import rounding, widths
-from clustered_bandit_gym.policies.frugal.references import References, ends, measure
+from clustered_bandit_gym.game.payloads import Quantised
+from clustered_bandit_gym.policies.frugal.discover import rounding, steps
+from clustered_bandit_gym.policies.frugal.references import References, float32_error, order
 from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
 from clustered_bandit_gym.policies.sequential.cells import GaussianCells
 from clustered_bandit_gym.policies.sequential.gaussian import half_normal
@@ -22,7 +20,7 @@ CASES = 500_000
 
 def references(bounded: bool = False, eta: float = 0.1, n_agents: int = 100) -> References:
     problem = Problem(n_agents, 10, 4, 0.01, eta=eta, support=(0.0, 1.0) if bounded else None)
-    return References(Levels(problem, Settings(), 0, 1), bounded)
+    return References(Levels.of(problem, Settings(), 1), bounded)
 
 
 def log_uniform(rng: np.random.Generator, low: float, high: float, size: int = CASES) -> np.ndarray:
@@ -85,21 +83,23 @@ def test_rough_means_are_rounded_by_no_more_than_the_centre_allows() -> None:
     rng = np.random.default_rng(3)
     low = rng.normal(0, 1, CASES) * 10.0 ** rng.integers(-6, 7, CASES)
     exact = low + log_uniform(rng, 1e-5, 1e7) * (rng.random(CASES) < 0.9)
-    width = Quantised(exact - low, widths(1.0), "up", clip=True).values
+    step = Quantised((exact - low) / 127, steps(1.0), "up", clip=True).values
     # The largest average sets the width; another one lies in between.
     between = low + (exact - low) * rng.random(CASES)
     sent_low = low.astype(np.float32).astype(np.float64)
-    allowed = rounding(sent_low, width, 1.0)
+    allowed = rounding(sent_low, step, 1.0)
     for mean in (exact, between):
-        place = np.clip(np.round((mean - low) / width * 127), 0, 127)
-        assert np.all(np.abs(sent_low + width / 127 * place - mean) <= allowed)
+        place = np.clip(np.round((mean - low) / step), 0, 127)
+        assert np.all(np.abs(sent_low + step * place - mean) <= allowed)
 
 
 def test_averages_arrive_between_their_ends() -> None:
+    """What the centre allows for float32, as `order` does."""
     rng = np.random.default_rng(4)
     exact = rng.normal(0, 1, CASES) * 10.0 ** rng.integers(-20, 20, CASES)
-    low, high = ends((exact.astype(np.float32).astype(np.float64),))
-    assert np.all((low <= exact) & (exact <= high))
+    got = exact.astype(np.float32).astype(np.float64)
+    off = float32_error(got)
+    assert np.all((got - off <= exact) & (exact <= got + off))
 
 
 @pytest.mark.parametrize("bounded", [False, True])
@@ -109,7 +109,7 @@ def test_thresholds_keep_to_the_agents_disadvantage(bounded: bool) -> None:
     ref = references(bounded, eta=0.05)
     sent = 0
     for low, gap in zip(rng.uniform(-1, 7, 5000), log_uniform(rng, 1e-3, 3, 5000), strict=True):
-        found = ref.threshold(low, low + gap, 1)
+        found = ref.threshold(low, low + gap, 0.0, 1)
         if found is not None:
             number, distance = (float(one.values[0]) for one in found)
             assert low <= number
@@ -175,10 +175,9 @@ def test_an_interval_may_reach_the_end_of_the_support() -> None:
     rewards = cbg.Categorical([-0.7, 0.4], [[always, never], [never, always]])
     instance = cbg.Instance([[0.4, -0.7], [-0.7, 0.4]], [0, 1], rewards)
     problem = Problem.of(instance, 0.1)
-    ref = References(Levels(problem, Settings(), 0, 1), True)
-    down = Symbol([[0, 1]] * 2, among=2), Quantised([[0.2, 0.2]] * 2, ref.gaps, "down")
+    ref = References(Levels.of(problem, Settings(), 1), True)
     federation = cbg.Federation(instance, problem, seed=0)
-    got = federation.local(np.arange(2), partial(measure, name="test", ref=ref), down=down)
-    low, high = ends(got)
+    arms, gap = np.array([[0, 1]] * 2), np.full((2, 2), 0.2)
+    low, high, _ = order(federation, np.arange(2), arms, gap, ref)
     assert np.all((low <= instance.means) & (instance.means <= high))
     assert high.max() == 0.4

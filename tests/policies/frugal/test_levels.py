@@ -21,7 +21,7 @@ PROBLEMS = [
 ]
 
 
-def test_tries_sum_to_one() -> None:
+def test_choices_sum_to_one() -> None:
     assert sum(SETTINGS.weight(t) for t in range(1, 100_001)) == pytest.approx(1, abs=2e-6)
 
 
@@ -30,23 +30,29 @@ def test_levels_of_all_events_add_up_to_delta(problem: Problem) -> None:
     n, k, m = problem.n_agents, problem.n_arms, problem.n_clusters
     assert m is not None
     total = 0.0
-    for attempt in range(len(SETTINGS.attempts)):
-        for number in range(1, 3001):
-            levels = Levels(problem, SETTINGS, attempt, number)
-            # The events of the page, each as many times as it can happen.
-            total += m * (k - 1) * exp(-levels.beaten)
-            total += m * (m - 1) * exp(-levels.close)
-            total += m * (m - 1) / 2 * SETTINGS.sketch_arms * exp(-levels.distinct)
-            total += m * 2 * SETTINGS.sketch_arms * exp(-levels.bound)
-            total += n * (m - 1) * (exp(-levels.agent(1)) + exp(-levels.agent(2)))
-    total += (1 - sum(SETTINGS.attempts)) * problem.delta
-    assert 0.95 * problem.delta <= total <= problem.delta * (1 + 1e-9)
+    for number in range(1, 3001):
+        levels = Levels.of(problem, SETTINGS, number)
+        # The events of the page, each as many times as it can happen.
+        total += m * (k - 1) * exp(-levels.beaten)
+        total += m * (m - 1) * exp(-levels.close)
+        total += m * (m - 1) / 2 * SETTINGS.sketch_arms * exp(-levels.distinct)
+        total += m * 2 * SETTINGS.sketch_arms * exp(-levels.bound)
+    # Agents test only once the choice is made; their levels are the same for all choices.
+    total += n * (m - 1) * (exp(-levels.agent) + exp(-levels.agent_again))
+    total += SETTINGS.fallback * problem.delta
+    assert 0.999 * problem.delta <= total <= problem.delta * (1 + 1e-9)
+
+
+def test_agents_need_not_know_which_choice_it_is() -> None:
+    first, later = (Levels.of(PROBLEMS[0], SETTINGS, number) for number in (1, 5))
+    assert (first.agent, first.agent_again) == (later.agent, later.agent_again)
+    assert first.beaten < later.beaten
 
 
 def test_the_page_states_the_shares_of_the_code() -> None:
     page = (Path(__file__).parents[3] / "docs" / "frugal-bai.md").read_text(encoding="utf-8")
     s = SETTINGS
-    for share in (*s.attempts, s.beaten, s.close, s.distinct, s.classify, s.likely):
+    for share in (s.fallback, s.beaten, s.close, s.distinct, s.classify, s.likely):
         assert f"{share:.2f}".rstrip("0") in page, share
 
 
