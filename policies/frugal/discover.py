@@ -28,8 +28,7 @@ from clustered_bandit_gym.game.payloads import (
     Reals,
     Symbol,
 )
-from clustered_bandit_gym.policies.frugal.memory import Stuck, recall, top_up
-from clustered_bandit_gym.policies.frugal.settings import Levels
+from clustered_bandit_gym.policies.frugal.settings import Levels, Stuck, recall, top_up
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 # --- sketches: coarse codes of a few averages -----------------------------------------------------
@@ -168,7 +167,7 @@ def rough_means(
     cells = recall(block, levels, levels.problem.n_arms, levels.name)
     chosen = sketch_arms(levels)[members[0]]
     goal = np.zeros(cells.n.shape)
-    goal[:, chosen] = pulls_of(code[0])
+    goal[:, chosen] = 8 * 2.0 ** code[0]
     top_up(block, cells, goal)
     block.save(levels.name, cells.memory)
     mean = cells.mean[:, chosen]
@@ -179,11 +178,6 @@ def rough_means(
     variance = cells.variance()[:, chosen].mean(axis=1) / sigma**2
     rough = Quantised(variance, np.geomspace(1 / 128, 1, 8), "nearest", clip=True)
     return symbols, Reals(low), step, rough
-
-
-def pulls_of(code: int) -> int:
-    """Numbers of pulls that can be ordered."""
-    return ceil(8 * 2**code)
 
 
 def steps(sigma: float) -> Floats:
@@ -222,7 +216,7 @@ def shown_distinct(
         place, low, step, variance = federation.local(reps, program, down=down, n_arms=d)
         mean[:, members] = low[:, None] + step[:, None] * place
         off[:, members] = rounding(low, step, sigma)[:, None]
-        n[members] = pulls_of(code)
+        n[members] = 8 * 2.0**code
         apart = np.maximum(np.abs(mean[a] - mean[b]) - off[a] - off[b], 0) / sigma
         arm = (apart * np.sqrt(n)).argmax(axis=1)
         apart = np.take_along_axis(apart, arm[:, None], axis=1)[:, 0]

@@ -9,13 +9,16 @@ import numpy as np
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.policies.frugal.classify import (
+    References,
+    by_list,
+    by_tree,
+    choose_tree,
+    height,
+)
 from clustered_bandit_gym.policies.frugal.discover import guesses, search, shown_distinct
-from clustered_bandit_gym.policies.frugal.lists import by_list, height
-from clustered_bandit_gym.policies.frugal.memory import Stuck
 from clustered_bandit_gym.policies.frugal.race import best_arms
-from clustered_bandit_gym.policies.frugal.references import References
-from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
-from clustered_bandit_gym.policies.frugal.tree import by_tree, choose_tree
+from clustered_bandit_gym.policies.frugal.settings import Levels, Settings, Stuck
 from clustered_bandit_gym.policies.sequential.cells import bounded
 from clustered_bandit_gym.policies.structured.policy import StructuredBAI
 from clustered_bandit_gym.policy import Policy

@@ -19,8 +19,7 @@ from clustered_bandit_gym.generators import (
 )
 from clustered_bandit_gym.policies import BAIClPlusPlus, FrugalBAI
 from clustered_bandit_gym.policies.frugal import policy as policy_module
-from clustered_bandit_gym.policies.frugal.memory import Stuck
-from clustered_bandit_gym.policies.frugal.settings import Settings
+from clustered_bandit_gym.policies.frugal.settings import Settings, Stuck
 from clustered_bandit_gym.policies.registry import make
 
 

@@ -8,8 +8,8 @@ import pytest
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym import Problem
 from clustered_bandit_gym.game.payloads import Quantised
+from clustered_bandit_gym.policies.frugal.classify import References, float32_error, order
 from clustered_bandit_gym.policies.frugal.discover import rounding, steps
-from clustered_bandit_gym.policies.frugal.references import References, float32_error, order
 from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
 from clustered_bandit_gym.policies.sequential.cells import GaussianCells
 from clustered_bandit_gym.policies.sequential.gaussian import half_normal

@@ -1,0 +1,346 @@
+"""Agents that represent nobody find their arm: in the list of best arms, by a number, or by a tree.
+
+The list needs no numbers. Number and tree compare an arm with references: with bounded rewards
+intervals that hold a mean at a representative, otherwise averages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import exp, log
+
+import numpy as np
+
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload, Quantised, Reals, Symbol
+from clustered_bandit_gym.policies.frugal.discover import RoughMeans, sketch_arms, stand_out
+from clustered_bandit_gym.policies.frugal.settings import Levels, recall, top_up
+from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
+from clustered_bandit_gym.policies.sequential.cells import BettingCells
+
+# --- references: numbers that agents compare an arm with ------------------------------------------
+
+
+class References:
+    """Sizes of references and what agents may assume of them: known to everybody.
+
+    The average R of n pulls of a mean μ has the e-process exp(½ñ(R − μ)²)/√(1 + n/ρ), with ρ fixed
+    and ñ = n²/(n + ρ). Agents assume `worth(gap)` ≤ ñ instead of ñ, and pay `price` ≥ ½ln(1 + n/ρ)
+    for it: they never claim more evidence than that.
+
+    Args:
+        bounded: references are intervals; there is nothing to pay.
+
+    Attributes:
+        ratio: pulls of a reference over those of an agent; about what makes the sum of pulls least.
+        gaps: differences that references are made for, and that can be sent, increasing.
+        grid: numbers that can be sent to agents, increasing; ends of intervals come from `fine`.
+    """
+
+    def __init__(self, levels: Levels, bounded: bool) -> None:
+        p, eta = levels.problem, levels.eta
+        self.levels, self.bounded = levels, bounded
+        agents = p.n_agents / levels.m
+        low, high = p.support if bounded else (-6 * p.sigma, 6 * p.sigma)
+        self.middle, self.reach = (low + high) / 2, (high - low) / 2
+        self.rho, self.price = 0.0, 0.0
+        if bounded:
+            self.ratio = max(4.0, (1.3 * agents) ** (2 / 3))
+        else:
+            self.ratio = max(4.0, agents**0.5)
+            self.rho = min(32.0, float(self.pulls(eta)) / 16)
+            self.price = 0.5 * log(1 + (float(self.pulls(eta / 2)) + 1) / self.rho)
+        self.gaps = np.geomspace(eta / 2, max(eta, self.reach), levels.settings.codes // 2)
+        self.fine = np.linspace(low, high, 2045)
+        self.grid = self.fine[::4]
+
+    def pulls(self, gap: Floats | float, variance: Floats | float = np.inf) -> Floats:
+        """Pulls of a reference for differences of `gap`."""
+        sigma = self.levels.problem.sigma
+        level = self.levels.agent + self.levels.settings.slack
+        noise = np.minimum(variance + sigma * np.asarray(gap) / 3, sigma**2)
+        return np.maximum(self.ratio * 2 * level * noise / np.asarray(gap) ** 2, 2 * self.rho)
+
+    def worth(self, gap: Floats) -> Floats:
+        """At most ñ of a reference that was made for differences of `gap` or smaller ones."""
+        if self.bounded:
+            return np.full(gap.shape, np.inf)
+        n = np.floor(self.pulls(gap))
+        return n * n / (n + self.rho)
+
+    def threshold(
+        self, low: float, high: float, least: float, n: int
+    ) -> tuple[Payload, Payload] | None:
+        """For n agents: a number of at least `low`, and a distance from it to `high` or less.
+
+        None if the distance is below `least`, or the number out of reach.
+        """
+        if not self.grid[0] <= low <= self.grid[-1]:
+            return None
+        number = Quantised(np.full(n, low), self.grid, "up")
+        distance = high - self.grid[np.searchsorted(self.grid, low)]
+        # Rounding errors: number + gap must not exceed `high`.
+        distance -= 1e-9 * distance + 1e-15 * abs(high)
+        gap = self.gaps[self.gaps <= distance].max(initial=0.0)
+        if gap < max(least, self.gaps[0]):
+            return None
+        return number, Quantised(np.full(n, gap), self.gaps, "nearest")
+
+
+def order(
+    federation: Federation, reps: Ints, arms: Ints, gap: Floats, ref: References
+) -> tuple[Floats, Floats, Floats]:
+    """Have all representatives make references for `arms` (M, u) to differences `gap` (M, u).
+
+    Returns lower and upper ends (M, u), and the least differences to use them for. Agents must not
+    take references for better than they are: averages serve no smaller differences than those that
+    they were made for. Intervals do, but tests take long.
+    """
+    served = Quantised(gap, ref.gaps, "down", clip=True)
+    down = Symbol(arms, among=federation.problem.n_arms), served
+    with federation.phase("references"):
+        got = federation.local(reps, partial(measure, ref=ref), down=down)
+    if ref.bounded:
+        return (*got, 0.2 * served.values)
+    off = float32_error(got)
+    return got - off, got + off, served.values
+
+
+def float32_error(average: Floats) -> Floats:
+    """How far averages that arrived, as float32, may be from what was sent."""
+    return np.abs(average) * 2.0**-23 + 2.0**-126
+
+
+def measure(
+    block: Block, arms: Ints, gap: Floats, ref: References
+) -> Payload | tuple[Payload, ...]:
+    """References for `arms` (n, u) to differences `gap` (n, u): averages, or ends of intervals.
+
+    Averages come from pulls made for them. Intervals hold at all times, so all pulls since the
+    agent was chosen count.
+    """
+    name = ref.levels.name + ("" if ref.bounded else " reference")
+    at = np.arange(len(block))[:, None], arms
+    cells = recall(block, ref.levels, block.problem.n_arms, name)
+    variance = np.where(cells.n > 0, cells.variance(), np.inf)
+    goal = np.zeros(cells.n.shape)
+    goal[at] = ref.pulls(gap, variance[at])
+    top_up(block, cells, goal)
+    block.save(name, cells.memory)
+    if not isinstance(cells, BettingCells):
+        return Reals(cells.mean[at])
+    low, high = cells.interval(ref.levels.bound)
+    # An end may miss that of the support, where the grid ends, by a rounding error.
+    down = Quantised(low[at], ref.fine, "down", clip=True)
+    return down, Quantised(high[at], ref.fine, "up", clip=True)
+
+
+def which_side(block: Block, arm: Ints, number: Floats, gap: Floats, ref: References) -> Ints:
+    """(n,) 1 if the mean of `arm` is shown above `number`, 0 if it is shown below `number + gap`.
+
+    A mean in between may be shown either. 2 if neither is shown after too many pulls.
+    """
+    settings, level = ref.levels.settings, ref.levels.agent + ref.price
+    cells = recall(block, ref.levels, 1)
+    rows, zero = np.arange(len(block)), np.zeros(len(block), dtype=np.int64)
+    plan = 2 * level * (block.problem.sigma / gap) ** 2
+    rho = tuned_rho(plan * (1 + 1 / ref.ratio), exp(-level))
+    limit = np.inf if ref.bounded else settings.patience * (plan + 1)
+    times = np.ceil((0.06 if ref.bounded else 0.45) * plan)
+    side, todo = zero + 2, rows
+    while todo.size:
+        cells.pull(block, todo, zero[todo], times[todo].astype(np.int64), arm[todo])
+        n = cells.n[:, 0]
+        up = cells.mean[:, 0] >= number + gap / 2
+        bound = np.where(up, number, number + gap)
+        evidence = cells.side(rows, zero, bound, up, ref.worth(gap), rho)
+        side = np.where(evidence >= level, up, 2)
+        times = np.ceil(settings.look / 2 * n)
+        todo = np.flatnonzero((side == 2) & (n <= limit))
+    return side
+
+
+# --- the list of all best arms, with or without a number ------------------------------------------
+
+
+def accept(block: Block, arms: Ints, levels: Levels, level: float) -> Ints:
+    """(n,) the agent's arm among `arms`, the best arms of all clusters.
+
+    The leader is accepted when it is shown less than η worse than every other arm of the list. At
+    an agent of cluster j the best arms of other clusters are at least η worse than that of j
+    (Assumption 1): accepting one of them takes one false claim.
+    """
+    cells = recall(block, levels, arms.size, gap=2.0)
+    rows = np.arange(len(block))
+    goal = np.full(cells.n.shape, 2.0)
+    while goal.any():
+        top_up(block, cells, goal, arms)
+        leader = cells.mean.argmax(axis=1)
+        left = leader[:, None] != np.arange(arms.size)
+        left &= ~cells.shows_worse(rows, leader, levels.eta, level, left)
+        goal = np.where(left, (1 + levels.settings.look) * cells.n, 0.0)
+        # √Σn² pulls of the leader make the sum of all pulls least. Arms far ahead of it wait.
+        n_leader = cells.n[rows, leader]
+        most = np.sqrt((goal**2).sum(axis=1))
+        goal[cells.n > 2 * n_leader[:, None]] = 0
+        goal[rows, leader] = np.minimum(most, 2 * n_leader)
+    return arms[leader]
+
+
+def find_in_list(block: Block, members: np.ndarray, ref: References, level: float) -> Payload:
+    """An agent's arm in the list `members` (n, K)."""
+    arms = np.flatnonzero(members[0])
+    return ArmIndex(accept(block, arms, ref.levels, level), among=arms)
+
+
+def find_high(
+    block: Block, members: np.ndarray, number: Floats, gap: Floats, ref: References, level: float
+) -> Payload:
+    """As `find_in_list`. `number` (n,) is η below all best means: an arm above it is the best.
+
+    `level` is for the list, which is used if no arm is shown above the number.
+    """
+    arms = np.flatnonzero(members[0])
+    lead = np.full((len(block), arms.size), log(arms.size) + 2)
+    answer = arms[stand_out(block, arms, lead, ref.levels)]
+    rest = np.flatnonzero(which_side(block, answer, number, gap, ref) != 1)
+    if rest.size:
+        answer[rest] = accept(block.part(rest), arms, ref.levels, level)
+    return ArmIndex(answer, among=arms)
+
+
+def height(
+    federation: Federation, reps: Ints, best: Ints, ref: References, n: int
+) -> tuple[Payload, Payload] | None:
+    """For n agents: the number that is η below the best means; None if these differ too much."""
+    eta = ref.levels.eta
+    gap = np.full((reps.size, 1), 0.8 * eta)
+    low, high, least = order(federation, reps, best[:, None], gap, ref)
+    number = float(high.max()) - eta
+    about_equal = low.min() >= number + eta / 2
+    return ref.threshold(number, number + eta, least.max(), n) if about_equal else None
+
+
+def by_list(
+    federation: Federation,
+    agents: Ints,
+    best: Ints,
+    ref: References,
+    number: tuple[Payload, Payload] | None,
+    again: bool,
+) -> Ints:
+    """The arms of `agents` (n,), found in the list of `best` arms (M,), with the `number` if any.
+
+    `again`: they have tried before, in a tree.
+    """
+    first = number is None and not again
+    level = ref.levels.agent if first else ref.levels.agent_again
+    program = partial(find_high if number else find_in_list, ref=ref, level=level)
+    members = np.isin(np.arange(federation.problem.n_arms), best)
+    down = (ArmSet(members, at_most=best.size), *(number or ()))
+    with federation.phase("classify"):
+        return federation.local(agents, program, down=down, n_arms=best.size)
+
+
+# --- a tree of tests, each of which splits clusters in two by one arm -----------------------------
+
+
+@dataclass(frozen=True)
+class Node:
+    """Clusters `lower` give less than clusters `upper` on arm `arm` of a sketch, by about `gap`."""
+
+    arm: int
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    gap: float
+
+    def between(self, low: Floats, high: Floats, least: Floats) -> tuple[float, float, float]:
+        """The highest reference of the lower clusters, the lowest one of the upper, the least gap."""
+        top, bottom = high[self.lower, self.arm].max(), low[self.upper, self.arm].min()
+        return top, bottom, least[0, self.arm]
+
+
+def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
+    """The nodes of a tree, from the root down, if it is forecast to take fewer pulls than the list.
+
+    Nodes have arms and cuts with large gaps, half a standard deviation taken off.
+    """
+    m = ref.levels.m
+    margin = 0.5 * rough.deviation * np.sqrt(2 / rough.pulls)
+    inside = (np.abs(rough.mean - ref.middle) < ref.reach).all(axis=0)  # thresholds can be sent
+
+    def grow(clusters: tuple[int, ...]) -> list[Node]:
+        if len(clusters) == 1:
+            return []
+        found = []
+        for arm in np.flatnonzero(inside):
+            ranked = sorted(clusters, key=rough.mean[:, arm].__getitem__)
+            gaps = np.diff(rough.mean[ranked, arm]) - margin[arm]
+            cut = int(gaps.argmax()) + 1
+            found.append(Node(arm, tuple(ranked[:cut]), tuple(ranked[cut:]), gaps[cut - 1]))
+        # Even cuts make the tree less deep.
+        node = max(found, key=lambda x: x.gap * min(len(x.lower), len(x.upper)) ** 0.5)
+        return [node, *grow(node.lower), *grow(node.upper)]
+
+    tree = grow(tuple(range(m))) if inside.any() else []
+    if not tree or min(node.gap for node in tree) <= 0:
+        return []
+    # Pulls per agent in units of 2·level: an agent's, and its part of those for references.
+    loss = (1 + ref.ratio**-0.5) ** 2 if ref.bounded else 1 + 1 / ref.ratio
+    made = ref.ratio * m / ref.levels.problem.n_agents
+    pulls = [(len(x.lower + x.upper) / m + made) / x.gap**2 for x in tree]
+    # In the list the arm is told from M − 1 others, whose best arms are 2η worse for a guess.
+    of_list = (((m - 1) ** 0.5 + 1) / (3 * ref.levels.eta)) ** 2
+    return tree if of_list > ref.levels.settings.dearer * loss * sum(pulls) else []
+
+
+def tree_references(
+    federation: Federation, reps: Ints, tree: list[Node], ref: References
+) -> list[tuple[float, float, float]]:
+    """Numbers for `ref.threshold` at each node, from references of the representatives; or nothing."""
+    arms = sketch_arms(ref.levels)
+    low, high, least = np.zeros((3, reps.size, arms.size))
+    used = np.unique([node.arm for node in tree])
+    gap = [min(node.gap for node in tree if node.arm == arm) for arm in used]
+    for part in (0.9, 0.6, 0.4):
+        asked = np.tile(part * np.array(gap), (reps.size, 1))
+        if asked.min() < ref.gaps[0]:
+            break
+        places = np.tile(arms[used], (reps.size, 1))
+        got = order(federation, reps, places, asked, ref)
+        low[:, used], high[:, used], least[:, used] = got
+        ends = [node.between(low, high, least) for node in tree]
+        if all(ref.threshold(*one, 1) for one in ends):
+            return ends
+    return []
+
+
+def answer_node(block: Block, place: Ints, number: Floats, gap: Floats, ref: References) -> Payload:
+    """0 below, 1 above, 2 neither."""
+    side = which_side(block, sketch_arms(ref.levels)[place], number, gap, ref)
+    return Symbol(side, among=2 if ref.bounded else 3)
+
+
+def by_tree(federation: Federation, reps: Ints, tree: list[Node], ref: References) -> Ints:
+    """(N,) clusters of the agents, −1 for those that are unsure."""
+    n, d = federation.problem.n_agents, sketch_arms(ref.levels).size
+    labels = np.full(n, -1)
+    # The agents that may be of just these clusters.
+    agents = {frozenset(range(reps.size)): np.setdiff1d(np.arange(n), reps)}
+    found = tree_references(federation, reps, tree, ref)
+    for node, ends in zip(tree, found, strict=False):
+        here = agents[frozenset(node.lower + node.upper)]
+        down = Symbol(np.full(here.size, node.arm), among=d), *ref.threshold(*ends, here.size)
+        side = here
+        if here.size:
+            with federation.phase("classify"):
+                side = federation.local(here, partial(answer_node, ref=ref), down=down, n_arms=1)
+        for answer, clusters in enumerate((node.lower, node.upper)):
+            agents[frozenset(clusters)] = here[side == answer]
+            if len(clusters) == 1:
+                labels[here[side == answer]] = clusters[0]
+    labels[reps] = np.arange(reps.size)
+    return labels
