@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from math import exp, log
+from operator import attrgetter
 
 import numpy as np
 
@@ -266,7 +267,7 @@ class Node:
 def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
     """The nodes of a tree, from the root down, if it is forecast to take fewer pulls than the list.
 
-    Nodes have arms and cuts with large gaps, half a standard deviation taken off.
+    Every node has the arm and the cut with the largest gap, less half a standard deviation.
     """
     m = ref.levels.m
     margin = 0.5 * rough.deviation * np.sqrt(2 / rough.pulls)
@@ -281,8 +282,7 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
             gaps = np.diff(rough.mean[ranked, arm]) - margin[arm]
             cut = int(gaps.argmax()) + 1
             found.append(Node(arm, tuple(ranked[:cut]), tuple(ranked[cut:]), gaps[cut - 1]))
-        # Even cuts make the tree less deep.
-        node = max(found, key=lambda x: x.gap * min(len(x.lower), len(x.upper)) ** 0.5)
+        node = max(found, key=attrgetter("gap"))
         return [node, *grow(node.lower), *grow(node.upper)]
 
     tree = grow(tuple(range(m))) if inside.any() else []
