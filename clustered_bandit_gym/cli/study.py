@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,14 +14,14 @@ from clustered_bandit_gym.cli.app import app, command
 from clustered_bandit_gym.cli.options import Seed, Traceback
 from clustered_bandit_gym.errors import UserError
 
+if TYPE_CHECKING:
+    from clustered_bandit_gym.study import Study
+
 group = typer.Typer(
     no_args_is_help=True,
     help="Policies on real agents: ask for pulls, tell rewards, read the result.",
 )
 app.add_typer(group, name="study")
-
-#: Exit code of `ask` when the study is done: a shell loop ends with it.
-DONE = 3
 
 File = Annotated[Path, typer.Argument(metavar="STUDY", help="File of the study.")]
 Agents = Annotated[int, typer.Option("--n-agents", "-n", help="N.")]
@@ -30,14 +29,7 @@ Clusters = Annotated[
     int | None, typer.Option("--n-clusters", "-m", help="M.", show_default="not told")
 ]
 Delta = Annotated[float, typer.Option("--delta", "-d", help="δ.")]
-Values = Annotated[
-    list[float] | None,
-    typer.Option("--values", help="The values of rewards, e.g. 0 1.", show_default="not told"),
-]
-Support = Annotated[
-    tuple[float, float] | None,
-    typer.Option("--support", help="Smallest and largest reward.", show_default="not told"),
-]
+Epsilon = Annotated[float, typer.Option("--epsilon", help="Good enough: ε below best.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 
 
@@ -55,9 +47,15 @@ def new(
         float | None,
         typer.Option("--sigma", help="σ.", show_default="half the support's width, or 1"),
     ] = None,
-    support: Support = None,
-    values: Values = None,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Good enough: ε below best.")] = 0,
+    support: Annotated[
+        tuple[float, float] | None,
+        typer.Option("--support", help="Smallest and largest reward.", show_default="not told"),
+    ] = None,
+    values: Annotated[
+        list[float] | None,
+        typer.Option("--values", help="The values of rewards, e.g. 0 1.", show_default="not told"),
+    ] = None,
+    epsilon: Epsilon = 0,
     max_pulls_per_agent: Annotated[
         int | None, typer.Option("--max-pulls-per-agent", show_default="no limit")
     ] = None,
@@ -73,8 +71,10 @@ def new(
 
     if file.exists():
         raise UserError(f"{file} exists; continue it with ask and tell, or take another name")
-    ends = support or ((min(values), max(values)) if values else None)
-    width = ends[1] - ends[0] if ends else 0
+    if values and support is None and min(values) < max(values):
+        support = (min(values), max(values))
+    if sigma is None:
+        sigma = 1.0 if support is None else (support[1] - support[0]) / 2
     problem = Problem(
         n_agents,
         n_arms,
@@ -82,8 +82,8 @@ def new(
         delta,
         eta,
         eta1,
-        (width / 2 or 1.0) if sigma is None else sigma,
-        ends if width else None,
+        sigma,
+        support,
         epsilon=epsilon,
         max_pulls_per_agent=max_pulls_per_agent,
     )
@@ -107,13 +107,11 @@ def ask(
     order = Study.open(file).ask()
     if order is None:
         typer.echo("the study is done: see study status", err=True)
-        raise typer.Exit(DONE)
-    table = order.table
+        raise typer.Exit(3)
+    text = order.table.to_csv(index=False)
     if as_json or (out is not None and out.suffix == ".json"):
-        columns = {name: table[name].tolist() for name in table.columns[1:]}
+        columns = order.table.drop(columns="order").to_dict("list")
         text = json.dumps({"order": order.id, "phase": order.phase, **columns}) + "\n"
-    else:
-        text = table.to_csv(index=False)
     _write(text, out)
 
 
@@ -142,11 +140,10 @@ def tell(
 
     study = Study.open(file)
     text = sys.stdin.read() if str(rewards) == "-" else rewards.read_text(encoding="utf-8-sig")
-    if text.lstrip().startswith("{"):
-        number, told = _from_json(text)
-    else:
-        number, told = _from_csv(text, study)
-    taken = study.tell(number, **told, **({} if key is None else {"key": key}))
+    told = _from_json(text) if text.lstrip().startswith("{") else _from_csv(text, study)
+    if key is not None:
+        told["key"] = key
+    taken = study.tell(told.pop("order"), **told)
     note = "" if taken else "this tell was taken before; "
     typer.echo(f"{note}{study.status}", err=True)
 
@@ -155,29 +152,22 @@ def tell(
 def status(file: File, as_json: Json = False, traceback: Traceback = False) -> None:
     """Print how far a study is, and the arms once it is done."""
     from clustered_bandit_gym.study import Study
+    from clustered_bandit_gym.study.report import agent_table
 
     study = Study.open(file)
     now, arms, clusters = study.status, study.arms, study.clusters
     if as_json:
-        facts = {
-            "done": now.done,
-            "phase": now.phase,
-            "orders": now.orders,
-            "missing": now.missing,
-            "pulls": now.pulls,
-            "pulls_max_agent": now.pulls_max_agent,
-            "pulls_per_agent": now.pulls_per_agent.tolist(),
-            "arms": None if arms is None else arms.tolist(),
-            "clusters": None if clusters is None else clusters.tolist(),
-            **study.ledger.summary(),
-        }
-        typer.echo(json.dumps(facts))
+        names = ("done", "phase", "orders", "missing", "pulls", "pulls_max_agent")
+        facts = {name: getattr(now, name) for name in names}
+        facts["pulls_per_agent"] = now.pulls_per_agent.tolist()
+        facts["arms"] = None if arms is None else arms.tolist()
+        facts["clusters"] = None if clusters is None else clusters.tolist()
+        typer.echo(json.dumps(facts | study.ledger.summary()))
         return
     typer.echo(str(now))
     if arms is not None:
-        typer.echo("agent,arm" + ("" if clusters is None else ",cluster"))
-        for agent, arm in enumerate(arms):
-            typer.echo(f"{agent},{arm}" + ("" if clusters is None else f",{clusters[agent]}"))
+        columns = ["agent", "arm"] if clusters is None else ["agent", "arm", "cluster"]
+        typer.echo(agent_table(study)[columns].to_csv(index=False), nl=False)
 
 
 @command("report", group)
@@ -186,7 +176,7 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("study.html"),
     traceback: Traceback = False,
 ) -> None:
-    """Write one HTML page: what is known, who is decided, where the pulls went."""
+    """Write one HTML page: what is known, what was named, where the pulls went."""
     from clustered_bandit_gym.study import Study
     from clustered_bandit_gym.study import report as page
 
@@ -209,9 +199,7 @@ def plan(
     ] = None,
     means: Annotated[
         Path | None,
-        typer.Option(
-            "--means", help="Instead: CSV of means, a line per cluster.", show_default="give --gaps"
-        ),
+        typer.Option("--means", help="CSV, a line per cluster.", show_default="give --gaps"),
     ] = None,
     delta: Delta = 0.05,
     rewards: Annotated[str, typer.Option("--rewards", help="bernoulli or gaussian.")] = "bernoulli",
@@ -229,7 +217,7 @@ def plan(
         typer.Option("--policies", "-p", help="Names of policies.", show_default="a choice"),
     ] = None,
     trials: Annotated[int, typer.Option("--trials", "-t", min=1)] = 3,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Good enough: ε below best.")] = 0,
+    epsilon: Epsilon = 0,
     seed: Seed = 0,
     traceback: Traceback = False,
 ) -> None:
@@ -266,69 +254,67 @@ def _write(text: str, out: Path | None) -> None:
     typer.echo(f"wrote {out}", err=True)
 
 
-def _from_json(text: str) -> tuple[Any, dict[str, Any]]:
-    """Number of the order and the arguments of `Study.tell`."""
-    try:
-        told = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(f"the rewards are not JSON: {error}") from None
+def _from_json(text: str) -> dict[str, Any]:
+    """The arguments of `Study.tell`."""
     known = ("order", "rows", "rewards", "sums", "pulls", "counts", "key")
+    try:
+        told: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"the rewards are not JSON: {error}") from None
     if "order" not in told or not set(told) <= set(known):
         raise UserError(f"JSON rewards have order and some of {', '.join(known[1:])}")
-    return told.pop("order"), told
+    return told
 
 
-def _from_csv(text: str, study: Any) -> tuple[int, dict[str, Any]]:
-    """Number of the order and the arguments of `Study.tell`; lines of one row belong together."""
-    lines = list(csv.DictReader(io.StringIO(text)))
-    names = list(lines[0]) if lines else []
-    counted = sorted((n for n in names if n.startswith("count:")), key=lambda n: float(n[6:]))
-    forms = [form for form in ("reward", "sum") if form in names] + counted[:1]
-    if "order" not in names or len(forms) != 1:
+def _from_csv(text: str, study: Study) -> dict[str, Any]:
+    """The arguments of `Study.tell`; lines of one row belong together."""
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(io.StringIO(text))
+    except ValueError as error:
+        raise UserError(f"the rewards cannot be read: {error}") from None
+    names = list(table.columns)
+    counted = [name for name in names if name.startswith("count:")]
+    forms = [name for name in ("reward", "sum") if name in names] + counted[:1]
+    if "order" not in names or len(forms) != 1 or table.empty:
         raise UserError(
             "expected lines with the columns order, row (or agent and arm), and one of reward, "
-            f"sum, or count:VALUE for every value; got {', '.join(names) or 'no lines'}"
+            f"sum, or count:VALUE for every value; got {', '.join(names)} and {len(table)} lines"
         )
+    if table["order"].nunique(dropna=False) > 1:
+        raise UserError("the lines belong to several orders; tell one order at a time")
+    order = table["order"].tolist()[0]
+    if "row" not in names:
+        table = _with_rows(table, study.order(order).asked[:2].tolist())
+    if forms == ["reward"]:
+        rewards = table.groupby("row", sort=False)["reward"].agg(list)
+        return {"order": order, "rows": rewards.index.tolist(), "rewards": rewards.tolist()}
+    if table["row"].duplicated().any():
+        raise UserError("a row is listed twice; sums and counts take one line per row")
+    told = {"order": order, "rows": table["row"].tolist()}
+    if forms == ["sum"]:
+        pulls = {"pulls": table["pulls"].tolist()} if "pulls" in names else {}
+        return told | {"sums": table["sum"].tolist()} | pulls
     try:
-        number = int(lines[0]["order"])
-        if any(int(line["order"]) != number for line in lines):
-            raise UserError("the lines belong to several orders; tell one order at a time")
-        row_of = None if "row" in names else _rows(study, number)
-        rows: dict[int, list[dict[str, str]]] = {}
-        for line in lines:
-            row = int(line["row"]) if row_of is None else row_of(line)
-            rows.setdefault(row, []).append(line)
-        told: dict[str, Any] = {"rows": list(rows)}
-        if forms == ["reward"]:
-            told["rewards"] = [[float(one["reward"]) for one in own] for own in rows.values()]
-            return number, told
-        if any(len(own) > 1 for own in rows.values()):
-            raise UserError("a row is listed twice; sums and counts take one line per row")
-        single = [own[0] for own in rows.values()]
-        if counted:
-            told["counts"] = [[int(one[name]) for name in counted] for one in single]
-        else:
-            told["sums"] = [float(one["sum"]) for one in single]
-            if "pulls" in names:
-                told["pulls"] = [int(one["pulls"]) for one in single]
-    except (TypeError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"the rewards cannot be read: {error}") from None
-    return number, told
+        counted.sort(key=lambda name: float(name.removeprefix("count:")))
+    except ValueError:
+        raise UserError(f"expected count:VALUE, got {', '.join(counted)}") from None
+    return told | {"counts": table[counted].to_numpy()}
 
 
-def _rows(study: Any, number: int) -> Any:
-    """Finds the row of an agent and an arm, where an order has at most one."""
-    cells = list(zip(*study.order(number).asked[:2].tolist(), strict=True))
-    if len(set(cells)) < len(cells):
+def _with_rows(table: Any, asked: list[list[int]]) -> Any:
+    """The table with the row of each agent and arm, where an order has at most one."""
+    import pandas as pd
+
+    cells = pd.DataFrame({"agent": asked[0], "arm": asked[1]})
+    if cells.duplicated().any():
         raise UserError("this order has several rows of one agent and arm; name the row")
-    place = {cell: row for row, cell in enumerate(cells)}
-
-    def find(line: dict[str, str]) -> int:
-        cell = (int(line["agent"]), int(line["arm"]))
-        if cell not in place:
-            raise UserError(f"order {number} has no row for agent {cell[0]} and arm {cell[1]}")
-        return place[cell]
-
-    return find
+    if not {"agent", "arm"} <= set(table.columns):
+        raise UserError("expected a column row, or columns agent and arm")
+    cells["row"] = cells.index
+    table = table.merge(cells, on=["agent", "arm"], how="left")
+    if table["row"].isna().any():
+        lost = table.loc[table["row"].isna(), ["agent", "arm"]].iloc[0]
+        raise UserError(f"this order has no row for agent {lost.agent} and arm {lost.arm}")
+    return table

@@ -18,17 +18,15 @@ from clustered_bandit_gym.study.tell import Told
 
 #: Marks an SQLite file as a study ("cbgs").
 APPLICATION_ID = 0x63626773
-#: Seconds to wait for another process that is writing.
-PATIENCE = 60.0
 #: Columns `asked`, `done` and `told` are compressed little-endian numbers of eight bytes.
-SCHEMA = (
-    "CREATE TABLE study (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE orders (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, phase TEXT NOT NULL, "
-    "shape TEXT NOT NULL, asked BLOB NOT NULL, done BLOB NOT NULL, told BLOB NOT NULL)",
-    "CREATE TABLE tells (order_id INTEGER NOT NULL, digest TEXT NOT NULL, key TEXT UNIQUE, "
-    "pulls INTEGER NOT NULL, told_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP)",
-    f"PRAGMA application_id = {APPLICATION_ID}",
-)
+SCHEMA = f"""
+CREATE TABLE study (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE orders (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, phase TEXT NOT NULL,
+    shape TEXT NOT NULL, asked BLOB NOT NULL, done BLOB NOT NULL, told BLOB NOT NULL);
+CREATE TABLE tells (order_id INTEGER NOT NULL, digest TEXT NOT NULL, key TEXT UNIQUE,
+    pulls INTEGER NOT NULL, told_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP);
+PRAGMA application_id = {APPLICATION_ID}
+"""
 
 
 class StudyFile:
@@ -37,8 +35,8 @@ class StudyFile:
     def __init__(self, path: Path | None) -> None:
         self._name = ":memory:" if path is None else str(path)
         try:
-            # Autocommit: transactions begin where this class says so.
-            self._db = sqlite3.connect(self._name, timeout=PATIENCE, isolation_level=None)
+            # Autocommit: transactions begin where this class says so. A second process waits.
+            self._db = sqlite3.connect(self._name, timeout=60.0, isolation_level=None)
         except sqlite3.OperationalError as error:
             raise UserError(f"{self._name}: {error}") from None
 
@@ -47,7 +45,7 @@ class StudyFile:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All or nothing. A second process waits here."""
+        """All or nothing."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -80,7 +78,7 @@ class StudyFile:
         with self._transaction():
             if (found := self.facts()) is not None:  # another process was faster
                 return found
-            for statement in SCHEMA:
+            for statement in SCHEMA.split(";"):
                 self._db.execute(statement)
             rows = [(name, json.dumps(value)) for name, value in facts.items()]
             self._db.executemany("INSERT INTO study VALUES (?, ?)", rows)
@@ -88,12 +86,18 @@ class StudyFile:
 
     def orders(self, after: int = 0) -> list[Order]:
         """The orders with numbers above `after`. All but the last one are closed."""
-        found = self._db.execute(
+        rows = self._db.execute(
             "SELECT *, (SELECT count(*) FROM tells WHERE order_id = id) FROM orders "
             "WHERE id > ? ORDER BY id",
             (after,),
         )
-        return [_order(*row) for row in found]
+        found = []
+        for number, kind, phase, shape, asked, done, told, tells in rows:
+            cells = _unpack(asked, "i8").reshape(3, -1)
+            table = _unpack(told, "f8").reshape(cells.shape[1], -1)
+            size = tuple(json.loads(shape))
+            found.append(Order(number, kind, phase, size, cells, _unpack(done, "i8"), table, tells))
+        return found
 
     def add(self, order: Order) -> None:
         """Store a new order, unless another process has done so."""
@@ -127,26 +131,28 @@ class StudyFile:
 
     def _taken(self, number: int, digest: str, key: str | None, whole: bool) -> bool:
         """Whether the tell was taken before. A tell that may be new or a repetition is refused."""
+        if key is not None:
+            found = self._db.execute("SELECT order_id, digest FROM tells WHERE key = ?", (key,))
+            row = found.fetchone()
+            if row not in (None, (number, digest)):
+                raise UserError(f"key {key!r} was used for another tell; nothing was recorded")
+            return row is not None
         found = self._db.execute(
-            "SELECT order_id, digest FROM tells WHERE key = ?"
-            if key is not None
-            else "SELECT order_id, digest FROM tells WHERE order_id = ? AND digest = ?",
-            (number, digest) if key is None else (key,),
-        ).fetchone()
-        if found is not None and found != (number, digest):
-            raise UserError(f"key {key!r} was used for another tell; nothing was recorded")
-        if found is not None and key is None and not whole:
+            "SELECT 1 FROM tells WHERE order_id = ? AND digest = ?", (number, digest)
+        )
+        taken = found.fetchone() is not None
+        if taken and not whole:
             raise UserError(
                 f"exactly these rewards of order {number} were told before. If this is a "
                 "repetition, nothing is left to do. If they are new, ask again or pass key=..., a "
                 "name for each tell; nothing was recorded"
             )
-        return found is not None
+        return taken
 
 
 def _check_room(order: Order, told: Told) -> None:
     """Refuse more rewards than were asked for."""
-    if order.closed:
+    if not order.pulls:
         raise UserError(f"order {order.id} is closed: all of it was told; nothing was recorded")
     room = (order.asked[2] - order.done)[told.rows]
     if (told.pulls > room).any():
@@ -163,12 +169,3 @@ def _pack(array: np.ndarray) -> bytes:
 
 def _unpack(blob: bytes, kind: str) -> np.ndarray:
     return np.frombuffer(zlib.decompress(blob), f"<{kind}").astype(kind)
-
-
-def _order(
-    number: int, kind: str, phase: str, shape: str, asked: bytes, done: bytes, told: bytes, n: int
-) -> Order:
-    pulls = _unpack(done, "i8")
-    table = _unpack(told, "f8").reshape(pulls.size, -1)
-    rows = _unpack(asked, "i8").reshape(3, -1)
-    return Order(number, kind, phase, tuple(json.loads(shape)), rows, pulls, table, n)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,30 +49,27 @@ class Order:
     @property
     def agents(self) -> Ints:
         """(r,) agents of these rows."""
-        agents: Ints = self.asked[0, self.rows]
-        return agents
+        return self._missing[0]
 
     @property
     def arms(self) -> Ints:
         """(r,) arms of these rows."""
-        arms: Ints = self.asked[1, self.rows]
-        return arms
+        return self._missing[1]
 
     @property
     def times(self) -> Ints:
         """(r,) pulls missing in these rows."""
-        missing: Ints = self.asked[2] - self.done
-        return missing[missing > 0]
+        return self._missing[2]
+
+    @property
+    def _missing(self) -> tuple[Ints, Ints, Ints]:
+        agents, arms, times = self.asked[:, self.rows]
+        return agents, arms, times - self.done[self.rows]
 
     @property
     def pulls(self) -> int:
-        """Pulls missing in all."""
+        """Pulls missing in all; 0 once the order is closed."""
         return int(self.times.sum())
-
-    @property
-    def closed(self) -> bool:
-        """Whether every pull has been told."""
-        return not self.pulls
 
     @property
     def table(self) -> pd.DataFrame:
@@ -78,9 +77,7 @@ class Order:
         import pandas as pd
 
         columns = {"row": self.rows, "agent": self.agents, "arm": self.arms, "times": self.times}
-        table = pd.DataFrame(columns)
-        table.insert(0, "order", self.id)
-        return table
+        return pd.DataFrame({"order": self.id, **columns})
 
     def __len__(self) -> int:
         return int(self.rows.size)
@@ -89,20 +86,67 @@ class Order:
         """(R,) sums of the rewards told; `values` (S,) are those that rewards can take."""
         return self.told[:, 0] if values is None else self.told @ values
 
-    def add_to(self, pulls: Ints, sums: Floats, values: Floats | None) -> None:
-        """Add what was told to tables (N, K) of pulls and of sums."""
-        cells = (self.asked[0], self.asked[1])
-        np.add.at(pulls, cells, self.done)
-        np.add.at(sums, cells, self.sums(values))
-
     def matches(self, other: Order) -> bool:
         """Whether both ask for the same pulls in the same way."""
         same = (self.kind, self.shape) == (other.kind, other.shape)
         return same and np.array_equal(self.asked, other.asked)
 
-    def answer(self, values: Floats | None) -> np.ndarray:
-        """What the policy gets of a closed order, in an array of its own."""
-        if self.kind == "counts":
-            return self.told.astype(np.int64).reshape(*self.shape, -1)
-        averages: Floats = self.sums(values) / self.asked[2]
-        return averages.reshape(self.shape)
+
+class PullsNeeded(BaseException):
+    """The log ends here. A `BaseException`: no policy's `except Exception` catches it."""
+
+
+class Recorded:
+    """A `Source` that answers from closed orders in turn and raises `PullsNeeded` after the last.
+
+    Args:
+        log: closed orders, in the order in which the policy asked for them.
+        values: (S,) the values that rewards can take; None if not known.
+    """
+
+    def __init__(self, log: Sequence[Order], values: Floats | None) -> None:
+        self._log, self._values = log, values
+        #: Requests answered.
+        self.answered = 0
+        #: The order that the log does not answer.
+        self.next: Order | None = None
+        #: The phase of the play; set once there is a play.
+        self.phase: Callable[[], str] = lambda: ""
+
+    def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
+        known = self._known("averages", agents, arms, times)
+        averages: Floats = known.sums(self._values) / known.asked[2]
+        return averages.reshape(known.shape)
+
+    def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
+        known = self._known("counts", agents, arms, times)
+        return known.told.astype(np.int64).reshape(*known.shape, -1)
+
+    def single(self, agent: int, arm: int) -> float:
+        return float(self.averages(np.array([agent]), np.array([arm]), 1)[0])
+
+    def _known(self, kind: str, agents: Ints, arms: Ints, times: Ints | int) -> Order:
+        """The closed order that answers a request."""
+        if self.next is not None:
+            raise PullsNeeded
+        cells = np.stack(np.broadcast_arrays(agents, arms, times))
+        asked = cells.reshape(3, -1).astype(np.int64)
+        done = np.zeros_like(asked[0])
+        told = np.zeros((done.size, 1 if self._values is None else self._values.size))
+        order = Order(self.answered + 1, kind, self.phase(), cells.shape[1:], asked, done, told)
+        if self.answered == len(self._log):
+            self.next = order
+            raise PullsNeeded
+        known = self._log[self.answered]
+        if not known.matches(order):
+            raise changed(known)
+        self.answered += 1
+        return known
+
+
+def changed(order: Order) -> UserError:
+    """The error for a file whose `order` the policy would not give now."""
+    return UserError(
+        f"order {order.id} of the file is not what the policy asks for now: the policy's code or a "
+        "library has changed; continue with those that began the study"
+    )

@@ -18,9 +18,10 @@ from clustered_bandit_gym.harness.run import evaluate
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Policies that treat every agent alone, and policies that share between agents.
-ALONE = ("naive", "naive:engine=mixture")
-SHARED = (
+#: Policies that treat every agent alone, then policies that share between agents.
+POLICIES = (
+    "naive",
+    "naive:engine=mixture",
     "cl-bai",
     "bai-cl",
     "bai-cl:confidence=certified,engine=mixture",
@@ -72,24 +73,24 @@ class Plan:
 
     def __str__(self) -> str:
         shown = self.table.drop(columns="note")
-        lines = [shown.to_string(index=False, na_rep="-", float_format="{:,.0f}".format), ""]
-        failed = self.table[self.table.note != ""]
-        lines += [f"{row.policy}: {row.note}" for row in failed.itertuples()]
+        text = shown.to_string(index=False, na_rep="-", float_format="{:,.0f}".format) + "\n\n"
+        for row in self.table.itertuples():
+            text += f"{row.policy}: {row.note}\n" if row.note else ""
         if self.policy is None:
-            return "\n".join([*lines, "No policy finished without a wrong arm."])
-        row = self.table.set_index("policy").loc[self.policy]
-        lines.append(
-            f"Take {self.policy}: about {row.pulls:,.0f} pulls, {row.pulls_per_agent:,.0f} per "
-            f"agent, {row.pulls_max_agent:,.0f} at the busiest agent."
+            return text + "No policy finished without a wrong arm."
+        best = self.table.set_index("policy").loc[self.policy]
+        text += (
+            f"Take {self.policy}: about {best.pulls:,.0f} pulls, {best.pulls_per_agent:,.0f} per "
+            f"agent, {best.pulls_max_agent:,.0f} at the busiest agent."
         )
-        if self.gain is not None and self.gain > 1:
-            lines.append(f"Clustering pays: without it {self.gain:.2g} times the pulls.")
-        elif self.gain is not None:
-            lines.append(
-                "Clustering does not pay: the best policy that shares between agents takes "
-                f"{1 / self.gain:.2g} times the pulls."
-            )
-        return "\n".join(lines)
+        if self.gain is None:
+            return text
+        if self.gain > 1:
+            return f"{text}\nClustering pays: without it {self.gain:.2g} times the pulls."
+        return (
+            f"{text}\nClustering does not pay: the best policy that shares between agents takes "
+            f"{1 / self.gain:.2g} times the pulls."
+        )
 
 
 def plan(
@@ -116,18 +117,16 @@ def plan(
         means: instead, (M, K) a guess of the means; agents are spread evenly over the clusters.
         rewards: "bernoulli", "gaussian" (σ = 1), or a reward model.
         told: what the study will tell instead of the truth, e.g. ``{"eta": None}``.
-        policies: names of policies; by default `ALONE` and `SHARED`.
+        policies: names of policies; by default `POLICIES`.
         max_pulls: a trial beyond it counts as not finished.
         **settings: more keywords of the environment, such as `epsilon`.
     """
-    laws: dict[str, RewardModel] = {"bernoulli": Bernoulli(), "gaussian": Gaussian()}
-    if isinstance(rewards, str) and rewards not in laws:
-        raise UserError(f"rewards must be {', '.join(laws)} or a reward model, got {rewards!r}")
-    law = laws[rewards] if isinstance(rewards, str) else rewards
+    if rewards not in ("bernoulli", "gaussian") and not isinstance(rewards, RewardModel):
+        raise UserError(f"rewards must be bernoulli, gaussian or a reward model, got {rewards!r}")
+    law = {"bernoulli": Bernoulli(), "gaussian": Gaussian()}.get(str(rewards), rewards)
     guess: dict[str, Any]
     if means is not None and gaps is None:
-        table = np.asarray(means, dtype=np.float64)
-        guess = {"instance": _spread(table, n_agents, law)}
+        guess = {"instance": _spread(np.asarray(means, dtype=np.float64), n_agents, law)}
     elif gaps is not None and means is None and n_arms is not None and n_clusters is not None:
         if not 0 < gaps[0] <= gaps[1]:
             raise UserError(f"gaps must be two numbers, 0 < least <= most, got {gaps}")
@@ -135,7 +134,7 @@ def plan(
     else:
         raise UserError("give means, or gaps with n_arms and n_clusters")
     board = evaluate(
-        list(policies or ALONE + SHARED),
+        list(policies or POLICIES),
         trials=trials,
         seed=seed,
         progress=False,

@@ -28,8 +28,7 @@ from clustered_bandit_gym.harness.settings import (
 )
 from clustered_bandit_gym.policies import make
 from clustered_bandit_gym.study.file import StudyFile
-from clustered_bandit_gym.study.order import Order
-from clustered_bandit_gym.study.recorded import PullsNeeded, Recorded, changed
+from clustered_bandit_gym.study.order import Order, PullsNeeded, Recorded, changed
 from clustered_bandit_gym.study.tell import Reader
 
 
@@ -39,7 +38,8 @@ class Status:
 
     Attributes:
         done: the policy has named an arm for every agent.
-        decided: (N,) booleans: the agent's arm is final. A policy names all arms at the end.
+        decided: (N,) booleans: the agent's arm is final. All False until the study is done, then
+            all True: the guarantee is about all arms together, at the time when the policy stops.
         phase: the policy's phase; at the end "done", or "stopped" if a limit of pulls forbids more.
         orders: closed orders.
         missing: pulls that the open order waits for.
@@ -106,15 +106,19 @@ class Study:
         if self.values is not None and self.values.size > 1 and problem.support is None:
             problem = replace(problem, support=(float(self.values[0]), float(self.values[-1])))
         self.problem, self.seed = problem, seed
-        self._seeds = trial_seeds(seed, 0)
         self._reader = Reader(problem.support, self.values)
         self._log: list[Order] = []
-        # (N, K) rewards told in closed orders, and their sums.
-        self._pulls = np.zeros((problem.n_agents, problem.n_arms), np.int64)
-        self._sums = np.zeros((problem.n_agents, problem.n_arms))
         self._federation, self._next = self._play()  # a policy may refuse the problem: no file yet
         self._file = StudyFile(None if path is None else Path(path))
-        facts = self._facts()
+        facts = {
+            "version": __version__,
+            "policy": label_of(self.policy),
+            "policy_class": path_of(type(self.policy)),
+            "settings": settings_of(self.policy),
+            "problem": problem.to_dict(),
+            "values": None if self.values is None else self.values.tolist(),
+            "seed": seed,
+        }
         found = self._file.create(facts)
         for name, value in facts.items():
             if found.get(name) != value:
@@ -191,9 +195,13 @@ class Study:
             False if the same tell was taken before; then nothing is recorded.
         """
         stored = self.order(order)
-        first = replace(stored, done=np.zeros_like(stored.done), tells=-1)
-        seen = order if isinstance(order, Order) else first
-        places = np.arange(len(seen)) if rows is None else _places(rows, len(seen))
+        if isinstance(order, Order):
+            seen = order
+        else:
+            seen = replace(stored, done=np.zeros_like(stored.done), tells=-1)
+        places = indices(np.arange(len(seen)) if rows is None else rows, len(seen), "row")
+        if places.ndim != 1 or np.unique(places).size < places.size:
+            raise UserError(f"rows must be a list of different rows, got {rows!r}")
         chosen = seen.rows[places]
         if sum(given is not None for given in (rewards, sums, counts)) != 1:
             raise UserError("tell exactly one of rewards, sums= and counts=")
@@ -223,15 +231,13 @@ class Study:
     def arms(self) -> Ints | None:
         """(N,) the arm of every agent; None until the study is done."""
         self._refresh()
-        answer = self._federation.answer
-        return None if answer is None else answer.copy()
+        return copy.copy(self._federation.answer)
 
     @property
     def clusters(self) -> Ints | None:
         """(N,) labels of the clustering that the policy reported; None if it has not."""
         self._refresh()
-        labels = self._federation.labels
-        return None if labels is None else labels.copy()
+        return copy.copy(self._federation.labels)
 
     @property
     def ledger(self) -> Ledger:
@@ -249,16 +255,23 @@ class Study:
     def status(self) -> Status:
         """How far the study is."""
         waiting = self._refresh()
-        pulls, sums = self._pulls.copy(), self._sums.copy()
-        if waiting is not None:
-            waiting.add_to(pulls, sums, self.values)
+        pulls = np.zeros((self.problem.n_agents, self.problem.n_arms), np.int64)
+        sums = np.zeros(pulls.shape)
+        for order in self._log if waiting is None else [*self._log, waiting]:
+            cells = (order.asked[0], order.asked[1])
+            np.add.at(pulls, cells, order.done)
+            np.add.at(sums, cells, order.sums(self.values))
         done = self._federation.answer is not None
+        if self._next is not None:
+            phase = self._next.phase
+        else:
+            phase = "done" if done else "stopped"
         with np.errstate(invalid="ignore"):
             means = sums / pulls
         return Status(
             done=done,
             decided=np.full(self.problem.n_agents, done),
-            phase=self._next.phase if self._next is not None else "done" if done else "stopped",
+            phase=phase,
             orders=len(self._log),
             missing=0 if waiting is None else waiting.pulls,
             pulls=int(pulls.sum()),
@@ -267,24 +280,10 @@ class Study:
             means=means,
         )
 
-    def _facts(self) -> dict[str, Any]:
-        """What the file keeps of the study."""
-        return {
-            "version": __version__,
-            "policy": label_of(self.policy),
-            "policy_class": path_of(type(self.policy)),
-            "settings": settings_of(self.policy),
-            "problem": self.problem.to_dict(),
-            "values": None if self.values is None else self.values.tolist(),
-            "seed": self.seed,
-        }
-
     def _refresh(self) -> Order | None:
         """Take in what the file has gained; returns the order that waits for rewards, if any."""
         new = self._file.orders(len(self._log))
-        closed = [order for order in new if order.closed]
-        for order in closed:
-            order.add_to(self._pulls, self._sums, self.values)
+        closed = [order for order in new if not order.pulls]
         if closed:
             self._log += closed
             self._federation, self._next = self._play()
@@ -297,10 +296,11 @@ class Study:
     def _play(self) -> tuple[Federation, Order | None]:
         """Run the policy from the start on the closed orders: the play, and the next order."""
         source = Recorded(self._log, self.values)
-        play = Federation(None, self.problem, self._seeds.play, source=source, values=self.values)
+        seeds = trial_seeds(self.seed, 0)
+        play = Federation(None, self.problem, seeds.play, source=source, values=self.values)
         source.phase = lambda: play.current_phase
         try:
-            with seeded_globals(self._seeds.policy):
+            with seeded_globals(seeds.policy):
                 arms = copy.deepcopy(self.policy).solve(play.view())
         except PullsNeeded:
             return play, source.next
@@ -315,14 +315,6 @@ class Study:
         if play.answer is None:
             play.end(arms)
         return play, None
-
-
-def _places(rows: ArrayLike, size: int) -> Ints:
-    """`rows` as different places in 0..size−1."""
-    places = indices(rows, size, "row")
-    if places.ndim != 1 or np.unique(places).size < places.size:
-        raise UserError(f"rows must be a list of different rows, got {rows!r}")
-    return places
 
 
 def _checked(values: ArrayLike, support: tuple[float, float] | None) -> Floats:

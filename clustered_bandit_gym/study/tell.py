@@ -11,9 +11,6 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 
-#: Sums were added in floating point: they may exceed their bounds by this share of them.
-ROUNDING = 1e-9
-
 
 @dataclass(frozen=True, eq=False)
 class Told:
@@ -23,19 +20,17 @@ class Told:
         rows: (R,) rows of the order, each at most once.
         pulls: (R,) pulls told.
         table: (R, S) how often each value occurred, or (R, 1) sums where values are not known.
-        given: the numbers as the user gave them.
     """
 
     rows: Ints
     pulls: Ints
     table: Floats
-    given: np.ndarray
 
     def digest(self, revision: int) -> str:
         """A hash of the tell; `revision` sets equal tells at different times apart."""
         digest = hashlib.sha256(str(revision).encode())
-        for array in (self.rows, self.pulls, self.given):
-            digest.update(np.ascontiguousarray(array).tobytes())
+        for array in (self.rows, self.pulls, self.table):
+            digest.update(array.tobytes())
         return digest.hexdigest()
 
 
@@ -48,31 +43,33 @@ class Reader:
     """
 
     def __init__(self, support: tuple[float, float] | None, values: Floats | None) -> None:
-        self.support, self.values = support, values
+        self.low, self.high = support or (-np.inf, np.inf)
+        self.values = values
 
     def rewards(self, rows: Ints, rewards: Any) -> Told:
         """A tell of single rewards: one array per row."""
         arrays = [_numbers(one, "rewards") for one in rewards]
         if len(arrays) != rows.size or any(one.ndim > 1 for one in arrays):
             raise UserError(
-                f"expected one array of rewards for each of {rows.size} rows, got {len(arrays)} "
-                f"of shapes {sorted({one.shape for one in arrays})[:3]}"
+                f"expected one array of rewards for each of {rows.size} rows, got {len(arrays)}"
             )
         pulls = np.array([one.size for one in arrays], dtype=np.int64)
         owner = np.repeat(np.arange(rows.size), pulls)
-        flat = np.concatenate([one.ravel() for one in arrays]) if arrays else np.zeros(0)
-        low, high = self.support or (-np.inf, np.inf)
-        _refuse(flat, rows[owner], ~np.isfinite(flat), "is not a finite number")
-        outside = (flat < low) | (flat > high)
-        _refuse(flat, rows[owner], outside, f"lies outside of the support {self.support}")
+        flat = np.concatenate([np.zeros(0), *(one.ravel() for one in arrays)])
+        _refuse("reward", flat, rows[owner], ~np.isfinite(flat), "is not a finite number")
+        outside = (flat < self.low) | (flat > self.high)
+        support = (self.low, self.high)
+        _refuse("reward", flat, rows[owner], outside, f"lies outside of the support {support}")
         if self.values is None:
-            sums = np.asarray(np.bincount(owner, flat, minlength=rows.size), np.float64)
-            return Told(rows, pulls, sums[:, None], flat)
+            table = np.zeros((rows.size, 1))
+            np.add.at(table[:, 0], owner, flat)
+            return Told(rows, pulls, table)
         unknown = ~np.isin(flat, self.values)
-        _refuse(flat, rows[owner], unknown, f"is none of the values {self.values.tolist()}")
+        known = self.values.tolist()
+        _refuse("reward", flat, rows[owner], unknown, f"is none of the values {known}")
         table = np.zeros((rows.size, self.values.size))
         np.add.at(table, (owner, np.searchsorted(self.values, flat)), 1)
-        return Told(rows, pulls, table, flat)
+        return Told(rows, pulls, table)
 
     def counts(self, rows: Ints, counts: Any) -> Told:
         """A tell of how often each value occurred: (R, S)."""
@@ -85,7 +82,7 @@ class Reader:
                 f"counts must be whole numbers >= 0 of shape {shape}: for each row, how often each "
                 f"of {self.values.tolist()} occurred; got {table.dtype} of shape {table.shape}"
             )
-        return Told(rows, table.sum(axis=1), table.astype(np.float64), table)
+        return Told(rows, table.sum(axis=1), table.astype(np.float64))
 
     def sums(self, rows: Ints, sums: Any, pulls: Any) -> Told:
         """A tell of sums (R,) of `pulls` (R,) rewards each."""
@@ -94,22 +91,23 @@ class Reader:
             raise UserError(f"expected one sum for each of {rows.size} rows, got {totals.shape}")
         if n.dtype.kind not in "iu" or (n < 0).any():
             raise UserError(f"pulls must be whole numbers >= 0, got {pulls!r}")
-        _refuse(totals, rows, ~np.isfinite(totals), "is not a finite number", "sum")
-        low, high = self.support or (-np.inf, np.inf)
-        with np.errstate(invalid="ignore"):  # 0 · inf: no pulls, any support
-            least, most = np.where(n > 0, n * low, 0), np.where(n > 0, n * high, 0)
-            slack = ROUNDING * (1 + np.abs(totals))
-        outside = (totals < least - slack) | (totals > most + slack)
-        _refuse(totals, rows, outside, f"is impossible with support {self.support}", "sum")
+        _refuse("sum", totals, rows, ~np.isfinite(totals), "is not a finite number")
+        _refuse("sum", totals, rows, (n == 0) & (totals != 0), "has no pulls")
+        # Sums were added in floating point: they may exceed their bounds a little.
+        average = totals / np.maximum(n, 1)
+        slack = 1e-9 * (1 + np.abs(average))
+        outside = (n > 0) & ((average < self.low - slack) | (average > self.high + slack))
+        support = (self.low, self.high)
+        _refuse("sum", totals, rows, outside, f"is impossible with support {support}")
         if self.values is None:
-            return Told(rows, n, totals[:, None], totals)
+            return Told(rows, n, totals[:, None])
         if self.values.size != 2:
             raise UserError("with more than two values a sum is not enough: tell rewards or counts")
         upper = (totals - n * self.values[0]) / (self.values[1] - self.values[0])
-        apart = np.abs(upper - np.rint(upper)) > ROUNDING * (1 + n)
-        _refuse(totals, rows, apart, f"is no sum of {self.values.tolist()}", "sum")
-        upper = np.clip(np.rint(upper), 0, n)
-        return Told(rows, n, np.stack([n - upper, upper], axis=1), totals)
+        whole = np.clip(np.rint(upper), 0, n)
+        apart = np.abs(upper - whole) > 1e-9 * (1 + n)
+        _refuse("sum", totals, rows, apart, f"is no sum of {self.values.tolist()}")
+        return Told(rows, n, np.stack([n - whole, whole], axis=1))
 
 
 def _numbers(values: Any, name: str) -> Floats:
@@ -119,7 +117,7 @@ def _numbers(values: Any, name: str) -> Floats:
         raise UserError(f"{name} must be numbers, got {values!r}") from None
 
 
-def _refuse(numbers: Floats, rows: Ints, bad: np.ndarray, why: str, what: str = "reward") -> None:
+def _refuse(what: str, numbers: Floats, rows: Ints, bad: np.ndarray, why: str) -> None:
     """Refuse a tell with a `bad` number; `rows` says to which row of the order each belongs."""
     if bad.any():
         place = int(bad.argmax())

@@ -33,8 +33,8 @@ def require(policy: str, problem: Problem, *names: str) -> tuple[Any, ...]:
         example = ", ".join(f'"{name}": ...' for name in missing)
         raise NotApplicable(
             f"{policy} requires {meanings}, but the problem does not tell it; pass "
-            f"told={{{example}}} (a lower bound "
-            "is enough for eta and eta1), or use the naive scheme"
+            f"told={{{example}}}, or the same to Problem or `study new` (a lower bound is enough "
+            "for eta and eta1), or use the naive scheme"
         )
     return tuple(getattr(problem, name) for name in names)
 

@@ -131,6 +131,7 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("sum 3.5 in row 0 is impossible with support", {"sums": [3.5], "rows": [0]}),
     ("sum 1.5 in row 0 is impossible", {"sums": [1.5], "pulls": [1], "rows": [0]}),
     ("sum nan in row 0", {"sums": [np.nan], "rows": [0]}),
+    ("sum 1 in row 0 has no pulls", {"sums": [1], "pulls": [0], "rows": [0]}),
     ("one sum for each of 2 rows", {"sums": [1], "rows": [0, 1]}),
     ("whole numbers >= 0", {"sums": [1], "pulls": [1.5], "rows": [0]}),
     ("counts need a study that knows the values", {"counts": [[1, 2]], "rows": [0]}),
