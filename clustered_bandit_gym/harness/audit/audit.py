@@ -16,7 +16,6 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
 from clustered_bandit_gym.harness.audit.report import AuditReport
-from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.pool import run
@@ -28,18 +27,6 @@ from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
 from clustered_bandit_gym.harness.settings import label_of
 from clustered_bandit_gym.harness.trial import Task, Work
 
-#: Trials per cell at most, times δ: enough to fail a policy whose error is 2δ, and to pass one well
-#: below δ.
-TRIALS, QUICK_TRIALS = 60.0, 30.0
-#: Misspecified cells are not scored: this many trials show what happens.
-TRIALS_OUT_OF_SCOPE = 60
-#: Once a cell has failed the policy has: the others stop at this many trials times 1/δ, to show
-#: where else it fails.
-TRIALS_AFTER_FAIL = 20.0
-#: A cell whose first trials all end without an answer is given up.
-GIVE_UP = 5
-#: Trials of each small cell that are also played in blocks of one agent.
-TRIALS_ALONE = 3
 #: Budgets of a trial. A play that needs more is stuck; in the Gymnasium loop (one pull per step)
 #: time is the limit.
 MAX_PULLS, MAX_STEPS = 10**12, 50_000
@@ -68,22 +55,17 @@ def audit(
     A cell is played until its confidence sequence lies on one side of δ, or until `trials`. The
     level is family-wise: a policy that *is* δ-correct is failed on any cell at all with probability
     at most `alpha`. Misspecified cells (η too large, M wrong, shared best arms), where no guarantee
-    holds, are reported apart and not scored.
+    holds, are reported apart and not scored. A trial without an answer (an exception, or more than
+    `max_pulls`) cannot FAIL a policy, but a PASS must hold even if every such trial had been wrong.
 
-    δ-correctness is about P(stopped and wrong). A trial without an answer (an exception, or more
-    than `max_pulls`) is not an error and cannot FAIL a policy; but a PASS must hold even if every
-    such trial had been wrong.
-
-    Trials are played in strict mode: a policy learns nothing from the agents but what they send. A
-    policy fails as well
-    if it breaks the rules of the game: its agents see each other (some trials are played in blocks
-    of one agent, too), it makes significantly fewer pulls than the lower bound, or it plays trials
-    differently in a fresh process.
+    Trials are played in strict mode. A policy fails as well if it breaks the rules of the game: its
+    agents see each other (some trials are played in blocks of one agent, too), it makes
+    significantly fewer pulls than the lower bound, or it plays trials differently in a fresh
+    process.
 
     Args:
         policy: a `Policy`, or anything with `act(obs, info)`, or a name such as "bai-cl". Players
-            of the Gymnasium loop
-            get the small games only: the others take millions of steps.
+            of the Gymnasium loop get the small games only: the others take millions of steps.
         delta: what the policy is asked for. Errors show fastest at a large δ; a threshold that is
             wrong there is wrong.
         trials: most trials per cell; default 60/δ of the cell, or 30/δ if `quick`. Raise it if
@@ -119,59 +101,39 @@ def audit(
     if not 0 < alpha < 1:
         raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
     chosen, left_out = _choose(cells, quick, stepper)
+    budget = max_pulls or (MAX_STEPS if stepper else MAX_PULLS)
     # One level for everything that can fail the policy.
-    decisive = sum(cell.in_scope for cell in chosen)
+    share = alpha / sum(cell.in_scope for cell in chosen)
     tallies = []
+    games = []
     for cell in chosen:
-        cap = (
-            math.ceil((QUICK_TRIALS if quick else TRIALS) / cell.delta(delta))
-            if trials is None
-            else int(trials)
-        )
-        if cell.in_scope:
-            tallies.append(_Tally(cell, cell.delta(delta), alpha / decisive, cap))
-        else:
-            tallies.append(_Tally(cell, cell.delta(delta), alpha, min(cap, TRIALS_OUT_OF_SCOPE)))
-    budget = (MAX_STEPS if stepper else MAX_PULLS) if max_pulls is None else max_pulls
+        own = cell.delta(delta)
+        # Enough to fail a policy whose error is 2δ, and to pass one well below δ.
+        cap = trials or math.ceil((30 if quick else 60) / own)
+        if not cell.in_scope:  # not scored: a few trials show what happens
+            cap = min(cap, 60)
+        tallies.append(_Tally(cell, own, share if cell.in_scope else alpha, cap))
+        games.append(cell.env(own, budget))
     label = label_of(policy)
-    games = [
-        Cell(
-            "ClusteredBAI-v0",
-            {
-                "generator": tally.cell,
-                "delta": tally.delta,
-                "told": tally.cell.told,
-                "check": tally.cell.in_scope,
-                "max_pulls": budget,
-            },
-        )
-        for tally in tallies
-    ]
     work = Work(games, [(label, policy)], seed, strict=True)
     bar = progress_bar(desc=f"audit of {label}", unit="trial", disable=not progress)
-    with bar, _kept_run(out, work) as kept:
+    with bar, nullcontext() if out is None else Resume(out, work) as kept:
         played, failed = _play(work, tallies, bar, kept, n_jobs, max_seconds, stop_at_fail)
         reused = 0 if kept is None else len(played) - kept.added
+    breaches: tuple[str, ...] = ()
+    if not (failed and stop_at_fail):
+        breaches = tuple(_breaches(policy, work, tallies, played, replays))
     return AuditReport(
         policy=label,
         delta=delta,
         alpha=alpha,
         seed=seed,
-        left_out=tuple(cell.name for cell in left_out),
+        left_out=left_out,
         cells=pd.DataFrame([tally.row() for tally in tallies]),
-        breaches=()
-        if failed and stop_at_fail
-        else tuple(_breaches(policy, work, tallies, played, replays)),
+        breaches=breaches,
         raised=next((row for row in played.values() if row["outcome"] == "error"), None),
         reused=reused,
     )
-
-
-def _kept_run(out: str | Path | None, work: Work) -> Resume | nullcontext[None]:
-    """The trials of an earlier call with the same `out`; None without a folder."""
-    if out is None:
-        return nullcontext()
-    return Resume(out, work)
 
 
 def _play(
@@ -190,18 +152,18 @@ def _play(
     played: dict[Task, Row] = {}
     known = {} if kept is None else kept.rows()
     failed = False
-    while tasks := [
-        Task(i, 0, trial)
-        for i, tally in enumerate(tallies)
-        for trial in range(tally.trials, tally.trials + tally.batch())
-    ]:
+    while True:
+        tasks = []
+        for i, tally in enumerate(tallies):
+            batch = range(tally.trials, tally.trials + tally.batch())
+            tasks += [Task(i, 0, trial) for trial in batch]
+        if not tasks:
+            return played, failed
         bar.total = len(played) + len(tasks)
-        bar.set_postfix(cells=f"{sum(tally.batch() == 0 for tally in tallies)}/{len(tallies)}")
         rows = {task: known[task] for task in tasks if task in known}
         bar.update(len(rows))
-        for task, row in run(
-            work, [task for task in tasks if task not in rows], n_jobs, max_seconds=max_seconds
-        ):
+        missing = [task for task in tasks if task not in rows]
+        for task, row in run(work, missing, n_jobs, max_seconds=max_seconds):
             rows[task] = row if kept is None else kept.put(task, row)
             bar.update()
         for task in tasks:
@@ -209,10 +171,10 @@ def _play(
             played[task] = rows[task]
         failed = any(tally.cell.in_scope and tally.judge().word == "FAIL" for tally in tallies)
         if failed:
+            # The policy has failed: a few trials show where else it does.
             for tally in tallies:
-                enough = 0 if stop_at_fail else math.ceil(TRIALS_AFTER_FAIL / tally.delta)
+                enough = 0 if stop_at_fail else math.ceil(20 / tally.delta)
                 tally.cap = min(tally.cap, max(tally.trials, enough))
-    return played, failed
 
 
 def _breaches(
@@ -220,9 +182,9 @@ def _breaches(
 ) -> Iterator[str]:
     """Rules of the game that the policy broke, in words."""
     for position, tally in enumerate(tallies):
-        rows = [row for task, row in played.items() if task.cell == position]
         if not tally.cell.in_scope:
             continue
+        rows = [row for task, row in played.items() if task.cell == position]
         reason = implausible(
             [row["pulls"] for row in rows],
             [math.nan if row["bound"] is None else row["bound"] for row in rows],
@@ -239,13 +201,13 @@ def _breaches(
         if not hasattr(policy, "solve") or not tally.cell.small or slow:
             continue
         env: Any = work.env(position).unwrapped
-        for trial in range(TRIALS_ALONE):
+        for trial in range(3):
             seeds = trial_seeds(work.seed, trial)
             if differ := crosstalk(policy, env, seeds.instance, seeds.play):
                 yield (
                     f"on {tally.cell.name!r} it plays differently in blocks of one agent "
-                    f"({differ}): its local programs"
-                    " let agents use each other's rewards, which were not sent"
+                    f"({differ}): its local programs let agents use each other's rewards, which "
+                    "were not sent"
                 )
                 break
     if replays:
@@ -269,11 +231,10 @@ class _Tally:
     message: str = ""
 
     def add(self, row: Row) -> None:
+        retried = row.get("attempts", 1) - row.get("killed", 0) > 1
         self.trials += 1
         self.pulls += row["pulls"]
-        if row["correct"] is None or (
-            row["correct"] and row.get("attempts", 1) - row.get("killed", 0) > 1
-        ):
+        if row["correct"] is None or (row["correct"] and retried):
             self.unfinished += 1
             self.message = self.message or row["message"] or "it failed at its first attempt"
         elif not row["correct"]:
@@ -287,7 +248,7 @@ class _Tally:
         on timing.
         """
         if self.trials == 0:
-            return min(GIVE_UP, self.cap)
+            return min(5, self.cap)
         judged = self.judge()
         if judged.word != "INCONCLUSIVE" or judged.hopeless or self.unfinished == self.trials:
             return 0
@@ -317,22 +278,21 @@ class _Tally:
 
 def _choose(
     wanted: Sequence[str | AuditGame] | None, quick: bool, stepper: bool
-) -> tuple[list[AuditGame], list[AuditGame]]:
-    """The cells to play, and those of the suite that do not suit the policy."""
+) -> tuple[list[AuditGame], tuple[str, ...]]:
+    """The cells to play, and the names of those of the suite that do not suit the policy."""
     if wanted is None:
         suite = [cell for cell in GAMES if cell.quick or not quick]
         if not stepper:
-            return suite, []
-        return [cell for cell in GAMES if cell.small], [cell for cell in suite if not cell.small]
+            return suite, ()
+        small = [cell for cell in GAMES if cell.small]
+        return small, tuple(cell.name for cell in suite if not cell.small)
     known = {cell.name: cell for cell in GAMES}
     if isinstance(wanted, str) or not wanted:
         raise UserError("cells must be a list of names or of cells, with at least one")
-    unknown = [one for one in wanted if isinstance(one, str) and one not in known]
+    unknown = [repr(one) for one in wanted if isinstance(one, str) and one not in known]
     if unknown:
-        raise UserError(f"unknown cells {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
+        raise UserError(f"unknown cells {', '.join(unknown)}; known: {', '.join(known)}")
     chosen = [known[one] if isinstance(one, str) else one for one in wanted]
     if not any(cell.in_scope for cell in chosen):
-        raise UserError(
-            "all of these cells are misspecified, and none is scored: add one that is not"
-        )
-    return chosen, []
+        raise UserError("all of these cells are misspecified, and none is scored: add another")
+    return chosen, ()

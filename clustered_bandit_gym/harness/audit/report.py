@@ -26,9 +26,6 @@ from clustered_bandit_gym.harness.scoring.verdict import Word
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
-#: From this width on the terminal shows what each cell tests.
-_WIDE = 150
-
 
 @dataclass(frozen=True)
 class AuditReport:
@@ -79,35 +76,30 @@ class AuditReport:
     @property
     def text(self) -> str:
         """The verdict in words."""
-        lines = (
-            []
-            if self.breaches and "FAIL" not in set(self.decisive["verdict"])
-            else [self._finding()]
-        )
-        lines += [
-            f"FAIL: {self.policy} breaks the rules of the game: {breach}."
-            for breach in self.breaches
-        ]
-        missing = self.cells[self.cells["unfinished"] > 0]
-        for _, row in missing.iterrows():
-            lines.append(
-                f"Unfinished: {row['unfinished']} of {row['trials']} trials on {row['cell']!r} "
-                "ended without an answer "
-                f"({row['message']})."
-                + (
-                    " They are not errors, but they count against a PASS."
-                    if row["in_scope"]
-                    else ""
+        lines = []
+        if not self.breaches or "FAIL" in set(self.decisive["verdict"]):
+            lines.append(self._finding())
+        for breach in self.breaches:
+            lines.append(f"FAIL: {self.policy} breaks the rules of the game: {breach}.")
+        records = self.cells.to_dict("records")
+        for row in records:
+            if row["unfinished"]:
+                line = (
+                    f"Unfinished: {row['unfinished']} of {row['trials']} trials on {row['cell']!r} "
+                    f"ended without an answer ({row['message']})."
                 )
-            )
-        broken = self.cells[~self.cells["in_scope"] & (self.cells["errors"] > 0)]
-        if len(broken):
-            counts = ", ".join(
-                f"{row['cell']!r} {row['errors']}/{row['trials']}" for _, row in broken.iterrows()
-            )
+                if row["in_scope"]:
+                    line += " They are not errors, but they count against a PASS."
+                lines.append(line)
+        broken = [
+            f"{row['cell']!r} {row['errors']}/{row['trials']}"
+            for row in records
+            if row["errors"] and not row["in_scope"]
+        ]
+        if broken:
             lines.append(
-                f"Misspecified problems, where no guarantee holds: wrong on {counts}. Reported, "
-                "not scored."
+                f"Misspecified problems, where no guarantee holds: wrong on {', '.join(broken)}. "
+                "Reported, not scored."
             )
         if self.left_out:
             lines.append(
@@ -116,49 +108,47 @@ class AuditReport:
             )
         lines.append(
             "All cells are judged together: a δ-PC policy gets a FAIL with probability at most "
-            f"{self.alpha:g}, for "
-            f"any number of trials. A PASS is evidence on these games, not a proof."
+            f"{self.alpha:g}, for any number of trials. A PASS is evidence on these games, not a "
+            "proof."
         )
         return "\n".join(map(plain, lines))
 
     def _finding(self) -> str:
-        cells, word = self.decisive, self.word
-        if word == "FAIL":
+        cells = self.decisive
+        what = f"{self.word}: {self.policy}"
+        if self.word == "FAIL":
             failed = cells[cells["verdict"] == "FAIL"]
-            failed = failed.iloc[(failed["delta"] / failed["low"]).argsort(kind="stable")]
+            order = (failed["delta"] / failed["low"]).argsort(kind="stable")
+            failed = failed.iloc[order]
             worst = failed.iloc[0]
             return (
-                f"FAIL: {self.policy} is not δ-correct. On {worst['cell']!r} ({worst['why']}) it "
-                "stopped with a "
+                f"{what} is not δ-correct. On {worst['cell']!r} ({worst['why']}) it stopped with a "
                 f"wrong answer in {worst['errors']} of {worst['trials']} trials; allowed is a rate "
-                "of "
-                f"{worst['delta']:g}, and the true rate is at least {worst['low']:.3g}. "
+                f"of {worst['delta']:g}, and the true rate is at least {worst['low']:.3g}. "
                 f"Failed cells: {len(failed)} of {len(cells)} ({', '.join(failed['cell'])})."
             )
-        if word == "PASS":
+        if self.word == "PASS":
             return (
-                f"PASS: {self.policy} at δ = {self.delta:g}: on each of {len(cells)} games the "
-                "error rate is at most "
-                f"what was asked for ({cells['errors'].sum():,} errors in "
+                f"{what} at δ = {self.delta:g}: on each of {len(cells)} games the error rate is at "
+                f"most what was asked for ({cells['errors'].sum():,} errors in "
                 f"{cells['trials'].sum():,} trials)."
             )
         still = cells[cells["verdict"] == "INCONCLUSIVE"]
+        first = still.iloc[0]
         return (
-            f"INCONCLUSIVE: {self.policy} at δ = {self.delta:g}: no game fails, and on "
-            f"{len(still)} of {len(cells)} "
-            f"neither side is shown ({', '.join(still['cell'])}). On {still['cell'].iloc[0]!r}: "
-            f"{still['reason'].iloc[0]}."
+            f"{what} at δ = {self.delta:g}: no game fails, and on {len(still)} of {len(cells)} "
+            f"neither side is shown ({', '.join(still['cell'])}). On {first['cell']!r}: "
+            f"{first['reason']}."
         )
 
     @property
     def tables(self) -> list[Table]:
-        """The cells that decide, and apart from them those in which no guarantee holds."""
+        """The cells that decide and, if there are any, those in which no guarantee holds."""
         found = [_table(f"Audit of {self.policy}, δ = {self.delta:g}", self.decisive)]
         apart = self.cells[~self.cells["in_scope"]]
         if len(apart):
-            found.append(
-                _table("Misspecified problems: reported, not scored", apart.drop(columns="verdict"))
-            )
+            apart = apart.drop(columns="verdict")
+            found.append(_table("Misspecified problems: reported, not scored", apart))
         return found
 
     def __str__(self) -> str:
@@ -174,18 +164,16 @@ class AuditReport:
         from rich.text import Text
 
         for table in self.tables:
-            if options.max_width < _WIDE:
+            if options.max_width < 150:  # no room for what each cell tests
                 table = _without_why(table)
             yield to_rich(table, options.max_width)
         yield Text(self.text)
 
     def to_markdown(self) -> str:
         """The tables, and the verdict in words."""
-        parts = [
-            part
-            for table in self.tables
-            for part in (f"*{markdown(table.title)}*", to_markdown(table))
-        ]
+        parts = []
+        for table in self.tables:
+            parts += [f"*{markdown(table.title)}*", to_markdown(table)]
         return "\n\n".join([*parts, *map(markdown, self.text.split("\n"))]) + "\n"
 
     def to_latex(self) -> str:
@@ -199,20 +187,17 @@ class AuditReport:
 
     def to_json(self) -> str:
         """The report as JSON: policy, verdict, what was asked for, one object per cell."""
-        return json.dumps(
-            {
-                "policy": self.policy,
-                "verdict": self.word,
-                "delta": self.delta,
-                "alpha": self.alpha,
-                "seed": self.seed,
-                "breaches": list(self.breaches),
-                "left_out": list(self.left_out),
-                "cells": json.loads(self.cells.to_json(orient="records")),
-            },
-            indent=1,
-            ensure_ascii=False,
-        )
+        content = {
+            "policy": self.policy,
+            "verdict": self.word,
+            "delta": self.delta,
+            "alpha": self.alpha,
+            "seed": self.seed,
+            "breaches": list(self.breaches),
+            "left_out": list(self.left_out),
+            "cells": json.loads(self.cells.to_json(orient="records")),
+        }
+        return json.dumps(content, indent=1, ensure_ascii=False)
 
     def _repr_html_(self) -> str:
         lines = (f"<p>{html.escape(line)}</p>" for line in self.text.split("\n"))
@@ -224,21 +209,17 @@ def _without_why(table: Table) -> Table:
 
 
 def _table(title: str, cells: pd.DataFrame) -> Table:
-    heads = ["cell", "N", "M", "K", "δ", "trials", "wrong", "unfin.", "error rate"]
-    heads += ["verdict"] * ("verdict" in cells) + ["mean pulls", "what it tests"]
-    rows = []
-    for row in cells.to_dict("records"):
-        texts = [
-            row["cell"],
-            *(str(row[name]) for name in ("n_agents", "n_clusters", "n_arms")),
-            f"{row['delta']:g}",
-        ]
-        texts += [number(row[name]) for name in ("trials", "errors", "unfinished")]
-        texts += [
-            interval(row["low"], row["high"], digits=2),
-            *([row["verdict"]] if "verdict" in row else []),
-        ]
-        rows.append(
-            [*texts, number(row["pulls_mean"], "≥" if row["unfinished"] else ""), row["why"]]
-        )
-    return Table(title, heads, rows)
+    shown = pd.DataFrame({"cell": cells["cell"]})
+    for head, name in (("N", "n_agents"), ("M", "n_clusters"), ("K", "n_arms")):
+        shown[head] = cells[name].astype(str)
+    shown["δ"] = cells["delta"].map("{:g}".format)
+    for head, name in (("trials", "trials"), ("wrong", "errors"), ("unfin.", "unfinished")):
+        shown[head] = cells[name].map(number)
+    ends = zip(cells["low"], cells["high"], strict=True)
+    shown["error rate"] = [interval(low, high, digits=2) for low, high in ends]
+    if "verdict" in cells:
+        shown["verdict"] = cells["verdict"]
+    marks = cells["unfinished"].gt(0).map({True: "≥", False: ""})
+    shown["mean pulls"] = marks + cells["pulls_mean"].map(number)
+    shown["what it tests"] = cells["why"]
+    return Table(title, list(shown), shown.to_numpy().tolist())

@@ -1,9 +1,9 @@
 """A search for the game on which a policy errs most often, relative to δ.
 
-Candidates are small games inside the assumptions: what is told is true, or a lower bound where that
-is allowed, or hidden. The search starts from the audit's games and from random ones, plays a few
-trials of each, and varies the worst ones. Its counts are biased, since the worst of many was kept:
-the verdict rests on fresh trials alone.
+It starts from the audit's games, plays a few trials of each, and varies the worst ones. All games
+keep the assumptions: what is told is true, or a lower bound where that is allowed, or hidden. The
+counts of the search are biased, since the worst of many was kept: the verdict rests on fresh trials
+alone.
 
 The budget is processor time of this process, so that a busy machine does not shorten the search.
 """
@@ -11,9 +11,10 @@ The budget is processor time of this process, so that a busy machine does not sh
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +22,43 @@ import numpy as np
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.audit.audit import MAX_PULLS, MAX_STEPS
-from clustered_bandit_gym.harness.audit.candidates import Knobs, draw, vary
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
-from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.play import play
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
 from clustered_bandit_gym.harness.settings import label_of
 
-#: Trials of a new candidate, and the most that the search spends on one.
-FIRST_TRIALS, MOST_TRIALS = 6, 96
-#: Candidates that are varied, and how many of them get fresh trials.
-ELITE, FINALISTS = 12, 3
-#: Share of the budget for the search; the rest is for fresh trials.
-SEARCH_SHARE = 0.7
-#: A policy that is δ-correct on the finalists is failed with probability at most this.
-ALPHA = 0.01
-#: A FAIL needs at least this many fresh trials: the bound on the error rate sharpens with them.
-LEAST_FRESH = 40
+#: Trials of a new candidate.
+FIRST_TRIALS = 6
+#: Games whose fresh trials decide.
+FINALISTS = 3
+
+
+def vary(game: AuditGame, rng: np.random.Generator) -> AuditGame:
+    """A game like `game`, with other gaps and sizes, of which more or less is told.
+
+    Raises `ValueError` where the new numbers do not fit together.
+    """
+    means = np.array(game.means)
+    top = means.max(axis=1, keepdims=True)
+    factors = np.exp(rng.normal(0, 0.7) + rng.normal(0, 0.2, means.shape))
+    means = top - (top - means) * factors
+    first, *others = np.round(game.sizes * np.exp(rng.normal(0, 0.5, len(means)))).astype(int)
+    varied = replace(
+        game,
+        why="found by a search",
+        means=tuple(map(tuple, means.tolist())),
+        sizes=(max(1, int(first)), *map(int, others)),
+        told={},
+    )
+    truth = varied(rng)
+    chance = rng.random()
+    if chance < 0.2:  # M is not told, or nothing
+        hidden = ("n_clusters",) if chance < 0.1 else ("n_clusters", "eta", "eta1")
+        return replace(varied, told=dict.fromkeys(hidden))
+    share = float(rng.choice([1.0, 1.0, 0.5, 0.1]))
+    if share == 1 or not truth.eta < math.inf or not truth.eta1 > 0:
+        return varied
+    return replace(varied, told={"eta": share * truth.eta, "eta1": share * truth.eta1})
 
 
 @dataclass
@@ -46,7 +67,6 @@ class Candidate:
 
     game: AuditGame
     delta: float
-    knobs: Knobs | None = None
     trials: int = 0
     errors: int = 0
     unfinished: int = 0
@@ -128,10 +148,10 @@ def load_game(path: str | Path) -> tuple[AuditGame, float]:
     """A game that `WorstGame.save` wrote, for `audit(policy, delta, cells=[game])`, and its δ."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-        fields = dict(content["cell"])
-        fields["means"] = tuple(tuple(float(mean) for mean in row) for row in fields["means"])
-        fields["sizes"] = tuple(int(size) for size in fields["sizes"])
-        return AuditGame(**fields), float(content["delta"])
+        cell = dict(content["cell"])
+        cell["means"] = tuple(tuple(float(mean) for mean in row) for row in cell["means"])
+        cell["sizes"] = tuple(int(size) for size in cell["sizes"])
+        return AuditGame(**cell), float(content["delta"])
     except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{path} is not a game that `clustered-bai audit --search` wrote ({error})"
@@ -142,8 +162,6 @@ def search(
     policy: Any,
     budget: float = 600.0,
     seed: int = 0,
-    *,
-    from_audit: bool = True,
     progress: Callable[[str], None] = lambda text: None,
 ) -> WorstGame:
     """Search for a game on which `policy` errs more often than δ.
@@ -152,7 +170,6 @@ def search(
         policy: a `Policy`, anything with `act(obs, info)`, or a name.
         budget: seconds of processor time. A FAIL ends the search early.
         seed: of the search and of all trials; the time it takes decides how far the search gets.
-        from_audit: start from the audit's games; False starts from random ones alone.
         progress: called with a line of text from time to time.
     """
     if isinstance(policy, str):
@@ -162,7 +179,7 @@ def search(
     if not budget > 0:
         raise UserError(f"budget must be a positive number of seconds, got {budget}")
     run = _Search(policy, budget, seed)
-    run.explore(from_audit, progress)
+    run.explore(progress)
     found, judged = run.finals()
     return WorstGame(label_of(policy), found, judged, run.games, run.played, run.spent, seed)
 
@@ -186,28 +203,25 @@ class _Search:
         """Seconds of processor time so far."""
         return time.process_time() - self.start
 
-    def explore(self, from_audit: bool, progress: Callable[[str], None]) -> None:
+    def explore(self, progress: Callable[[str], None]) -> None:
         """Fill the pool: new candidates get a few trials, the worst ones more."""
-        waiting = [
-            Candidate(game, game.delta(delta))
-            for delta in (0.3, 0.1)
-            for game in GAMES
-            if from_audit and game.in_scope and game.quick and (game.small or not self.stepper)
-        ]
+        games = [game for game in GAMES if game.in_scope and (game.small or not self.stepper)]
+        waiting = [Candidate(game, game.delta(0.2)) for game in games]
         told = 0.0
-        while self.spent < SEARCH_SHARE * self.budget:
+        # The rest of the budget is for fresh trials.
+        while self.spent < 0.7 * self.budget:
             candidate = waiting.pop() if waiting else self._next()
             if candidate is None:
                 continue
             self.games += 1
             self._play_more(candidate, FIRST_TRIALS)
             self.pool.append(candidate)
-            self._sort()
+            self.pool.sort(key=lambda one: -one.badness)
             # The worst ones get more trials until they are known well: luck fades, errors stay.
-            for one in [one for one in self.pool[:ELITE] if one.trials < MOST_TRIALS][:3]:
+            for one in [one for one in self.pool[:12] if one.trials < 96][:3]:
                 self._play_more(one, one.trials)
-            self._sort()
-            del self.pool[5 * ELITE :]
+            self.pool.sort(key=lambda one: -one.badness)
+            del self.pool[60:]
             best = self.pool[0]
             if self.spent > told + 5:
                 told = self.spent
@@ -227,34 +241,28 @@ class _Search:
             fresh = Candidate(one.game, one.delta)
             end = self.spent + (self.budget - self.spent) / (len(finalists) - number)
             env = self._env(one)
-            # At most 200/δ trials: enough to pass or fail all but borderline error rates.
-            while fresh.trials < LEAST_FRESH or (
-                self.spent < end and fresh.trials < 200 / one.delta
-            ):
+            while True:
                 self._play(fresh, env, 2 * self.seed + 1, trial)
                 trial += 1
-                judged = fresh.judge(ALPHA / FINALISTS)
+                # A policy that is δ-correct on the finalists is failed with probability 0.01 at most.
+                judged = fresh.judge(0.01 / FINALISTS)
                 decided = judged.word != "INCONCLUSIVE" or judged.hopeless
-                if fresh.trials >= LEAST_FRESH and decided:
+                # 200/δ trials pass or fail all but borderline error rates.
+                over = self.spent >= end or fresh.trials >= 200 / one.delta
+                if fresh.trials >= 40 and (decided or over):
                     break
-            found.append((fresh, fresh.judge(ALPHA / FINALISTS)))
-            if found[-1][1].word == "FAIL":
-                return found[-1]
+            found.append((fresh, judged))
+            if judged.word == "FAIL":
+                return fresh, judged
         return max(found, key=lambda pair: (pair[1].low / pair[0].delta, pair[0].badness))
 
-    def _sort(self) -> None:
-        self.pool.sort(key=lambda one: -one.badness)
-
     def _next(self) -> Candidate | None:
-        """A variation of a good candidate (seven in ten), or a random game."""
-        parents = [one.knobs for one in self.pool[:ELITE] if one.knobs is not None]
-        if parents and self.rng.random() < 0.7:
-            knobs = vary(parents[int(self.rng.integers(len(parents)))], self.rng)
-        else:
-            knobs = draw(self.rng)
+        """A variation of one of the worst games; None where its numbers do not fit together."""
+        parent = self.pool[int(self.rng.integers(min(12, len(self.pool))))]
+        delta = float(self.rng.choice([0.3, 0.2, 0.1, 0.05]))
         try:
-            return Candidate(knobs.game(f"search {self.played}"), knobs.delta, knobs)
-        except ValueError:  # numbers that do not fit together, e.g. means outside of [0, 1]
+            return Candidate(vary(parent.game, self.rng), delta)
+        except ValueError:
             return None
 
     def _play_more(self, one: Candidate, more: int) -> None:
@@ -273,10 +281,5 @@ class _Search:
         one.unfinished += row["correct"] is None
 
     def _env(self, one: Candidate) -> Any:
-        kwargs = {
-            "generator": one.game,
-            "delta": one.delta,
-            "told": one.game.told,
-            "max_pulls": MAX_STEPS if self.stepper else MAX_PULLS,
-        }
-        return Cell("ClusteredBAI-v0", kwargs).make()
+        budget = MAX_STEPS if self.stepper else MAX_PULLS
+        return one.game.env(one.delta, budget).make()

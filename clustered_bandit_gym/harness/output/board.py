@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,6 @@ import pandas as pd
 
 from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.harness.output import escape, layout, tables
-from clustered_bandit_gym.harness.output.export import export
 from clustered_bandit_gym.harness.output.notes import notes_of
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.output.tables import Table
@@ -24,8 +24,12 @@ from clustered_bandit_gym.harness.store import Store
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Width of the printed board.
-WIDTH = 120
+
+def check_export(path: str | Path) -> None:
+    """Refuse a file name that trials cannot be exported to. Call it before trials are played."""
+    name = Path(path).name
+    if Path(path).suffix.lower() not in (".csv", ".parquet"):
+        raise UserError(f"the export needs a name that ends in .csv or .parquet, got {name!r}")
 
 
 class Board:
@@ -38,8 +42,7 @@ class Board:
         reused: trials that an earlier run had kept and that were not played again.
 
     `trials` is a data frame with one row per trial; `correct` is missing in unfinished ones.
-    `summary` has one row per
-    environment and policy:
+    `summary` has one row per environment and policy:
 
     * `trials`, `errors` (stopped and wrong), `unfinished` (out of budget, or raised: `crashed`);
       `retried`: right answers of trials that raised at their first attempt, which the verdict takes
@@ -74,11 +77,11 @@ class Board:
         missing: int = 0,
         reused: int = 0,
     ) -> None:
-        self.trials: pd.DataFrame = frame(
-            trials if isinstance(trials, pd.DataFrame) else list(trials)
-        )
+        rows = trials if isinstance(trials, pd.DataFrame) else list(trials)
+        self.trials: pd.DataFrame = frame(rows)
         self.baseline = baseline
-        self.missing, self.reused = missing, reused
+        self.missing = missing
+        self.reused = reused
 
     @classmethod
     def load(cls, folder: str | Path, everything: bool = False) -> Board:
@@ -106,40 +109,33 @@ class Board:
         if not len(self.trials):
             return "no trials"
         first = self.trials.iloc[0]
-        envs = list(dict.fromkeys(self.trials["env"]))
-        given = first["env_kwargs"]
-        same = [
-            f"{key}={tables.setting(value)}"
-            for key, value in given.items()
-            if key not in self.varied
-        ]
+        shown = dict(first["env_kwargs"])
         # Defaults that were not given: a verdict needs its δ.
         for key in ("n_agents", "delta"):
-            if (
-                key in self.trials
-                and key not in [*given, *self.varied]
-                and self.trials[key].nunique() == 1
-            ):
-                same.append(f"{key}={tables.setting(first[key])}")
-        seeds = ", ".join(map(str, dict.fromkeys(self.trials["seed"])))
-        return escape.plain(
-            f"{', '.join(envs)}  {' '.join(same)}  seed {seeds}".replace("    ", "  ")
-        )
+            if key in self.trials and self.trials[key].nunique() == 1:
+                shown.setdefault(key, first[key])
+        parts = [", ".join(dict.fromkeys(self.trials["env"]))]
+        same = [f"{k}={tables.setting(v)}" for k, v in shown.items() if k not in self.varied]
+        if same:
+            parts.append(" ".join(same))
+        parts.append("seed " + ", ".join(map(str, dict.fromkeys(self.trials["seed"]))))
+        return escape.plain("  ".join(parts))
 
     @cached_property
     def notes(self) -> list[str]:
         """What a reader must know to read the figures right."""
         return notes_of(self.summary, self.trials, self.missing) if len(self.trials) else []
 
-    # --- showing -----------------------------------------------------------------------------------------------------
+    # --- showing -------------------------------------------------------------------------------
 
     def __str__(self) -> str:
         return self.to_text()
 
     def __repr__(self) -> str:
-        return f"Board({len(self.trials)} trials of {self.trials['policy'].nunique() if len(self.trials) else 0} policies)"
+        policies = self.trials["policy"].nunique() if len(self.trials) else 0
+        return f"Board({len(self.trials)} trials of {policies} policies)"
 
-    def to_text(self, width: int = WIDTH, columns: Sequence[str] | None = None) -> str:
+    def to_text(self, width: int = 120, columns: Sequence[str] | None = None) -> str:
         """The board as plain text of at most `width` columns."""
         from rich.console import Console
 
@@ -171,12 +167,8 @@ class Board:
         parts = [f"**{escape.markdown(self.title)}**"]
         for table in self._tables(columns):
             parts += [f"*{table.title}*", tables.to_markdown(table)]
-        return (
-            "\n\n".join(
-                [*parts, "\n".join(f"- {escape.markdown(note)}" for note in self.notes)]
-            ).rstrip()
-            + "\n"
-        )
+        parts.append("\n".join(f"- {escape.markdown(note)}" for note in self.notes))
+        return "\n\n".join(parts).rstrip() + "\n"
 
     def to_latex(
         self,
@@ -196,36 +188,45 @@ class Board:
 
         The notes follow as comments.
         """
-        parts = [r"% \usepackage{booktabs}"]
         if pivot is not None:
             shown = [layout.pivoted(self.summary, self.varied, pivot, ci, bold_best)]
         else:
-            shown = self._tables(columns, display_names=True)
+            shown = [_with_display_names(table) for table in self._tables(columns)]
+        counts = self.summary["trials"]
+        trials = " to ".join(f"{count:,}" for count in dict.fromkeys([counts.min(), counts.max()]))
+        parts = [r"% \usepackage{booktabs}"]
         for table in shown:
-            caption = f"{table.title}. {self.title}, {self._counts} trials per policy."
+            caption = f"{table.title}. {self.title}, {trials} trials per policy."
             parts.append(tables.to_latex(table, caption))
         return "\n".join([*parts, *(f"% {note}" for note in self.notes)]) + "\n"
 
-    def to_csv(
-        self, path: str | Path | None = None, columns: Sequence[str] | None = None
-    ) -> str | None:
-        """The summary, or `columns` of it, as CSV: to `path`, or as text. No cell is a formula of a
-        spreadsheet.
-        """
-        table = self._chosen(columns)
-        text = table.astype(object).map(escape.csv_cell).to_csv(index=False)
-        if path is None:
-            return str(text)
-        Path(path).write_text(str(text), encoding="utf-8")
-        return None
+    def to_csv(self, columns: Sequence[str] | None = None) -> str:
+        """The summary, or `columns` of it, as CSV. No cell is a formula of a spreadsheet."""
+        table = self._chosen(columns).astype(object).map(escape.csv_cell)
+        return str(table.to_csv(index=False))
 
     def to_json(self, columns: Sequence[str] | None = None) -> str:
         """The summary, or `columns` of it, as JSON: a list of objects."""
         return str(self._chosen(columns).to_json(orient="records", indent=1))
 
     def export(self, path: str | Path) -> Path:
-        """The trials as ``.csv`` or ``.parquet``."""
-        return export(self.trials, path)
+        """The trials as ``.csv`` or ``.parquet``, nested values as JSON text.
+
+        No CSV cell is a formula of a spreadsheet.
+        """
+        check_export(path)
+        path = Path(path)
+        table = self.trials.astype(object).where(self.trials.notna(), None).map(_flat)
+        if path.suffix.lower() == ".csv":
+            table.map(escape.csv_cell).to_csv(path, index=False)
+            return path
+        try:
+            table.infer_objects().to_parquet(path, index=False)
+        except ImportError as error:
+            raise UserError(
+                "Parquet needs pyarrow: pip install 'clustered-bandit-gym[parquet]'"
+            ) from error
+        return path
 
     def plot(
         self,
@@ -240,7 +241,8 @@ class Board:
 
         Args:
             path: file to write: .png, .pdf, .svg.
-            panel: "pulls", "communication" or "busiest" draws that panel alone.
+            panel: "pulls", "communication", "busiest" or "tradeoff" (pulls against communication)
+                draws that panel alone.
             style: "paper" draws one panel in small type without a title.
             width: inches: 3.25 for a column of ICML, 5.5 for a page of NeurIPS.
         """
@@ -251,27 +253,25 @@ class Board:
             raise UserError(f"style must be 'paper' or None, got {style!r}")
         return plot_board(self, path, x, panel=panel, paper=style == "paper", width=width)
 
-    # --- parts -------------------------------------------------------------------------------------------------------
-
-    @property
-    def _counts(self) -> str:
-        """“50”, or “50 to 83” where policies have different numbers of trials."""
-        counts = self.summary["trials"]
-        return " to ".join(f"{count:,}" for count in dict.fromkeys([counts.min(), counts.max()]))
-
-    def _tables(self, columns: Sequence[str] | None, display_names: bool = False) -> list[Table]:
-        if columns is not None:
-            return (
-                [layout.chosen(self.summary, self.varied, columns, display_names)]
-                if len(self.trials)
-                else []
-            )
-        if not display_names:
+    def _tables(self, columns: Sequence[str] | None) -> list[Table]:
+        if columns is None or not len(self.trials):
             return self.tables
-        return [table.renamed("policy", lambda name: style_of(name).label) for table in self.tables]
+        return [layout.chosen(self.summary, self.varied, columns)]
 
     def _chosen(self, columns: Sequence[str] | None) -> pd.DataFrame:
         if columns is None:
             return self.summary
         layout.check_columns(columns, self.varied)
         return self.summary[[*(name for name in self.varied if name not in columns), *columns]]
+
+
+def _with_display_names(table: Table) -> Table:
+    if "policy" not in table.heads:
+        return table
+    at = table.heads.index("policy")
+    rows = [[*row[:at], style_of(row[at]).label, *row[at + 1 :]] for row in table.rows]
+    return table._replace(rows=rows)
+
+
+def _flat(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value

@@ -10,13 +10,6 @@ import re
 import unicodedata
 from typing import Any
 
-#: Unicode categories that a terminal or browser may act on instead of showing: controls, formats,
-#: surrogates, breaks.
-_ACTIVE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-_MARKDOWN = re.compile(r"([\\`*_|<>#~])|(?<=\])(\()")
-#: A cell that starts with one of these is read as a formula by spreadsheets.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
 _LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -45,21 +38,20 @@ _LATEX = {
     "η": r"$\eta$",
     "σ": r"$\sigma$",
 }
-_POWER = re.compile(r"(\d(?:\.\d+)?)e(-?\d+)")
 
 
 def plain(text: str) -> str:
     r"""`text` on one line with nothing that acts: ``"a\x1b[2Jb"`` shows its escape and does not clear the screen."""
-    if text.isprintable() and not any(unicodedata.category(sign) in _ACTIVE for sign in text):
-        return text
+    # Categories that a terminal or browser may act on: controls, formats, surrogates, breaks.
+    active = ("Cc", "Cf", "Cs", "Zl", "Zp")
     return "".join(
-        repr(sign)[1:-1] if unicodedata.category(sign) in _ACTIVE else sign for sign in text
+        repr(sign)[1:-1] if unicodedata.category(sign) in active else sign for sign in text
     )
 
 
 def markdown(text: str) -> str:
     """`text` for a Markdown page or cell: markup shows as it is written."""
-    return _MARKDOWN.sub(lambda found: "\\" + found.group(), plain(text))
+    return re.sub(r"([\\`*_|<>#~])|(?<=\])(\()", r"\\\g<0>", plain(text))
 
 
 def latex(text: str) -> str:
@@ -69,7 +61,8 @@ def latex(text: str) -> str:
 
 def latex_number(text: str) -> str:
     r"""A cell of numbers for LaTeX: “6.44e7” becomes ``$6.44\times10^{7}$``, “1e-10” becomes ``$10^{-10}$``."""
-    return _POWER.sub(r"$\1\\times10^{\2}$", latex(text)).replace(r"$1\times10^", "$10^")
+    powers = re.sub(r"(\d(?:\.\d+)?)e(-?\d+)", r"$\1\\times10^{\2}$", latex(text))
+    return powers.replace(r"$1\times10^", "$10^")
 
 
 def csv_cell(value: Any) -> Any:
@@ -79,4 +72,4 @@ def csv_cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     value = value.encode("utf-8", "backslashreplace").decode("utf-8")
-    return f"'{value}" if value.startswith(_FORMULA) else value
+    return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -58,17 +58,8 @@ HEADS = {
     "delta": "δ",
 }
 #: Means over trials: lower bounds where trials are unfinished.
-_CUT = {
-    "pulls_mean",
-    "pulls_median",
-    "vs_bound",
-    "cost_mean",
-    "bits_up",
-    "bits_down",
-    "reals_up",
-    "reals_down",
-    "rounds",
-}
+_CHANNEL = ("cost_mean", "bits_up", "bits_down", "reals_up", "reals_down", "rounds")
+_CUT = ("pulls_mean", "pulls_median", "vs_bound", *_CHANNEL)
 
 
 def check_columns(columns: Sequence[str], varied: Sequence[str] = ()) -> None:
@@ -76,43 +67,33 @@ def check_columns(columns: Sequence[str], varied: Sequence[str] = ()) -> None:
 
     Call it before trials are played.
     """
-    unknown = [name for name in columns if name not in HEADS and name not in varied]
+    unknown = [repr(name) for name in columns if name not in HEADS and name not in varied]
     if unknown or not columns:
         raise UserError(
-            f"unknown column {', '.join(map(repr, unknown)) or '(none)'}; known: "
-            f"{', '.join(HEADS)}, and settings that "
-            f"vary (here {', '.join(varied) or 'none'}), which come first if they are not listed"
+            f"unknown column {', '.join(unknown) or '(none)'}; known: {', '.join(HEADS)}, and "
+            f"settings that vary (here {', '.join(varied) or 'none'}), which come first if they "
+            "are not listed"
         )
 
 
-def chosen(
-    summary: pd.DataFrame, varied: list[str], columns: Sequence[str], display_names: bool = False
-) -> Table:
+def chosen(summary: pd.DataFrame, varied: list[str], columns: Sequence[str]) -> Table:
     """One table of `columns` of the summary, after the varied settings that are not among them."""
     check_columns(columns, varied)
-    rows = []
-    for row in summary.to_dict("records"):
-        mark = _mark(row)
-        cells = [setting(row[name]) for name in varied if name not in columns]
-        for name in columns:
-            value = row[name]
-            if name == "policy":
-                cells.append(style_of(str(value)).label if display_names else str(value))
-            elif name not in HEADS:
-                cells.append(setting(value))
-            elif isinstance(value, str | bool):
-                cells.append(
-                    {True: "yes", False: "no"}.get(value, str(value))
-                    if isinstance(value, bool)
-                    else value
-                )
-            else:
-                cells.append(number(value, mark if name in _CUT else ""))
-        rows.append(cells)
     places = [name for name in varied if name not in columns]
-    return Table(
-        "Scores", [*places, *(HEADS.get(name, name) for name in columns)], rows, len(places)
-    )
+    shown = [*places, *columns]
+    rows = [[_text(name, row) for name in shown] for row in summary.to_dict("records")]
+    return Table("Scores", [HEADS.get(name, name) for name in shown], rows, len(places))
+
+
+def _text(name: str, row: dict[Any, Any]) -> str:
+    value = row[name]
+    if name not in HEADS:
+        return setting(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    return number(value, _mark(row) if name in _CUT else "")
 
 
 def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
@@ -122,58 +103,25 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
     heavy = bool(summary["heavy_tail"].any())
     # An empty column says nothing; where it is not empty, a note explains it.
     quiet = bool((summary["suspicious_communication"] > 0).any())
+    last = ["suspicious_communication", "seconds"] if quiet else ["seconds"]
     scores, channel = [], []
     for row in summary.to_dict("records"):
         mark = _mark(row)
-        place = [setting(row[name]) for name in varied] + [str(row["policy"])]
+        place = [*(setting(row[name]) for name in varied), str(row["policy"])]
         mean = number(row["pulls_mean"], mark) if row["heavy_tail"] else _with_spread(row, mark)
         pulls = [_median(row, mark), mean] if heavy else [mean, number(row["pulls_median"], mark)]
-        scores.append(
-            [
-                *place,
-                f"{row['errors']}/{row['trials']}",
-                str(row["unfinished"]),
-                interval(row["error_low"], row["error_high"], digits=2),
-                str(row["verdict"]),
-                *pulls,
-                _ratio(
-                    row["vs_naive"], row["vs_naive_low"], row["vs_naive_high"], row["vs_naive_mark"]
-                ),
-                number(row["vs_bound"], mark),
-            ]
-        )
-        channel.append(
-            [
-                *place,
-                number(row["cost_mean"], mark),
-                *(
-                    number(row[name], mark)
-                    for name in ("bits_up", "bits_down", "reals_up", "reals_down", "rounds")
-                ),
-                *([f"{row['suspicious_communication']}"] if quiet else []),
-                number(row["seconds"]),
-            ]
-        )
-    heads = ["wrong", "unfin.", "error rate", "verdict"]
+        wrong = f"{row['errors']}/{row['trials']}"
+        rate = interval(row["error_low"], row["error_high"], digits=2)
+        judged = [wrong, str(row["unfinished"]), rate, str(row["verdict"])]
+        scores.append([*place, *judged, *pulls, _ratio(row), number(row["vs_bound"], mark)])
+        channel.append([*place, *(_text(name, row) for name in (*_CHANNEL, *last))])
+    heads = [*varied, "policy", "wrong", "unfin.", "error rate", "verdict"]
     heads += ["median pulls", "mean"] if heavy else ["mean pulls", "median"]
     heads += ["vs naive", "vs bound"]
-    more = [
-        "cost",
-        "bits up",
-        "bits down",
-        "reals up",
-        "reals down",
-        "rounds",
-        *(["too quiet"] if quiet else []),
-    ]
+    more = [*varied, "policy", *(HEADS[name] for name in (*_CHANNEL, *last))]
     return [
-        Table("Correctness and pulls", [*varied, "policy", *heads], scores, len(varied)),
-        Table(
-            "Communication and time, means per trial",
-            [*varied, "policy", *more, "seconds"],
-            channel,
-            len(varied),
-        ),
+        Table("Correctness and pulls", heads, scores, len(varied)),
+        Table("Communication and time, means per trial", more, channel, len(varied)),
     ]
 
 
@@ -190,25 +138,31 @@ def pivoted(
         )
     heavy = bool(summary["heavy_tail"].any())
     centre = "pulls_median" if heavy else "pulls_mean"
-    low, high = (f"{centre}_low", f"{centre}_high") if heavy else ("pulls_low", "pulls_high")
-    values = list(dict.fromkeys(summary[pivot]))
-    policies = list(dict.fromkeys(summary["policy"]))
+    ends = "pulls_median" if heavy else "pulls"
     best = summary.groupby(pivot, sort=False)[centre].transform("min")
-    cells: dict[tuple[str, Any], str] = {}
+    texts = []
     for row, least in zip(summary.to_dict("records"), best, strict=True):
         mark = _mark(row)
-        text = f"{row[centre]:.2e}".replace("e+0", "e").replace("e+", "e")
-        if ci and not mark and not math.isnan(row[low]):
-            spread = (row[high] - row[low]) / 2
-            text += f" ± {spread:.1e}".replace("e+0", "e").replace("e+", "e")
+        text = mark + _power(row[centre], 2)
+        half = (row[f"{ends}_high"] - row[f"{ends}_low"]) / 2
+        if ci and not mark and not math.isnan(half):
+            text += f" ± {_power(half, 1)}"
         bold = bold_best and row[centre] == least and not mark
-        cells[str(row["policy"]), row[pivot]] = f"*{mark}{text}*" if bold else mark + text
-    rows = [
-        [style_of(name).label, *(cells.get((name, value), DASH) for value in values)]
-        for name in policies
-    ]
+        texts.append(f"*{text}*" if bold else text)
+    table = summary.assign(text=texts).pivot(index="policy", columns=pivot, values="text")
+    table = table.fillna(DASH)
+    values = list(dict.fromkeys(summary[pivot]))
+    rows = []
+    for name in dict.fromkeys(summary["policy"]):
+        rows.append([style_of(name).label, *(table.loc[name, value] for value in values)])
     title = f"{'Median' if heavy else 'Mean'} pulls by {pivot}" + (", 95% intervals" if ci else "")
     return Table(title, ["policy", *(f"{pivot}={setting(value)}" for value in values)], rows)
+
+
+def _power(value: float, digits: int) -> str:
+    """1.23e4: one format for all cells of a column."""
+    front, _, power = f"{value:.{digits}e}".partition("e")
+    return f"{front}e{int(power)}"
 
 
 def _mark(row: dict[Any, Any]) -> str:
@@ -231,7 +185,8 @@ def _median(row: dict[Any, Any], mark: str) -> str:
     return number(row["pulls_median"], mark) + ("" if mark or ends == DASH else f" {ends}")
 
 
-def _ratio(value: float, low: float, high: float, mark: str) -> str:
-    if mark or math.isnan(low) or low == high:
-        return number(value, mark)
+def _ratio(row: dict[Any, Any]) -> str:
+    value, low, high = row["vs_naive"], row["vs_naive_low"], row["vs_naive_high"]
+    if row["vs_naive_mark"] or math.isnan(low) or low == high:
+        return number(value, row["vs_naive_mark"])
     return f"{number(value)} {interval(low, high)}"

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from clustered_bandit_gym.harness.output.escape import plain
 from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.harness.scoring.verdict import MANY_TRIALS
-
-#: Up to this many are named one by one in a note.
-_FEW = 6
-_UNFINISHED = {
-    "budget": "out of budget",
-    "error": "raised",
-    "crash": "ended their process",
-    "timeout": "out of time",
-}
 
 
 def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> list[str]:
@@ -25,155 +14,132 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
     for.
     """
     notes: list[str] = []
-    records: list[Any] = list(summary.itertuples())
+    records = summary.to_dict("records")
     if missing:
         notes.append(f"Interrupted: {missing:,} trials were not played.")
     if "no_key" in trials:
         unknown = trials[trials["no_key"].notna()].drop_duplicates("policy")
-        notes += [
-            f"{row.policy}: kept trials are not reused, because {row.no_key}."
-            for row in unknown.itertuples()
-        ]
-    if unchecked := _unchecked(trials):
-        notes.append(f"Not checked: {unchecked}.")
-    notes += [f"{row.policy} cannot PASS: it {row.doubt}." for row in records if row.doubt]
-    again = summary[summary["retried"] > 0]
-    if len(again):
-        counts = ", ".join(f"{row.policy} {row.retried:,}" for row in again.itertuples())
-        notes.append(
-            f"Right answers of trials that raised at their first attempt ({counts}) count as "
-            "unfinished in the verdict."
-            " To start over, use another --out."
-        )
-    notes.append(
-        "error rate: from the lower 95% bound on P(stopped and wrong) to the upper one on P(wrong "
-        "or unfinished), valid"
-        " at any number of trials. PASS: the upper bound is ≤ δ. FAIL: the lower bound is > δ. "
-        f"{_deltas(trials)}"
-    )
-    notes += _open_verdicts(summary)
-    if _draws_instances(trials):
-        notes.append(
-            "Each trial draws its own instance: a verdict is an average over the generator, not a "
-            "statement on every"
-            " instance."
-        )
-    notes.append(
-        "pulls: mean with Student's t interval. vs naive, vs bound: geometric means over trials of "
-        "the ratio within a"
-        " trial; the bound is a lower bound on the expected pulls of every policy that is δ-PC by "
-        "Assumption 1, on the"
-        " trial's instance."
-    )
-    notes.append(
-        "cost: c_b for a bit and c_r for a real number (by default 1 and 32); up: from the agents, "
-        "down: to them."
-    )
-    if summary["unfinished"].any():
-        kinds = trials["outcome"].value_counts()
-        parts = [f"{kinds[name]} {text}" for name, text in _UNFINISHED.items() if name in kinds]
-        notes.append(
-            f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”."
-        )
-        failed = trials[trials["outcome"].isin(("error", "crash", "timeout"))].drop_duplicates(
-            "policy"
-        )
-        notes += [f"{row.policy}, trial {row.trial}: {row.message}" for row in failed.itertuples()]
-    heavy = summary[summary["heavy_tail"]]
-    if len(heavy):
-        names = ", ".join(dict.fromkeys(heavy["policy"]))
-        notes.append(
-            f"Heavy tail ({names}): one trial holds up to "
-            f"{100 * heavy['largest_share'].max():.0f}% of all pulls, so"
-            " the interval of the mean is too short. Read the median: its interval is valid for "
-            "any distribution."
-        )
-    quiet = summary[summary["suspicious_communication"] > 0]
-    if len(quiet):
-        names = ", ".join(dict.fromkeys(quiet["policy"]))
-        notes.append(
-            f"Too quiet ({names}): all answers are right, yet the bits sent up hold less than half "
-            "of what they say."
-        )
-    notes += [
-        f"{row.policy}: {row.wrong_agents} wrong agents in all; {int(row.clustering_errors)} "
-        "agents were clustered"
-        f" wrongly, {int(row.arm_errors)} were clustered rightly and got a wrong arm."
-        for row in records
-        if row.wrong_agents > 0 and pd.notna(row.clustering_errors)
-    ]
-    return [plain(note) for note in notes]
-
-
-def _unchecked(trials: pd.DataFrame) -> str:
-    """What this board takes on trust."""
-    parts = []
+        for row in unknown.to_dict("records"):
+            notes.append(f"{row['policy']}: kept trials are not reused, because {row['no_key']}.")
+    unchecked = []
     if "strict" in trials and not trials["strict"].all():
-        parts.append(
+        unchecked.append(
             "not strict (what programs write elsewhere than into their messages is not seen)"
         )
     if "reproduced" not in trials:
-        parts.append("0 replays in a fresh process (--replays)")
-    return "; ".join(parts)
+        unchecked.append("0 replays in a fresh process (--replays)")
+    if unchecked:
+        notes.append(f"Not checked: {'; '.join(unchecked)}.")
+    notes += [f"{row['policy']} cannot PASS: it {row['doubt']}." for row in records if row["doubt"]]
+    again = [f"{row['policy']} {row['retried']:,}" for row in records if row["retried"]]
+    if again:
+        notes.append(
+            f"Right answers of trials that raised at their first attempt ({', '.join(again)}) "
+            "count as unfinished in the verdict. To start over, use another --out."
+        )
+    notes.append(
+        "error rate: from the lower 95% bound on P(stopped and wrong) to the upper one on P(wrong "
+        "or unfinished), valid at any number of trials. PASS: the upper bound is ≤ δ. FAIL: the "
+        f"lower bound is > δ. {_deltas(trials)}"
+    )
+    notes += _open_verdicts(summary)
+    fixed = [kwargs.keys() & {"instance", "instance_seed"} for kwargs in trials["env_kwargs"]]
+    if not all(fixed):
+        notes.append(
+            "Each trial draws its own instance: a verdict is an average over the generator, not a "
+            "statement on every instance."
+        )
+    notes += [
+        "pulls: mean with Student's t interval. vs naive, vs bound: geometric means over trials of "
+        "the ratio within a trial; the bound is a lower bound on the expected pulls of every "
+        "policy that is δ-PC by Assumption 1, on the trial's instance.",
+        "cost: c_b for a bit and c_r for a real number (by default 1 and 32); up: from the agents, "
+        "down: to them.",
+    ]
+    if summary["unfinished"].any():
+        notes += _unfinished(trials)
+    heavy = summary[summary["heavy_tail"]]
+    if len(heavy):
+        notes.append(
+            f"Heavy tail ({_names(heavy)}): one trial holds up to "
+            f"{100 * heavy['largest_share'].max():.0f}% of all pulls, so the interval of the mean "
+            "is too short. Read the median: its interval is valid for any distribution."
+        )
+    quiet = summary[summary["suspicious_communication"] > 0]
+    if len(quiet):
+        notes.append(
+            f"Too quiet ({_names(quiet)}): all answers are right, yet the bits sent up hold less "
+            "than half of what they say."
+        )
+    for row in records:
+        if row["wrong_agents"] and pd.notna(row["clustering_errors"]):
+            notes.append(
+                f"{row['policy']}: {row['wrong_agents']} wrong agents in all; "
+                f"{int(row['clustering_errors'])} agents were clustered wrongly, "
+                f"{int(row['arm_errors'])} were clustered rightly and got a wrong arm."
+            )
+    return [plain(note) for note in notes]
+
+
+def _names(rows: pd.DataFrame) -> str:
+    return ", ".join(dict.fromkeys(rows["policy"]))
+
+
+def _unfinished(trials: pd.DataFrame) -> list[str]:
+    words = {
+        "budget": "out of budget",
+        "error": "raised",
+        "crash": "ended their process",
+        "timeout": "out of time",
+    }
+    kinds = trials["outcome"].value_counts()
+    parts = [f"{kinds[name]} {text}" for name, text in words.items() if name in kinds]
+    failed = trials[trials["outcome"].isin(("error", "crash", "timeout"))]
+    first = failed.drop_duplicates("policy").to_dict("records")
+    return [
+        f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”.",
+        *(f"{row['policy']}, trial {row['trial']}: {row['message']}" for row in first),
+    ]
 
 
 def _deltas(trials: pd.DataFrame) -> str:
     """“δ = 0.05.”, or which environment has which δ."""
-    if trials["delta"].nunique() == 1:
-        return f"δ = {trials['delta'].iloc[0]:g}."
-    by_env = trials.groupby("env", sort=False)["delta"].unique()
-    if len(by_env) == 1 or by_env.map(len).max() > 1:
-        return f"δ is {', '.join(f'{delta:g}' for delta in trials['delta'].unique())}, as the tables say."
-    return "".join(f"δ = {deltas[0]:g} on {env}. " for env, deltas in by_env.items()).rstrip()
+    pairs = trials[["env", "delta"]].drop_duplicates()
+    deltas = [f"{delta:g}" for delta in pairs["delta"].unique()]
+    if len(deltas) == 1:
+        return f"δ = {deltas[0]}."
+    if pairs["env"].duplicated().any():
+        return f"δ is {', '.join(deltas)}, as the tables say."
+    ends = zip(pairs["env"], pairs["delta"], strict=True)
+    return " ".join(f"δ = {delta:g} on {env}." for env, delta in ends)
 
 
 def _open_verdicts(summary: pd.DataFrame) -> list[str]:
     """What would change each INCONCLUSIVE verdict."""
     notes = []
-    still = summary[summary["verdict"] == "INCONCLUSIVE"]
-    still = still[still["doubt"] == ""]
+    still = summary[(summary["verdict"] == "INCONCLUSIVE") & (summary["doubt"] == "")]
     stuck = still[still["verdict_hopeless"]]
     if len(stuck):
-        names = ", ".join(dict.fromkeys(stuck["policy"]))
         notes.append(
-            f"Wrong or unfinished more often than δ ({names}): more trials cannot give a PASS. Let "
-            "the policy finish"
-            " (a larger budget, no exceptions)."
+            f"Wrong or unfinished more often than δ ({_names(stuck)}): more trials cannot give a "
+            "PASS. Let the policy finish (a larger budget, no exceptions)."
         )
     still = still[~still["verdict_hopeless"]]
     far = still[still["more_for_pass"] > MANY_TRIALS]
     for delta, here in far.groupby("delta", sort=False):
         notes.append(
             f"At δ = {delta:g} no simulation can give a PASS: it would take "
-            f"{number(here['more_for_pass'].min())}"
-            " trials without an error. The verdict can expose a policy that errs far too often, "
-            "not confirm δ. These"
-            f" trials show an error rate below {number(here['error_high'].max(), digits=2)}; for a "
-            "verdict, play at a"
-            " larger δ or run the audit."
+            f"{number(here['more_for_pass'].min())} trials without an error. The verdict can "
+            "expose a policy that errs far too often, not confirm δ. These trials show an error "
+            f"rate below {number(here['error_high'].max(), digits=2)}; for a verdict, play at a "
+            "larger δ or run the audit."
         )
-    near = still.drop(far.index)
-    if len(near):
-        needs = (
-            near["more_for_pass"]
-            .astype(int)
-            .groupby(near["policy"], sort=False)
-            .agg(["min", "max"])
+    needs = []
+    for policy, own in still.drop(far.index).groupby("policy", sort=False):
+        ends = dict.fromkeys([int(own["more_for_pass"].min()), int(own["more_for_pass"].max())])
+        needs.append(f"{policy} {' to '.join(f'{end:,}' for end in ends)}")
+    if needs:
+        notes.append(
+            f"Further trials, all finished and right, that a PASS would need: {', '.join(needs)}."
         )
-        if len(needs) <= _FEW:
-            ends = zip(needs.index, needs["min"].tolist(), needs["max"].tolist(), strict=True)
-            text = ", ".join(f"{name} {_between(low, high)}" for name, low, high in ends)
-        else:
-            text = _between(needs["min"].min(), needs["max"].max())
-        notes.append(f"Further trials, all finished and right, that a PASS would need: {text}.")
     return notes
-
-
-def _between(low: int, high: int) -> str:
-    """“73”, or “73 to 80” where settings differ."""
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _draws_instances(trials: pd.DataFrame) -> bool:
-    """Whether any environment of the board draws a fresh instance each trial."""
-    return any(not kwargs.keys() & {"instance", "instance_seed"} for kwargs in trials["env_kwargs"])

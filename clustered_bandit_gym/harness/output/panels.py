@@ -1,6 +1,4 @@
-"""What pictures of a board draw, in Matplotlib and in the report: panels, the swept setting, mean
-or median.
-"""
+"""What pictures of a board draw, in Matplotlib and in the report: panels, mean or median, axes."""
 
 from __future__ import annotations
 
@@ -11,64 +9,40 @@ import pandas as pd
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.tables import setting
 
-_SYMBOLS = {
-    "n_agents": "agents N",
-    "n_arms": "arms K",
-    "n_clusters": "clusters M",
-    "delta": "δ",
-    "eta": "η",
-}
-
 
 class Measure(NamedTuple):
     """What a picture draws: columns of the summary, a column of the rows, and what the axis says."""
 
     centre: str
-    low: str | None
-    high: str | None
-    words: str
+    low: str | None = None
+    high: str | None = None
+    words: str = "mean"
     row: str = "pulls"
     name: str = "pulls"
 
-    @property
-    def label(self) -> str:
-        return f"{self.name} ({self.words})"
 
+def measure_of(summary: pd.DataFrame, panel: str = "pulls") -> Measure:
+    """What a panel of that name draws.
 
-_MEAN = Measure("pulls_mean", "pulls_low", "pulls_high", "mean; bar: 95% t interval")
-_MEDIAN = Measure(
-    "pulls_median",
-    "pulls_median_low",
-    "pulls_median_high",
-    "median; bar: 95% distribution-free interval",
-)
-#: Panels of one picture each.
-PANELS = {
-    "pulls": None,
-    "communication": Measure("cost_mean", None, None, "mean", "cost", "communication cost"),
-    "busiest": Measure(
-        "pulls_max_agent", None, None, "mean", "pulls_max_agent", "pulls of the busiest agent"
-    ),
-}
-
-
-def panel_measure(summary: pd.DataFrame, panel: str) -> Measure:
-    """What the panel of that name draws."""
+    Medians of pulls as soon as one mean is not to be trusted, so that all marks compare.
+    """
     check_panel(panel)
-    return PANELS[panel] or measure_of(summary)
+    if panel == "communication":
+        return Measure("cost_mean", row="cost", name="communication cost")
+    if panel == "busiest":
+        column = "pulls_max_agent"
+        return Measure(column, row=column, name="pulls of the busiest agent")
+    if summary["heavy_tail"].any():
+        words = "median; bar: 95% distribution-free interval"
+        return Measure("pulls_median", "pulls_median_low", "pulls_median_high", words)
+    return Measure("pulls_mean", "pulls_low", "pulls_high", "mean; bar: 95% t interval")
 
 
 def check_panel(panel: str) -> None:
     """Refuse an unknown panel. Call it before trials are played."""
-    if panel not in PANELS:
-        raise UserError(f"unknown panel {panel!r}; choose one of {', '.join(PANELS)}")
-
-
-def measure_of(summary: pd.DataFrame) -> Measure:
-    """Medians as soon as one mean of the picture is not to be trusted, so that all its marks
-    compare.
-    """
-    return _MEDIAN if summary["heavy_tail"].any() else _MEAN
+    known = ("pulls", "communication", "busiest", "tradeoff")
+    if panel not in known:
+        raise UserError(f"unknown panel {panel!r}; choose one of {', '.join(known)}")
 
 
 def panels_of(
@@ -81,13 +55,14 @@ def panels_of(
     others = [name for name in varied if name != x]
     if not others:
         return [("", summary)]
-    keys = summary[others].map(setting).agg(" · ".join, axis=1)
-    return [
-        (", ".join(f"{axis_name(name)} = {setting(part[name].iloc[0])}" for name in others), part)
-        for _, part in summary.groupby(keys, sort=False)
-    ]
+    texts = summary[others].map(setting)
+    titles = texts.apply(
+        lambda row: ", ".join(f"{axis_name(name)} = {row[name]}" for name in others), axis=1
+    )
+    return [(str(title), part) for title, part in summary.groupby(titles, sort=False)]
 
 
 def axis_name(name: str) -> str:
     """A setting as axes and titles call it."""
-    return _SYMBOLS.get(name, name)
+    names = {"n_agents": "agents N", "n_arms": "arms K", "n_clusters": "clusters M"}
+    return (names | {"delta": "δ", "eta": "η"}).get(name, name)

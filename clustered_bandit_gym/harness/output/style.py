@@ -1,5 +1,4 @@
-"""How policies and verdicts look: one label, colour and marker per policy in every picture and on
-every page.
+"""How policies look: one label, colour and marker per policy in every picture and on every page.
 
 A policy's look follows from its name alone, never from its position on a board. Colours are those
 of Okabe and Ito, which stay distinct with any colour vision; markers and dashes tell policies apart
@@ -8,14 +7,9 @@ without colour.
 
 from __future__ import annotations
 
+import itertools
 import zlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-Dashes = str | tuple[int, tuple[int, ...]]
+from typing import NamedTuple
 
 
 class Style(NamedTuple):
@@ -24,13 +18,13 @@ class Style(NamedTuple):
     label: str
     colour: str
     marker: str
-    dashes: Dashes = "-"
+    dashes: str | tuple[int, tuple[int, ...]] = "-"
 
 
 #: Yellow, the eighth colour of the palette, is left out: it fades on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_DASHES: tuple[Dashes, ...] = ((0, (5, 2)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+#: Colour of text. No text is written in a policy's colour: some of them are too pale on white.
+INK = "#1d2733"
 
 _KNOWN = {
     "naive": Style("Naive", "#000000", "s"),
@@ -46,21 +40,6 @@ _KNOWN = {
     "random": Style("Random", "#CC79A7", "X", (0, (1, 1))),
 }
 
-#: Pairs of colour and marker that no known policy has.
-_FREE = [
-    (colour, marker)
-    for colour in COLOURS
-    for marker in MARKERS
-    if (colour, marker) not in {known[1:3] for known in _KNOWN.values()}
-]
-
-#: Colour of text. No text is written in a policy's colour: some of them are too pale on white.
-INK = "#1d2733"
-#: Colour of a FAIL.
-FAIL = "#b3261e"
-#: What the marks mean, in the words of every legend.
-HOLLOW, CROSSED = "hollow: some trials unfinished", "crossed out: FAIL"
-
 
 def style_of(policy: str) -> Style:
     """The look of `policy`. A policy with settings ("bai-cl++:verify=agent") keeps the colour of
@@ -69,31 +48,16 @@ def style_of(policy: str) -> Style:
     if policy in _KNOWN:
         return _KNOWN[policy]
     family, _, settings = policy.partition(":")
-    base = _KNOWN.get(family)
-    code = zlib.crc32((settings if base else policy).encode())
-    if base is None:
-        colour, marker = _pick(_FREE, code)
-        return Style(policy, colour, marker, _pick(("-", *_DASHES), code // len(_FREE)))
-    others = [marker for marker in MARKERS if marker != base.marker]
-    return Style(
-        f"{base.label} ({settings})", base.colour, _pick(others, code), _pick(_DASHES, code // 7)
-    )
-
-
-def suffix_of(rows: pd.DataFrame) -> str:
-    """What a legend adds to the name of a policy with these rows of a summary: ", FAIL", ", 3 of 50
-    unfinished".
-    """
-    failed, unfinished = int((rows["verdict"] == "FAIL").sum()), int(rows["unfinished"].sum())
-    parts = []
-    if failed:
-        parts.append("FAIL" if failed == len(rows) else f"FAIL at {failed} of {len(rows)}")
-    if unfinished:
-        parts.append(f"{unfinished:,} of {rows['trials'].sum():,} unfinished")
-    if "pulls_mean" in rows and (rows["pulls_mean"] == 0).any():
-        parts.append("zero pulls (not on a log axis)")
-    return "".join(f", {part}" for part in parts)
-
-
-def _pick(values: Sequence[Any], code: int) -> Any:
-    return values[code % len(values)]
+    markers = "os^DvPX"
+    dashes = ((0, (5, 2)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+    if family in _KNOWN:
+        base = _KNOWN[family]
+        code = zlib.crc32(settings.encode())
+        others = [marker for marker in markers if marker != base.marker]
+        label = f"{base.label} ({settings})"
+        return Style(label, base.colour, others[code % 6], dashes[code // 7 % 3])
+    taken = {(known.colour, known.marker) for known in _KNOWN.values()}
+    free = [pair for pair in itertools.product(COLOURS, markers) if pair not in taken]
+    code = zlib.crc32(policy.encode())
+    colour, marker = free[code % len(free)]
+    return Style(policy, colour, marker, ("-", *dashes)[code // len(free) % 4])

@@ -27,12 +27,9 @@ def t_interval(values: ArrayLike) -> Estimate:
     values = np.asarray(values, dtype=float)
     mean = float(values.mean())
     if values.size < 2:
-        return Estimate(mean, float("nan"), float("nan"))
-    half = float(
-        stats.t.ppf((1 + CONFIDENCE) / 2, values.size - 1)
-        * values.std(ddof=1)
-        / np.sqrt(values.size)
-    )
+        return Estimate(mean, np.nan, np.nan)
+    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, values.size - 1)
+    half = float(quantile * values.std(ddof=1) / np.sqrt(values.size))
     return Estimate(mean, mean - half, mean + half)
 
 
@@ -59,13 +56,9 @@ def median_interval(values: ArrayLike) -> Estimate:
     rank: the ends are NaN.
     """
     ordered = np.sort(np.asarray(values, dtype=float))
-    rank = _median_rank(ordered.size)
+    median = float(np.median(ordered))
+    below = stats.binom.cdf(np.arange(ordered.size // 2 + 1), ordered.size, 0.5)
+    rank = int(np.count_nonzero(2 * below <= 1 - CONFIDENCE))
     if rank == 0:
-        return Estimate(float(np.median(ordered)), float("nan"), float("nan"))
-    return Estimate(float(np.median(ordered)), float(ordered[rank - 1]), float(ordered[-rank]))
-
-
-def _median_rank(n: int) -> int:
-    """Largest r with 2·P(Binomial(n, 1/2) ≤ r − 1) ≤ 1 − CONFIDENCE; 0 where there is none."""
-    ranks = np.arange(n // 2 + 1)
-    return int(np.count_nonzero(2 * stats.binom.cdf(ranks, n, 0.5) <= 1 - CONFIDENCE))
+        return Estimate(median, np.nan, np.nan)
+    return Estimate(median, float(ordered[rank - 1]), float(ordered[-rank]))

@@ -20,7 +20,6 @@ p(1) = 1 − δ. docs/judging.md has examples.
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 
@@ -33,8 +32,6 @@ from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
 
 #: False-alarm probability of each of the two tests. Tiny, since an alarm accuses.
 LEVEL = 1e-6
-#: Shares c of the lower bound that make a trial short; each has its part of `LEVEL`.
-SHARES = (0.0, 0.02, 0.1, 0.3, 0.6)
 
 
 def relies_on_assumption_2(policy: object) -> bool:
@@ -53,15 +50,15 @@ def relies_on_assumption_2(policy: object) -> bool:
 
 def short_probability(share: float, delta: float) -> float:
     """p(c): how often a δ-PC policy may be right within `share` times the lower bound, at most."""
+    if share <= 0:
+        return delta
+    if share >= 1:
+        return 1 - delta
 
     def divergence(p: float) -> float:
         return float(rel_entr(p, delta) + rel_entr(1 - p, 1 - delta))
 
     allowed = share * divergence(1 - delta)
-    if share <= 0:
-        return delta
-    if share >= 1:
-        return 1 - delta
     return float(brentq(lambda p: divergence(p) - allowed, delta, 1 - delta))
 
 
@@ -71,28 +68,28 @@ def too_few_pulls(pulls: ArrayLike, bounds: ArrayLike, right: ArrayLike, delta: 
     Args:
         pulls: (n,) of each trial.
         bounds: (n,) the lower bound on the mean number of pulls on its instance; NaN where there
-            is none, or where the policy is exempt.
+            is none.
         right: (n,) whether the trial ended with a right answer; unfinished trials did not.
         delta: the error rate that the policy was asked to keep.
     """
-    least = np.asarray(bounds, dtype=float)
-    known = least > 0  # NaN is not
+    known = np.asarray(bounds, dtype=float) > 0  # NaN is not
+    least = np.asarray(bounds, dtype=float)[known]
     made = np.asarray(pulls, dtype=float)[known]
     ended = np.asarray(right, dtype=bool)[known]
-    if not known.any() or delta >= 0.5:
+    if delta >= 0.5:
         return ""
-    for share in SHARES:
-        short = int(np.count_nonzero(ended & (made <= share * least[known])))
+    shares = (0.0, 0.02, 0.1, 0.3, 0.6)  # each has its part of the level
+    for share in shares:
+        short = int(np.count_nonzero(ended & (made <= share * least)))
         allowed = short_probability(share, delta)
-        level = LEVEL / len(SHARES)
-        if short and confidence_sequence(short, made.size, level, allowed)[0] > allowed:
+        low, _ = confidence_sequence(short, made.size, LEVEL / len(shares), allowed)
+        if low > allowed:
             what = f"with at most {share:g} of the lower bound's pulls"
             if share == 0:
                 what = "without a single pull"
             return (
                 f"is right {what} in {short:,} of {made.size:,} trials, too often for a policy "
-                "that "
-                f"is δ-PC under Assumption 1 (at most {allowed:.2g} of them)"
+                f"that is δ-PC under Assumption 1 (at most {allowed:.2g} of them)"
             )
     return ""
 
@@ -108,7 +105,8 @@ def too_few_bits(flags: ArrayLike) -> str:
     """
     marked = np.asarray(flags, dtype=bool)
     count = int(marked.sum())
-    if count and confidence_sequence(count, marked.size, LEVEL, 0.5)[0] > 0.5:
+    low, _ = confidence_sequence(count, marked.size, LEVEL, 0.5)
+    if low > 0.5:
         return (
             "is right with less than half of the bits that its answers take, in "
             f"{count:,} of {marked.size:,} trials"
@@ -124,15 +122,10 @@ def implausible(
     delta: float,
     policy: object = None,
 ) -> str:
-    """The rule: why the trials of one policy on one environment are implausible; "" if they are
-    not.
+    """Why the trials of one policy on one environment are implausible; "" if they are not.
 
-    Args:
-        pulls, bounds, right, delta: as in `too_few_pulls`.
-        flags: as in `too_few_bits`.
-        policy: policies that rely on Assumption 2 are exempt from the test of pulls; see
-            `relies_on_assumption_2`.
+    Arguments as in `too_few_pulls` and `too_few_bits`. A `policy` that relies on Assumption 2 is
+    exempt from the test of pulls.
     """
-    if relies_on_assumption_2(policy):
-        bounds = np.full(np.shape(pulls), math.nan)
-    return too_few_pulls(pulls, bounds, right, delta) or too_few_bits(flags)
+    few = "" if relies_on_assumption_2(policy) else too_few_pulls(pulls, bounds, right, delta)
+    return few or too_few_bits(flags)

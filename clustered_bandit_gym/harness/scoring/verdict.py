@@ -8,9 +8,9 @@ bounded:
 * **PASS** if the confidence sequence of P(wrong or unfinished) lies at or below δ;
 * **INCONCLUSIVE** otherwise, with a sentence that says what would change it.
 
-A policy that crashes or exhausts its budget on hard trials therefore cannot earn a PASS that way,
-and unfinished trials alone cannot FAIL it. Each sequence misses its rate with probability at most
-α, at all numbers of trials at once, so one may look after every trial and add trials later.
+A policy that crashes on hard trials cannot earn a PASS that way, and unfinished trials alone cannot
+FAIL it. Each sequence misses its rate with probability at most α, at all numbers of trials at once,
+so one may look after every trial and add trials later.
 
 **The confidence sequence.** S events in n trials are Bernoulli with unknown rate p. For a law π
 fixed before the data,
@@ -22,13 +22,9 @@ probability at most α. The rates with W(p) < 1/α form the confidence sequence.
 so this set is an interval, and it contains S/n.
 
 **The mixture.** π = 0.9·Beta(1/2, (1/δ − 1)/2) + 0.1·Beta(1/2, 1/2). The first part has mean δ and
-makes the interval
-sharp where the question is asked: a PASS without any error takes 41, 83 and 420 trials at δ = 0.1,
-0.05 and 0.01 (53, 116 and 680 with Beta(1/2, 1/2) alone; 29, 59 and 299 with a test that looks
-once, at a fixed n). The second part keeps
-rates far from δ in reach: one error in 50 trials is a FAIL at δ = 1e-10. δ is fixed before the
-data, hence so is π: the interval is valid for every true rate, although it depends on the δ it was
-made for.
+makes the interval sharp there: a PASS without any error takes 41, 83 and 420 trials at δ = 0.1, 0.05
+and 0.01. The second part keeps rates far from δ in reach: one error in 50 trials is a FAIL at
+δ = 1e-10. δ is fixed before the data, hence so is π, and the interval is valid for every true rate.
 """
 
 from __future__ import annotations
@@ -46,12 +42,8 @@ from clustered_bandit_gym.harness.scoring.numbers import counted, number
 
 Word = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
-#: Weight of the part of the mixture that has mean δ; the rest is Beta(1/2, 1/2).
-WEIGHT_AT_DELTA = 0.9
 #: A PASS that needs more trials than this is called out of reach of simulation.
 MANY_TRIALS = 10**6
-#: Numbers of trials beyond this are not told apart.
-_FAR = 1e300
 
 
 @dataclass(frozen=True)
@@ -106,9 +98,16 @@ def confidence_sequence(
         The ends (low, high), floats for whole numbers and float arrays for arrays; (0, 1) where
         there are no trials.
     """
-    s, n = _counts(errors, trials)
-    _check_level(alpha, delta)
-    low, high = _ends(s, n, alpha, delta)
+    s, n = np.broadcast_arrays(np.asarray(errors), np.asarray(trials))
+    if s.dtype.kind not in "iu" or n.dtype.kind not in "iu":
+        raise UserError(f"errors and trials must be whole numbers, got {s.dtype} and {n.dtype}")
+    if np.any(s < 0) or np.any(s > n):
+        raise UserError("errors must lie between 0 and the number of trials")
+    if not 0 < alpha < 1:
+        raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
+    if delta is not None and not 0 < delta < 1:
+        raise UserError(f"delta must lie strictly between 0 and 1, got {delta}")
+    low, high = _ends(s.astype(np.float64), n.astype(np.float64), alpha, delta)
     return (float(low), float(high)) if s.ndim == 0 else (low, high)
 
 
@@ -130,14 +129,26 @@ def verdict(
     against = errors + unfinished
     low, _ = confidence_sequence(errors, trials, alpha, delta)
     against_low, high = confidence_sequence(against, trials, alpha, delta)
-    word: Word = "FAIL" if low > delta else "PASS" if high <= delta else "INCONCLUSIVE"
-    more = None if word == "FAIL" else 0 if word == "PASS" else _more(against, trials, delta, alpha)
     hopeless = against_low > delta
+    above = f"P(stopped and wrong) ≥ {number(low)}"
+    below = f"P({'wrong or unfinished' if unfinished else 'wrong'}) ≤ {number(high)}"
+    word: Word
+    more: int | None
+    advice = ""
+    if low > delta:
+        word, more = "FAIL", None
+        shown = f"{above}, more than δ = {delta:g}"
+    elif high <= delta:
+        word, more = "PASS", 0
+        shown = f"{below}, at most δ = {delta:g}"
+    else:
+        word, more = "INCONCLUSIVE", _more(against, trials, delta, alpha)
+        both = f"{above} and {below}" if low > 0 else below
+        shown = f"{both}, which does not decide on δ = {delta:g}"
+        advice = f"; {_what_would_change(more, high, unfinished, hopeless)}"
     counts = f"{errors:,} wrong and {unfinished:,} unfinished in {counted(trials, 'trial')}"
-    reason = f"{counts}; {_bounds(word, low, high, delta, unfinished)} (confidence {1 - alpha:.4g} at any number of trials)"
-    if more:
-        reason += f"; {_what_would_change(more, high, delta, alpha, unfinished, hopeless)}"
-    return Verdict(word, low, high, more, hopeless, reason)
+    level = f"(confidence {1 - alpha:.4g} at any number of trials)"
+    return Verdict(word, low, high, more, hopeless, f"{counts}; {shown} {level}{advice}")
 
 
 def _ends(s: Floats, n: Floats, alpha: float, delta: float | None) -> tuple[Floats, Floats]:
@@ -156,11 +167,9 @@ def _log_mixture(s: Floats, n: Floats, delta: float | None) -> Floats:
     if delta is None:
         return jeffreys
     # Any parameter fixed before the data is valid; the limit keeps it finite for subnormal δ.
-    b = (1 / max(delta, 1 / _FAR) - 1) / 2
+    b = (1 / max(delta, 1e-300) - 1) / 2
     sharp = betaln(0.5 + s, b + n - s) - betaln(0.5, b)
-    mixed: Floats = np.logaddexp(
-        np.log(WEIGHT_AT_DELTA) + sharp, np.log1p(-WEIGHT_AT_DELTA) + jeffreys
-    )
+    mixed: Floats = np.logaddexp(np.log(0.9) + sharp, np.log(0.1) + jeffreys)
     return mixed
 
 
@@ -184,73 +193,44 @@ def _lower_log_odds(s: Floats, n: Floats, floor: Floats) -> Floats:
 
 
 def _more(against: int, trials: int, delta: float, alpha: float) -> int:
-    """Least m such that m further trials, all finished and right, give a PASS; `_FAR` where m is
-    larger than that.
+    """Least m such that m further trials, all finished and right, give a PASS.
 
-    The upper end falls with n once S/n ≤ δ, where alone a PASS is possible, so the least m is found
-    by bisection. Beyond 2^50 the counts are floats: m is then correct to 15 digits.
+    The upper end falls with n once S/n ≤ δ, where alone a PASS is possible: m is found by bisection,
+    to 15 digits beyond 2^50. A δ below 1e-300 is taken for 1e-300.
     """
+    delta = max(delta, 1e-300)
 
     def passes(n: int) -> bool:
-        return bool(_ends(np.array(float(against)), np.array(float(n)), alpha, delta)[1] <= delta)
+        _, high = _ends(np.array(float(against)), np.array(float(n)), alpha, delta)
+        return bool(high <= delta)
 
     # (1 − δ)^n > α excludes a PASS even without any error, and S/n > δ excludes it, too.
-    rate = max(delta, 1 / _FAR)
-    least = max(against / rate, np.log(alpha) / np.log1p(-rate))
+    least = max(against / delta, np.log(alpha) / np.log1p(-delta))
     low = max(trials, int(least) - 1)
     high = low + 1 + low // 8
-    while high <= _FAR and not passes(high):
+    while not passes(high):
         low, high = high, 2 * high
-    if high > _FAR:
-        return int(_FAR)
     while high - low > max(1, high >> 50):
         middle = (low + high) // 2
-        low, high = (low, middle) if passes(middle) else (middle, high)
+        if passes(middle):
+            high = middle
+        else:
+            low = middle
     return high - trials
 
 
-def _bounds(word: Word, low: float, high: float, delta: float, unfinished: int) -> str:
-    above = f"P(stopped and wrong) ≥ {number(low)}"
-    below = f"P({'wrong or unfinished' if unfinished else 'wrong'}) ≤ {number(high)}"
-    if word == "FAIL":
-        return f"{above}, more than δ = {delta:g}"
-    if word == "PASS":
-        return f"{below}, at most δ = {delta:g}"
-    return f"{above + ' and ' if low > 0 else ''}{below}, which does not decide on δ = {delta:g}"
-
-
-def _what_would_change(
-    more: int, high: float, delta: float, alpha: float, unfinished: int, hopeless: bool
-) -> str:
+def _what_would_change(more: int, high: float, unfinished: int, hopeless: bool) -> str:
     if hopeless and unfinished:
         return (
             "wrong or unfinished trials are more frequent than δ, so more trials cannot give a "
-            "PASS: let the policy "
-            "finish (a larger budget, no exceptions); a FAIL takes more wrong answers"
+            "PASS: let the policy finish (a larger budget, no exceptions); a FAIL takes more wrong "
+            "answers"
         )
     kind = "finished and right" if unfinished else "right"
     if more > MANY_TRIALS:
         return (
             f"a PASS would take {number(more)} further trials, all {kind}, which no simulation can "
-            "play: these trials "
-            f"can expose a policy that errs often, or bound its error rate by {number(high)}, and "
-            "cannot confirm δ"
+            "play: these trials can expose a policy that errs often, or bound its error rate by "
+            f"{number(high)}, and cannot confirm δ"
         )
     return f"{counted(more, 'further trial')}, all {kind}, would give a PASS"
-
-
-def _counts(errors: ArrayLike, trials: ArrayLike) -> tuple[Floats, Floats]:
-    s, n = np.broadcast_arrays(np.asarray(errors), np.asarray(trials))
-    for name, values in (("errors", s), ("trials", n)):
-        if values.dtype.kind not in "iu":
-            raise UserError(f"{name} must be whole numbers, got {values.dtype}")
-    if np.any(s < 0) or np.any(s > n):
-        raise UserError("errors must lie between 0 and the number of trials")
-    return s.astype(np.float64), n.astype(np.float64)
-
-
-def _check_level(alpha: float, delta: float | None) -> None:
-    if not 0 < alpha < 1:
-        raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
-    if delta is not None and not 0 < delta < 1:
-        raise UserError(f"delta must lie strictly between 0 and 1, got {delta}")

@@ -176,16 +176,16 @@ def test_unfinished_trials_count_against_a_pass_and_cannot_fail() -> None:
     assert f"{rare.more} further trials, all finished and right, would give a PASS" in rare.reason
 
 
-@pytest.mark.parametrize("delta", [1e-18, 4e-19, 1e-19, 1e-30, 1e-200, 1e-310, 5e-324])
+@pytest.mark.parametrize("delta", [1e-19, 1e-200, 5e-324])
 def test_delta_beyond_the_range_of_whole_numbers(delta: float) -> None:
-    """As δ → 0 a PASS without an error needs x/δ trials with 0.9·(1 + 2x)^(−1/2)·e^x = 20, or more
-    than 1e300.
+    """As δ → 0 a PASS without an error needs x/δ trials with 0.9·(1 + 2x)^(−1/2)·e^x = 20; δ below
+    1e-300 counts as 1e-300.
     """
     clean = verdict(0, 50, delta)
     assert clean.word == "INCONCLUSIVE"
     assert clean.more is not None
     x = optimize.brentq(lambda x: 0.9 * np.exp(x) / np.sqrt(1 + 2 * x) - 20, 1, 10)
-    assert clean.more == (pytest.approx(x / delta, rel=1e-6) if delta > 1e-300 else int(1e300))
+    assert clean.more == pytest.approx(x / max(delta, 1e-300), rel=1e-6)
     assert verdict(1, 50, delta).word == "FAIL"
     assert verdict(0, 50, delta, unfinished=3).word == "INCONCLUSIVE"
 
