@@ -294,7 +294,7 @@ class Shown:
 
             check_suffix(plot)
         if export is not None:
-            from clustered_bandit_gym.harness.output.export import check_suffix as check_export
+            from clustered_bandit_gym.harness.output.board import check_export
 
             check_export(export)
 
@@ -321,7 +321,7 @@ class Shown:
             write = {
                 "markdown": board.to_markdown,
                 "latex": lambda columns: board.to_latex(columns, **self.table),
-                "csv": lambda columns: board.to_csv(columns=columns),
+                "csv": board.to_csv,
                 "json": board.to_json,
             }
             typer.echo(write[self.output](self.columns))

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import CARETDOWN
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from clustered_bandit_gym.harness.output.marks import draw_marks, legend_entry, meanings
+from clustered_bandit_gym.harness.output.plots import draw_marks, legend_entries
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.scoring.verdict import verdict
@@ -86,18 +86,11 @@ def caption(figure: Figure, rows: pd.DataFrame) -> str:
 
 def _legend(figure: Figure, rows: pd.DataFrame) -> list[Line2D]:
     """One entry per policy, FAIL and unfinished trials in words; the lower bound comes last."""
-    entries = []
+    found = []
     for policy in PLOTTED:
         own = rows[rows["policy"] == policy]
-        if own.empty:
-            continue
-        found = pd.concat(
-            [_marks(part, figure) for _, part in own.groupby(figure.panel or "policy")]
-        )
-        entries.append(legend_entry(policy, found))
-    entries += meanings(
-        pd.concat([_marks(rows[rows["policy"] == policy], figure) for policy in PLOTTED])
-    )
+        found += [_marks(part, figure) for _, part in own.groupby(figure.panel or "policy")]
+    entries = legend_entries(pd.concat(found))
     if figure.measure == "pulls":
         entries.append(
             Line2D([], [], color=_BOUND_COLOUR, linestyle=":", linewidth=1.2, label="lower bound")
@@ -109,15 +102,12 @@ def _marks(rows: pd.DataFrame, figure: Figure) -> pd.DataFrame:
     """`points` of one policy, with the trials, the unfinished ones and the verdict of each."""
     found = []
     for _, here in rows.groupby(figure.x, sort=True):
-        wrong, unfinished = (
-            int((here["outcome"] == "wrong").sum()),
-            int(here["outcome"].isin(UNFINISHED).sum()),
-        )
+        wrong = int((here["outcome"] == "wrong").sum())
+        unfinished = int(here["outcome"].isin(UNFINISHED).sum())
         word = verdict(wrong, len(here), float(here["delta"].iloc[0]), unfinished=unfinished).word
-        found.append((len(here), unfinished, word))
-    return points(rows, figure).join(
-        pd.DataFrame(found, columns=["trials", "unfinished", "verdict"])
-    )
+        found.append((here["policy"].iloc[0], len(here), unfinished, word))
+    columns = ["policy", "trials", "unfinished", "verdict"]
+    return points(rows, figure).join(pd.DataFrame(found, columns=columns))
 
 
 def _draw(ax: Axes, figure: Figure, rows: pd.DataFrame) -> None:
@@ -145,7 +135,7 @@ def _draw(ax: Axes, figure: Figure, rows: pd.DataFrame) -> None:
         ax.plot(
             x[zero], np.full(zero.sum(), floor), marker=CARETDOWN, color=look.colour, ls="", ms=4
         )
-        draw_marks(ax, x, y, own, look, look.colour, 4)
+        draw_marks(ax, x, y, own, 4)
     if figure.measure == "pulls":
         known = rows[(rows["policy"] == "naive") & rows["bound"].notna()]
         bounds = [centre(known[known[figure.x] == x], "bound", figure) for x in xs]

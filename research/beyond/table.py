@@ -105,20 +105,20 @@ class BeyondTable:
             part = self.rows[(self.rows["env"] == env) & (self.rows["n_agents"] == n_agents)]
             for row in part.to_dict("records"):
                 look = style_of(row["policy"])
-                at = row["communication"], row["pulls"]
+                at = row["pulls"], row["communication"]
                 ax.scatter(
                     *at, color=look.colour, marker=look.marker, s=55, label=look.label, zorder=3
                 )
             which = "median" if (part["statistic"] == "median").any() else "mean"
-            ax.set(xscale="log", yscale="log", xlabel="communication", ylabel=f"pulls ({which})")
+            ax.set(xscale="log", yscale="log", xlabel=f"pulls ({which})")
+            ax.set_ylabel("communication cost (mean)")
             ax.set_title(f"{_short(env)}, N = {n_agents}", fontsize=11)
             ax.margins(0.12)
             ax.grid(alpha=0.3)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(PLAYED), frameon=False)
         figure.suptitle(
-            f"δ = {DELTA:g}, {self.trials['trial'].nunique()} trials: fewer pulls is lower, fewer "
-            "bits is left"
+            f"δ = {DELTA:g}, {self.n_trials} trials: fewer pulls is left, less communication is lower"
         )
         figure.savefig(path, dpi=130)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from clustered_bandit_gym.harness.store import Store
 from clustered_bandit_gym.reproduce import reproduce
+from clustered_bandit_gym.reproduce.figures import FIGURES
 
 
 def columns(folder: Path, name: str) -> pd.DataFrame:
@@ -17,11 +19,18 @@ def columns(folder: Path, name: str) -> pd.DataFrame:
     return table.sort_values(["policy", "env_kwargs", "trial"], ignore_index=True)
 
 
+def shorten(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Play the first two points of the figure only."""
+    figure = FIGURES[name]
+    monkeypatch.setitem(FIGURES, name, replace(figure, cells=figure.cells[:2]))
+
+
 def test_an_interrupted_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten(monkeypatch, "fig1a")
     settings: dict[str, Any] = {"trials": 2, "n_jobs": 1, "progress": False, "console": False}
     whole = reproduce(["fig1a"], out=tmp_path / "whole", **settings)
-    # Five sizes, four schemes and StructuredBAI, two trials each.
-    assert len(columns(tmp_path / "whole", "fig1a")) == len(whole["fig1a"].rows) == 5 * 5 * 2
+    # Two sizes, four schemes and StructuredBAI, two trials each.
+    assert len(columns(tmp_path / "whole", "fig1a")) == len(whole["fig1a"].rows) == 2 * 5 * 2
     assert whole["fig1a"].rows["bound"].notna().all()
     assert (tmp_path / "whole" / "fig1a.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert b"<svg" in (tmp_path / "whole" / "fig1a.svg").read_bytes()[:2000]
@@ -29,7 +38,7 @@ def test_an_interrupted_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     put, kept = Store.put, []
 
     def put_some(self: Store, *row: Any) -> None:
-        if len(kept) == 30:
+        if len(kept) == 10:
             raise KeyboardInterrupt
         kept.append(row)
         put(self, *row)
@@ -37,22 +46,25 @@ def test_an_interrupted_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Store, "put", put_some)
     with (
         pytest.warns(UserWarning, match="interrupted"),
-        pytest.raises(KeyboardInterrupt, match="10 trials of fig1a are left"),
+        pytest.raises(KeyboardInterrupt, match="6 trials of fig1a are left"),
     ):
         reproduce(["fig1a"], out=tmp_path / "again", **settings)
     kept.clear()
     monkeypatch.setattr(Store, "put", lambda self, *row: (kept.append(row), put(self, *row))[1])
     reproduce(["fig1a"], out=tmp_path / "again", **settings)
-    assert len(kept) == 10 + 10
+    assert len(kept) == 6 + 4
     pd.testing.assert_frame_equal(
         columns(tmp_path / "again", "fig1a"), columns(tmp_path / "whole", "fig1a")
     )
 
 
-def test_real_data_take_the_place_of_the_stand_in(tmp_path: Path) -> None:
+def test_real_data_take_the_place_of_the_stand_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Six groups, six movies: group g loves movie g. Every movie has 30 ratings but one more of the
     first six.
     """
+    shorten(monkeypatch, "fig1f")
     ages = (18, 25, 35, 45, 50, 56)
     users, ratings = [], []
     for group, age in enumerate(ages):

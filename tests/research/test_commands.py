@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from clustered_bandit_gym.policies import BAICl
+from clustered_bandit_gym.reproduce.figures import FIGURES
 from research.beyond import __main__ as beyond
 from research.constants import __main__ as constants
 from research.counterexample import __main__ as counterexample
@@ -18,7 +20,9 @@ from research.rare.kept import kept
 from research.which_policy import __main__ as which_policy
 
 
-def test_paper(tmp_path: Path) -> None:
+def test_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = FIGURES["fig1a"]
+    monkeypatch.setitem(FIGURES, "fig1a", replace(figure, cells=figure.cells[:2]))
     paper.main(["fig1a", "--trials", "2", "--out", str(tmp_path), "--quiet"])
     text = (tmp_path / "claims.md").read_text(encoding="utf-8")
     assert "python -m research.paper fig1a --trials 2" in text

@@ -80,9 +80,12 @@ def chosen(summary: pd.DataFrame, varied: list[str], columns: Sequence[str]) -> 
     """One table of `columns` of the summary, after the varied settings that are not among them."""
     check_columns(columns, varied)
     places = [name for name in varied if name not in columns]
-    shown = [*places, *columns]
-    rows = [[_text(name, row) for name in shown] for row in summary.to_dict("records")]
-    return Table("Scores", [HEADS.get(name, name) for name in shown], rows, len(places))
+    rows = []
+    for row in summary.to_dict("records"):
+        where = [setting(row[name]) for name in places]
+        rows.append(where + [_text(name, row) for name in columns])
+    heads = [*places, *(HEADS.get(name, name) for name in columns)]
+    return Table("Scores", heads, rows, len(places))
 
 
 def _text(name: str, row: dict[Any, Any]) -> str:

@@ -111,15 +111,18 @@ def plot_board(
 
 def _draw_sweep(ax: Axes, summary: pd.DataFrame, x: str, measure: Measure) -> None:
     """A line per policy, with an interval at each mark."""
-    ax.set_yscale("log", nonpositive="clip")  # a bar that reaches zero ends at the axis
-    for policy, own in summary[summary[measure.centre] > 0].groupby("policy", sort=False):
+    ax.set_yscale("log")
+    summary = summary[summary[measure.centre] > 0]
+    floor = summary[measure.centre].min() / 2  # a bar that reaches zero ends here
+    for policy, own in summary.groupby("policy", sort=False):
         own = own.sort_values(x)
         look = style_of(str(policy))
         at = own[x].to_numpy(dtype=float)
         centre = own[measure.centre].to_numpy(dtype=float)
         spread = None
         if measure.low is not None:
-            spread = np.stack([centre - own[measure.low], own[measure.high] - centre])
+            low = np.maximum(own[measure.low], floor)
+            spread = np.stack([centre - low, own[measure.high] - centre])
             spread[:, own["unfinished"] > 0] = np.nan  # the centre is a lower bound: no bar
         ax.errorbar(at, centre, spread, color=look.colour, ls=look.dashes, lw=1.5, capsize=2.5)
         draw_marks(ax, at, centre, own, 6)
@@ -138,7 +141,7 @@ def _draw_sweep(ax: Axes, summary: pd.DataFrame, x: str, measure: Measure) -> No
 
 def _draw_trials(ax: Axes, board: Board, measure: Measure, paper: bool) -> None:
     """Every trial a dot, wrong and unfinished ones crosses; above them the centre and its interval."""
-    ax.set_xscale("log", nonpositive="clip")
+    ax.set_xscale("log")
     summary = board.summary
     rng = np.random.default_rng(0)  # only shifts dots so that they do not hide each other
     cells = cells_of(board.trials)[0]
@@ -157,6 +160,7 @@ def _draw_trials(ax: Axes, board: Board, measure: Measure, paper: bool) -> None:
         if centre[0] > 0:
             if measure.low is not None and not row["unfinished"].iloc[0]:
                 ends = row[[measure.low, measure.high]].to_numpy(dtype=float)[0]
+                ends = np.maximum(ends, shown[measure.row].min() / 2)  # above zero
                 ax.plot(ends, [place, place], color=INK, lw=1.5, zorder=3)
             draw_marks(ax, centre, np.array([float(place)]), row, 7)
         where = ", ".join(setting(row[name].iloc[0]) for name in board.varied)

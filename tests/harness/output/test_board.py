@@ -109,7 +109,7 @@ def test_hostile_names_and_messages_cannot_act() -> None:
         board.to_markdown(),
         board.to_latex(),
         board._repr_html_(),
-        board.to_csv() or "",
+        board.to_csv(),
     ]
     for text in texts[:4]:
         assert not {"\x1b", "\x07", "\u202e"} & set(text)
@@ -182,7 +182,7 @@ def test_html_for_notebooks(small: cbg.Board) -> None:
     page = small._repr_html_()
     tables = pd.read_html(io.StringIO(page)) if _has_lxml() else None
     assert "<script" not in page
-    assert page.count("<table>") == 2
+    assert page.count("<table") == 2
     if tables is not None:
         assert list(tables[0]["policy"]) == ["naive", "bai-cl", "empirical:n=1"]
 
@@ -198,7 +198,7 @@ def test_latex_escapes() -> None:
 
 
 def test_html_is_escaped() -> None:
-    assert "<b>" not in to_html(Table("t", ["policy"], [["<b>x</b>"]]))
+    assert "<i>" not in to_html(Table("<i>t</i>", ["policy"], [["<i>x</i>"]]))
 
 
 def test_markdown_is_a_table(small: cbg.Board) -> None:
@@ -256,8 +256,7 @@ def test_latex_compiles(swept: cbg.Board, tmp_path: Path) -> None:
 
 def test_chosen_columns_in_every_format(swept: cbg.Board) -> None:
     columns = ["policy", "verdict", "pulls_mean"]
-    csv = swept.to_csv(columns=columns)
-    assert csv is not None
+    csv = swept.to_csv(columns)
     assert csv.splitlines()[0] == "env,n_agents,policy,verdict,pulls_mean"
     assert list(json.loads(swept.to_json(columns))[0]) == ["env", "n_agents", *columns]
     assert "| env | n\\_agents | policy | verdict | mean pulls |" in swept.to_markdown(columns)
@@ -311,14 +310,11 @@ def test_wide_intervals_have_no_exponent() -> None:
     assert board.tables[0].rows[0][5] == "20 ±124%"
 
 
-def test_csv_is_the_summary(small: cbg.Board, tmp_path: Path) -> None:
+def test_csv_is_the_summary(small: cbg.Board) -> None:
     text = small.to_csv()
-    assert text is not None
     table = pd.read_csv(io.StringIO(text))
     assert list(table["policy"]) == list(small.summary["policy"])
     assert table["pulls_mean"].tolist() == pytest.approx(small.summary["pulls_mean"].tolist())
-    small.to_csv(tmp_path / "board.csv")
-    assert (tmp_path / "board.csv").read_text() == text
 
 
 @pytest.mark.parametrize(
