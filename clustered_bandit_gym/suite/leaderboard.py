@@ -20,6 +20,8 @@ from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.escape import markdown
+from clustered_bandit_gym.harness.output.page import fill
+from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.suite.cells import TRACKS, SuiteCell, played_cells
 from clustered_bandit_gym.suite.checker import Mismatch, verify
@@ -191,10 +193,10 @@ def _policy_data(submission: Submission, cells: list[SuiteCell]) -> dict[str, An
 def leaderboard_page(folders: Sequence[str | Path], highlight: Sequence[str] = ()) -> str:
     """The board of the submissions in `folders` as one HTML page that fetches nothing."""
     data = board_data(load_all(folders), highlight)
-    # No "<" may stand in the script element, whatever a submission says: it could end it early.
-    text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
-    template = files("clustered_bandit_gym.suite").joinpath("leaderboard.html").read_text("utf-8")
-    return template.replace("__DATA__", text)
+    names = [policy["name"] for policy in data["policies"]]
+    data["styles"] = {name: style_of(name)._asdict() for name in names}
+    template = files("clustered_bandit_gym.suite").joinpath("leaderboard.html")
+    return fill(template.read_text(encoding="utf-8"), data)
 
 
 def board_json(folders: Sequence[str | Path]) -> str:

@@ -30,37 +30,39 @@ function hover(node, text) {
 }
 
 // --- tables ----------------------------------------------------------------------------------------------------------
+/** A table that sorts by any column and keeps its order when it is filled again; missing values come last either way.
+    A column has `key` and `title`, and may have `show(row)` for its text, `cell(td, row)` for more, `text` and `wide`. */
 function table(target, columns, rows, select) {
-  const head = target.tHead, body = target.tBodies[0];
-  head.replaceChildren(); body.replaceChildren();
-  const line = head.insertRow();
-  const missing = x => x === null || x === undefined || x === "";
-  function sort(place) {
-    const th = line.cells[place], column = columns[place], down = th.getAttribute("aria-sort") === "ascending";
-    [...line.cells].forEach(other => other.removeAttribute("aria-sort"));
-    th.setAttribute("aria-sort", down ? "descending" : "ascending");
-    fill([...rows].sort((a, b) => {
-      const x = a[column.key], y = b[column.key];
+  const line = el("tr"), by = target.by ??= {}, missing = x => x === null || x === undefined || x === "";
+  target.tHead.replaceChildren(line);
+  target.hidden = !rows.length;
+  function fill() {
+    columns.forEach((column, i) => column.key === by.key
+      ? line.cells[i].setAttribute("aria-sort", by.down ? "descending" : "ascending") : line.cells[i].removeAttribute("aria-sort"));
+    const list = by.key === undefined ? rows : [...rows].sort((a, b) => {
+      const x = a[by.key], y = b[by.key];
       if (missing(x) || missing(y)) return missing(x) - missing(y);
       const d = typeof x === "number" ? x - y : String(x).localeCompare(String(y));
-      return down ? -d : d; })); }
-  columns.forEach((column, place) => {
-    const th = el("th", {scope: "col"}), button = el("button", {type: "button"}, column.title);
-    th.addEventListener("click", () => sort(place));  // the whole cell; the button is for keyboards
-    th.append(button); line.append(th); });
-  if (select) {
-    select.replaceChildren(el("option", {value: ""}, "as played"), ...columns.map((c, i) => el("option", {value: i}, c.title)));
-    select.onchange = () => { [...line.cells].forEach(th => th.removeAttribute("aria-sort"));
-      select.value === "" ? fill(rows) : sort(Number(select.value)); }; }
-  function fill(list) {
-    body.replaceChildren(...list.map(row => {
+      return by.down ? -d : d; });
+    target.tBodies[0].replaceChildren(...list.map(row => {
       const tr = el("tr");
       columns.forEach(column => {
         const td = el("td", {"data-title": column.title}, column.show ? column.show(row) : num(row[column.key]));
-        td.className = (column.key === "verdict" ? row.verdict : "") + (column.wide ? " wide" : "");
-        tr.append(td); });
+        td.className = [column.key === "verdict" ? row.verdict : "", column.wide ? "wide" : "", column.text ? "text" : ""].join(" ");
+        tr.append(td);
+        if (column.cell) column.cell(td, row); });
       return tr; })); }
-  fill(rows);
+  function sort(key, down) { by.key = key; by.down = down; fill(); }
+  columns.forEach(column => {
+    const th = el("th", {scope: "col", class: column.text ? "text" : ""});
+    th.append(el("button", {type: "button"}, column.title));
+    th.addEventListener("click", () => sort(column.key, by.key === column.key && !by.down));  // the whole cell; the button is for keyboards
+    line.append(th); });
+  if (select) {
+    select.replaceChildren(el("option", {value: ""}, "as played"), ...columns.map(c => el("option", {value: c.key}, c.title)));
+    select.value = by.key ?? "";
+    select.onchange = () => sort(select.value || undefined, false); }
+  fill();
 }
 
 // --- plots -----------------------------------------------------------------------------------------------------------
@@ -146,13 +148,18 @@ function mark(g, row, x, y, r = 5.5) {
 const suffix = row => (row.verdict === "FAIL" ? ", FAIL" : "") + (row.unfinished ? `, ${num(row.unfinished)} of ${num(row.trials)} unfinished` : "")
   + (row.pulls_mean === 0 ? ", zero pulls" : "");
 function dashes(policy) { const d = DATA.styles[policy].dashes; return Array.isArray(d) ? d[1].map(x => 2 * x).join(" ") : "none"; }
-/** `rows`: one per policy, with what the legend says of it. */
+/** A picture of the policy's mark. */
+function icon(row) {
+  const svg = el("svg", {viewBox: "-9 -9 18 18", "aria-hidden": "true", class: "key"});
+  mark(svg, row, 0, 0);
+  return svg;
+}
+/** `rows`: one per policy, with what the legend says of it. A click hides the policy. */
 function legend(box, rows) {
   const list = el("div", {class: "legend"});
   rows.forEach(row => {
     const button = el("button", {type: "button", "aria-pressed": !hidden.has(row.policy)});
-    const icon = el("svg", {viewBox: "-9 -9 18 18", "aria-hidden": "true"}); mark(icon, row, 0, 0);
-    button.append(icon, DATA.styles[row.policy].label + suffix(row));
+    button.append(icon(row), DATA.styles[row.policy].label + suffix(row));
     button.addEventListener("click", () => { hidden.has(row.policy) ? hidden.delete(row.policy) : hidden.add(row.policy); draw(); });
     list.append(button); });
   box.append(list);
