@@ -196,7 +196,7 @@ Plot = Annotated[
     Path | None,
     typer.Option(
         "--plot",
-        help="Write a picture here (.png, .pdf, .svg, or another format of Matplotlib).",
+        help="Write a picture here (.png, .pdf, .svg).",
         show_default="no picture",
     ),
 ]
@@ -204,7 +204,7 @@ Panel = Annotated[
     str | None,
     typer.Option(
         "--panel",
-        help="One panel of the picture: pulls, communication or busiest (agent).",
+        help="One panel: pulls, communication, busiest (agent) or tradeoff.",
         show_default="pulls and communication",
     ),
 ]

@@ -57,7 +57,7 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
         (
             "--plot",
             "a.jpgg",
-            "cannot write a picture to 'a.jpgg'; use .png, .pdf or .svg, or another format of Matplotlib: .",
+            "cannot write a picture to 'a.jpgg'; use .png, .pdf or .svg",
         ),
         ("--export", "a.xls", "ends in .csv or .parquet"),
         ("--columns", "policy,colour", "unknown column 'colour'"),
