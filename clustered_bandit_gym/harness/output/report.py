@@ -9,7 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym._version import __version__
@@ -108,13 +107,19 @@ def _group(cell: Cell, seed: str, trials: pd.DataFrame, varied: list[str]) -> di
         "policies": {row["policy"]: row.get("settings") for row in players},
         "package version": str(first.get("version", "")),
     }
+    columns = ["policy", "trial", "outcome", "correct", "wrong_agents", "pulls", "cost", "rounds"]
+    columns += ["seconds", "seed", "message"]
+    # A browser takes a minute for a page of 100,000 rows. Wrong and unfinished trials come first.
+    solved = trials["outcome"] == "solved"
+    listed = pd.concat([trials[~solved], trials[solved]]).head(5000).sort_index()
     return {
         "name": " · ".join(parts),
         "summary": board.summary.to_dict("records"),
         "measure": measure_of(board.summary)._asdict(),
         "notes": board.notes,
         "phases": _phases(trials),
-        **_rows(trials),
+        "trials": listed[[name for name in columns if name in trials]].to_dict("records"),
+        "count": len(trials),
         "settings": settings,
         **problem,
     }
@@ -128,23 +133,3 @@ def _phases(trials: pd.DataFrame) -> dict[str, dict[str, float]]:
         table = pd.DataFrame(phases, index=own.index if phases else None)
         means[str(policy)] = (table.sum() / len(own)).to_dict()
     return means
-
-
-def _rows(trials: pd.DataFrame) -> dict[str, Any]:
-    """The trials one by one. Where they are many, bins of pulls and the first trials that are wrong
-    or unfinished: a browser takes a minute for a page of 100,000 rows.
-    """
-    columns = ["policy", "trial", "outcome", "correct", "wrong_agents", "pulls", "cost", "rounds"]
-    columns += ["seconds", "seed", "message"]
-    shown = trials[[name for name in columns if name in trials]]
-    if len(trials) <= 5000:
-        return {"trials": shown.to_dict("records"), "bins": None}
-    failed = shown[shown["outcome"] != "solved"].head(200)
-    positive = trials[trials["pulls"] > 0]
-    edges = np.geomspace(positive["pulls"].min(), positive["pulls"].max() * (1 + 1e-9), 61)
-    middles = np.sqrt(edges[1:] * edges[:-1]).tolist()
-    bins = []
-    for policy, own in positive.groupby("policy", sort=False):
-        counts = np.histogram(own["pulls"], edges)[0].tolist()
-        bins.append({"policy": policy, "pulls": middles, "trials": counts})
-    return {"trials": failed.to_dict("records"), "bins": bins}

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
@@ -58,11 +59,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_errors_at_a_large_delta(name: str) -> None:
-    """6 plays at δ = 0.05: under the guarantee 5 wrong ones have a probability below 2e-6, 6 below 2e-8."""
-    wrong = sum(not correct(play(CASES[name], seed, 0.05)) for seed in range(6))
-    assert wrong <= 4
+def test_errors_at_a_large_delta() -> None:
+    """6 plays of each case at δ = 0.05. False alarm below 1e-7 for all, and 2e-8 for each case; a
+    policy that errs in half of its plays passes with probability below 1e-4."""
+    wrong = []
+    for case in CASES.values():
+        wrong.append(sum(not correct(play(case, seed, 0.05)) for seed in range(6)))
+    assert sum(wrong) <= binom.isf(1e-7, 6 * len(CASES), 0.05)
+    assert max(wrong) < 6
 
 
 @pytest.mark.parametrize(

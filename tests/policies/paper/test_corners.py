@@ -298,7 +298,7 @@ def test_sample_sizes_scale_with_sigma() -> None:
 
 def test_agents_are_drawn_uniformly() -> None:
     """Who comes first (chi-square), and how many are drawn before all arms are known (mean), at level 1e-10 each."""
-    sizes, plays = [1, 2, 5], 1500
+    sizes, plays = [1, 2, 5], 400
     clusters = np.repeat(np.arange(3), sizes)
     instance = cbg.Instance(easy().means, clusters, cbg.Gaussian(0.0))
     problem = cbg.Problem.of(instance, DELTA, sigma=0.01)
