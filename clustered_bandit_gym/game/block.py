@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import PlayOver, UserError
-from clustered_bandit_gym.game.checks import indices, read_only, whole_times
+from clustered_bandit_gym.game.payloads import read_only
 from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.game.pulls import indices, whole_times
 
-
-class Play(Protocol):
-    """What a block needs of the federation that made it."""
-
-    told: Problem
-    arms: Ints
-    #: What agents have saved: name -> array with one row per agent.
-    memory: dict[str, np.ndarray]
-
-    @property
-    def coins(self) -> Any: ...
-
-    @property
-    def reward_values(self) -> Floats | None: ...
-
-    def draw(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats: ...
-
-    def draw_counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints: ...
+if TYPE_CHECKING:
+    from clustered_bandit_gym.game.federation import Federation
 
 
 class Block:
@@ -39,11 +24,11 @@ class Block:
     anything.
     """
 
-    def __init__(self, federation: Play, agents: Ints, whole: Block | None = None) -> None:
+    def __init__(self, federation: Federation, agents: Ints, whole: Block | None = None) -> None:
         self._play = federation
         self._whole = whole or self
         self._over = False
-        self._agents = read_only(agents)
+        self._agents: Ints = read_only(agents)
 
     def __len__(self) -> int:
         return int(self._agents.size)
@@ -64,7 +49,7 @@ class Block:
         return self._play.reward_values
 
     @property
-    def _federation(self) -> Play:
+    def _federation(self) -> Federation:
         if self._whole._over:
             raise PlayOver(
                 "this block's program has returned; start another one with federation.local(...)"
@@ -77,9 +62,10 @@ class Block:
 
     def part(self, rows: ArrayLike) -> Block:
         """The agents of `rows` as a block of their own."""
-        return Block(
-            self._federation, self._agents[indices(rows, len(self), "row")], whole=self._whole
-        )
+        return Block(self._federation, self._ids(rows), whole=self._whole)
+
+    def _ids(self, rows: ArrayLike) -> Ints:
+        return self._agents[indices(rows, len(self), "row")]
 
     def pull(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """Average of `times` fresh pulls of `arms` at the agents of `rows` (integer arrays that
@@ -87,9 +73,8 @@ class Block:
 
         A grid `pull(rows[:, None], arms[None, :], n)` is the fastest form.
         """
-        fed = self._federation
-        ids = self._agents[indices(rows, len(self), "row")]
-        return fed.draw(ids, indices(arms, self.problem.n_arms, "arm"), whole_times(times))
+        arm_ids = indices(arms, self.problem.n_arms, "arm")
+        return self._federation.draw(self._ids(rows), arm_ids, whole_times(times))
 
     def pull_grid(self, times: int) -> Floats:
         """Average of `times` fresh pulls of every arm at every agent of the block: (n, K)."""
@@ -103,19 +88,19 @@ class Block:
         An agent sees its rewards one by one; the counts hold everything about them except their
         order.
         """
-        fed = self._federation
-        ids = self._agents[indices(rows, len(self), "row")]
-        return fed.draw_counts(ids, indices(arms, self.problem.n_arms, "arm"), whole_times(times))
+        arm_ids = indices(arms, self.problem.n_arms, "arm")
+        return self._federation.draw_counts(self._ids(rows), arm_ids, whole_times(times))
 
     def random(self, size: int) -> Floats:
         """(n, size) uniform random numbers in [0, 1), each row its agent's own: the same in
         whatever block it is."""
-        return self._federation.coins.uniform(self._agents, size)
+        return self._federation.agent_streams.uniform(self._agents, size)
 
-    def save(self, name: str, values: np.ndarray) -> None:
+    def save(self, name: str, values: ArrayLike) -> None:
         """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not
         sent."""
-        memory, values = self._federation.memory, np.asarray(values)
+        memory = self._federation.memory
+        values = np.asarray(values)
         if values.ndim == 0 or values.shape[0] != len(self):
             raise UserError(
                 f"save {name!r}: one row for each of {len(self)} agents, got shape {values.shape}"
@@ -125,12 +110,12 @@ class Block:
         kept = memory[name]
         if kept.shape[1:] != values.shape[1:] or kept.dtype != values.dtype:
             raise UserError(
-                f"save {name!r}: agents already keep {kept.dtype} rows of shape {kept.shape[1:]} under that name, "
-                f"not {values.dtype} {values.shape[1:]}; take another name"
+                f"save {name!r}: agents already keep {kept.dtype} rows of shape {kept.shape[1:]} "
+                f"under that name, not {values.dtype} {values.shape[1:]}; take another name"
             )
         kept[self.agents] = values
 
-    def load(self, name: str) -> np.ndarray:
+    def load(self, name: str) -> NDArray[Any]:
         """What these agents saved under `name`: (n, ...), zeros where an agent saved nothing."""
         memory = self._federation.memory
         if name not in memory:

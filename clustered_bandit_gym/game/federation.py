@@ -14,22 +14,35 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.checks import count_bits, indices, read_only, whole_times
-from clustered_bandit_gym.game.coins import Coins
-from clustered_bandit_gym.game.inbox import Inbox
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.isolation import Isolation, is_ours
+from clustered_bandit_gym.game.isolation import Isolation, is_ours, program_name
 from clustered_bandit_gym.game.judge import Judgement, judge
 from clustered_bandit_gym.game.ledger import Direction, Ledger
-from clustered_bandit_gym.game.payloads import Payload, Reals, as_made, bits_for, counts_bits
+from clustered_bandit_gym.game.payloads import (
+    Payload,
+    Reals,
+    alphabet,
+    as_made,
+    bits_for,
+    count_bits,
+    counts_bits,
+    read_only,
+)
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.pulls import Pulls
-from clustered_bandit_gym.game.seeds import AGENTS, POLICY, REWARDS, play_stream, sealed_generator
+from clustered_bandit_gym.game.pulls import Pulls, indices, whole_times
+from clustered_bandit_gym.game.seeds import (
+    AGENTS,
+    POLICY,
+    REWARDS,
+    AgentStreams,
+    play_stream,
+    sealed_generator,
+)
 from clustered_bandit_gym.game.source import Simulator, Source, Steps
 from clustered_bandit_gym.game.view import FederationView
 
@@ -76,14 +89,14 @@ class Federation:
         c_r: float = 32.0,
         itemise: bool = False,
     ) -> None:
-        if instance is not None and (problem.n_agents, problem.n_arms) != (
-            instance.n_agents,
-            instance.n_arms,
-        ):
-            raise UserError(
-                f"the problem is for {problem.n_agents} agents and {problem.n_arms} arms, "
-                f"the instance has {instance.n_agents} and {instance.n_arms}"
-            )
+        if instance is not None:
+            told = (problem.n_agents, problem.n_arms)
+            true = (instance.n_agents, instance.n_arms)
+            if told != true:
+                raise UserError(
+                    f"the problem is for {told[0]} agents and {told[1]} arms, "
+                    f"the instance has {true[0]} and {true[1]}"
+                )
         if max_pulls is not None and not (max_pulls >= 1 and max_pulls % 1 == 0):
             raise UserError(
                 f"max_pulls must be a whole number >= 1 (or None: no limit), got {max_pulls}"
@@ -91,16 +104,16 @@ class Federation:
         # One root for both: without a seed it is drawn from the system.
         root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._instance = instance
-        if source is None:
-            if instance is None:
-                raise UserError("a play without an instance needs a source of rewards")
-            source = Simulator(instance, np.random.default_rng(play_stream(root, REWARDS)))
-        self._source: Source = source
         self._values: Floats | None = None
         if instance is not None:
             self._values = instance.rewards.values
+            rng = np.random.default_rng(play_stream(root, REWARDS))
+            source = Simulator(instance, rng) if source is None else source
         elif values is not None:
             self._values = np.unique(np.asarray(values, dtype=np.float64))
+        if source is None:
+            raise UserError("a play without an instance needs a source of rewards")
+        self._source: Source = source
         self.rng = sealed_generator(play_stream(root, POLICY))
         self.problem = problem
         #: A copy for policies and local programs, so that nothing done to it reaches the judge.
@@ -123,7 +136,8 @@ class Federation:
         self._root = root
         self._process = os.getpid()
         self._phase = "play"
-        self.memory: dict[str, np.ndarray] = {}
+        #: What agents have saved: name -> array with one row per agent.
+        self.memory: dict[str, NDArray[Any]] = {}
         self.labels: Ints | None = None
         self._steps: Steps | None = None
 
@@ -167,14 +181,10 @@ class Federation:
         nothing."""
         return "" if self.isolation is None else self.isolation.lost()
 
-    def fail(self, error: BaseException) -> None:
-        """End the play without an answer because of `error`."""
-        self.failure = error
-
     @cached_property
-    def coins(self) -> Coins:
+    def agent_streams(self) -> AgentStreams:
         """The agents' own randomness."""
-        return Coins(play_stream(self._root, AGENTS), self.problem.n_agents)
+        return AgentStreams(play_stream(self._root, AGENTS), self.problem.n_agents)
 
     # --- centre -----------------------------------------------------------------------------------
 
@@ -210,26 +220,22 @@ class Federation:
             of such arrays if the program returns several; None if it returns none, or if there are
             no agents.
         """
-        self._check_open()
-        agents = self._agent_ids(agents)
-        if (
-            agents.size > 1
-            and np.any(agents[1:] <= agents[:-1])
-            and np.unique(agents).size < agents.size
-        ):
+        self.check_open()
+        agents = indices(agents, self.problem.n_agents, "agent")
+        if agents.ndim != 1:
+            raise UserError(f"agents must be a vector of ids, got shape {agents.shape}")
+        if agents.size > 1 and np.unique(agents).size < agents.size:
             raise UserError(
                 "an agent is listed twice; a local program runs once at each of its agents"
             )
-        sent = (as_made(down),) if isinstance(down, Payload) else tuple(map(as_made, down))
+        sent = _payloads(down)
         tables = [self._arrived(payload, agents.size) for payload in sent]
-        tables = [
-            table.astype(np.float64) if table.dtype == np.float32 else table for table in tables
-        ]
         for payload in sent:
             self._bill("down", payload, agents, program)
         size = self.block_size or max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
-        inbox = Inbox()
+        first: list[Payload] | None = None
         single = False
+        parts: list[list[NDArray[Any]]] = []
         for start in range(0, agents.size, size):
             block = Block(self, agents[start : start + size])
             try:
@@ -237,19 +243,23 @@ class Federation:
             finally:
                 block.close()
             single = isinstance(answer, Payload)
-            answers = (
-                answer if isinstance(answer, tuple | list) else () if answer is None else (answer,)
-            )
-            payloads = [as_made(payload) for payload in answers]
-            inbox.put(payloads, [self._arrived(payload, len(block)) for payload in payloads])
+            payloads = _payloads(answer)
+            if first is None:
+                first = payloads
+            elif [*map(alphabet, first)] != [*map(alphabet, payloads)]:
+                raise UserError(
+                    "a program sends every agent's message in the same form: kind, shape, and "
+                    "`among`, `at_most` or `grid`, which both sides must know before anything is "
+                    "pulled"
+                )
+            parts.append([self._arrived(payload, len(block)) for payload in payloads])
             for payload in payloads:
                 self._bill("up", payload, block.agents, program)
-        messages = inbox.messages()
+        messages = [np.concatenate(tables) for tables in zip(*parts, strict=True)]
         if sent or messages:
             self.rounds += 1
-        self.silent_program = ""
+        self.silent_program = "" if messages else program_name(program)
         if not messages:
-            self.silent_program = getattr(program, "__name__", type(program).__name__)
             return None
         return messages[0] if single else tuple(messages)
 
@@ -270,9 +280,9 @@ class Federation:
         pull, about log2 times + 2 log2 log2 times for many: the agent does not know its range), and
         one real up.
         """
-        ids, arm_ids, counts = self._order(agents, arms, times)
-        averages = self.draw(ids, arm_ids, counts)
-        self._bill_order(ids, counts, averages.shape, "real", 0, 1)
+        order = self._order(agents, arms, times)
+        averages = self.draw(*order)
+        self._bill_order(order, averages.shape, "real", 0, 1)
         return averages
 
     def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
@@ -282,38 +292,39 @@ class Federation:
         Billed per row: the same order down; up one symbol out of the C(times + S − 1, S − 1)
         possible answers.
         """
-        ids, arm_ids, counts = self._order(agents, arms, times)
-        seen = self.draw_counts(ids, arm_ids, counts)
-        shape, values = seen.shape[:-1], seen.shape[-1]
-        self._bill_order(ids, counts, shape, "counts", counts_bits(counts, shape, values), 0)
+        order = self._order(agents, arms, times)
+        seen = self.draw_counts(*order)
+        *shape, values = seen.shape
+        bits_up = counts_bits(order[2], tuple(shape), values)
+        self._bill_order(order, tuple(shape), "counts", bits_up, 0)
         return seen
 
     def _order(
         self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike
     ) -> tuple[Ints, Ints, Ints | int]:
         """The arguments of `pull`, checked."""
-        self._check_open()
-        return self._agent_ids(agents, vector=False), self._arm_ids(arms), whole_times(times)
+        self.check_open()
+        agent_ids = indices(agents, self.problem.n_agents, "agent")
+        return agent_ids, self._arm_ids(arms), whole_times(times)
 
     def _bill_order(
         self,
-        ids: Ints,
-        times: Ints | int,
+        order: tuple[Ints, Ints, Ints | int],
         shape: tuple[int, ...],
         kind: str,
         bits_up: int | Ints,
         reals_up: int,
     ) -> None:
-        """Bill orders for `times` pulls at agents `ids`, which broadcast to `shape`, and their
-        answers."""
+        """Bill an order, which broadcasts to `shape`, and its answers."""
         if 0 in shape:
             return
-        to_whom = (ids if ids.shape == shape else np.broadcast_to(ids, shape)).ravel()
-        bits: Any = count_bits(times) + bits_for(self.problem.n_arms)
+        agents, _, times = order
+        receivers = np.broadcast_to(agents, shape).ravel()
+        bits = count_bits(times) + bits_for(self.problem.n_arms)
         if not isinstance(times, int):
-            bits = (bits if bits.shape == shape else np.broadcast_to(bits, shape)).ravel()
-        self.ledger.record(self._phase, "down", "order", to_whom, bits, 0)
-        self.ledger.record(self._phase, "up", kind, to_whom, bits_up, reals_up)
+            bits = np.broadcast_to(bits, shape).ravel()
+        self.ledger.record(self._phase, "down", "order", receivers, bits, 0)
+        self.ledger.record(self._phase, "up", kind, receivers, bits_up, reals_up)
         self.rounds += 1
 
     def report_clusters(self, labels: ArrayLike) -> None:
@@ -338,21 +349,24 @@ class Federation:
 
     def end(self, arms: ArrayLike) -> None:
         """As `stop`, for a play that need not have a judge."""
-        self._check_open()
+        self.check_open()
         arm_ids = self._arm_ids(arms)
         if arm_ids.shape != self.agents.shape:
             raise UserError(
-                f"stop needs one arm for each of the {self.agents.size} agents, got shape {arm_ids.shape}"
+                f"stop needs one arm for each of the {self.agents.size} agents, got shape "
+                f"{arm_ids.shape}"
             )
         self.answer = arm_ids.copy()
         if self._instance is not None:
             self.judgement = judge(self._instance, arm_ids, self.labels, self.problem.epsilon)
 
-    def _arrived(self, payload: Payload, n_agents: int) -> np.ndarray:
-        """(n_agents, ...) what arrives of `payload`, one row per agent; reals in the precision they
-        are paid for."""
+    def _arrived(self, payload: Payload, n_agents: int) -> NDArray[Any]:
+        """(n_agents, ...) what arrives of `payload`, one row per agent; reals rounded to the
+        precision that they are paid for."""
         rows = payload.rows(n_agents)
-        return self.ledger.as_sent(rows) if isinstance(payload, Reals) else rows
+        if isinstance(payload, Reals):
+            rows = self.ledger.as_sent(rows).astype(np.float64)
+        return rows
 
     # --- drawing ----------------------------------------------------------------------------------
 
@@ -361,7 +375,7 @@ class Federation:
 
         Indices must be valid.
         """
-        self._check_open()
+        self.check_open()
         shape, total = self._pulls.admit(agents, arms, times)
         if total == 0:
             return np.empty(shape)
@@ -384,7 +398,7 @@ class Federation:
             raise UserError(
                 "these rewards take infinitely many values and cannot be counted; draw averages"
             )
-        self._check_open()
+        self.check_open()
         shape, total = self._pulls.admit(agents, arms, times)
         if total == 0:
             return np.empty((*shape, values.size), dtype=np.int64)
@@ -421,7 +435,8 @@ class Federation:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
-            "a federation cannot be copied or pickled: a play happens once. Its owner can use snapshot() and restore()"
+            "a federation cannot be copied or pickled: a play happens once. Its owner can use "
+            "snapshot() and restore()"
         )
 
     def snapshot(self) -> dict[str, Any]:
@@ -438,11 +453,12 @@ class Federation:
 
     # --- checks -----------------------------------------------------------------------------------
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise `PlayOver` unless the play can go on, here."""
         if self._process != os.getpid():
             raise PlayOver(
-                "this federation belongs to another process: pulls in a forked child would not be counted; "
-                "play it where it was made"
+                "this federation belongs to another process: pulls in a forked child would not be "
+                "counted; play it where it was made"
             )
         if self.answer is not None:
             raise PlayOver(
@@ -453,11 +469,13 @@ class Federation:
                 "this play has failed: in strict mode an exception in a local program ends it"
             )
 
-    def _agent_ids(self, agents: ArrayLike, vector: bool = True) -> Ints:
-        ids = indices(agents, self.problem.n_agents, "agent")
-        if vector and ids.ndim != 1:
-            raise UserError(f"agents must be a vector of ids, got shape {ids.shape}")
-        return ids
-
     def _arm_ids(self, arms: ArrayLike) -> Ints:
         return indices(arms, self.problem.n_arms, "arm")
+
+
+def _payloads(answer: Payload | Sequence[Payload] | None) -> list[Payload]:
+    """What a program returned, as a list of payloads as their constructors made them."""
+    if answer is None:
+        return []
+    several = isinstance(answer, tuple | list)
+    return [as_made(payload) for payload in (answer if several else [answer])]

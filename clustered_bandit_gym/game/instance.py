@@ -1,4 +1,4 @@
-"""The truth (`Instance`) and what the learner is told of it (`Problem`)."""
+"""`Instance`: the truth of a play."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from typing import IO, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.logs import Fit, bandits_of, fit_of, read_logs
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
-from clustered_bandit_gym.game.tables import read_bandits
+from clustered_bandit_gym.game.tables import Fit, bandits_of, fit_of, read_bandits, read_logs
 
-Frozen = TypeVar("Frozen", bound=np.ndarray)
-#: A saved instance unpacks to at most so many bytes: 40 million agents, say.
-_MOST_BYTES = 2**29
+Frozen = TypeVar("Frozen", bound=NDArray[Any])
 
 
 class Instance:
@@ -56,10 +53,11 @@ class Instance:
         self.rewards: RewardModel = Gaussian() if rewards is None else rewards
         if not isinstance(self.rewards, RewardModel):
             raise TypeError(
-                f"rewards must be a RewardModel: Gaussian(), Bernoulli() or Categorical(...), got {rewards!r}"
+                "rewards must be a RewardModel: Gaussian(), Bernoulli() or Categorical(...), got "
+                f"{rewards!r}"
             )
-        self.means: Floats = self.rewards.check_means(None if means is None else _matrix(means))
-        self.means = _frozen(self.means)
+        given = None if means is None else _matrix(means)
+        self.means: Floats = _frozen(self.rewards.check_means(given))
         self.n_clusters, self.n_arms = self.means.shape
         self.clusters: Ints = _frozen(_cluster_vector(clusters, self.n_clusters))
         self.n_agents: int = self.clusters.size
@@ -68,7 +66,8 @@ class Instance:
         self.allow_ties, self.allow_overlap = bool(allow_ties), bool(allow_overlap)
         if self.n_arms < self.n_clusters and not allow_overlap:
             raise UserError(
-                f"{self.n_clusters} clusters need as many different best arms, but there are only {self.n_arms} arms"
+                f"{self.n_clusters} clusters need as many different best arms, but there are only "
+                f"{self.n_arms} arms"
             )
         tied = np.flatnonzero(self.is_best.sum(axis=1) > 1)
         if tied.size and not allow_ties:
@@ -80,8 +79,9 @@ class Instance:
         if not allow_overlap and self.eta <= 0:
             a, b = self.closest_pair()
             raise UserError(
-                f"Assumption 1 fails: in cluster {b} the best arm {self.best_arms[a]} of cluster {a} is worse than the "
-                f"best one by {self.eta:.6g}, which must be positive. Pass allow_overlap=True to build it all the same"
+                f"Assumption 1 fails: in cluster {b} the best arm {self.best_arms[a]} of cluster "
+                f"{a} is worse than the best one by {self.eta:.6g}, which must be positive. Pass "
+                "allow_overlap=True to build it all the same"
             )
         self._complete = True
 
@@ -103,11 +103,11 @@ class Instance:
         return _frozen(self.means.argmax(axis=1).astype(np.int64))
 
     @cached_property
-    def is_best(self) -> NDArray[np.bool_]:
+    def is_best(self) -> Bools:
         """(M, K) whether the arm's mean equals the largest of its cluster."""
         return _frozen(self.means == self.means.max(axis=1, keepdims=True))
 
-    def good_arms(self, epsilon: float = 0.0) -> NDArray[np.bool_]:
+    def good_arms(self, epsilon: float = 0.0) -> Bools:
         """(M, K) whether the arm's mean is within ε of the largest of its cluster."""
         if epsilon == 0:
             return self.is_best
@@ -144,12 +144,8 @@ class Instance:
     def _separation1(self) -> Floats:
         """(M, M) entry (i, j): |μ_i,k − μ_j,k| for i's best arm k (any of them). Diagonal inf."""
         best = self.means.max(axis=1)
-        table = np.array(
-            [
-                np.abs(best[i] - self.means[:, arms]).min(axis=1)
-                for i, arms in enumerate(self.is_best)
-            ]
-        )
+        pairs = zip(best, self.is_best, strict=True)
+        table = np.array([np.abs(top - self.means[:, arms]).min(axis=1) for top, arms in pairs])
         np.fill_diagonal(table, np.inf)
         return table
 
@@ -172,14 +168,22 @@ class Instance:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):
             return NotImplemented
-        mine, theirs = self.rewards.to_dict(), other.rewards.to_dict()
-        return (
-            np.array_equal(self.means, other.means)
-            and np.array_equal(self.clusters, other.clusters)
-            and mine.keys() == theirs.keys()
-            and all(np.array_equal(mine[key], theirs[key]) for key in mine)
-            and (self.arm_names, self.cluster_names) == (other.arm_names, other.cluster_names)
-        )
+        mine = self._content()
+        theirs = other._content()
+        same_keys = mine.keys() == theirs.keys()
+        return same_keys and all(np.array_equal(mine[key], theirs[key]) for key in mine)
+
+    def _content(self) -> dict[str, Any]:
+        """The arrays that `save` writes."""
+        notes = {
+            "arm_names": self.arm_names,
+            "cluster_names": self.cluster_names,
+            "allow_ties": self.allow_ties,
+            "allow_overlap": self.allow_overlap,
+        }
+        model = {f"rewards.{key}": np.asarray(v) for key, v in self.rewards.to_dict().items()}
+        text = np.array(json.dumps(notes))
+        return {"means": self.means, "clusters": self.clusters, "notes": text, **model}
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -191,23 +195,8 @@ class Instance:
 
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write to a NumPy archive (.npz) without pickled objects; `Instance.load` reads it back."""
-        model: dict[str, Any] = {
-            f"rewards.{key}": np.asarray(value) for key, value in self.rewards.to_dict().items()
-        }
-        notes = {
-            "arm_names": self.arm_names,
-            "cluster_names": self.cluster_names,
-            "allow_ties": self.allow_ties,
-            "allow_overlap": self.allow_overlap,
-        }
         buffer = io.BytesIO()
-        np.savez_compressed(
-            buffer,
-            means=self.means,
-            clusters=self.clusters,
-            notes=np.array(json.dumps(notes)),
-            **model,
-        )
+        np.savez_compressed(buffer, **self._content())
         if isinstance(path, str | os.PathLike):
             Path(path).write_bytes(buffer.getvalue())
         else:
@@ -280,29 +269,22 @@ class Instance:
         try:
             with zipfile.ZipFile(path) as packed:
                 size = sum(entry.file_size for entry in packed.infolist())
-            if size > _MOST_BYTES:
+            if size > 2**29:
                 raise ValueError(
                     f"it unpacks to {size / 2**20:,.0f} MB, more than an instance needs"
                 )
             if not isinstance(path, str | os.PathLike):
                 path.seek(0)
             with np.load(path, allow_pickle=False) as archive:
-                notes = json.loads(str(archive["notes"]))
-                model = {
-                    key[8:]: archive[key] for key in archive.files if key.startswith("rewards.")
-                }
-                model["kind"] = str(model["kind"])
-                means, clusters = archive["means"], archive["clusters"]
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            EOFError,
-            MemoryError,
-            zipfile.BadZipFile,
-        ) as error:
+                data: dict[str, Any] = dict(archive)
+            notes = json.loads(str(data["notes"]))
+            model = {key[8:]: data[key] for key in data if key.startswith("rewards.")}
+            law = RewardModel.from_dict({**model, "kind": str(model["kind"])})
+            return cls(data["means"], data["clusters"], law, **notes)
+        except (LookupError, TypeError, ValueError, EOFError, MemoryError) as error:
             raise UserError(f"{path} is not a saved Instance ({error})") from error
-        return cls(means, clusters, RewardModel.from_dict(model), **notes)
+        except zipfile.BadZipFile as error:
+            raise UserError(f"{path} is not a saved Instance ({error})") from error
 
 
 def _frozen(array: Frozen) -> Frozen:

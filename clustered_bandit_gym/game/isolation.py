@@ -2,9 +2,8 @@
 
 A closure shares its variables with the function that made it: a program could write its findings
 into a list of the centre without sending anything. In strict mode every block of agents runs a
-copy. The program is serialised with everything that it refers to, the user's functions, classes and
-modules by value, and loaded again. Programs of this package are not copied: they cost nothing, and
-tests play them as copies.
+copy. cloudpickle serialises the program with everything that it refers to, the user's functions,
+classes and modules by value. Programs of this package are not copied; tests play them as copies.
 
 This protects against mistakes and shortcuts. A program that sets out to break the rules can still
 write to a file, to `sys`, or to the objects of an installed library.
@@ -13,108 +12,62 @@ write to a file, to `sys`, or to the objects of an installed library.
 from __future__ import annotations
 
 import builtins
+import gc
 import importlib.util
+import inspect
 import io
 import os
 import pickle
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from types import CellType, FunctionType, MethodType, ModuleType, NoneType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from cloudpickle import cloudpickle
 
-from clustered_bandit_gym._types import Ints
-from clustered_bandit_gym.errors import BudgetExceeded, ProgramFailed
 from clustered_bandit_gym.game.problem import Problem
-
-if TYPE_CHECKING:
-    from clustered_bandit_gym.game.block import Block
 
 Program = Callable[..., Any]
 
 COPIES = "programs run on copies; return what the centre needs"
-_RANDOM = "; block.random(...) draws random numbers at the agents"
-_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_PLAIN = {bool, int, float, complex, str, bytes, NoneType, np.bool_, np.int64, np.float64}
+_CONTAINERS = {tuple, list, dict, CellType, MethodType, partial}
 _GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
-#: Types of values that a program of this package may refer to without being copied.
-_PLAIN = {bool, int, float, complex, str, bytes, NoneType, Problem, np.bool_, np.int64, np.float64}
-
-
-class AgentSide:
-    """Replaces the federation in a copied program: holds what every agent is told."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-
-    @property
-    def agents(self) -> Ints:
-        return np.arange(self.problem.n_agents)
-
-    @property
-    def arms(self) -> Ints:
-        return np.arange(self.problem.n_arms)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        hint = _RANDOM if name == "rng" else ""
-        raise AttributeError(
-            f"strict mode: a local program cannot use the centre's federation.{name}{hint}"
-        )
-
-
-class CentreGenerator:
-    """Replaces a random generator of the centre in a copied program, where it would repeat its
-    draws."""
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(
-            f"strict mode: a local program cannot draw from a generator of the centre (.{name}){_RANDOM}"
-        )
+_CACHED = type(lru_cache(maxsize=1)(len))
+_REGISTRY = threading.Lock()
 
 
 class Isolation:
-    """Runs the local programs of one play as copies.
+    """Makes and remembers the copies of one play.
 
     Args:
-        centre: types whose objects are replaced by `AgentSide` wherever a program refers to them.
-        problem: what the learner is told.
-        fail: called with the exception that a program raised. The policy gets another one, which
-            carries nothing.
+        centre: classes of the centre's objects; a program that refers to one gets an `AtCentre`.
+        problem: what every agent is told.
     """
 
-    def __init__(
-        self,
-        centre: tuple[type, ...],
-        problem: Problem,
-        fail: Callable[[BaseException], None],
-    ) -> None:
-        self._centre, self._problem, self._fail = centre, problem, fail
+    def __init__(self, centre: tuple[type, ...], problem: Problem) -> None:
+        self._centre = centre
+        self._problem = problem
         #: The serialised program and the copy that ran last, by the program's name.
         self._ran: dict[str, tuple[bytes, Program]] = {}
 
-    def wrap(self, program: Program) -> Program:
+    def isolated(self, program: Program) -> Program:
         """`program` as `Federation.local` is to run it: a fresh copy in each block."""
-        data = None if is_ours(program) else self._serialised(program)
+        if is_ours(program):
+            return program
+        data = self._serialised(program)
+        name = program_name(program)
 
-        def run(block: Block, *values: np.ndarray) -> Any:
-            try:
-                if data is None:
-                    return program(block, *values)
-                copy = _Loader(io.BytesIO(data)).load()
-                self._ran[run.__name__] = data, copy
-                return copy(block, *[value.copy() for value in values])
-            except BaseException as error:
-                failure = error
-            # Outside the handler: inside, the original would be the context of the new exception.
-            self._fail(failure)
-            raise ended(failure)
+        def run(block: Any, *values: np.ndarray) -> Any:
+            copy = _Loader(io.BytesIO(data)).load()
+            self._ran[name] = data, copy
+            return copy(block, *[value.copy() for value in values])
 
-        run.__name__ = getattr(program, "__name__", type(program).__name__)
+        run.__name__ = name
         run.__wrapped__ = program  # type: ignore[attr-defined]
         return run
 
@@ -122,8 +75,8 @@ class Isolation:
         """Which variables the programs changed in vain, as a hint for the author; "" for none."""
         names: set[str] = set()
         for data, copy in self._ran.values():
-            before = dict(_variables(_Loader(io.BytesIO(data)).load()))
-            for name, value in _variables(copy):
+            before = _variables(_Loader(io.BytesIO(data)).load())
+            for name, value in _variables(copy).items():
                 if name not in before or self._differ(before[name], value):
                     names.add(f"`{name}`")
         changed = ", ".join(sorted(names))
@@ -135,84 +88,104 @@ class Isolation:
         except Exception:  # it was given something that cannot be copied
             return True
 
-    def _dumped(self, value: Any) -> bytes:
-        file = io.BytesIO()
-        _Copier(file, self._centre, self._problem).dump(value)
-        return file.getvalue()
-
     def _serialised(self, program: Program) -> bytes:
         try:
             return self._dumped(program)
         except Exception as error:
-            name, reason = self._culprit(program, error)
+            culprit = f"a {type(program).__name__}"
+            for name, value in _variables(program).items():
+                try:
+                    self._dumped(value)
+                except Exception:
+                    culprit = f"`{name}` ({type(value).__name__})"
+                    break
             raise TypeError(
-                f"strict mode: the local program refers to {name}, which cannot be copied "
-                f"({reason}): {COPIES}"
+                f"strict mode: the local program refers to {culprit}, which cannot be copied "
+                f"({error}): {COPIES}"
             ) from error
 
-    def _culprit(self, program: Program, error: Exception) -> tuple[str, Exception]:
-        """The variable of `program` that cannot be serialised, and why."""
-        for name, value in _variables(program):
+    def _dumped(self, value: Any) -> bytes:
+        """`value` by cloudpickle, which copies objects of the registered modules by value."""
+        file = io.BytesIO()
+        with _REGISTRY:
+            known = cloudpickle.list_registry_pickle_by_value()
+            users = [
+                module
+                for name, module in list(sys.modules.items())
+                if isinstance(module, ModuleType)
+                and _is_foreign(module)
+                and module.__name__ == name
+                and name not in known
+            ]
+            for module in users:
+                cloudpickle.register_pickle_by_value(module)
             try:
-                self._dumped(value)
-            except Exception as reason:
-                return f"`{name}` ({type(value).__name__})", reason
-        return f"a {type(program).__name__}", error
+                _Copier(file, self._centre, self._problem).dump(value)
+            finally:
+                for module in users:
+                    cloudpickle.unregister_pickle_by_value(module)
+        return file.getvalue()
 
 
-def ended(failure: BaseException) -> BaseException:
-    """What a policy gets for `failure` in strict mode: it says what kind it was and nothing else."""
-    if isinstance(failure, KeyboardInterrupt):
-        return KeyboardInterrupt()
-    if isinstance(failure, BudgetExceeded):
-        return BudgetExceeded("the budget is spent; in strict mode this ends the play")
-    return ProgramFailed("a local program raised an exception; in strict mode this ends the play")
+def program_name(program: Program) -> str:
+    """The name by which errors call a program."""
+    return getattr(program, "__name__", type(program).__name__)
 
 
-# --- what is copied ------------------------------------------------------------------------------
+def _variables(program: Any) -> dict[str, Any]:
+    """The variables that a program refers to, by name."""
+    if isinstance(program, MethodType):
+        return {**_variables(program.__func__), "self": program.__self__}
+    if isinstance(program, partial):
+        return {**_variables(program.func), **program.keywords}
+    if isinstance(program, FunctionType):
+        try:
+            found = inspect.getclosurevars(program)
+        except ValueError:  # a variable of the closure has no value yet
+            return {}
+        return {**found.nonlocals, **found.globals}
+    return dict(getattr(program, "__dict__", {}))
 
 
-def is_ours(value: Any, seen: frozenset[int] = frozenset()) -> bool:
-    """Whether `value` and what it refers to are code of this package and plain data."""
-    kind = type(value)
-    if kind in _PLAIN or id(value) in seen:
-        return True
-    if kind is np.ndarray:
-        return not value.dtype.hasobject
-    seen |= {id(value)}
-    if kind is FunctionType:
-        if not _is_our_function(value):
+# --- whose code it is -----------------------------------------------------------------------------
+
+
+def is_ours(program: Program) -> bool:
+    """Whether `program` and all that it refers to are code of this package and plain data."""
+    todo: list[Any] = [program]
+    seen: set[int] = set()
+    while todo:
+        value = todo.pop()
+        kind = type(value)
+        if kind in _PLAIN or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if kind is FunctionType:
+            if not value.__code__.co_filename.startswith(_package_folders()):
+                return False
+            todo += [value.__closure__, value.__defaults__, value.__kwdefaults__]
+        elif kind is np.ndarray:
+            if value.dtype.hasobject:
+                return False
+        elif isinstance(value, type):
+            if _is_foreign(_home(value)):
+                return False
+        elif kind in _CONTAINERS or _file(_home(kind)).startswith(_package_folders()):
+            todo += gc.get_referents(value)
+        else:
             return False
-        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]
-        parts = [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-    elif kind is partial:
-        parts = [value.func, *value.args, *value.keywords.values()]
-    elif kind is MethodType:
-        parts = [value.__func__, value.__self__]
-    elif kind in (tuple, list):
-        parts = list(value)
-    elif kind is dict:
-        parts = [*value, *value.values()]
-    elif _is_our_class(kind):  # type: ignore[arg-type]
-        parts = list(getattr(value, "__dict__", {}).values())
-    else:
-        return False
-    return all(is_ours(part, seen) for part in parts)
+    return True
 
 
-def _is_our_function(function: FunctionType) -> bool:
-    """By its file and by the identity of its global variables: a module's `__name__` proves
+def _home(kind: type) -> ModuleType | None:
+    """The module in which a class is found under its name; what a class says of itself proves
     nothing."""
-    module = sys.modules.get(function.__globals__.get("__name__", ""))
-    own_globals = module is not None and vars(module) is function.__globals__
-    return own_globals and function.__code__.co_filename.startswith(_package_folders())
-
-
-@lru_cache(maxsize=1024)
-def _is_our_class(kind: type) -> bool:
     module = sys.modules.get(kind.__module__)
-    file = getattr(module, "__file__", None) or ""
-    return file.startswith(_package_folders()) and getattr(module, kind.__name__, None) is kind
+    return module if getattr(module, kind.__name__, None) is kind else None
+
+
+def _file(module: ModuleType | None) -> str:
+    return "" if module is None else vars(module).get("__file__") or ""
 
 
 @cache
@@ -224,101 +197,65 @@ def _package_folders() -> tuple[str, ...]:
     return tuple(place + os.sep for place in places)
 
 
-@lru_cache(maxsize=4096)
-def _is_installed(file: str) -> bool:
-    """Whether the file belongs to this package, the standard library or an installed one."""
-    return (
-        file.startswith((*_package_folders(), _STANDARD_LIBRARY, "<frozen "))
-        or f"{os.sep}site-packages{os.sep}" in file
-        or f"{os.sep}dist-packages{os.sep}" in file
-    )
-
-
 def _is_foreign(module: ModuleType | None) -> bool:
     """Whether the module is the user's: its functions, classes and variables are copied."""
     if module is None or module.__name__ == "__main__":
         return True
-    file = getattr(module, "__file__", None)
-    if file is None:
-        return module.__name__ not in sys.builtin_module_names and module.__spec__ is None
-    return not _is_installed(file)
+    if file := _file(module):
+        return not _is_installed(file)
+    return module.__name__ not in sys.builtin_module_names and module.__spec__ is None
 
 
-def _variables(program: Any) -> Iterator[tuple[str, Any]]:
-    """The variables that a program refers to, by name."""
-    if isinstance(program, FunctionType):
-        for name, cell in zip(program.__code__.co_freevars, program.__closure__ or (), strict=True):
-            if cell != CellType():  # it has a value
-                yield name, cell.cell_contents
-        for name in program.__code__.co_names:
-            if name in program.__globals__:
-                yield name, program.__globals__[name]
-    elif isinstance(program, MethodType):
-        yield from _variables(program.__func__)
-        yield "self", program.__self__
-    elif isinstance(program, partial):
-        yield from _variables(program.func)
-        yield from program.keywords.items()
-    else:
-        yield from getattr(program, "__dict__", {}).items()
+@lru_cache(maxsize=4096)
+def _is_installed(file: str) -> bool:
+    """Whether the file belongs to this package, the standard library or an installed one."""
+    folders = (*_package_folders(), os.path.dirname(os.__file__) + os.sep, "<frozen ")
+    third_party = {"site-packages", "dist-packages"} & set(file.split(os.sep))
+    return file.startswith(folders) or bool(third_party)
 
 
-# --- how it is copied ----------------------------------------------------------------------------
+# --- how it is copied -----------------------------------------------------------------------------
+
+
+class AtCentre:
+    """Replaces the federation or a generator in a copied program: has what every agent is told."""
+
+    def __init__(self, what: str, problem: Problem | None = None) -> None:
+        self._what = what
+        if problem is not None:
+            self.problem = problem
+            self.agents = np.arange(problem.n_agents)
+            self.arms = np.arange(problem.n_arms)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"strict mode: a local program cannot use the centre's {self._what}.{name}; "
+            "its block has pull(...), and block.random(...) draws random numbers at the agents"
+        )
 
 
 class _Copier(cloudpickle.Pickler):  # type: ignore[misc]
-    """Serialises by value what is not installed, and keeps objects of the centre out."""
+    """Keeps objects of the centre out, and copies modules and caches, too."""
 
     def __init__(self, file: io.BytesIO, centre: tuple[type, ...], problem: Problem) -> None:
         super().__init__(file)
-        self._centre, self._problem = centre, problem
+        self._centre = centre
+        self._problem = problem
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, self._centre):
-            return AgentSide, (self._problem,)
+            return AtCentre, ("federation", self._problem)
         if isinstance(getattr(obj, "__self__", None), _GENERATORS):
-            raise TypeError(f"a generator of the centre{_RANDOM}")
+            raise TypeError("a generator of the centre; block.random(...) draws at the agents")
         if isinstance(obj, _GENERATORS):
-            return CentreGenerator, ()
+            return AtCentre, ("generator",)
         if isinstance(obj, ModuleType) and _is_foreign(obj):
-            state = {name: value for name, value in vars(obj).items() if name not in _LOADING}
+            loading = ("__builtins__", "__loader__", "__spec__", "__cached__")
+            state = {name: value for name, value in vars(obj).items() if name not in loading}
             return ModuleType, (obj.__name__,), state, None, None, _fill
-        if isinstance(obj, FunctionType) and not _is_installed(obj.__code__.co_filename):
-            return self._dynamic_function_reduce(obj)
         if type(obj) is _CACHED:
             return _cached_again, (obj.__wrapped__, obj.cache_parameters())
-        if not isinstance(obj, type):
-            return super().reducer_override(obj)
-        with _by_value(sys.modules.get(obj.__module__)):
-            made = super().reducer_override(obj)
-        if isinstance(made, tuple) and made[0].__name__.startswith("_make_skeleton"):
-            # Without the id by which cloudpickle would find the original class in this process.
-            maker, arguments, *rest = made
-            made = (maker, (*arguments[:-2], None, arguments[-1]), *rest)
-        return made
-
-
-@contextmanager
-def _by_value(module: ModuleType | None) -> Iterator[None]:
-    """Inside, cloudpickle copies classes of `module`, if it is the user's."""
-    with _REGISTRY:
-        own = (
-            module is not None
-            and _is_foreign(module)
-            and sys.modules.get(module.__name__) is module
-        )
-        if own:
-            cloudpickle.register_pickle_by_value(module)
-        try:
-            yield
-        finally:
-            if own:
-                cloudpickle.unregister_pickle_by_value(module)
-
-
-_LOADING = ("__builtins__", "__loader__", "__spec__", "__cached__")
-_REGISTRY = threading.Lock()
-_CACHED = type(lru_cache(maxsize=1)(len))
+        return super().reducer_override(obj)
 
 
 def _fill(module: ModuleType, variables: dict[str, Any]) -> None:
@@ -326,7 +263,7 @@ def _fill(module: ModuleType, variables: dict[str, Any]) -> None:
     vars(module).update(variables, __builtins__=_BUILTINS)
 
 
-def _cached_again(function: Any, parameters: dict[str, Any]) -> Any:
+def _cached_again(function: Program, parameters: dict[str, Any]) -> Program:
     """A copy of what `lru_cache` makes, with an empty cache."""
     return lru_cache(**parameters)(function)
 
@@ -335,11 +272,14 @@ class _Loader(pickle.Unpickler):
     """Makes the copy. Nothing of a user's module comes in by reference."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if module == cloudpickle.__name__ and name == "_make_function":
-            return _make_function
         found = super().find_class(module, name)
         if _is_foreign(sys.modules.get(module)):
             raise pickle.UnpicklingError(f"strict mode: {module}.{name} cannot be copied: {COPIES}")
+        if module == cloudpickle.__name__ and name == "_make_function":
+            return _make_function
+        if module == cloudpickle.__name__ and name.startswith("_make_skeleton"):
+            # Without the id by which cloudpickle would find the original class in this process.
+            return lambda *arguments: found(*arguments[:-2], None, arguments[-1])
         return found
 
 
@@ -349,13 +289,14 @@ def _make_function(code: Any, names: dict[str, Any], *rest: Any) -> FunctionType
 
 
 def _import(name: str, names: Any = None, *rest: Any) -> ModuleType:
-    """`import` within a copied program; the user's own modules are copied only if imported outside."""
+    """`import` in a copied program; a user's own modules are copied only if imported outside."""
     found = builtins.__import__(name, names, *rest)
     level = rest[2] if len(rest) > 2 else 0
     whole = importlib.util.resolve_name("." * level + name, (names or {}).get("__package__"))
     if _is_foreign(sys.modules.get(whole)):
         raise ImportError(
-            f"strict mode: import {whole} at the top of the file, not within a local program: {COPIES}"
+            f"strict mode: import {whole} at the top of the file, not within a local program: "
+            f"{COPIES}"
         )
     return found
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym._types import Bools, Ints
 from clustered_bandit_gym.game.instance import Instance
 
 
@@ -25,7 +25,7 @@ class Judgement:
     """
 
     correct: bool
-    agent_correct: np.ndarray
+    agent_correct: Bools
     arms: Ints
     clustering_errors: int | None
     arm_errors: int | None
@@ -45,21 +45,20 @@ def judge(instance: Instance, arms: Ints, labels: Ints | None, epsilon: float = 
     clustering_errors = arm_errors = None
     if labels is not None:
         lost = misplaced(labels, instance.clusters)
-        clustering_errors, arm_errors = int(lost.sum()), int((~right & ~lost).sum())
+        clustering_errors = int(lost.sum())
+        arm_errors = int((~right & ~lost).sum())
     return Judgement(bool(right.all()), right, arms.copy(), clustering_errors, arm_errors)
 
 
-def misplaced(labels: Ints, clusters: Ints) -> np.ndarray:
+def misplaced(labels: Ints, clusters: Ints) -> Bools:
     """(N,) booleans: the agent's true cluster is not the most frequent one of its label (of equals,
     the first)."""
+    from scipy.sparse import coo_array
+
     _, label = np.unique(labels, return_inverse=True)
-    # Distinct (label, cluster) pairs rather than a table of all of them: labels may be as many as
-    # agents.
-    width = int(clusters.max()) + 1
-    pairs, counts = np.unique(label * width + clusters, return_counts=True)
-    order = np.lexsort((pairs, -counts, pairs // width))
-    _, first = np.unique(pairs[order] // width, return_index=True)
-    majority = pairs[order][first] % width
+    # Sparse, since labels may be as many as agents; the first largest entry of each row.
+    table = coo_array((np.ones(label.size, dtype=np.int64), (label, clusters))).tocsr()
+    majority = table.argmax(axis=1)
     return np.asarray(majority[label] != clusters)
 
 

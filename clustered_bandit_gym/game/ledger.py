@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 
 Direction = Literal["up", "down"]
@@ -62,7 +64,7 @@ class Ledger:
                 raise UserError(f"{name} must be a finite price >= 0, got {price}")
         self.c_b, self.c_r = float(c_b), float(c_r)
         self.totals: dict[tuple[str, Direction, str], Total] = {}
-        self._items: list[tuple[str, Direction, str, np.ndarray, Any, int]] | None = (
+        self._items: list[tuple[str, Direction, str, Ints, Any, int]] | None = (
             [] if itemise else None
         )
 
@@ -71,8 +73,8 @@ class Ledger:
         phase: str,
         direction: Direction,
         kind: str,
-        agents: np.ndarray,
-        bits: int | np.ndarray,
+        agents: Ints,
+        bits: int | Ints,
         reals: int,
     ) -> None:
         """One message of `kind` to or from each of `agents` (n,); `bits` and `reals` are per
@@ -85,7 +87,7 @@ class Ledger:
         if self._items is not None:
             self._items.append((phase, direction, kind, agents.copy(), bits, reals))
 
-    def as_sent(self, reals: np.ndarray) -> np.ndarray:
+    def as_sent(self, reals: Floats) -> NDArray[Any]:
         """`reals` in the precision they are paid for: float32, or float64 if c_r ≥ 64·c_b.
 
         NaN is refused.

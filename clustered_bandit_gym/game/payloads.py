@@ -9,16 +9,13 @@ from __future__ import annotations
 import math
 import operator
 from functools import lru_cache
-from operator import is_
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from clustered_bandit_gym._types import Bools, Ints
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.checks import read_only
-
-Rounding = Literal["up", "down", "nearest"]
 
 
 def bits_for(size: int) -> int:
@@ -28,41 +25,36 @@ def bits_for(size: int) -> int:
     return (operator.index(size) - 1).bit_length()
 
 
-def _exact(number: Any, name: str, least: int) -> int:
-    """`number` as an exact int, whatever a subclass of int says of itself."""
-    try:
-        exact = operator.index(number)
-    except TypeError:
-        exact = least - 1
-    if isinstance(number, bool) or exact < least:
-        raise UserError(f"{name} must be a whole number >= {least}, got {number!r}")
-    return exact
-
-
-@lru_cache(maxsize=4096)
-def _subset_bits(n_arms: int, at_most: int) -> int:
-    return bits_for(sum(math.comb(n_arms, size) for size in range(at_most + 1)))
+def count_bits(numbers: Ints | int) -> Any:
+    """Bits of the Elias δ code of whole numbers 1..2**53: prefix-free, so neither side need know a
+    range. e + 2⌊log2(e + 1)⌋ + 1 for numbers from 2^e on; 1 bit for 1.
+    """
+    _, lengths = np.frexp(np.asarray(numbers, dtype=np.float64))  # e + 1
+    _, lengths_of_lengths = np.frexp(lengths.astype(np.float64))
+    bits = (lengths + 2 * lengths_of_lengths - 2).astype(np.int64)
+    return int(bits) if isinstance(numbers, int) else bits
 
 
 @lru_cache(maxsize=65536)
-def _sparse_bits(size: int, count: int) -> int:
-    return 2 * ((count + 1).bit_length() - 1) + 1 + bits_for(math.comb(size, count))
-
-
-@lru_cache(maxsize=65536)
-def composition_bits(n: int, values: int) -> int:
-    """Bits that tell how often each of so many values came up in n pulls: ⌈log2 C(n + values − 1,
-    values − 1)⌉."""
+def _composition_bits(n: int, values: int) -> int:
+    """Bits that tell how often each of so many values came up in n pulls."""
     return bits_for(math.comb(n + values - 1, values - 1))
 
 
-def counts_bits(times: Any, shape: tuple[int, ...], values: int) -> Any:
-    """`composition_bits` of so many pulls: an int, or for an array that broadcasts to `shape` one
-    entry per cell."""
+def counts_bits(times: Ints | int, shape: tuple[int, ...], values: int) -> int | Ints:
+    """Bits of the counts of so many pulls, ⌈log2 C(n + values − 1, values − 1)⌉: an int, or for an
+    array that broadcasts to `shape` one entry per cell."""
     if isinstance(times, int):
-        return composition_bits(times, values)
+        return _composition_bits(times, values)
     cells = np.broadcast_to(times, shape).ravel().tolist()
-    return np.array([composition_bits(n, values) for n in cells], dtype=np.int64)
+    return np.array([_composition_bits(n, values) for n in cells], dtype=np.int64)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy that cannot be made writable again: its memory is that of a bytes object."""
+    if not array.size:
+        return array.copy()
+    return np.frombuffer(array.tobytes(), dtype=array.dtype).reshape(array.shape)
 
 
 class Payload:
@@ -73,9 +65,9 @@ class Payload:
     """
 
     kind: str
-    values: np.ndarray
+    values: NDArray[Any]
     #: Price per agent: one number, or (n,) where messages of different agents differ in length.
-    bits: int | np.ndarray = 0
+    bits: int | Ints = 0
     reals: int = 0
     _item_ndim: int = 0
     _sealed: tuple[object, ...]
@@ -84,7 +76,7 @@ class Payload:
         """Record what the constructor made, so that any later change can be detected."""
         self._sealed = tuple(self.__dict__.values())
 
-    def rows(self, n_agents: int) -> np.ndarray:
+    def rows(self, n_agents: int) -> NDArray[Any]:
         """The values as (n_agents, ...), a view; `ValueError` where they are of another length."""
         if self.values.ndim == self._item_ndim:
             return np.broadcast_to(self.values, (n_agents, *self.values.shape))
@@ -104,18 +96,16 @@ class ArmIndex(Payload):
     kind = "arm"
 
     def __init__(self, values: ArrayLike, among: int | ArrayLike) -> None:
-        self.values = read_only(_integers(values, "an arm index"))
+        self.values = read_only(_integers(values, "an arm index", most_axes=1))
         if isinstance(among, int | np.integer):
-            size = _exact(among, "among, the number of arms,", 1)
-            self.among: int | np.ndarray = size
-            known = bool(((self.values >= 0) & (self.values < size)).all())
+            self.among: int | Ints = _exact(among, "among, the number of arms,", 1)
+            self.bits = bits_for(self.among)
+            known = (self.values >= 0) & (self.values < self.among)
         else:
-            choices = read_only(np.unique(_integers(among, "the set of arms")))
-            self.among = choices
-            size = choices.size
-            known = bool(np.isin(self.values, choices).all())
-        self.bits = bits_for(size)
-        if not known:
+            self.among = read_only(np.unique(_integers(among, "the set of arms", most_axes=1)))
+            self.bits = bits_for(self.among.size)
+            known = np.isin(self.values, self.among)
+        if not known.all():
             raise UserError("an arm index lies outside the set given by `among`")
         self._seal()
 
@@ -133,12 +123,9 @@ class ArmSet(Payload):
     _item_ndim = 1
 
     def __init__(self, values: ArrayLike, at_most: int | None = None) -> None:
-        self.values = read_only(_booleans(values))
+        shapes = "an arm set is a boolean array (agents, arms), or (arms,) for all agents alike"
+        self.values = _booleans(values, (1, 2), shapes)
         self.at_most = None if at_most is None else _exact(at_most, "at_most", 0)
-        if self.values.dtype != np.bool_ or self.values.ndim not in (1, 2):
-            raise UserError(
-                "an arm set is a boolean array (agents, arms), or (arms,) for all agents alike"
-            )
         n_arms = self.values.shape[-1]
         if self.at_most is None or self.at_most >= n_arms:
             self.bits = n_arms
@@ -148,7 +135,8 @@ class ArmSet(Payload):
                 raise UserError(
                     f"an arm set has {largest} arms, more than the {self.at_most} announced"
                 )
-            self.bits = _subset_bits(n_arms, self.at_most)
+            sets = sum(math.comb(n_arms, size) for size in range(self.at_most + 1))
+            self.bits = bits_for(sets)
         self._seal()
 
 
@@ -179,9 +167,7 @@ class Flag(Payload):
     kind = "flag"
 
     def __init__(self, values: ArrayLike) -> None:
-        self.values = read_only(_booleans(values))
-        if self.values.dtype != np.bool_ or self.values.ndim > 1:
-            raise UserError("a flag is a boolean, or a vector of them")
+        self.values = _booleans(values, (0, 1), "a flag is a boolean, or a vector of them")
         self.bits = 1
         self._seal()
 
@@ -204,23 +190,18 @@ class ArmSubset(Payload):
     _item_ndim = 1
 
     def __init__(self, values: ArrayLike, within: ArrayLike | None = None) -> None:
-        self.values = read_only(_booleans(values))
-        self.within = None if within is None else read_only(_booleans(within))
-        if self.values.dtype != np.bool_ or self.values.ndim != 2:
-            raise UserError("an arm subset is a boolean array (agents, arms)")
+        shapes = "an arm subset and `within` are boolean arrays (agents, arms)"
+        self.values = _booleans(values, (2,), shapes)
+        self.within = None if within is None else _booleans(within, (2,), shapes)
         known = np.ones_like(self.values) if self.within is None else self.within
-        if known.dtype != np.bool_ or known.shape != self.values.shape:
-            raise UserError(
-                f"within must be booleans of shape {self.values.shape}, got {known.dtype} {known.shape}"
-            )
+        if known.shape != self.values.shape:
+            raise UserError(f"within must have shape {self.values.shape}, got {known.shape}")
         if np.any(self.values & ~known):
             raise UserError("an arm subset has an arm outside the set given by `within`")
-        sizes, counts = known.sum(axis=1).tolist(), self.values.sum(axis=1).tolist()
-        self.bits = read_only(
-            np.array(
-                [_sparse_bits(n, c) for n, c in zip(sizes, counts, strict=True)], dtype=np.int64
-            )
-        )
+        sizes = known.sum(axis=1).tolist()
+        counts = self.values.sum(axis=1).tolist()
+        lengths = [_sparse_bits(n, c) for n, c in zip(sizes, counts, strict=True)]
+        self.bits = read_only(np.array(lengths, dtype=np.int64))
         self._seal()
 
 
@@ -236,17 +217,14 @@ class Symbol(Payload):
     kind = "symbol"
 
     def __init__(self, values: ArrayLike, among: int) -> None:
-        array = read_only(np.asarray(values))
+        self.values = read_only(_integers(values, "symbols (agents,) or (agents, d)", most_axes=2))
         self.among = _exact(among, "among, the size of the alphabet,", 1)
-        if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
-            raise UserError(
-                f"symbols are integers (agents,) or (agents, d), got {array.dtype} of shape {array.shape}"
-            )
-        if array.size and (array.min() < 0 or array.max() >= self.among):
+        if self.values.ndim == 0:
+            raise UserError("symbols have shape (agents,) or (agents, d), got a single one")
+        if np.any((self.values < 0) | (self.values >= self.among)):
             raise UserError(f"a symbol lies outside its alphabet 0..{self.among - 1}")
-        self.values = array.astype(np.int64, copy=False)
-        self._item_ndim = array.ndim - 1
-        self.bits = bits_for(self.among ** math.prod(array.shape[1:]))
+        self._item_ndim = self.values.ndim - 1
+        self.bits = bits_for(self.among ** math.prod(self.values.shape[1:]))
         self._seal()
 
 
@@ -271,15 +249,15 @@ class Quantised(Payload):
     kind = "quantised"
 
     def __init__(
-        self, values: ArrayLike, grid: ArrayLike, rounding: Rounding, clip: bool = False
+        self,
+        values: ArrayLike,
+        grid: ArrayLike,
+        rounding: Literal["up", "down", "nearest"],
+        clip: bool = False,
     ) -> None:
         points = np.asarray(grid, dtype=np.float64)
-        if (
-            points.ndim != 1
-            or points.size < 1
-            or not np.all(np.isfinite(points))
-            or np.any(np.diff(points) <= 0)
-        ):
+        finite = points.ndim == 1 and points.size >= 1 and bool(np.isfinite(points).all())
+        if not finite or np.any(np.diff(points) <= 0):
             raise UserError("grid must be a vector of finite numbers, strictly increasing")
         if rounding not in ("up", "down", "nearest"):
             raise UserError(f"rounding must be 'up', 'down' or 'nearest', got {rounding!r}")
@@ -292,8 +270,9 @@ class Quantised(Payload):
             raise UserError("nan cannot be quantised")
         if not clip and exact.size and (exact.min() < points[0] or exact.max() > points[-1]):
             raise UserError(
-                f"numbers from {exact.min():.6g} to {exact.max():.6g} leave the grid from {points[0]:.6g} to "
-                f"{points[-1]:.6g}; use a wider grid, or clip=True to send numbers beyond an end as that end"
+                f"numbers from {exact.min():.6g} to {exact.max():.6g} leave the grid from "
+                f"{points[0]:.6g} to {points[-1]:.6g}; use a wider grid, or clip=True to send "
+                "numbers beyond an end as that end"
             )
         # Found by comparison, not by arithmetic: a grid point is sent as itself, and no rounding
         # error flips a side.
@@ -358,21 +337,47 @@ def as_made(payload: Any) -> Payload:
         raise TypeError(
             f"a local program returns payloads (no subclass of them), got {kind.__name__}:{lines}"
         )
-    state, sealed = payload.__dict__, payload._sealed
-    if len(state) == len(sealed) + 1 and all(map(is_, state.values(), sealed)):
+    state = payload.__dict__
+    sealed = payload._sealed
+    if len(state) == len(sealed) + 1 and all(map(operator.is_, state.values(), sealed)):
         return payload  # type: ignore[no-any-return]
-    return kind(payload.values, **{name: getattr(payload, name) for name in CONTENT[kind]})  # type: ignore[call-arg]
+    content = {name: getattr(payload, name) for name in CONTENT[kind]}
+    return kind(payload.values, **content)  # type: ignore[no-any-return]
 
 
-def _booleans(values: ArrayLike) -> np.ndarray:
-    """Booleans of one bit each, since an array made by a cast may hold other bytes; anything else
-    as it is."""
+def alphabet(payload: Payload) -> tuple[object, ...]:
+    """What both sides must know before anything is pulled, the same for every agent."""
+    known = [getattr(payload, name, None) for name in ("among", "at_most", "grid")]
+    shape = payload.values.shape[payload.values.ndim - payload._item_ndim :]
+    return payload.kind, shape, *[np.asarray(one).tolist() for one in known]
+
+
+@lru_cache(maxsize=65536)
+def _sparse_bits(size: int, count: int) -> int:
+    return 2 * ((count + 1).bit_length() - 1) + 1 + bits_for(math.comb(size, count))
+
+
+def _exact(number: Any, name: str, least: int) -> int:
+    """`number` as an exact int, whatever a subclass of int says of itself."""
+    try:
+        exact = operator.index(number)
+    except TypeError:
+        exact = least - 1
+    if isinstance(number, bool) or exact < least:
+        raise UserError(f"{name} must be a whole number >= {least}, got {number!r}")
+    return exact
+
+
+def _booleans(values: ArrayLike, axes: tuple[int, ...], expected: str) -> Bools:
+    """Booleans of one bit each, since an array made by a cast may hold other bytes."""
     array = np.asarray(values)
-    return array.view(np.uint8) != 0 if array.dtype == np.bool_ else array
+    if array.dtype != np.bool_ or array.ndim not in axes:
+        raise UserError(f"{expected}, got {array.dtype} of shape {array.shape}")
+    return read_only(array.view(np.uint8) != 0)
 
 
-def _integers(values: ArrayLike, what: str) -> np.ndarray:
+def _integers(values: ArrayLike, what: str, most_axes: int) -> Ints:
     array = np.asarray(values)
-    if array.dtype.kind not in "iu" or array.ndim > 1:
+    if array.dtype.kind not in "iu" or array.ndim > most_axes:
         raise UserError(f"{what} must be integers, got {array.dtype} of shape {array.shape}")
     return array.astype(np.int64, copy=False)

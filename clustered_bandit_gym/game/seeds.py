@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random.bit_generator import ISpawnableSeedSequence
 
+from clustered_bandit_gym._types import Floats, Ints, Words
 from clustered_bandit_gym.errors import UserError
 
 Seed = int | np.random.SeedSequence
-
-# The kinds of stream; the first number of a spawn key.
-_INSTANCE, _PLAY = 0, 1
+#: Keys of the streams of a play: the rewards, the policy's own randomness, and that of the agents.
+REWARDS, POLICY, AGENTS = 0, 1, 2
+#: Increment of SplitMix64.
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
 class TrialSeeds(NamedTuple):
@@ -34,9 +36,8 @@ class TrialSeeds(NamedTuple):
 
     @property
     def policy(self) -> int:
-        """A 63-bit seed for a player that keeps its own generator; apart from the stream of
-        rewards."""
-        child = np.random.SeedSequence(self.play.entropy, spawn_key=(*self.play.spawn_key, 1))
+        """A 63-bit seed for a player that keeps its own generator; apart from the rewards."""
+        child = child_seed(self.play, POLICY)
         return int(child.generate_state(1, np.uint64)[0] >> 1)
 
 
@@ -46,8 +47,8 @@ def trial_seeds(seed: int, trial: int) -> TrialSeeds:
         if isinstance(value, bool) or int(value) != value or value < 0:
             raise UserError(f"{name} must be a whole number >= 0, got {value!r}")
     return TrialSeeds(
-        np.random.SeedSequence(int(seed), spawn_key=(_INSTANCE, int(trial))),
-        np.random.SeedSequence(int(seed), spawn_key=(_PLAY, int(trial))),
+        np.random.SeedSequence(int(seed), spawn_key=(0, int(trial))),
+        np.random.SeedSequence(int(seed), spawn_key=(1, int(trial))),
     )
 
 
@@ -83,19 +84,17 @@ def global_seed(seed: int) -> Iterator[None]:
         np.random.set_state(states[1])  # noqa: NPY002
 
 
-#: Keys of the streams of a play: the rewards, the policy's own randomness, and that of the agents.
-REWARDS, POLICY, AGENTS = 0, 1, 2
+def child_seed(seed: np.random.SeedSequence, *keys: int) -> np.random.SeedSequence:
+    """A child by its keys. `spawn()` counts: a seed sequence used twice would give other streams."""
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *keys))
 
 
-def play_stream(seed: int | np.random.SeedSequence, key: int) -> np.random.SeedSequence:
+def play_stream(seed: Seed, key: int) -> np.random.SeedSequence:
     """The seed of one stream of the play that has `seed`."""
     root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    # Children by key, not by spawn(): spawn() counts, and a seed sequence used twice would give
-    # other streams.
-    child = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, key))
     # Hashed once more: a generator shows the seed it was made from, and the root would lead a
     # policy to the rewards.
-    return np.random.SeedSequence(child.generate_state(8).tolist())
+    return np.random.SeedSequence(child_seed(root, key).generate_state(8).tolist())
 
 
 class _SealedSeed(ISpawnableSeedSequence):
@@ -104,7 +103,7 @@ class _SealedSeed(ISpawnableSeedSequence):
     def __init__(self, inner: np.random.SeedSequence) -> None:
         self.__inner = inner
 
-    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Any:
         return self.__inner.generate_state(n_words, dtype)
 
     def spawn(self, n_children: int) -> list[_SealedSeed]:
@@ -113,7 +112,42 @@ class _SealedSeed(ISpawnableSeedSequence):
 
 def sealed_generator(seed: np.random.SeedSequence) -> np.random.Generator:
     """`default_rng(seed)` that does not show its seed: the same numbers, and `spawn` works."""
-    sealed: Any = _SealedSeed(
-        seed
-    )  # NumPy takes any ISeedSequence; its annotations name SeedSequence alone
+    # NumPy takes any ISeedSequence; its annotations name SeedSequence alone.
+    sealed: Any = _SealedSeed(seed)
     return np.random.Generator(np.random.PCG64(sealed))
+
+
+def splitmix(seeds: Words, start: Ints, size: int) -> Words:
+    """(n, size) numbers start, start + 1, ... of the SplitMix64 streams with these seeds (n,)."""
+    step = start.astype(np.uint64)[:, None] + np.arange(1, size + 1, dtype=np.uint64)
+    return _mix(seeds[:, None] + step * _GAMMA)
+
+
+def _mix(z: Words) -> Words:
+    """The output function of SplitMix64 (Steele, Lea and Flood, 2014)."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+class AgentStreams:
+    """Each agent's own random numbers: they depend on the agent and on how many it has drawn.
+
+    A NumPy generator would be shared by all agents of a block, and the numbers of an agent would
+    depend on the other agents of its block.
+
+    Args:
+        seed: of the agents' randomness in this play.
+        n_agents: N.
+    """
+
+    def __init__(self, seed: np.random.SeedSequence, n_agents: int) -> None:
+        key = seed.generate_state(1, np.uint64)
+        self._seeds = _mix(key + np.arange(n_agents, dtype=np.uint64) * _GAMMA)
+        self._drawn: Ints = np.zeros(n_agents, dtype=np.int64)
+
+    def uniform(self, agents: Ints, size: int) -> Floats:
+        """(n, size) fresh numbers in [0, 1) of each of `agents` (n,), each agent at most once."""
+        words = splitmix(self._seeds[agents], self._drawn[agents], size)
+        self._drawn[agents] += size
+        return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

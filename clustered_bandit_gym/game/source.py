@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.seeds import child_seed
 
 
 class Source(Protocol):
@@ -24,8 +25,7 @@ class Source(Protocol):
         ...
 
     def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
-        """How often each value of the reward model comes up in `times` fresh pulls: (..., S).
-        `ValueError` where it has infinitely many."""
+        """How often each value of the reward model comes up in `times` fresh pulls: (..., S)."""
         ...
 
     def single(self, agent: int, arm: int) -> float:
@@ -42,14 +42,14 @@ class Simulator:
     """
 
     def __init__(self, instance: Instance, rng: np.random.Generator) -> None:
-        self._instance, self._rng = instance, rng
+        self._instance = instance
+        self._rng = rng
 
     def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
         instance = self._instance
         clusters = np.asarray(instance.clusters.take(agents))
-        return np.asarray(
-            instance.rewards.average(self._rng, instance.means, clusters, arms, times)
-        )
+        average = instance.rewards.average(self._rng, instance.means, clusters, arms, times)
+        return np.asarray(average)
 
     def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
         instance = self._instance
@@ -58,13 +58,9 @@ class Simulator:
 
     def single(self, agent: int, arm: int) -> float:
         instance = self._instance
-        rewards = instance.rewards
-        # `item`: plain ints are the fastest index.
-        return float(
-            rewards.single(
-                instance.means, instance.clusters.item(agent), arm, rewards.noise(self._rng)
-            )
-        )
+        cluster = instance.clusters.item(agent)  # plain ints are the fastest index
+        noise = instance.rewards.noise(self._rng)
+        return float(instance.rewards.single(instance.means, cluster, arm, noise))
 
 
 class Steps:
@@ -76,37 +72,24 @@ class Steps:
     """
 
     def __init__(self, step: Callable[[int, int], float], values: Floats | None) -> None:
-        self._step, self._values = step, values
+        self.single = step
+        self._values = values
 
     def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
-        return _by_cell(
-            lambda i, k, n: sum(self._step(i, k) for _ in range(n)) / n, agents, arms, times
-        )
+        def average(agent: int, arm: int, n: int) -> float:
+            return sum(self.single(agent, arm) for _ in range(n)) / n
+
+        return by_cell(average, agents, arms, times)
 
     def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
         values = self._values
         assert values is not None
 
         def count(agent: int, arm: int, n: int) -> Ints:
-            rewards = [self._step(agent, arm) for _ in range(n)]
+            rewards = [self.single(agent, arm) for _ in range(n)]
             return np.bincount(np.searchsorted(values, rewards), minlength=values.size)
 
-        return _by_cell(count, agents, arms, times)
-
-    def single(self, agent: int, arm: int) -> float:
-        return self._step(agent, arm)
-
-
-def _by_cell(
-    draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Ints | int
-) -> NDArray[Any]:
-    """`draw(agent, arm, n)` for each cell of a request, in its shape."""
-    agents, arms, counts = np.broadcast_arrays(agents, arms, times)
-    cells = zip(
-        agents.ravel().tolist(), arms.ravel().tolist(), counts.ravel().tolist(), strict=True
-    )
-    drawn = np.array([draw(*cell) for cell in cells])
-    return drawn.reshape(*agents.shape, *drawn.shape[1:])
+        return by_cell(count, agents, arms, times)
 
 
 class OwnStreams:
@@ -122,29 +105,36 @@ class OwnStreams:
     """
 
     def __init__(self, instance: Instance, seed: np.random.SeedSequence) -> None:
-        self._instance, self._seed = instance, seed
+        self._instance = instance
+        self._seed = seed
         self._simulators: dict[tuple[int, int], Simulator] = {}
 
     def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
-        return _by_cell(
-            lambda i, k, n: self._of(i, k).averages(np.array(i), np.array(k), n),
-            agents,
-            arms,
-            times,
-        )
+        def average(agent: int, arm: int, n: int) -> Floats:
+            return self._of(agent, arm).averages(np.array(agent), np.array(arm), n)
+
+        return by_cell(average, agents, arms, times)
 
     def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
-        return _by_cell(
-            lambda i, k, n: self._of(i, k).counts(np.array(i), np.array(k), n), agents, arms, times
-        )
+        def count(agent: int, arm: int, n: int) -> Ints:
+            return self._of(agent, arm).counts(np.array(agent), np.array(arm), n)
+
+        return by_cell(count, agents, arms, times)
 
     def single(self, agent: int, arm: int) -> float:
         return self._of(agent, arm).single(agent, arm)
 
     def _of(self, agent: int, arm: int) -> Simulator:
         if (agent, arm) not in self._simulators:
-            seed = np.random.SeedSequence(
-                self._seed.entropy, spawn_key=(*self._seed.spawn_key, agent, arm)
-            )
-            self._simulators[agent, arm] = Simulator(self._instance, np.random.default_rng(seed))
+            rng = np.random.default_rng(child_seed(self._seed, agent, arm))
+            self._simulators[agent, arm] = Simulator(self._instance, rng)
         return self._simulators[agent, arm]
+
+
+def by_cell(
+    draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Ints | int
+) -> NDArray[Any]:
+    """`draw(agent, arm, n)` for each cell of a request, in its shape."""
+    cells = np.broadcast(agents, arms, times)
+    drawn = np.array([draw(int(agent), int(arm), int(n)) for agent, arm, n in cells])
+    return drawn.reshape(*cells.shape, *drawn.shape[1:])

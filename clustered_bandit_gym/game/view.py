@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, ProgramFailed
-from clustered_bandit_gym.game.isolation import Isolation, ended
+from clustered_bandit_gym.errors import BudgetExceeded, ProgramFailed
+from clustered_bandit_gym.game.isolation import Isolation
 from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.payloads import Payload
 from clustered_bandit_gym.game.problem import Problem
+
+if TYPE_CHECKING:
+    from clustered_bandit_gym.game.federation import Federation
 
 
 class FederationView:
@@ -36,19 +39,16 @@ class FederationView:
     """
 
     __slots__ = ("__books", "__problem", "__strict")
-    # A Federation; naming its class would make the two modules import each other.
-    __books: Any
+    __books: Federation
     __strict: bool
     __problem: Problem
 
-    def __init__(self, federation: Any, strict: bool = False) -> None:
+    def __init__(self, federation: Federation, strict: bool = False) -> None:
         object.__setattr__(self, "_FederationView__books", federation)
         object.__setattr__(self, "_FederationView__strict", strict)
         # A copy for the centre: the agents' own is within reach of local programs.
         object.__setattr__(self, "_FederationView__problem", copy(federation.told))
-        federation.isolation = Isolation(
-            (FederationView, type(federation)), federation.told, federation.fail
-        )
+        federation.isolation = Isolation((FederationView, type(federation)), federation.told)
 
     # --- what the centre is told ------------------------------------------------------------------
 
@@ -130,39 +130,47 @@ class FederationView:
     ) -> Any:
         """See `Federation.local`."""
         books = self.__books
-        if not self.__strict:
+        if not self.__strict or books.isolation is None:
             return books.local(agents, program, down, n_arms=n_arms)
+        books.check_open()
         try:
-            return books.local(agents, books.isolation.wrap(program), down, n_arms=n_arms)
-        except (BudgetExceeded, ProgramFailed, PlayOver, KeyboardInterrupt):
-            raise  # it carries nothing
+            return books.local(agents, books.isolation.isolated(program), down, n_arms=n_arms)
         except BaseException as error:
             failure = error
-        # What is wrong with an answer could tell the policy what is in it.
-        books.fail(failure)
-        raise ended(failure)
+        raise self.__ended(failure)
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """See `Federation.pull`."""
-        return self.__order(self.__books.pull, agents, arms, times)
+        try:
+            return self.__books.pull(agents, arms, times)
+        except BudgetExceeded as error:
+            failure = error
+        raise self.__ended(failure)
 
     def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
         """See `Federation.pull_counts`."""
-        return self.__order(self.__books.pull_counts, agents, arms, times)
-
-    def __order(
-        self, pull: Callable[..., Any], agents: ArrayLike, arms: ArrayLike, times: ArrayLike
-    ) -> Any:
-        if not self.__strict:
-            return pull(agents, arms, times)
         try:
-            return pull(agents, arms, times)
+            return self.__books.pull_counts(agents, arms, times)
         except BudgetExceeded as error:
             failure = error
-        # A policy that could continue would find out, order by order, how many pulls the agents
-        # have made.
-        self.__books.fail(failure)
-        raise ended(failure)
+        raise self.__ended(failure)
+
+    def __ended(self, failure: BaseException) -> BaseException:
+        """End a strict play, and say what kind of failure it was, nothing else.
+
+        What is wrong with an answer could tell the policy what is in it. A policy that could go on
+        after a spent budget would find out, order by order, how many pulls the agents have made.
+        """
+        if not self.__strict:
+            return failure
+        self.__books.failure = failure
+        if isinstance(failure, KeyboardInterrupt):
+            return KeyboardInterrupt()
+        if isinstance(failure, BudgetExceeded):
+            return BudgetExceeded("the budget is spent; in strict mode this ends the play")
+        return ProgramFailed(
+            "a local program raised an exception; in strict mode this ends the play"
+        )
 
     def report_clusters(self, labels: ArrayLike) -> None:
         """See `Federation.report_clusters`."""
@@ -175,11 +183,11 @@ class FederationView:
         """
         self.__books.end(arms)
 
-    def __counts(self) -> Any:
+    def __counts(self) -> Federation:
         if self.__strict:
             raise AttributeError(
-                "strict mode: the centre does not see how many pulls the agents made; let them send it, or count the "
-                "pulls that it orders itself"
+                "strict mode: the centre does not see how many pulls the agents made; let them "
+                "send it, or count the pulls that it orders itself"
             )
         return self.__books
 
@@ -187,15 +195,15 @@ class FederationView:
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(
-            f"cannot set {name!r}: a policy reads the federation's attributes, the harness keeps them"
+            f"cannot set {name!r}: a policy reads the federation's attributes, the harness "
+            "keeps them"
         )
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(
-            f"cannot delete {name!r}: a policy reads the federation's attributes, the harness keeps them"
-        )
+        self.__setattr__(name, None)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
-            "a federation cannot be copied or pickled: a play happens once. Keep what you need of it instead"
+            "a federation cannot be copied or pickled: a play happens once. Keep what you need of "
+            "it instead"
         )

@@ -18,7 +18,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.checks import MAX_TIMES
+from clustered_bandit_gym.game.pulls import MAX_TIMES
 
 
 def reference_elimination(

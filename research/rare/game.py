@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from clustered_bandit_gym._types import Ints
-from clustered_bandit_gym.game.checks import BudgetExceeded
+from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.global_state import seeded_globals

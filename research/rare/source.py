@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.game.checks import BudgetExceeded
+from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.rewards import broadcast_shape
 from research.rare.tilt import Law
 
 #: The first draws of an agent are windows of their own; then a window is this much longer than all
@@ -129,7 +128,7 @@ class TiltedSource:
         """The shape of a request, its averages (R,) and, of rewards with finitely many values,
         their counts (R, S).
         """
-        shape = broadcast_shape(agents, arms, times)
+        shape = np.broadcast(agents, arms, times).shape
         ids, arm_ids, n = (
             _flat(agents, shape),
             _flat(arms, shape),

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.game.coins import splitmix
+from clustered_bandit_gym.game.seeds import splitmix
 
 
 def test_splitmix_is_splitmix64() -> None:

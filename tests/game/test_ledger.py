@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from clustered_bandit_gym import Federation, Instance, Problem
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.checks import count_bits
 from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.payloads import (
     ArmIndex,
@@ -22,6 +21,7 @@ from clustered_bandit_gym.game.payloads import (
     Reals,
     Symbol,
     bits_for,
+    count_bits,
 )
 
 ENTRY = st.tuples(

@@ -23,8 +23,7 @@ from clustered_bandit_gym import (
     Problem,
     Reals,
 )
-from clustered_bandit_gym.game.checks import MAX_TIMES
-from clustered_bandit_gym.game.pulls import MAX_PULLS
+from clustered_bandit_gym.game.pulls import MAX_PULLS, MAX_TIMES
 from clustered_bandit_gym.generators import RandomFamily
 
 ALARM = 1e-10
