@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.view import FederationView
 
 #: First element of an action: pull an arm at an agent, or stop and recommend.
 PULL, STOP = 0, 1
@@ -66,7 +66,7 @@ class Policy(_Player, ABC):
     """
 
     @abstractmethod
-    def solve(self, federation: Federation) -> np.ndarray:
+    def solve(self, federation: FederationView) -> np.ndarray:
         """Play until done and return an arm for every agent: integers (N,)."""
 
 

@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -349,7 +349,7 @@ def _play(
 def _solve(policy: Policy, federation: Federation, strict: bool = True) -> np.ndarray:
     """The policy's answer, given what the harness gives: a view."""
     try:
-        arms = policy.solve(cast(Federation, federation.view(strict)))
+        arms = policy.solve(federation.view(strict))
     except BudgetExceeded:
         raise
     except Exception as error:

@@ -6,8 +6,8 @@ import numpy as np
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex
+from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policy import Policy
 
 
@@ -22,7 +22,7 @@ class UniformPolicy(Policy):
             raise UserError(f"pulls_per_arm must be a whole number >= 1, got {pulls_per_arm}")
         self.pulls_per_arm = int(pulls_per_arm)
 
-    def solve(self, federation: Federation) -> np.ndarray:
+    def solve(self, federation: FederationView) -> np.ndarray:
         def best_average(block: Block) -> ArmIndex:
             averages = block.pull_grid(self.pulls_per_arm)
             tied = averages == averages.max(axis=1, keepdims=True)
@@ -41,5 +41,5 @@ class RandomPolicy(Policy):
     name = "random"
     guarantee = "none"
 
-    def solve(self, federation: Federation) -> np.ndarray:
+    def solve(self, federation: FederationView) -> np.ndarray:
         return federation.rng.integers(federation.problem.n_arms, size=federation.problem.n_agents)

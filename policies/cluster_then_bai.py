@@ -7,9 +7,9 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import Reals
 from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.paper.requirements import require
 from clustered_bandit_gym.policies.sequential.paired import drift_evidence
 from clustered_bandit_gym.policy import Policy
@@ -64,7 +64,7 @@ class ClusterThenBAI(Policy):
             raise UserError(f"growth must be larger than 1, got {growth}")
         self.growth = float(growth)
 
-    def solve(self, federation: Federation) -> np.ndarray:
+    def solve(self, federation: FederationView) -> np.ndarray:
         p = federation.problem
         (m,) = require(self.name, p, "n_clusters")
         if p.n_arms == 1:
@@ -88,7 +88,7 @@ class ClusterThenBAI(Policy):
             return self._search(federation, labels, n, sums, off)[labels]
 
     def _search(
-        self, federation: Federation, labels: Ints, n: int, sums: Floats, off: Floats
+        self, federation: FederationView, labels: Ints, n: int, sums: Floats, off: Floats
     ) -> Ints:
         """(M,) the best arm of each cluster; starts from `sums` (N, K) of n pulls of each arm,
         which rounding may have moved by `off` (N, K)."""
@@ -122,7 +122,7 @@ class ClusterThenBAI(Policy):
             counts += np.where(open_, times * sizes, 0)
 
 
-def _all_averages(federation: Federation, times: int) -> Floats:
+def _all_averages(federation: FederationView, times: int) -> Floats:
     """(N, K) averages of `times` fresh pulls of every arm at every agent, sent to the centre."""
 
     def program(block: Block) -> Reals:

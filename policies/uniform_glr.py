@@ -12,8 +12,8 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex
+from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.sequential.running_means import RunningMeans
 from clustered_bandit_gym.policy import Policy
 
@@ -58,7 +58,7 @@ class UniformGLR(Policy):
             raise UserError(f"threshold must be a number >= 0 or None, got {threshold}")
         self.threshold = threshold
 
-    def solve(self, federation: Federation) -> np.ndarray:
+    def solve(self, federation: FederationView) -> np.ndarray:
         p = federation.problem
         level = math.log(p.n_agents * max(1, p.n_arms - 1) / p.delta)
         epsilon = p.epsilon / p.sigma if p.epsilon else 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -12,7 +12,6 @@ from gymnasium import spaces
 
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver
-from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.seeds import Seed, global_seed, play_stream
 from clustered_bandit_gym.game.source import OwnStreams
 from clustered_bandit_gym.policy import PULL, STOP, Policy
@@ -61,7 +60,7 @@ def play_stepwise(
         return float(info["sample"])
 
     with federation.stepping(step):
-        arms = policy.solve(cast(Federation, federation.view(strict)))
+        arms = policy.solve(federation.view(strict))
     check_limit()
     if federation.judgement is not None:
         raise PlayOver(
@@ -90,7 +89,7 @@ def crosstalk(policy: Policy, env: ClusteredBAIEnv, instance_seed: Seed, play_se
         try:
             # The same global seed in all plays: a policy that uses `np.random` is reproducible.
             with global_seed(0):
-                arms = copy.deepcopy(policy).solve(cast(Federation, federation.view(strict=True)))
+                arms = copy.deepcopy(policy).solve(federation.view(strict=True))
             if federation.judgement is None:
                 federation.stop(arms)
         except BudgetExceeded:

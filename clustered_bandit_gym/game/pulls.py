@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +30,8 @@ def indices(values: ArrayLike, size: int, what: str) -> Ints:
 
 def whole_times(times: ArrayLike) -> Ints | int:
     """`times` as a plain int or an int64 array, checked to lie in 1..`MAX_TIMES`."""
+    if isinstance(times, int) and not isinstance(times, bool):
+        times = operator.index(times)  # exact, whatever a subclass of int says of itself
     array = np.asarray(times)
     if array.dtype.kind not in "iu" and type(times) is not int:
         raise UserError(f"times must be whole numbers, got {array.dtype}")

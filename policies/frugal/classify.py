@@ -15,8 +15,8 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload, Quantised, Reals, Symbol
+from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.frugal.discover import RoughMeans, sketch_arms, stand_out
 from clustered_bandit_gym.policies.frugal.settings import Levels, recall, top_up
 from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
@@ -92,7 +92,7 @@ class References:
 
 
 def order(
-    federation: Federation, reps: Ints, arms: Ints, gap: Floats, ref: References
+    federation: FederationView, reps: Ints, arms: Ints, gap: Floats, ref: References
 ) -> tuple[Floats, Floats, Floats]:
     """Have all representatives make references for `arms` (M, u) to differences `gap` (M, u).
 
@@ -214,7 +214,7 @@ def find_high(
 
 
 def height(
-    federation: Federation, reps: Ints, best: Ints, ref: References, n: int
+    federation: FederationView, reps: Ints, best: Ints, ref: References, n: int
 ) -> tuple[Payload, Payload] | None:
     """For n agents: the number that is η below the best means; None if these differ too much."""
     eta = ref.levels.eta
@@ -226,7 +226,7 @@ def height(
 
 
 def by_list(
-    federation: Federation,
+    federation: FederationView,
     agents: Ints,
     best: Ints,
     ref: References,
@@ -298,7 +298,7 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
 
 
 def tree_references(
-    federation: Federation, reps: Ints, tree: list[Node], ref: References
+    federation: FederationView, reps: Ints, tree: list[Node], ref: References
 ) -> list[tuple[float, float, float]]:
     """Numbers for `ref.threshold` at each node, from references of the representatives; or nothing."""
     arms = sketch_arms(ref.levels)
@@ -324,7 +324,7 @@ def answer_node(block: Block, place: Ints, number: Floats, gap: Floats, ref: Ref
     return Symbol(side, among=2 if ref.bounded else 3)
 
 
-def by_tree(federation: Federation, reps: Ints, tree: list[Node], ref: References) -> Ints:
+def by_tree(federation: FederationView, reps: Ints, tree: list[Node], ref: References) -> Ints:
     """(N,) clusters of the agents, −1 for those that are unsure."""
     n, d = federation.problem.n_agents, sketch_arms(ref.levels).size
     labels = np.full(n, -1)

@@ -17,7 +17,6 @@ from scipy.spatial.distance import pdist
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import (
     ArmIndex,
     ArmSet,
@@ -28,6 +27,7 @@ from clustered_bandit_gym.game.payloads import (
     Reals,
     Symbol,
 )
+from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.frugal.settings import Levels, Stuck, recall, top_up
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
@@ -81,7 +81,7 @@ def sketch(block: Block, stage: Ints, levels: Levels) -> tuple[Payload, ...]:
     return Symbol(symbols, among=size), Flag(spread**2 < levels.settings.noise * variance)
 
 
-def guesses(federation: Federation, levels: Levels) -> Iterator[tuple[Ints, float]]:
+def guesses(federation: FederationView, levels: Levels) -> Iterator[tuple[Ints, float]]:
     """Yields guesses: (M,) agents that seem to be of different clusters, and the pulls of a sketch.
 
     Each guess comes from more agents, in case a cluster was missed, or from more pulls. There are
@@ -195,7 +195,7 @@ def rounding(low: Floats, step: Floats, sigma: float) -> Floats:
 
 
 def shown_distinct(
-    federation: Federation, reps: Ints, pulls: float, levels: Levels
+    federation: FederationView, reps: Ints, pulls: float, levels: Levels
 ) -> RoughMeans | None:
     """Rough means of a sketch's arms once all representatives are shown distinct, or None.
 
@@ -269,7 +269,7 @@ def name_best(block: Block, _: np.ndarray, known: np.ndarray, levels: Levels) ->
     return ArmIndex(stand_out(block, np.arange(k), lead, levels), among=k)
 
 
-def search(federation: Federation, levels: Levels) -> Ints:
+def search(federation: FederationView, levels: Levels) -> Ints:
     """(M,) agents that named M different arms; M agents are asked at a time."""
     n, m, k = federation.problem.n_agents, levels.m, federation.problem.n_arms
     order = federation.rng.permutation(n)

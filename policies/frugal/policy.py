@@ -8,7 +8,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.frugal.classify import (
     References,
     by_list,
@@ -56,7 +56,7 @@ class FrugalBAI(Policy):
             raise UserError(f"growth must lie between 1.5 and 16, got {growth}")
         self.growth = float(growth)
 
-    def solve(self, federation: Federation) -> np.ndarray:
+    def solve(self, federation: FederationView) -> np.ndarray:
         p = federation.problem
         m, eta = p.n_clusters, p.eta
         if m is None or eta is None or not 2 <= m <= p.n_agents or not np.isfinite(eta):
@@ -70,7 +70,7 @@ class FrugalBAI(Policy):
         return arms
 
 
-def solve_together(federation: Federation, settings: Settings) -> Ints:
+def solve_together(federation: FederationView, settings: Settings) -> Ints:
     """(N,) the best arms of all agents, or `Stuck`."""
     p = federation.problem
     levels = Levels.of(p, settings, number=1)

@@ -11,8 +11,8 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmSubset, Flag, Payload, Symbol
+from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.frugal.settings import Levels, Stuck, recall, top_up
 from clustered_bandit_gym.policies.sequential.cells import Cells
 
@@ -157,7 +157,7 @@ def exchange(
 # --- at the centre --------------------------------------------------------------------------------
 
 
-def best_arms(federation: Federation, reps: Ints, levels: Levels, together: bool) -> Ints:
+def best_arms(federation: FederationView, reps: Ints, levels: Levels, together: bool) -> Ints:
     """(M,) best arms of the representatives.
 
     Arm k leaves the live set of x when it is beaten at x, or when some y ≠ x shows it less than η

@@ -11,9 +11,9 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload
 from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.engines.registry import get_engine
 from clustered_bandit_gym.policies.paper.requirements import (
     CONFIDENCES,
@@ -78,7 +78,7 @@ class BAICl(Policy):
         warn_if_unproved(self.name, self.confidence, engine)
         self.engine = engine
 
-    def solve(self, federation: Federation) -> np.ndarray:
+    def solve(self, federation: FederationView) -> np.ndarray:
         """Algorithm 3: lines 3 to 17 (first phase), lines 18 to 24 (second phase)."""
         p = federation.problem
         require(self.name, p, *self._needs)
@@ -90,7 +90,7 @@ class BAICl(Policy):
         federation.report_clusters(best)
         return best
 
-    def _find_best_arms(self, federation: Federation) -> tuple[Ints, Ints, Ints, Floats]:
+    def _find_best_arms(self, federation: FederationView) -> tuple[Ints, Ints, Ints, Floats]:
         """Algorithm 3, lines 2 to 17.
 
         Returns:
@@ -153,7 +153,7 @@ class BAICl(Policy):
         # ln(M/(M−1)) = −ln(1 − 1/M), without loss of digits for large M.
         return p.delta * -math.log1p(-1 / p.n_clusters) / math.log(3 * p.n_clusters / p.delta)
 
-    def _assign(self, federation: Federation, rest: Ints, known: Ints, means: Floats) -> Ints:
+    def _assign(self, federation: FederationView, rest: Ints, known: Ints, means: Floats) -> Ints:
         """Algorithm 3, lines 19 to 24: the arms of `rest`, each one of `known`, the set S (`means`:
         see above).
         """

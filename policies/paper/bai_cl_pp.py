@@ -12,9 +12,9 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Payload, Reals
 from clustered_bandit_gym.game.pulls import MAX_TIMES
+from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.engines.registry import get_engine
 from clustered_bandit_gym.policies.paper.bai_cl import BAICl, members
 from clustered_bandit_gym.policies.paper.requirements import check_choice, require
@@ -83,7 +83,7 @@ class BAIClPlusPlus(BAICl):
         times = check_size(math.log(12 * n_clusters / p.delta), eta1, p.sigma)
         return (Reals(block.pull(np.array([0]), np.array([arm]), times)),)
 
-    def _assign(self, federation: Federation, rest: Ints, known: Ints, means: Floats) -> Ints:
+    def _assign(self, federation: FederationView, rest: Ints, known: Ints, means: Floats) -> Ints:
         """Algorithm 3, lines 19 to 24, with SE-hat in line 21."""
         p = federation.problem
         (eta1,) = require(self.name, p, "eta1")

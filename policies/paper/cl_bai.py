@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Reals
+from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.paper.elimination import eliminate, separating_rounds
 from clustered_bandit_gym.policies.paper.graph import components
 from clustered_bandit_gym.policies.paper.requirements import CONFIDENCES, check_choice, require
@@ -65,7 +65,7 @@ class ClBAI(Policy):
     def __init__(self, confidence: str = "paper") -> None:
         self.confidence = check_choice("confidence", confidence, CONFIDENCES)
 
-    def solve(self, federation: Federation) -> np.ndarray:
+    def solve(self, federation: FederationView) -> np.ndarray:
         """Algorithm 1: lines 2 to 14 (first phase), lines 15 to 28 (second phase)."""
         p = federation.problem
         (eta,) = require(self.name, p, "eta")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import ArmIndex
+from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.engines.registry import get_engine
 from clustered_bandit_gym.policy import Policy
 
@@ -30,7 +30,7 @@ class NaiveSE(Policy):
         get_engine(engine)
         self.engine = engine
 
-    def solve(self, federation: Federation) -> np.ndarray:
+    def solve(self, federation: FederationView) -> np.ndarray:
         p = federation.problem
         all_arms = np.arange(p.n_arms)
         engine = get_engine(self.engine)

@@ -8,7 +8,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.structured.accept import accept
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.budget import Budgets
@@ -83,7 +83,7 @@ class StructuredBAI(Policy):
             raise UserError(f"assume must be 'best-arms' or 'clusters', got {assume!r}")
         self.share, self.assume = share, assume
 
-    def solve(self, federation: Federation) -> np.ndarray:
+    def solve(self, federation: FederationView) -> np.ndarray:
         reps = Representatives(federation, Budgets.of(federation.problem, self.share))
         if self.assume == "clusters":
             arms, labels = solve_clusters(reps)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.sequential.cells import Cells, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.budget import Budgets, nats
@@ -21,7 +21,7 @@ TUNED_GAP = 0.5
 class Ordered:
     """Agents that pull on the centre's orders. Rows are positions in `agents`."""
 
-    def __init__(self, federation: Federation, agents: Ints) -> None:
+    def __init__(self, federation: FederationView, agents: Ints) -> None:
         self.federation, self.agents = federation, agents
 
     def pull(self, rows: Ints, arms: Ints, times: Ints | int) -> Floats:
@@ -38,7 +38,7 @@ class Teams:
         labels: (N,) the row of each agent; every row has at least one.
     """
 
-    def __init__(self, federation: Federation, labels: Ints) -> None:
+    def __init__(self, federation: FederationView, labels: Ints) -> None:
         self.federation = federation
         self.order = np.argsort(labels, kind="stable")
         self.size = np.bincount(labels)
@@ -78,7 +78,7 @@ class Record:
             half of its weight is tuned to 2 ln(1/α)/η² pulls, what a difference of η takes.
     """
 
-    def __init__(self, federation: Federation, budgets: Budgets, agents: Ints) -> None:
+    def __init__(self, federation: FederationView, budgets: Budgets, agents: Ints) -> None:
         self.federation, self.budgets, self.agents = federation, budgets, agents
         self.source: Teams | None = None
         alpha = budgets.beaten()
@@ -161,7 +161,7 @@ class Representatives(Record):
         dropped: candidates dropped so far.
     """
 
-    def __init__(self, federation: Federation, budgets: Budgets) -> None:
+    def __init__(self, federation: FederationView, budgets: Budgets) -> None:
         super().__init__(federation, budgets, np.zeros(0, dtype=np.int64))
         self.number: Ints = np.zeros(0, dtype=np.int64)
         self.live = np.zeros(self.n.shape, dtype=bool)
