@@ -31,7 +31,7 @@ OURS = ("structured-bai", "frugal-bai")
 #: Rewards of game i are those of entry i % 3: their name, the least eta; the least gap is a quarter of it.
 REWARDS = (("gaussian", 0.25), ("bernoulli", 0.1), ("categorical", 0.3))
 #: Pulls beyond this are an unfinished play.
-MAX_PULLS = 10**11
+MAX_PULLS = 10**15
 
 
 @dataclass(frozen=True)
@@ -110,14 +110,15 @@ def _maker(instance: Instance, problem: Problem, number: int) -> Callable[[int],
 
 
 def _suite_cells() -> Iterator[tuple[str, Callable[[int], Federation]]]:
-    from clustered_bandit_gym.suite.cells import SUITE_V1
+    """The first instance of every cell of suite v2 under Assumption 1, up to 1,000 agents."""
+    from clustered_bandit_gym.suite.cells import cells_of
 
-    for number, cell in enumerate(SUITE_V1):
-        env = cell.setting().make().unwrapped
-        seed = np.random.SeedSequence([1000, number])
-        problem = env.federation_on(cell.instance, seed).problem
-        if problem.n_agents <= 1000:
-            yield cell.name, _maker(cell.instance, problem, 1000 + number)
+    for number, cell in enumerate(cells_of("v2").values(), start=1000):
+        instance = cell.instances[0]
+        if cell.track != "relaxed" and instance.n_agents <= 1000:
+            env = cell.setting().make().unwrapped
+            problem = env.federation_on(instance, np.random.SeedSequence(number)).problem
+            yield cell.name, _maker(instance, problem, number)
 
 
 def main(arguments: list[str]) -> int:

@@ -8,7 +8,10 @@ import numpy as np
 
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.payloads import ArmIndex, Payload
 from clustered_bandit_gym.game.view import FederationView
+from clustered_bandit_gym.policies.engines.mixture import mixture
 from clustered_bandit_gym.policies.frugal.classify import (
     References,
     by_list,
@@ -38,8 +41,9 @@ class FrugalBAI(Policy):
        pulls, agents are led down a tree of tests instead, each against numbers that representatives
        measured ("references"). After a search, one number is added that only the best arm exceeds.
 
-    Needs M and η, 2 ≤ M ≤ N; otherwise, and if guesses fail, it plays `StructuredBAI`. η1 is not
-    used. An η that is too large voids the guarantee. The problem for ε = 0 is solved.
+    With one cluster, one agent finds the best arm for all. Otherwise it needs M ≤ N and η; without
+    them, or if guesses fail, it plays `StructuredBAI`. η1 is not used. An η that is too large voids
+    the guarantee. ε > 0 is used with one cluster only; otherwise the problem for ε = 0 is solved.
 
     docs/frugal-bai.md has the proof: each event with its share of δ, which is in `Settings`.
 
@@ -59,6 +63,10 @@ class FrugalBAI(Policy):
     def solve(self, federation: FederationView) -> np.ndarray:
         p = federation.problem
         m, eta = p.n_clusters, p.eta
+        if m == 1 or p.n_agents == 1:
+            with federation.phase("best arms"):
+                best = federation.local(federation.agents[:1], find_alone)
+            return np.full(p.n_agents, best[0])
         if m is None or eta is None or not 2 <= m <= p.n_agents or not np.isfinite(eta):
             return StructuredBAI().solve(federation)
         settings = replace(Settings(), growth=self.growth)
@@ -68,6 +76,13 @@ class FrugalBAI(Policy):
             return StructuredBAI(share=settings.fallback).solve(federation)
         federation.report_clusters(arms)
         return arms
+
+
+def find_alone(block: Block) -> Payload:
+    """The agent finds its best arm alone, with all of δ."""
+    p = block.problem
+    active, _ = mixture(block, np.arange(p.n_arms), p.delta, p.epsilon or None)
+    return ArmIndex(active.argmax(axis=1), among=p.n_arms)
 
 
 def solve_together(federation: FederationView, settings: Settings) -> Ints:

@@ -83,6 +83,8 @@ def test_one_cluster_and_one_agent() -> None:
     federation = cbg.Federation(one, cbg.Problem.of(one, 1e-9), seed=1)
     federation.stop(FrugalBAI().solve(federation))
     assert correct(federation)
+    assert federation.ledger.cost == 2, "one agent names one of three arms"
+    assert (federation.pulls_per_agent > 0).sum() == 1
     single = cbg.Instance([[0.2, 0.9, 0.5], [0.9, 0.1, 0.2]], [1])
     federation = cbg.Federation(single, cbg.Problem.of(single, 1e-9), seed=1)
     federation.stop(FrugalBAI().solve(federation))
