@@ -12,8 +12,8 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex
-from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.sequential.running_means import RunningMeans
 from clustered_bandit_gym.policy import Policy
 

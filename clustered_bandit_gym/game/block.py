@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,10 +11,7 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import PlayOver, UserError
 from clustered_bandit_gym.game.payloads import read_only
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.pulls import indices, whole_times
-
-if TYPE_CHECKING:
-    from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.pulls import Play, indices, whole_times
 
 
 class Block:
@@ -24,8 +21,8 @@ class Block:
     anything.
     """
 
-    def __init__(self, federation: Federation, agents: Ints, whole: Block | None = None) -> None:
-        self._play = federation
+    def __init__(self, play: Play, agents: Ints, whole: Block | None = None) -> None:
+        self._play = play
         self._whole = whole or self
         self._over = False
         self._agents: Ints = read_only(agents)
@@ -49,7 +46,7 @@ class Block:
         return self._play.reward_values
 
     @property
-    def _federation(self) -> Federation:
+    def _open_play(self) -> Play:
         if self._whole._over:
             raise PlayOver(
                 "this block's program has returned; start another one with federation.local(...)"
@@ -62,7 +59,7 @@ class Block:
 
     def part(self, rows: ArrayLike) -> Block:
         """The agents of `rows` as a block of their own."""
-        return Block(self._federation, self._ids(rows), whole=self._whole)
+        return Block(self._open_play, self._ids(rows), whole=self._whole)
 
     def _ids(self, rows: ArrayLike) -> Ints:
         return self._agents[indices(rows, len(self), "row")]
@@ -74,12 +71,12 @@ class Block:
         A grid `pull(rows[:, None], arms[None, :], n)` is the fastest form.
         """
         arm_ids = indices(arms, self.problem.n_arms, "arm")
-        return self._federation.draw(self._ids(rows), arm_ids, whole_times(times))
+        return self._open_play.draw(self._ids(rows), arm_ids, whole_times(times))
 
     def pull_grid(self, times: int) -> Floats:
         """Average of `times` fresh pulls of every arm at every agent of the block: (n, K)."""
-        federation = self._federation
-        return federation.draw(self._agents[:, None], federation.arms[None, :], whole_times(times))
+        play = self._open_play
+        return play.draw(self._agents[:, None], play.arms[None, :], whole_times(times))
 
     def pull_counts(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
         """As `pull`, but returns how often each of `values` occurred instead of an average: (...,
@@ -89,17 +86,17 @@ class Block:
         order.
         """
         arm_ids = indices(arms, self.problem.n_arms, "arm")
-        return self._federation.draw_counts(self._ids(rows), arm_ids, whole_times(times))
+        return self._open_play.draw_counts(self._ids(rows), arm_ids, whole_times(times))
 
     def random(self, size: int) -> Floats:
         """(n, size) uniform random numbers in [0, 1), each row its agent's own: the same in
         whatever block it is."""
-        return self._federation.agent_streams.uniform(self._agents, size)
+        return self._open_play.agent_streams.uniform(self._agents, size)
 
     def save(self, name: str, values: ArrayLike) -> None:
         """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not
         sent."""
-        memory = self._federation.memory
+        memory = self._open_play.memory
         values = np.asarray(values)
         if values.ndim == 0 or values.shape[0] != len(self):
             raise UserError(
@@ -117,7 +114,7 @@ class Block:
 
     def load(self, name: str) -> NDArray[Any]:
         """What these agents saved under `name`: (n, ...), zeros where an agent saved nothing."""
-        memory = self._federation.memory
+        memory = self._open_play.memory
         if name not in memory:
             raise KeyError(f"no agent has saved {name!r}")
         return memory[name][self.agents]

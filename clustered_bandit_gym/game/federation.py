@@ -6,18 +6,17 @@ count.
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
+from clustered_bandit_gym.errors import BudgetExceeded, ProgramFailed, UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.isolation import Isolation, is_ours, program_name
@@ -31,27 +30,17 @@ from clustered_bandit_gym.game.payloads import (
     bits_for,
     count_bits,
     counts_bits,
-    read_only,
 )
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.pulls import Pulls, indices, whole_times
-from clustered_bandit_gym.game.seeds import (
-    AGENTS,
-    POLICY,
-    REWARDS,
-    AgentStreams,
-    play_stream,
-    sealed_generator,
-)
-from clustered_bandit_gym.game.source import Simulator, Source, Steps
-from clustered_bandit_gym.game.view import FederationView
+from clustered_bandit_gym.game.pulls import Play, indices, whole_times
+from clustered_bandit_gym.game.source import Source
 
 #: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a
 #: cache.
 BLOCK_CELLS = 2**18
 
 
-class Federation:
+class Federation(Play):
     """A centre and N agents playing one instance.
 
     Args:
@@ -89,85 +78,17 @@ class Federation:
         c_r: float = 32.0,
         itemise: bool = False,
     ) -> None:
-        if instance is not None:
-            told = (problem.n_agents, problem.n_arms)
-            true = (instance.n_agents, instance.n_arms)
-            if told != true:
-                raise UserError(
-                    f"the problem is for {told[0]} agents and {told[1]} arms, "
-                    f"the instance has {true[0]} and {true[1]}"
-                )
-        if max_pulls is not None and not (max_pulls >= 1 and max_pulls % 1 == 0):
-            raise UserError(
-                f"max_pulls must be a whole number >= 1 (or None: no limit), got {max_pulls}"
-            )
-        # One root for both: without a seed it is drawn from the system.
-        root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-        self._instance = instance
-        self._values: Floats | None = None
-        if instance is not None:
-            self._values = instance.rewards.values
-            rng = np.random.default_rng(play_stream(root, REWARDS))
-            source = Simulator(instance, rng) if source is None else source
-        elif values is not None:
-            self._values = np.unique(np.asarray(values, dtype=np.float64))
-        if source is None:
-            raise UserError("a play without an instance needs a source of rewards")
-        self._source: Source = source
-        self.rng = sealed_generator(play_stream(root, POLICY))
-        self.problem = problem
-        #: A copy for policies and local programs, so that nothing done to it reaches the judge.
-        self.told = copy.copy(problem)
-        self.agents: Ints = read_only(np.arange(problem.n_agents))
-        self.arms: Ints = read_only(np.arange(problem.n_arms))
+        super().__init__(instance, problem, seed, source=source, values=values, max_pulls=max_pulls)
         self.ledger = Ledger(c_b, c_r, itemise)
-        self._pulls = Pulls(problem.n_agents, max_pulls, problem.max_pulls_per_agent)
         self.rounds = 0
-        self.answer: Ints | None = None
         self.judgement: Judgement | None = None
-        #: What ended a play in strict mode, if anything did before its stop.
-        self.failure: BaseException | None = None
+        self.labels: Ints | None = None
         #: Runs local programs as copies, in strict mode.
         self.isolation: Isolation | None = None
         #: Name of the last local program, if it returned nothing.
         self.silent_program = ""
         #: Agents in a block at most; None for as many as fit in a cache.
         self.block_size: int | None = None
-        self._root = root
-        self._process = os.getpid()
-        self._phase = "play"
-        #: What agents have saved: name -> array with one row per agent.
-        self.memory: dict[str, NDArray[Any]] = {}
-        self.labels: Ints | None = None
-        self._steps: Steps | None = None
-
-    @property
-    def max_pulls(self) -> int:
-        """Pulls beyond this raise `BudgetExceeded`."""
-        return self._pulls.limit
-
-    @property
-    def pulls(self) -> int:
-        """Pulls made so far."""
-        return self._pulls.total
-
-    @property
-    def pulls_by_phase(self) -> dict[str, int]:
-        """Pulls made so far in each phase."""
-        return self._pulls.by_phase
-
-    @property
-    def pulls_per_agent(self) -> Ints:
-        """(N,) pulls made at each agent so far: a read-only view that later pulls change; copy it
-        to keep it."""
-        view = self._pulls.per_agent.view()
-        view.setflags(write=False)
-        return view
-
-    @property
-    def current_phase(self) -> str:
-        """The phase under which pulls and messages are counted now."""
-        return self._phase
 
     def view(self, strict: bool = False) -> FederationView:
         """What the harness gives to a policy: this play without its books.
@@ -181,22 +102,16 @@ class Federation:
         nothing."""
         return "" if self.isolation is None else self.isolation.lost()
 
-    @cached_property
-    def agent_streams(self) -> AgentStreams:
-        """The agents' own randomness."""
-        return AgentStreams(play_stream(self._root, AGENTS), self.problem.n_agents)
-
-    # --- centre -----------------------------------------------------------------------------------
-
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Pulls and messages inside are counted under `name`; an inner phase takes over until it
         ends."""
-        before, self._phase = self._phase, str(name)
+        before = self.current_phase
+        self.current_phase = str(name)
         try:
             yield
         finally:
-            self._phase = before
+            self.current_phase = before
 
     def local(
         self,
@@ -270,7 +185,7 @@ class Federation:
             getattr(program, "__wrapped__", program)
         ):
             bits = bits + self.problem.n_arms  # that both sides know the set cannot be checked
-        self.ledger.record(self._phase, direction, payload.kind, agents, bits, payload.reals)
+        self.ledger.record(self.current_phase, direction, payload.kind, agents, bits, payload.reals)
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and
@@ -323,8 +238,8 @@ class Federation:
         bits = count_bits(times) + bits_for(self.problem.n_arms)
         if not isinstance(times, int):
             bits = np.broadcast_to(bits, shape).ravel()
-        self.ledger.record(self._phase, "down", "order", receivers, bits, 0)
-        self.ledger.record(self._phase, "up", kind, receivers, bits_up, reals_up)
+        self.ledger.record(self.current_phase, "down", "order", receivers, bits, 0)
+        self.ledger.record(self.current_phase, "up", kind, receivers, bits_up, reals_up)
         self.rounds += 1
 
     def report_clusters(self, labels: ArrayLike) -> None:
@@ -368,71 +283,6 @@ class Federation:
             rows = self.ledger.as_sent(rows).astype(np.float64)
         return rows
 
-    # --- drawing ----------------------------------------------------------------------------------
-
-    def draw(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
-        """Averages of `times` pulls, counted and not billed: what agents do on their own.
-
-        Indices must be valid.
-        """
-        self.check_open()
-        shape, total = self._pulls.admit(agents, arms, times)
-        if total == 0:
-            return np.empty(shape)
-        if self._steps is not None:
-            return self._steps.averages(agents, arms, times)
-        averages = self._source.averages(agents, arms, times)
-        self._pulls.count(self._phase, agents, times, shape, total)
-        return averages
-
-    @property
-    def reward_values(self) -> Floats | None:
-        """(S,) the values that rewards can take, increasing; None where they are not finitely many."""
-        return None if self._values is None else self._values.copy()
-
-    def draw_counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
-        """As `draw`, but returns how often each of `reward_values` occurred instead of an average:
-        (..., S)."""
-        values = self.reward_values
-        if values is None:
-            raise UserError(
-                "these rewards take infinitely many values and cannot be counted; draw averages"
-            )
-        self.check_open()
-        shape, total = self._pulls.admit(agents, arms, times)
-        if total == 0:
-            return np.empty((*shape, values.size), dtype=np.int64)
-        if self._steps is not None:
-            return self._steps.counts(agents, arms, times)
-        counts = self._source.counts(agents, arms, times)
-        self._pulls.count(self._phase, agents, times, shape, total)
-        return counts
-
-    def draw_one(self, agent: int, arm: int) -> float:
-        """`draw` of one pull, from plain ints already checked: the fast path of `env.step`."""
-        pulls, phase = self._pulls, self._phase
-        if pulls.total >= pulls.limit:
-            raise BudgetExceeded(f"{pulls.total:,} pulls made; max_pulls = {pulls.limit:,}")
-        if pulls.per_agent.item(agent) >= pulls.agent_limit:
-            raise pulls.agent_exceeded(agent, 1)
-        sample = self._source.single(agent, arm)
-        pulls.total += 1
-        pulls.per_agent[agent] = pulls.per_agent.item(agent) + 1
-        pulls.by_phase[phase] = pulls.by_phase.get(phase, 0) + 1
-        return sample
-
-    @contextmanager
-    def stepping(self, step: Callable[[int, int], float]) -> Iterator[None]:
-        """Inside, every pull is one call `step(agent, arm)`, which counts it (`draw_one`) and
-        returns the reward."""
-        self._steps = Steps(step, self.reward_values)
-        try:
-            yield
-        finally:
-            self._steps = None
-
-    # --- copies -----------------------------------------------------------------------------------
-
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
             "a federation cannot be copied or pickled: a play happens once. Its owner can use "
@@ -451,26 +301,196 @@ class Federation:
         vars(federation).update(snapshot, _process=os.getpid())
         return federation
 
-    # --- checks -----------------------------------------------------------------------------------
-
-    def check_open(self) -> None:
-        """Raise `PlayOver` unless the play can go on, here."""
-        if self._process != os.getpid():
-            raise PlayOver(
-                "this federation belongs to another process: pulls in a forked child would not be "
-                "counted; play it where it was made"
-            )
-        if self.answer is not None:
-            raise PlayOver(
-                "this play has stopped; make a new Federation (or reset the environment)"
-            )
-        if self.failure is not None:
-            raise PlayOver(
-                "this play has failed: in strict mode an exception in a local program ends it"
-            )
-
     def _arm_ids(self, arms: ArrayLike) -> Ints:
         return indices(arms, self.problem.n_arms, "arm")
+
+
+class FederationView:
+    """The centre's side of a play: everything a policy may use, nothing that it could change.
+
+    It has the methods of a `Federation` with two differences. Attributes are read-only, and what
+    they return are copies. `stop` is final and returns None: a policy does not learn whether it was
+    right.
+
+    Problem, δ, counts, budget, ledger and judgement are kept in the federation itself, which no
+    public name leads to.
+
+    Args:
+        federation: the play.
+        strict: nothing comes from the agents but what they send. Local programs run as serialised
+            copies. An exception in a program, or a spent budget, ends the play, and what it says is
+            not shown to the policy. The centre does not see how many pulls the agents made.
+    """
+
+    __slots__ = ("__books", "__problem", "__strict")
+    __books: Federation
+    __strict: bool
+    __problem: Problem
+
+    def __init__(self, federation: Federation, strict: bool = False) -> None:
+        object.__setattr__(self, "_FederationView__books", federation)
+        object.__setattr__(self, "_FederationView__strict", strict)
+        # A copy for the centre: the agents' own is within reach of local programs.
+        object.__setattr__(self, "_FederationView__problem", copy(federation.told))
+        federation.isolation = Isolation((FederationView, type(federation)), federation.told)
+
+    # --- what the centre is told ------------------------------------------------------------------
+
+    @property
+    def problem(self) -> Problem:
+        """What the learner is told. The harness judges by its own copy."""
+        return self.__problem
+
+    @property
+    def agents(self) -> Ints:
+        """(N,) ids of all agents."""
+        return self.__books.agents.view()
+
+    @property
+    def arms(self) -> Ints:
+        """(K,) ids of all arms."""
+        return self.__books.arms.view()
+
+    @property
+    def reward_values(self) -> Floats | None:
+        """(S,) the values that rewards can take, increasing; None where they are not finitely many."""
+        return self.__books.reward_values
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The policy's own randomness; apart from the stream of rewards."""
+        return self.__books.rng
+
+    @property
+    def max_pulls(self) -> int:
+        """Pulls beyond this raise `BudgetExceeded`."""
+        return self.__books.max_pulls
+
+    # --- the books, to read -----------------------------------------------------------------------
+
+    @property
+    def pulls(self) -> int:
+        """Pulls made so far."""
+        return self.__counts().pulls
+
+    @property
+    def pulls_per_agent(self) -> Ints:
+        """(N,) pulls made at each agent so far, a copy."""
+        return self.__counts().pulls_per_agent.copy()
+
+    @property
+    def pulls_by_phase(self) -> dict[str, int]:
+        """Pulls made in each phase so far, a copy."""
+        return dict(self.__counts().pulls_by_phase)
+
+    @property
+    def rounds(self) -> int:
+        """Exchanges between centre and agents so far."""
+        return self.__books.rounds
+
+    @property
+    def ledger(self) -> Ledger:
+        """A copy of the ledger as it stands: what was sent so far."""
+        return self.__books.ledger.copy()
+
+    @property
+    def current_phase(self) -> str:
+        """The phase under which pulls and messages are counted now."""
+        return self.__books.current_phase
+
+    # --- what the centre does ---------------------------------------------------------------------
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """See `Federation.phase`."""
+        return self.__books.phase(name)
+
+    def local(
+        self,
+        agents: ArrayLike,
+        program: Callable[..., Payload | Sequence[Payload] | None],
+        down: Payload | Sequence[Payload] = (),
+        *,
+        n_arms: int | None = None,
+    ) -> Any:
+        """See `Federation.local`."""
+        books = self.__books
+        if not self.__strict or books.isolation is None:
+            return books.local(agents, program, down, n_arms=n_arms)
+        books.check_open()
+        try:
+            return books.local(agents, books.isolation.isolated(program), down, n_arms=n_arms)
+        except BaseException as error:
+            failure = error
+        raise self.__ended(failure)
+
+    def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
+        """See `Federation.pull`."""
+        try:
+            return self.__books.pull(agents, arms, times)
+        except BudgetExceeded as error:
+            failure = error
+        raise self.__ended(failure)
+
+    def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
+        """See `Federation.pull_counts`."""
+        try:
+            return self.__books.pull_counts(agents, arms, times)
+        except BudgetExceeded as error:
+            failure = error
+        raise self.__ended(failure)
+
+    def __ended(self, failure: BaseException) -> BaseException:
+        """End a strict play, and say what kind of failure it was, nothing else.
+
+        What is wrong with an answer could tell the policy what is in it. A policy that could go on
+        after a spent budget would find out, order by order, how many pulls the agents have made.
+        """
+        if not self.__strict:
+            return failure
+        self.__books.failure = failure
+        if isinstance(failure, KeyboardInterrupt):
+            return KeyboardInterrupt()
+        if isinstance(failure, BudgetExceeded):
+            return BudgetExceeded("the budget is spent; in strict mode this ends the play")
+        return ProgramFailed(
+            "a local program raised an exception; in strict mode this ends the play"
+        )
+
+    def report_clusters(self, labels: ArrayLike) -> None:
+        """See `Federation.report_clusters`."""
+        self.__books.report_clusters(labels)
+
+    def stop(self, arms: ArrayLike) -> None:
+        """End the play with one arm per agent (N,).
+
+        The first stop is final. Returning the arms has the same effect.
+        """
+        self.__books.end(arms)
+
+    def __counts(self) -> Federation:
+        if self.__strict:
+            raise AttributeError(
+                "strict mode: the centre does not see how many pulls the agents made; let them "
+                "send it, or count the pulls that it orders itself"
+            )
+        return self.__books
+
+    # --- what is refused --------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(
+            f"cannot set {name!r}: a policy reads the federation's attributes, the harness "
+            "keeps them"
+        )
+
+    def __delattr__(self, name: str) -> NoReturn:
+        self.__setattr__(name, None)
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            "a federation cannot be copied or pickled: a play happens once. Keep what you need of "
+            "it instead"
+        )
 
 
 def _payloads(answer: Payload | Sequence[Payload] | None) -> list[Payload]:

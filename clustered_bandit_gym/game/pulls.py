@@ -1,15 +1,33 @@
-"""Pulls of a play: their arguments checked, the pulls counted, the budget kept."""
+"""Pulls of a play: arguments checked, the budget kept, rewards drawn, pulls counted."""
 
 from __future__ import annotations
 
+import copy
 import math
 import operator
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from clustered_bandit_gym._types import Ints
-from clustered_bandit_gym.errors import BudgetExceeded, UserError
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.payloads import read_only
+from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.game.seeds import (
+    AGENTS,
+    POLICY,
+    REWARDS,
+    AgentStreams,
+    play_stream,
+    sealed_generator,
+)
+from clustered_bandit_gym.game.source import Simulator, Source, Steps
 
 #: Largest number of pulls of one arm in one request: whole numbers up to here are exact in float64.
 MAX_TIMES = 2**53
@@ -49,59 +67,194 @@ def whole_times(times: ArrayLike) -> Ints | int:
     return most if array.ndim == 0 else array.astype(np.int64, copy=False)
 
 
-class Pulls:
-    """Pulls made so far: in total, at each agent, in each phase.
+class Play:
+    """The agents' side of one play: what was pulled, and the pulls to come.
 
-    Args:
-        n_agents: N.
-        limit: pulls beyond this raise `BudgetExceeded`; None for no limit.
-        agent_limit: the same for the pulls of any one agent.
+    Arguments as for `Federation`.
     """
 
-    def __init__(self, n_agents: int, limit: int | None, agent_limit: int | None = None) -> None:
-        self.limit = MAX_PULLS if limit is None else min(int(limit), MAX_PULLS)
-        self.agent_limit = MAX_PULLS if agent_limit is None else int(agent_limit)
-        self.total = 0
-        self.per_agent: Ints = np.zeros(n_agents, dtype=np.int64)
-        self.by_phase: dict[str, int] = {}
+    def __init__(
+        self,
+        instance: Instance | None,
+        problem: Problem,
+        seed: int | np.random.SeedSequence | None = None,
+        *,
+        source: Source | None = None,
+        values: ArrayLike | None = None,
+        max_pulls: int | None = None,
+    ) -> None:
+        if instance is not None:
+            told = (problem.n_agents, problem.n_arms)
+            true = (instance.n_agents, instance.n_arms)
+            if told != true:
+                raise UserError(
+                    f"the problem is for {told[0]} agents and {told[1]} arms, "
+                    f"the instance has {true[0]} and {true[1]}"
+                )
+        if max_pulls is not None and not (max_pulls >= 1 and max_pulls % 1 == 0):
+            raise UserError(
+                f"max_pulls must be a whole number >= 1 (or None: no limit), got {max_pulls}"
+            )
+        # One root for both: without a seed it is drawn from the system.
+        root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        self._instance = instance
+        self._values: Floats | None = None
+        if instance is not None:
+            self._values = instance.rewards.values
+            rng = np.random.default_rng(play_stream(root, REWARDS))
+            source = Simulator(instance, rng) if source is None else source
+        elif values is not None:
+            self._values = np.unique(np.asarray(values, dtype=np.float64))
+        if source is None:
+            raise UserError("a play without an instance needs a source of rewards")
+        self._source: Source = source
+        #: Draws what is asked for in arrays; see `stepping`.
+        self._requests: Source = source
+        self.rng = sealed_generator(play_stream(root, POLICY))
+        self.problem = problem
+        #: A copy for policies and local programs, so that nothing done to it reaches the judge.
+        self.told = copy.copy(problem)
+        self.agents: Ints = read_only(np.arange(problem.n_agents))
+        self.arms: Ints = read_only(np.arange(problem.n_arms))
+        limit = problem.max_pulls_per_agent
+        self.max_pulls = MAX_PULLS if max_pulls is None else min(int(max_pulls), MAX_PULLS)
+        self._agent_limit = MAX_PULLS if limit is None else limit
+        self.pulls = 0
+        self._per_agent: Ints = np.zeros(problem.n_agents, dtype=np.int64)
+        self.pulls_by_phase: dict[str, int] = {}
+        #: The phase under which pulls and messages are counted now.
+        self.current_phase = "play"
+        #: The arms (N,), after the stop.
+        self.answer: Ints | None = None
+        #: What ended a play in strict mode, if anything did before its stop.
+        self.failure: BaseException | None = None
+        #: What agents have saved: name -> array with one row per agent.
+        self.memory: dict[str, NDArray[Any]] = {}
+        self._root = root
+        self._process = os.getpid()
 
-    def admit(self, agents: Ints, arms: Ints, times: Ints | int) -> tuple[tuple[int, ...], int]:
+    @property
+    def pulls_per_agent(self) -> Ints:
+        """(N,) pulls made at each agent so far: a read-only view that later pulls change; copy it
+        to keep it."""
+        view = self._per_agent.view()
+        view.setflags(write=False)
+        return view
+
+    @property
+    def reward_values(self) -> Floats | None:
+        """(S,) the values that rewards can take, increasing; None where they are not finitely many."""
+        return None if self._values is None else self._values.copy()
+
+    @cached_property
+    def agent_streams(self) -> AgentStreams:
+        """The agents' own randomness."""
+        return AgentStreams(play_stream(self._root, AGENTS), self.problem.n_agents)
+
+    def check_open(self) -> None:
+        """Raise `PlayOver` unless the play can go on, here."""
+        if self._process != os.getpid():
+            raise PlayOver(
+                "this federation belongs to another process: pulls in a forked child would not be "
+                "counted; play it where it was made"
+            )
+        if self.answer is not None:
+            raise PlayOver(
+                "this play has stopped; make a new Federation (or reset the environment)"
+            )
+        if self.failure is not None:
+            raise PlayOver(
+                "this play has failed: in strict mode an exception in a local program ends it"
+            )
+
+    def draw(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
+        """Averages of `times` pulls, counted and not billed: what agents do on their own.
+
+        Indices must be valid.
+        """
+        shape, total = self._admit(agents, arms, times)
+        if total == 0:
+            return np.empty(shape)
+        averages = self._requests.averages(agents, arms, times)
+        self._count(agents, times, shape, total)
+        return averages
+
+    def draw_counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
+        """As `draw`, but returns how often each of `reward_values` occurred instead of an average:
+        (..., S)."""
+        if self._values is None:
+            raise UserError(
+                "these rewards take infinitely many values and cannot be counted; draw averages"
+            )
+        shape, total = self._admit(agents, arms, times)
+        if total == 0:
+            return np.empty((*shape, self._values.size), dtype=np.int64)
+        counts = self._requests.counts(agents, arms, times)
+        self._count(agents, times, shape, total)
+        return counts
+
+    def draw_one(self, agent: int, arm: int) -> float:
+        """`draw` of one pull, from plain ints already checked: the fast path of `env.step`."""
+        if self.pulls >= self.max_pulls:
+            raise BudgetExceeded(f"{self.pulls:,} pulls made; max_pulls = {self.max_pulls:,}")
+        if self._per_agent.item(agent) >= self._agent_limit:
+            raise self._agent_exceeded(agent, 1)
+        sample = self._source.single(agent, arm)
+        self.pulls += 1
+        self._per_agent[agent] = self._per_agent.item(agent) + 1
+        phase = self.current_phase
+        self.pulls_by_phase[phase] = self.pulls_by_phase.get(phase, 0) + 1
+        return sample
+
+    @contextmanager
+    def stepping(self, step: Callable[[int, int], float]) -> Iterator[None]:
+        """Inside, every pull is one call `step(agent, arm)`, which counts it (`draw_one`) and
+        returns the reward."""
+        self._requests = Steps(step, self._values)
+        try:
+            yield
+        finally:
+            self._requests = self._source
+
+    def _admit(self, agents: Ints, arms: Ints, times: Ints | int) -> tuple[tuple[int, ...], int]:
         """Shape and number of the pulls asked for; raises where they would exceed a limit."""
+        self.check_open()
         shape = np.broadcast(agents, arms, times).shape
-        rows = math.prod(shape)
         if isinstance(times, int):
-            total = rows * times
+            total = math.prod(shape) * times
         else:
             each = np.broadcast_to(times, shape)
             # The sum of floats cannot overflow, and tells whether that of integers would.
             total = int(each.sum(dtype=np.float64))
             if total < MAX_PULLS:
                 total = int(each.sum())
-        if self.total + total > self.limit:
+        if self.pulls + total > self.max_pulls:
             raise BudgetExceeded(
-                f"{self.total:,} pulls made; {total:,} more would exceed max_pulls = {self.limit:,}"
+                f"{self.pulls:,} pulls made; {total:,} more would exceed max_pulls = "
+                f"{self.max_pulls:,}"
             )
-        if self.total + total > self.agent_limit:  # otherwise no agent can be beyond its limit
-            more = np.zeros_like(self.per_agent)
+        if self.pulls + total > self._agent_limit:  # otherwise no agent can be beyond its limit
+            more = np.zeros_like(self._per_agent)
             _add(more, agents, times, shape)
-            beyond = np.flatnonzero(self.per_agent + more > self.agent_limit)
+            beyond = np.flatnonzero(self._per_agent + more > self._agent_limit)
             if beyond.size:
-                raise self.agent_exceeded(int(beyond[0]), int(more[beyond[0]]))
+                raise self._agent_exceeded(int(beyond[0]), int(more[beyond[0]]))
         return shape, total
 
-    def count(
-        self, phase: str, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int
-    ) -> None:
-        """Add pulls that `admit` has let through, with the shape and the total that it gave."""
-        self.total += total
-        self.by_phase[phase] = self.by_phase.get(phase, 0) + total
-        _add(self.per_agent, agents, times, shape)
+    def _count(self, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int) -> None:
+        """Add pulls that were drawn, with the shape and the total of `_admit`."""
+        if self._requests is not self._source:
+            return  # `draw_one` has counted them
+        phase = self.current_phase
+        self.pulls += total
+        self.pulls_by_phase[phase] = self.pulls_by_phase.get(phase, 0) + total
+        _add(self._per_agent, agents, times, shape)
 
-    def agent_exceeded(self, agent: int, more: int) -> BudgetExceeded:
+    def _agent_exceeded(self, agent: int, more: int) -> BudgetExceeded:
         """The error for `more` pulls at `agent`, which would exceed its limit."""
         return BudgetExceeded(
-            f"agent {agent} has made {self.per_agent[agent]:,} pulls; {more:,} more would exceed "
-            f"max_pulls_per_agent = {self.agent_limit:,}"
+            f"agent {agent} has made {self._per_agent[agent]:,} pulls; {more:,} more would exceed "
+            f"max_pulls_per_agent = {self._agent_limit:,}"
         )
 
 

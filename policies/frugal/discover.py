@@ -17,6 +17,7 @@ from scipy.spatial.distance import pdist
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import (
     ArmIndex,
     ArmSet,
@@ -27,7 +28,6 @@ from clustered_bandit_gym.game.payloads import (
     Reals,
     Symbol,
 )
-from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.frugal.settings import Levels, Stuck, recall, top_up
 from clustered_bandit_gym.policies.sequential.scales import Scales
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.engines.registry import get_engine
 from clustered_bandit_gym.policies.paper.requirements import (
     CONFIDENCES,
