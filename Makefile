@@ -77,7 +77,7 @@ site: docs
 readme: $(VENV)/.test
 	$(BIN)/python docs/make_readme.py
 
-# Reference submissions of every policy that ships; full runs take hours on two cores: QUICK= makes them.
+# Reference submissions of every policy that ships; full runs of all take hours on two cores: QUICK= makes them.
 QUICK ?= --quick
 submissions: $(VENV)/.test
 	$(BIN)/clustered-bai suite reference $(QUICK) --jobs 2 --out submissions/$(if $(QUICK),quick,full)
