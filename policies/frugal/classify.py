@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload, Quantised, Reals, Symbol
@@ -22,23 +22,16 @@ from clustered_bandit_gym.policies.frugal.settings import Levels, recall, top_up
 from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
 from clustered_bandit_gym.policies.sequential.cells import BettingCells
 
-# --- references: numbers that agents compare an arm with ------------------------------------------
 
-
+# References: numbers that agents compare an arm with.
 class References:
-    """Sizes of references and what agents may assume of them: known to everybody.
+    """Sizes of references, and what agents may assume of them.
 
     The average R of n pulls of a mean μ has the e-process exp(½ñ(R − μ)²)/√(1 + n/ρ), with ρ fixed
     and ñ = n²/(n + ρ). Agents assume `worth(gap)` ≤ ñ instead of ñ, and pay `price` ≥ ½ln(1 + n/ρ)
     for it: they never claim more evidence than that.
 
-    Args:
-        bounded: references are intervals; there is nothing to pay.
-
-    Attributes:
-        ratio: pulls of a reference over those of an agent; about what makes the sum of pulls least.
-        gaps: differences that references are made for, and that can be sent, increasing.
-        grid: numbers that can be sent to agents, increasing; ends of intervals come from `fine`.
+    If `bounded`, references are intervals, and there is nothing to pay.
     """
 
     def __init__(self, levels: Levels, bounded: bool) -> None:
@@ -48,12 +41,14 @@ class References:
         low, high = p.support if bounded else (-6 * p.sigma, 6 * p.sigma)
         self.middle, self.reach = (low + high) / 2, (high - low) / 2
         self.rho, self.price = 0.0, 0.0
+        # Pulls of a reference over those of an agent: about what makes the sum of pulls least.
         if bounded:
             self.ratio = max(4.0, (1.3 * agents) ** (2 / 3))
         else:
             self.ratio = max(4.0, agents**0.5)
             self.rho = min(32.0, float(self.pulls(eta)) / 16)
             self.price = 0.5 * log(1 + (float(self.pulls(eta / 2)) + 1) / self.rho)
+        # Differences that references are made for, numbers for agents, and ends of intervals.
         self.gaps = np.geomspace(eta / 2, max(eta, self.reach), levels.settings.codes // 2)
         self.fine = np.linspace(low, high, 2045)
         self.grid = self.fine[::4]
@@ -75,10 +70,7 @@ class References:
     def threshold(
         self, low: float, high: float, least: float, n: int
     ) -> tuple[Payload, Payload] | None:
-        """For n agents: a number of at least `low`, and a distance from it to `high` or less.
-
-        None if the distance is below `least`, or the number out of reach.
-        """
+        """For n agents: a number ≥ `low`, and at most the distance from it to `high`; or None."""
         if not self.grid[0] <= low <= self.grid[-1]:
             return None
         number = Quantised(np.full(n, low), self.grid, "up")
@@ -96,9 +88,8 @@ def order(
 ) -> tuple[Floats, Floats, Floats]:
     """Have all representatives make references for `arms` (M, u) to differences `gap` (M, u).
 
-    Returns lower and upper ends (M, u), and the least differences to use them for. Agents must not
-    take references for better than they are: averages serve no smaller differences than those that
-    they were made for. Intervals do, but tests take long.
+    Returns lower and upper ends (M, u), and the least differences to use them for. Averages serve
+    no smaller ones than those that they were made for. Intervals do, but tests take long.
     """
     served = Quantised(gap, ref.gaps, "down", clip=True)
     down = Symbol(arms, among=federation.problem.n_arms), served
@@ -140,10 +131,7 @@ def measure(
 
 
 def which_side(block: Block, arm: Ints, number: Floats, gap: Floats, ref: References) -> Ints:
-    """(n,) 1 if the mean of `arm` is shown above `number`, 0 if it is shown below `number + gap`.
-
-    A mean in between may be shown either. 2 if neither is shown after too many pulls.
-    """
+    """(n,) 1 if the mean of `arm` is shown above `number`, 0 if below `number + gap`, 2 if neither."""
     settings, level = ref.levels.settings, ref.levels.agent + ref.price
     cells = recall(block, ref.levels, 1)
     rows, zero = np.arange(len(block)), np.zeros(len(block), dtype=np.int64)
@@ -164,9 +152,7 @@ def which_side(block: Block, arm: Ints, number: Floats, gap: Floats, ref: Refere
     return side
 
 
-# --- the list of all best arms, with or without a number ------------------------------------------
-
-
+# The list of all best arms, with or without a number.
 def accept(block: Block, arms: Ints, levels: Levels, level: float) -> Ints:
     """(n,) the agent's arm among `arms`, the best arms of all clusters.
 
@@ -191,23 +177,20 @@ def accept(block: Block, arms: Ints, levels: Levels, level: float) -> Ints:
     return arms[leader]
 
 
-def find_in_list(block: Block, members: np.ndarray, ref: References, level: float) -> Payload:
-    """An agent's arm in the list `members` (n, K)."""
-    arms = np.flatnonzero(members[0])
-    return ArmIndex(accept(block, arms, ref.levels, level), among=arms)
-
-
-def find_high(
-    block: Block, members: np.ndarray, number: Floats, gap: Floats, ref: References, level: float
+def find_in_list(
+    block: Block, members: Bools, *number: Floats, ref: References, level: float
 ) -> Payload:
-    """As `find_in_list`. `number` (n,) is η below all best means: an arm above it is the best.
+    """An agent's arm in the list `members` (n, K).
 
-    `level` is for the list, which is used if no arm is shown above the number.
+    With a `number` (n,) η below all best means, and the distance to them: an arm above it is the
+    best. The list alone is then for agents that show no arm above the number.
     """
     arms = np.flatnonzero(members[0])
+    if not number:
+        return ArmIndex(accept(block, arms, ref.levels, level), among=arms)
     lead = np.full((len(block), arms.size), log(arms.size) + 2)
     answer = arms[stand_out(block, arms, lead, ref.levels)]
-    rest = np.flatnonzero(which_side(block, answer, number, gap, ref) != 1)
+    rest = np.flatnonzero(which_side(block, answer, *number, ref) != 1)
     if rest.size:
         answer[rest] = accept(block.part(rest), arms, ref.levels, level)
     return ArmIndex(answer, among=arms)
@@ -233,22 +216,20 @@ def by_list(
     number: tuple[Payload, Payload] | None,
     again: bool,
 ) -> Ints:
-    """The arms of `agents` (n,), found in the list of `best` arms (M,), with the `number` if any.
+    """(n,) the arms of `agents`, which may have failed in a tree before (`again`).
 
-    `again`: they have tried before, in a tree.
+    They find them in the list of `best` arms (M,), with the `number` if any.
     """
     first = number is None and not again
     level = ref.levels.agent if first else ref.levels.agent_again
-    program = partial(find_high if number else find_in_list, ref=ref, level=level)
+    program = partial(find_in_list, ref=ref, level=level)
     members = np.isin(np.arange(federation.problem.n_arms), best)
     down = (ArmSet(members, at_most=best.size), *(number or ()))
     with federation.phase("classify"):
         return federation.local(agents, program, down=down, n_arms=best.size)
 
 
-# --- a tree of tests, each of which splits clusters in two by one arm -----------------------------
-
-
+# A tree of tests, each of which splits clusters in two by one arm.
 @dataclass(frozen=True)
 class Node:
     """Clusters `lower` give less than clusters `upper` on arm `arm` of a sketch, by about `gap`."""
@@ -258,17 +239,9 @@ class Node:
     upper: tuple[int, ...]
     gap: float
 
-    def between(self, low: Floats, high: Floats, least: Floats) -> tuple[float, float, float]:
-        """The highest reference of the lower clusters, the lowest one of the upper, the least gap."""
-        top, bottom = high[self.lower, self.arm].max(), low[self.upper, self.arm].min()
-        return top, bottom, least[0, self.arm]
-
 
 def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
-    """The nodes of a tree, from the root down, if it is forecast to take fewer pulls than the list.
-
-    Every node has the arm and the cut with the largest gap, less half a standard deviation.
-    """
+    """The nodes of a tree, from the root down, if it is forecast to take fewer pulls than the list."""
     m = ref.levels.m
     margin = 0.5 * rough.deviation * np.sqrt(2 / rough.pulls)
     inside = (np.abs(rough.mean - ref.middle) < ref.reach).all(axis=0)  # thresholds can be sent
@@ -282,6 +255,7 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
             gaps = np.diff(rough.mean[ranked, arm]) - margin[arm]
             cut = int(gaps.argmax()) + 1
             found.append(Node(arm, tuple(ranked[:cut]), tuple(ranked[cut:]), gaps[cut - 1]))
+        # The arm and the cut with the largest gap, less half a standard deviation.
         node = max(found, key=attrgetter("gap"))
         return [node, *grow(node.lower), *grow(node.upper)]
 
@@ -300,7 +274,7 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
 def tree_references(
     federation: FederationView, reps: Ints, tree: list[Node], ref: References
 ) -> list[tuple[float, float, float]]:
-    """Numbers for `ref.threshold` at each node, from references of the representatives; or nothing."""
+    """What `ref.threshold` takes, for each node; nothing if references do not suffice."""
     arms = sketch_arms(ref.levels)
     low, high, least = np.zeros((3, reps.size, arms.size))
     used = np.unique([node.arm for node in tree])
@@ -312,7 +286,9 @@ def tree_references(
         places = np.tile(arms[used], (reps.size, 1))
         got = order(federation, reps, places, asked, ref)
         low[:, used], high[:, used], least[:, used] = got
-        ends = [node.between(low, high, least) for node in tree]
+        ends = [
+            (high[x.lower, x.arm].max(), low[x.upper, x.arm].min(), least[0, x.arm]) for x in tree
+        ]
         if all(ref.threshold(*one, 1) for one in ends):
             return ends
     return []

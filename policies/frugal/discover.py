@@ -1,7 +1,6 @@
 """Discovery: one agent of each cluster, guessed from sketches or from arms that agents name.
 
-A guess from sketches is shown to be right: representatives differ. Correctness rests on
-`shown_distinct` alone.
+Correctness rests on `shown_distinct` alone.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import (
@@ -31,9 +30,8 @@ from clustered_bandit_gym.game.payloads import (
 from clustered_bandit_gym.policies.frugal.settings import Levels, Stuck, recall, top_up
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
-# --- sketches: coarse codes of a few averages -----------------------------------------------------
 
-
+# Sketches: coarse codes of a few averages.
 def sketch_arms(levels: Levels) -> Ints:
     """(d,) the arms of a sketch, spread evenly."""
     k = levels.problem.n_arms
@@ -42,18 +40,13 @@ def sketch_arms(levels: Levels) -> Ints:
 
 
 def first_drawn(levels: Levels) -> int:
-    """Agents that send the first sketches.
-
-    If clusters are of one size, they miss one of them with probability e^−3 = 5% at most.
-    """
+    """Agents that send the first sketches: clusters of one size are all met with 95%."""
     return min(levels.problem.n_agents, ceil(levels.m * (log(levels.m) + 3)) + 2)
 
 
 def sketch_pulls(levels: Levels, stage: int) -> float:
-    """Pulls of each arm.
-
-    The first sketches take, in all, about the pulls that the representatives' K·M arms are going to
-    take if arms differ by √(ση), and fewer for few clusters.
+    """Pulls of each arm. The first sketches take, in all, about the pulls that the representatives'
+    K·M arms are going to take if arms differ by √(ση), and fewer for few clusters.
     """
     p, s, m = levels.problem, levels.settings, levels.m
     hard = min(max(p.sigma / levels.eta, 0.25), s.first * m)
@@ -63,10 +56,7 @@ def sketch_pulls(levels: Levels, stage: int) -> float:
 
 
 def sketch(block: Block, stage: Ints, levels: Levels) -> tuple[Payload, ...]:
-    """A symbol for each arm of the sketch: where its average lies among the agent's averages.
-
-    And whether the averages differ by no more than noise.
-    """
+    """Where the average of each arm lies among the agent's averages; whether that is all noise."""
     arms = sketch_arms(levels)
     cells = recall(block, levels, arms.size, "sketch")
     top_up(block, cells, np.full(cells.n.shape, sketch_pulls(levels, stage[0])), arms)
@@ -116,10 +106,9 @@ def guesses(federation: FederationView, levels: Levels) -> Iterator[tuple[Ints, 
 
 
 def group(points: Floats, n_groups: int) -> tuple[Ints, float]:
-    """The middle point of each of `n_groups` groups of points (n, d), and how far groups are apart.
+    """(n_groups,) the middle row of each group of points (n, d).
 
-    Returns (n_groups,) rows, and the distance of the closest two groups in standard deviations; 0
-    if there are fewer groups.
+    And the distance of the closest two groups in standard deviations; 0 if there are fewer groups.
     """
     n, d = points.shape
     labels = np.zeros(n, dtype=np.int64)
@@ -138,27 +127,17 @@ def group(points: Floats, n_groups: int) -> tuple[Ints, float]:
     return middle, float(np.sqrt(max(apart, 0.0)))
 
 
-# --- representatives are shown to be of different clusters ----------------------------------------
-
-
+# Representatives are shown to be of different clusters.
 @dataclass(frozen=True)
 class RoughMeans:
-    """What the centre knows of d arms at M representatives, for plans.
+    """What the centre knows of d arms at M representatives, for plans."""
 
-    Attributes:
-        mean: (M, d).
-        pulls: (d,), the same at all representatives.
-        deviation: standard deviation of one pull, roughly.
-    """
-
-    mean: Floats
-    pulls: Floats
-    deviation: float
+    mean: Floats  # (M, d)
+    pulls: Floats  # (d,), the same at all representatives
+    deviation: float  # standard deviation of one pull, roughly
 
 
-def rough_means(
-    block: Block, members: np.ndarray, code: Ints, levels: Levels
-) -> tuple[Payload, ...]:
+def rough_means(block: Block, members: Bools, code: Ints, levels: Levels) -> tuple[Payload, ...]:
     """Averages of those arms of a sketch that `members` (n, d) names, after 8·2^code pulls.
 
     Both are the same for all agents. Averages are rounded to 127 steps above the least one.
@@ -186,11 +165,9 @@ def steps(sigma: float) -> Floats:
 
 
 def rounding(low: Floats, step: Floats, sigma: float) -> Floats:
-    """How far a mean that was sent may be from the average.
-
-    Half a step, and `low` was a float32. At the end of the grid the true step may be larger.
-    """
+    """How far a mean that was sent may be from the average: half a step; `low` was a float32."""
     off = step / 2 + np.abs(low) * 2.0**-22 + 2.0**-120
+    # At the end of the grid the true step may be larger.
     return np.where(step >= steps(sigma)[-1], np.inf, off)
 
 
@@ -209,10 +186,8 @@ def shown_distinct(
     mean, off, n = np.zeros((m, d)), np.zeros((m, d)), np.zeros(d)
     a, b = np.triu_indices(m, 1)
     for code in range(ceil(log(max(pulls, 8) / 8, 2)), levels.settings.codes):
-        down = (
-            ArmSubset(np.tile(members, (m, 1))),
-            Symbol(np.full(m, code), among=levels.settings.codes),
-        )
+        effort = Symbol(np.full(m, code), among=levels.settings.codes)
+        down = ArmSubset(np.tile(members, (m, 1))), effort
         place, low, step, variance = federation.local(reps, program, down=down, n_arms=d)
         mean[:, members] = low[:, None] + step[:, None] * place
         off[:, members] = rounding(low, step, sigma)[:, None]
@@ -230,13 +205,11 @@ def shown_distinct(
     return None
 
 
-# --- search: where sketches show nothing, agents name the arm that stands out ---------------------
-
-
+# Search: where sketches show nothing, agents name the arm that stands out.
 def stand_out(block: Block, arms: Ints, lead: Floats, levels: Levels) -> Ints:
     """(n,) columns: the one of `arms` that seems to be η above the average of the others.
 
-    The likeliest arm is pulled until its score reaches `lead` (n, len(arms)).
+    Its score has to reach `lead` (n, len(arms)).
     """
     eta, k = levels.eta, arms.size
     unit = 2 * (levels.problem.sigma / eta) ** 2  # pulls that tell η with one nat
@@ -262,7 +235,7 @@ def stand_out(block: Block, arms: Ints, lead: Floats, levels: Levels) -> Ints:
         batch *= 1.05
 
 
-def name_best(block: Block, _: np.ndarray, known: np.ndarray, levels: Levels) -> Payload:
+def name_best(block: Block, _: Bools, known: Bools, levels: Levels) -> Payload:
     """The arm that seems to be the best. Arms that others named, `known` (n, K), need less."""
     s, k = levels.settings, block.problem.n_arms
     lead = log(k) + np.where(known, s.named, s.lead)

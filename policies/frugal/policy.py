@@ -12,13 +12,7 @@ from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, Payload
 from clustered_bandit_gym.policies.engines.mixture import mixture
-from clustered_bandit_gym.policies.frugal.classify import (
-    References,
-    by_list,
-    by_tree,
-    choose_tree,
-    height,
-)
+from clustered_bandit_gym.policies.frugal import classify
 from clustered_bandit_gym.policies.frugal.discover import guesses, search, shown_distinct
 from clustered_bandit_gym.policies.frugal.race import best_arms
 from clustered_bandit_gym.policies.frugal.settings import Levels, Settings, Stuck
@@ -44,8 +38,7 @@ class FrugalBAI(Policy):
     With one cluster, one agent finds the best arm for all. Otherwise it needs M ≤ N and η; without
     them, or if guesses fail, it plays `StructuredBAI`. η1 is not used. An η that is too large voids
     the guarantee. ε > 0 is used with one cluster only; otherwise the problem for ε = 0 is solved.
-
-    docs/frugal-bai.md has the proof: each event with its share of δ, which is in `Settings`.
+    docs/frugal-bai.md has the proof.
 
     Args:
         growth: pulls of sketches grow by this factor where they do not suffice. A larger one sends
@@ -102,15 +95,15 @@ def solve_together(federation: FederationView, settings: Settings) -> Ints:
             reps = search(federation, levels)
     with federation.phase("best arms"):
         best = best_arms(federation, reps, levels, together=rough is not None)
-    ref = References(levels, bounded(p, federation.reward_values))
+    ref = classify.References(levels, bounded(p, federation.reward_values))
     arms = np.full(p.n_agents, -1)
     arms[reps] = best
-    tree = choose_tree(rough, ref) if rough and levels.m <= settings.few else []
+    tree = classify.choose_tree(rough, ref) if rough and levels.m <= settings.few else []
     if tree:
-        labels = by_tree(federation, reps, tree, ref)
+        labels = classify.by_tree(federation, reps, tree, ref)
         arms = np.where(labels >= 0, best[labels], -1)
     rest = np.flatnonzero(arms < 0)
     if rest.size:
-        sent = None if rough else height(federation, reps, best, ref, rest.size)
-        arms[rest] = by_list(federation, rest, best, ref, sent, again=bool(tree))
+        sent = None if rough else classify.height(federation, reps, best, ref, rest.size)
+        arms[rest] = classify.by_list(federation, rest, best, ref, sent, again=bool(tree))
     return arms

@@ -1,7 +1,4 @@
-"""Best arms of the representatives: tests of two arms at growing effort, and facts that travel.
-
-Correctness rests on the calls of `shows` and `shows_worse` alone. What is pulled when is a plan.
-"""
+"""Best arms of the representatives. Correctness rests on `shows` and `shows_worse` alone."""
 
 from __future__ import annotations
 
@@ -9,19 +6,17 @@ from functools import partial
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmSubset, Flag, Payload, Symbol
 from clustered_bandit_gym.policies.frugal.settings import Levels, Stuck, recall, top_up
 from clustered_bandit_gym.policies.sequential.cells import Cells
 
-# --- at the representatives -----------------------------------------------------------------------
-
 
 def race(
-    block: Block, cells: Cells, live: np.ndarray, wanted: np.ndarray, effort: Floats, levels: Levels
-) -> np.ndarray:
+    block: Block, cells: Cells, live: Bools, wanted: Bools, effort: Floats, levels: Levels
+) -> Bools:
     """Decide every test that seems to take at most `effort` (R,) pulls of each of its two arms.
 
     An arm leaves `live` (R, K), which is changed, when the leader is shown better.
@@ -46,8 +41,8 @@ def race(
 
 
 def _closeness(
-    cells: Cells, live: np.ndarray, wanted: np.ndarray, leader: Ints, levels: Levels
-) -> tuple[Ints, Ints, np.ndarray]:
+    cells: Cells, live: Bools, wanted: Bools, leader: Ints, levels: Levels
+) -> tuple[Ints, Ints, Bools]:
     """Arms of `wanted` that are close to the leader: (P,) rows and arms.
 
     With each, (P, K) the other live arms that it is not yet shown close to.
@@ -65,13 +60,8 @@ def _closeness(
 
 
 def _tests(
-    cells: Cells,
-    live: np.ndarray,
-    wanted: np.ndarray,
-    leader: Ints,
-    effort: Floats,
-    levels: Levels,
-) -> tuple[np.ndarray, Floats]:
+    cells: Cells, live: Bools, wanted: Bools, leader: Ints, effort: Floats, levels: Levels
+) -> tuple[Bools, Floats]:
     """(R, K) arms whose tests seem to take at most `effort` pulls, and the pulls of each test."""
     variance = cells.variance()
     at = np.arange(leader.size), leader
@@ -89,7 +79,7 @@ def _tests(
     return (gap > 0) & (hope <= effort[:, None]), hope
 
 
-def _goal(cells: Cells, active: np.ndarray, hope: Floats, leader: Ints, levels: Levels) -> Floats:
+def _goal(cells: Cells, active: Bools, hope: Floats, leader: Ints, levels: Levels) -> Floats:
     """(R, K) pulls that cells should have next, for the tests of `active` (R, K); 0 for no more."""
     n, at = cells.n, (np.arange(leader.size), leader)
     active[at] = False
@@ -106,7 +96,7 @@ def effort_of(code: Ints, levels: Levels) -> Floats:
     return 64.0 * levels.settings.effort ** code.astype(np.float64)
 
 
-def explore(block: Block, together: np.ndarray, _: Ints, levels: Levels) -> tuple[Payload, ...]:
+def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Payload, ...]:
     """A representative's first program: it races alone until few arms are live.
 
     If it works `together` (n,) with others, they can help where gaps are small. Otherwise it goes on
@@ -136,12 +126,12 @@ def explore(block: Block, together: np.ndarray, _: Ints, levels: Levels) -> tupl
 
 
 def exchange(
-    block: Block, out: np.ndarray, dull: np.ndarray, code: Ints, levels: Levels
+    block: Block, out: Bools, dull: Bools, code: Ints, levels: Levels
 ) -> tuple[Payload, ...]:
-    """One exchange of facts, at the effort `code`, the same for all.
+    """One exchange of facts at a representative, at the effort `code`.
 
-    Down: arms that others have excluded, arms whose closeness helps nobody any more (n, K).
-    Up: arms newly close, arms newly beaten.
+    `out`, `dull` (n, K): arms that others have excluded, or whose closeness helps nobody any more.
+    Sends arms newly close, arms newly beaten.
     """
     cells = recall(block, levels, block.problem.n_arms, levels.name)
     before = block.load(levels.name + " live") & ~out
@@ -154,16 +144,12 @@ def exchange(
     return ArmSubset(close, within=wanted), ArmSubset(before & ~live, within=before)
 
 
-# --- at the centre --------------------------------------------------------------------------------
-
-
 def best_arms(federation: FederationView, reps: Ints, levels: Levels, together: bool) -> Ints:
     """(M,) best arms of the representatives.
 
     Arm k leaves the live set of x when it is beaten at x, or when some y ≠ x shows it less than η
-    worse than every live arm there. The second is used only if x and y are known to be of different
-    clusters (`together`): then Assumption 1 says that k, if it were the best arm of x, would be at
-    least η worse than the best arm of y.
+    worse than every live arm there. The second needs x and y of different clusters (`together`):
+    were k the best arm of x, it would be at least η worse than the best arm of y (Assumption 1).
     """
     program = partial(explore, levels=levels)
     codes = levels.settings.codes

@@ -59,30 +59,19 @@ class Settings:
 
 @dataclass(frozen=True)
 class Levels:
-    """Levels of all tests in nats, ln(1/α): functions of what everybody knows.
-
-    Attributes:
-        number: which choice of representatives it is, from 1.
-        m: M, the number of clusters.
-        beaten: M representatives, K − 1 arms that could be shown better than the best one.
-        close: M representatives, M − 1 best arms of other clusters.
-        distinct: pairs of representatives, arms of a sketch.
-        bound: two ends for each arm of a sketch, or for the best arm, at each representative.
-        agent: N agents, M − 1 tests in which one can reject its cluster in its first try.
-        agent_again: the same for the second try.
-    """
+    """Levels of all tests in nats, ln(1/α): functions of what everybody knows."""
 
     problem: Problem
     settings: Settings
-    number: int
-    m: int
+    number: int  # of the choice of representatives, from 1
+    m: int  # M, the number of clusters
     eta: float
-    beaten: float
-    close: float
-    distinct: float
-    bound: float
-    agent: float
-    agent_again: float
+    beaten: float  # M representatives, K − 1 arms that could be shown better than the best one
+    close: float  # M representatives, M − 1 best arms of other clusters
+    distinct: float  # pairs of representatives, arms of a sketch
+    bound: float  # two ends for each arm of a sketch, or for the best arm, at each representative
+    agent: float  # N agents, M − 1 tests in which one can reject its cluster in its first try
+    agent_again: float  # the same for the second try
 
     @classmethod
     def of(cls, problem: Problem, settings: Settings, number: int) -> Levels:
@@ -108,8 +97,7 @@ class Levels:
         )
 
     @property
-    def name(self) -> str:
-        """Under this name representatives keep what they see."""
+    def name(self) -> str:  # under which representatives keep what they see
         return f"representative {self.number}"
 
 
