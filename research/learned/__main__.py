@@ -1,6 +1,7 @@
-"""Trains `examples/sb3_ppo.py` with several seeds and compares the models with uniform sampling at the same error rate.
+"""Trains `examples/sb3_ppo.py` and compares the models with uniform sampling at the same error rate.
 
-With --out the page, its numbers and the learning curve go there as learned.md, learned.json and learned.png.
+With --out the page, its numbers and the learning curve go there as learned.md, learned.json and learned.png. --game
+plays one game alone; the figures of the others stay.
 """
 
 from __future__ import annotations
@@ -16,11 +17,42 @@ import numpy as np
 from scipy.special import stdtrit
 from stable_baselines3.common.callbacks import BaseCallback
 
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.policies.learned.training import chooser
 from research.learned.page import draw, write
-from research.learned.play import Uniform, of_model, play, stopping_rule, uniform_ten
+from research.learned.play import Uniform, play, stopping_rule, uniform, uniform_at_error
 from research.options import parser, run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sb3_ppo.py"
+TINY = "ClusteredBAI-Tiny-v0"
+
+#: Longer games, one model each: environment, settings, steps. Actions order several pulls at once.
+LONGER: dict[str, tuple[str, dict[str, Any], int]] = {
+    "large": (
+        TINY,
+        {
+            "n_agents": 20,
+            "n_clusters": 4,
+            "n_arms": 8,
+            "pull_sizes": (4, 16),
+            "pull_cost": 0.001,
+            "error_penalty": 8.0,
+            "max_pulls": 3200,
+        },
+        100_000,
+    ),
+    # Two arms are 0.01 apart there, with σ = 1: an answer takes some 100,000 pulls.
+    "paper-small": (
+        "ClusteredBAI-PaperSmall-v0",
+        {
+            "pull_sizes": (16, 256, 4096),
+            "pull_cost": 1e-5,
+            "error_penalty": 8.0,
+            "max_pulls": 1_000_000,
+        },
+        100_000,
+    ),
+}
 
 
 class Curve(BaseCallback):
@@ -36,71 +68,88 @@ class Curve(BaseCallback):
 
     def _on_rollout_start(self) -> None:
         if self.num_timesteps >= len(self.rows) * self._every:
-            found = play(of_model(self.model), self._env, self._game, self._trials)
-            self.rows.append({"steps": self.num_timesteps, **found._asdict()})
+            self.look()
+
+    def _on_training_end(self) -> None:
+        self.look()
+
+    def look(self) -> None:
+        found = play(chooser(self.model), self._env, self._game, self._trials)
+        self.rows.append({"steps": self.num_timesteps, **found})
+
+
+def study(
+    train: Any, env: str, game: dict[str, Any], steps: int, seeds: list[int], trials: int
+) -> dict[str, Any]:
+    """Models of several seeds, and what needs no training, on the same held-out instances."""
+    settings = cbg.SB3VecEnv(env, n_envs=1, **game).envs.game
+    rule = stopping_rule(settings.actions.sizes, settings.n_agents)
+    lines = {"rule": play(rule, env, game, trials), "uniform": uniform(env, game, 10, trials)}
+    print(json.dumps(lines), flush=True)
+    models = []
+    for seed in seeds:
+        curve = Curve(env, game, max(1, steps // 10), max(20, trials // 6))
+        start = time.process_time()
+        model = train(seed, steps, curve, env, game)
+        seconds = time.process_time() - start
+        found = play(chooser(model), env, game, trials)
+        print(json.dumps({"seed": seed, "seconds": round(seconds), **found}), flush=True)
+        models.append({"seed": seed, "seconds": seconds, **found, "curve": curve.rows})
+    about = {"env": env, **game, "steps": steps, "trials": trials}
+    return {"settings": about, "lines": lines, "models": models}
+
+
+def compare(result: dict[str, Any], env: str, trials: int) -> None:
+    """Enter the pulls of each player relative to those of uniform sampling at its error rate."""
+    sampling = Uniform(env, max(20, trials // 4))
+    for one in (result["lines"]["rule"], *result["models"]):
+        fixed, stopping = sampling.pulls_for(one["error_rate"])
+        one["ratio_fixed"], one["ratio"] = one["pulls"] / fixed, one["pulls"] / stopping
+    for key in ("ratio", "ratio_fixed"):
+        result[key] = interval([one[key] for one in result["models"]])
 
 
 def main(words: list[str] | None = None) -> None:
     options = parser(__doc__, trials=3_000)
-    options.add_argument("--seeds", type=int, default=5, help="models to train")
-    options.add_argument("--steps", type=int, help="instead of those of the example")
+    options.add_argument("--game", choices=["tiny", *LONGER], help="default: all")
+    options.add_argument("--seeds", type=int, default=5, help="models to train on Tiny")
+    options.add_argument("--steps", type=int, help="instead of those of the game")
     given = options.parse_args(words)
     spec = importlib.util.spec_from_file_location("sb3_ppo", EXAMPLE)
     assert spec is not None
     assert spec.loader is not None
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    env, game, steps = example.ENV, example.GAME, given.steps or example.STEPS
-    uniform = Uniform(env, max(20, given.trials // 4))
-    lines = {
-        "uniform": uniform_ten(env, game, given.trials)._asdict(),
-        "rule": play(stopping_rule, env, game, given.trials)._asdict(),
-    }
-    lines["rule"]["ratio"] = (
-        lines["rule"]["pulls"] / uniform.pulls_for(lines["rule"]["error_rate"])[1]
-    )
-    models = []
-    for seed in range(given.seed, given.seed + given.seeds):
-        curve = Curve(env, game, max(1, steps // 10), max(20, given.trials // 10))
-        start = time.process_time()
-        model = example.train(seed, steps, curve)
-        seconds = time.process_time() - start
-        found = play(of_model(model), env, game, given.trials)._asdict()
-        fixed, stopping = uniform.pulls_for(found["error_rate"])
-        models.append(
-            {
-                "seed": seed,
-                "seconds": round(seconds, 1),
-                **found,
-                "ratio_fixed": found["pulls"] / fixed,
-                "ratio": found["pulls"] / stopping,
-                "curve": curve.rows,
-            }
-        )
-        print({key: value for key, value in models[-1].items() if key != "curve"}, flush=True)
-    result = {
-        "settings": {"env": env, **game, "steps": steps, "trials": given.trials},
-        "lines": lines,
-        "models": models,
-        "played": [{"ratio": interval([one["ratio"] for one in models])}],
-        "fixed": interval([one["ratio_fixed"] for one in models]),
-    }
-    print(json.dumps({key: result[key] for key in ("lines", "played", "fixed")}, indent=2))
+    games = {"tiny": (example.ENV, example.GAME, example.STEPS), **LONGER}
+    results = {}
+    if given.out is not None and (given.out / "learned.json").exists():
+        results = json.loads((given.out / "learned.json").read_text())
+    for name in [given.game] if given.game else games:
+        env, game, steps = games[name]
+        seeds = list(range(given.seed, given.seed + (given.seeds if name == "tiny" else 1)))
+        trials = given.trials if name == "tiny" else max(20, given.trials // 10)
+        result = study(example.train, env, game, given.steps or steps, seeds, trials)
+        if name == "tiny":
+            compare(result, env, trials)
+        else:
+            for one in (result["lines"]["rule"], *result["models"]):
+                found = uniform_at_error(env, game, one["error_rate"], trials)
+                one["uniform_pulls"] = found["pulls"]
+        results[name] = result
     if given.out is not None:
-        folder = Path(given.out)
-        (folder / "learned.json").write_text(json.dumps({"tiny": result}, indent=1) + "\n")
-        (folder / "learned.md").write_text(write(result))
-        draw(result, folder / "learned.png")
+        (given.out / "learned.json").write_text(json.dumps(results, indent=1) + "\n")
+        if set(results) == set(games):
+            (given.out / "learned.md").write_text(write(results))
+        draw(results["tiny"], given.out / "learned.png")
 
 
 def interval(values: list[float]) -> dict[str, float]:
     """Mean over training seeds with a 95% interval (Student's t)."""
     mean = float(np.mean(values))
-    half = math.nan
-    if len(values) > 1:
-        half = float(
-            stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(len(values))
-        )
+    n = len(values)
+    half = 0.0
+    if n > 1:
+        half = float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n))
     return {"mean": mean, "low": mean - half, "high": mean + half}
 
 

@@ -1,72 +1,69 @@
-"""Many episodes of a player on held-out instances, and what uniform sampling needs for the same error rate."""
+"""Players that need no training, and what uniform sampling needs for the error rate of another player."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.policies.learned.features import PLAY_FEATURES, TOP
+from clustered_bandit_gym.policies.learned.features import PLAY, TOP
+from clustered_bandit_gym.policies.learned.training import Chooser, held_out
 from research.learned.uniform import UniformCurves, pulls_at_error
 
 #: Seed of the held-out instances.
 TEST_SEED = 20_261_117
-#: The rule that needs no learning stops at this number of expected wrong agents.
-STOP_BELOW = 0.02
-
-#: Features (E, SIZE) and masks (E, TOP + 1) -> actions (E,).
-Chooser = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class Outcome(NamedTuple):
-    """Means over episodes."""
-
-    returns: float
-    pulls: float
-    error_rate: float
-
-
-def play(choose: Chooser, env: str, game: dict[str, Any], trials: int) -> Outcome:
+def play(choose: Chooser, env: str, game: dict[str, Any], trials: int) -> dict[str, float]:
     """`trials` episodes of `choose` on instances that no training has seen."""
     envs = cbg.SB3VecEnv(env, "auto", n_envs=min(trials, 500), **game)
-    envs.seed(TEST_SEED)
-    obs = envs.reset()
-    # Each sub-environment plays the same number of episodes: the first ones to end are the short ones.
-    rest = np.full(envs.num_envs, -(-trials // envs.num_envs))
-    rows = []
-    while rest.any():
-        obs, _, dones, infos = envs.step(choose(obs, envs.action_masks()))
-        for i in np.flatnonzero(dones & (rest > 0)).tolist():
-            rest[i] -= 1
-            info = infos[i]
-            rows.append((info["episode"]["r"], info["pulls"], not info["correct"]))
-    return Outcome(*np.mean(rows, axis=0).tolist())
+    return held_out(choose, envs, trials, TEST_SEED)
 
 
-def of_model(model: Any) -> Chooser:
-    """The deterministic policy of an SB3 model."""
-    return lambda features, masks: model.predict(features, deterministic=True)[0]
+def stopping_rule(sizes: Sequence[int], n_agents: int) -> Chooser:
+    """Pull the cell of largest value until 0.02 agents are expected to be wrong.
+
+    Orders the largest of the numbers of pulls `sizes` that is below a twentieth of the pulls so far.
+    """
+
+    def choose(features: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        doubt = features[:, -PLAY]  # 1 + log(expected wrong agents) / 6
+        pulls = n_agents * np.expm1(3 * features[:, 2 - PLAY])
+        fits = np.array(sizes) <= pulls[:, None] / 20
+        order = TOP * np.maximum(fits.sum(axis=1) - 1, 0)
+        stop = (doubt < 1 + np.log(0.02) / 6) & masks[:, -1]
+        return np.where(stop, masks.shape[1] - 1, order)
+
+    return choose
 
 
-def stopping_rule(features: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    """Pull the cell of largest value until few agents are expected to be wrong: what learning has to improve on."""
-    doubt = features[:, -len(PLAY_FEATURES)]  # 1 + log(expected wrong agents) / 6
-    stop = (doubt < 1 + np.log(STOP_BELOW) / 6) & masks[:, -1]
-    return np.where(stop, TOP, 0)
-
-
-def uniform_ten(env: str, game: dict[str, Any], trials: int) -> Outcome:
-    """Ten pulls of each arm, then each agent's empirical best."""
-    envs = cbg.SB3VecEnv(env, n_envs=trials, **{**game, "max_pulls": None})
+def uniform(env: str, game: dict[str, Any], times: int, trials: int) -> dict[str, float]:
+    """`times` pulls of each arm, then each agent's empirical best."""
+    settings = {**game, "max_pulls": None, "pull_sizes": (times,)}
+    envs = cbg.SB3VecEnv(env, n_envs=trials, **settings)
     envs.seed(TEST_SEED)
     envs.reset()
-    stop = envs.envs.game.actions.stop
-    for action in [*list(range(stop)) * 10, stop]:
+    for action in range(envs.envs.game.actions.n):
         infos = envs.step(np.full(trials, action))[3]
-    rows = [(one["episode"]["r"], one["pulls"], not one["correct"]) for one in infos]
-    return Outcome(*np.mean(rows, axis=0).tolist())
+    return {
+        "return": float(np.mean([one["episode"]["r"] for one in infos])),
+        "pulls": float(np.mean([one["pulls"] for one in infos])),
+        "error_rate": float(np.mean([not one["correct"] for one in infos])),
+    }
+
+
+def uniform_at_error(
+    env: str, game: dict[str, Any], error_rate: float, trials: int
+) -> dict[str, float]:
+    """The first of 10, 12, 14, 17, ... pulls of each arm that errs no more often than `error_rate`."""
+    times = 10
+    while True:
+        found = uniform(env, game, times, trials)
+        if found["error_rate"] <= error_rate:
+            return found
+        times += times // 5
 
 
 class Uniform:
@@ -78,9 +75,9 @@ class Uniform:
     """
 
     def __init__(self, env: str, instances: int) -> None:
-        game = cbg.SB3VecEnv(env, n_envs=1).envs.game
+        settings = cbg.SB3VecEnv(env, n_envs=1).envs.game
         drawn = [
-            game.draw_instance(np.random.SeedSequence((TEST_SEED, t))) for t in range(instances)
+            settings.draw_instance(np.random.SeedSequence((TEST_SEED, t))) for t in range(instances)
         ]
         self._curves = UniformCurves(drawn, TEST_SEED)
         self._floor = 0.5 / instances
@@ -88,10 +85,8 @@ class Uniform:
     def pulls_for(self, error_rate: float) -> tuple[float, float]:
         """Fixed numbers of pulls, and the best threshold of the stop."""
         goal = np.array([error_rate])
-        plain, stopping = (
-            pulls_at_error(
-                curve.pulls.mean(axis=0)[None], curve.wrong.mean(axis=0)[None], goal, self._floor
-            )
-            for curve in self._curves.down_to(error_rate)
-        )
-        return float(plain[0]), float(stopping[0])
+        found = []
+        for curve in self._curves.down_to(error_rate):
+            pulls, wrong = curve.pulls.mean(axis=0), curve.wrong.mean(axis=0)
+            found.append(float(pulls_at_error(pulls[None], wrong[None], goal, self._floor)[0]))
+        return found[0], found[1]
