@@ -43,16 +43,15 @@ class Missing(Exception):
     """Something that a client needs is not here."""
 
 
-def run(command: list[str], folder: str | Path) -> str:
-    """Run a Python program in `folder`; returns its output, and raises with its last lines if it fails."""
+def run(command: list[str], folder: str | Path) -> None:
+    """Run a Python program in `folder`; raises with its last lines if it fails."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True
     )
-    output = done.stdout + done.stderr
     if done.returncode != 0:
+        output = done.stdout + done.stderr
         raise RuntimeError(" / ".join(output.strip().splitlines()[-3:]))
-    return output
 
 
 def gymnasium(sources: Path | None) -> Iterator[Check]:
@@ -236,9 +235,7 @@ def cleanrl(sources: Path | None) -> Iterator[Check]:
             code = f"import runpy, sys; sys.path[:0] = {path.split(os.pathsep)!r}; "
             code += f"sys.argv = {[script, *options]!r}; "
             code += f"runpy.run_path({str(folder / 'cleanrl' / script)!r}, run_name='__main__')"
-            output = run(["-c", code], place)
-        if "episodic_return" not in output:
-            raise AssertionError("no episode has ended")
+            run(["-c", code], place)
 
     yield "ppo.py", lambda: train("ppo.py", 4096)
     yield "dqn.py", lambda: train("dqn.py", 12_000)

@@ -33,7 +33,7 @@ def train(
         list[str] | None,
         typer.Option(
             "--set",
-            help="KEY=VALUE: a setting of the training (entropy, pull_cost, ...), else of the environment.",
+            help="KEY=VALUE: a setting of the training (pull_cost, n_steps, ...), else of the environment.",
             show_default="none",
         ),
     ] = None,

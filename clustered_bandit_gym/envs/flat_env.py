@@ -66,8 +66,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     pulls of each arm and a stop −0.18.
 
     ## Episode End
-    `terminated` at the stop. An order that reaches `max_pulls` ends the episode with `truncated`.
-    `truncation` decides what it costs:
+    `terminated` at the stop. An order that reaches `max_pulls` ends the episode, too. `truncation`
+    decides what it costs:
 
     | value | at the limit |
     |---|---|
@@ -75,8 +75,9 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     | "penalty" | every agent is charged as wrong |
     | "free" | nothing is recommended and nothing charged, as in `ClusteredBAIEnv` |
 
-    In the first two nothing is left to earn after the limit. So `terminated` is set as well, and
-    learners do not bootstrap from the state at the limit. `info["stopped"]` is False in all three.
+    In the first two nothing is left to earn after the limit: the episode has `terminated`, and
+    learners do not bootstrap from its last state. With "free" it is `truncated`. `info["stopped"]`
+    is False in all three.
 
     ## Arguments
     Args:
@@ -218,13 +219,13 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         self._over = True
         if self.truncation == "answer":
             charge, info = self._judge(sample)
-            return self._observed(reward + charge, True, True, info)
+            return self._observed(reward + charge, True, False, info)
         info = self._info(sample)
         info["best_arms"] = self.truth.agent_best_arms.copy()
         if self.truncation == "free":
             return self._observed(reward, False, True, info)
         info["wrong_agents"] = self.n_agents
-        return self._observed(reward - self.error_penalty * self.n_agents, True, True, info)
+        return self._observed(reward - self.error_penalty * self.n_agents, True, False, info)
 
     def _draw_one(self, agent: int, arm: int) -> float:
         """One pull of one arm."""

@@ -311,6 +311,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         samples, pulls, cut = self._pull(~(stopped | self._done), actions)
         # What is judged: stops, and the limit unless it is free.
         judged = stopped if game.truncation == "free" else stopped | cut
+        cut &= ~judged
         if self.max_episode_steps is not None:
             # As TimeLimit does it, which counts the stop as a step and may set both flags.
             cut |= (self._orders + stopped >= self.max_episode_steps) & ~self._done

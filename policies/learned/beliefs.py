@@ -10,8 +10,7 @@ component has a Gaussian posterior, and the new membership of an agent is propor
     × (how much the agent's data raise the probability that arm k is the best of component k).
 
 This is mean-field inference, not an exact posterior: its weights are inputs of a network, not error
-probabilities. All operations treat agents alike and arms alike, so renumbering them renumbers the
-results, and the cost is O(N·K²).
+probabilities. Renumbering agents or arms renumbers the results. The cost is O(N·K²).
 """
 
 from __future__ import annotations
@@ -62,8 +61,7 @@ def infer(count: Singles, total: Singles, margin: float, most: int, rounds: int 
     present = _present(member, most)
     best = _best(mean, variance)
     for _ in range(2):
-        # Best arms differ: another component's best is not this one's, and lies below it by the
-        # margin.
+        # Best arms differ: another component's best is not this one's, and below it by the margin.
         free = np.log1p(-np.minimum(present[:, None] * best, 0.9999))
         free = np.exp(free.sum(axis=0) - free)
         best = _best(mean, variance, 1 - free[:, None], margin) * free

@@ -2,9 +2,8 @@
 
 Agents are clustered softly by likelihood (`beliefs`): agents that look alike pool their pulls. Every
 feature is in units of σ, and none changes when all means shift. An index carries no information, so
-(agent, arm) cells are sorted by the value of a pull, and only the first `TOP` are shown: a plain
-network sees a small input of one size, whatever N and K are, and its actions mean the same in every
-game.
+(agent, arm) cells are sorted by the value of a pull, and only the first `TOP` are shown: a network
+sees an input of one size, whatever N and K are, and its actions mean the same in every game.
 
 Features of a cell: value of a pull, log pulls, never pulled, log pooled pulls, probability of being
 the agent's best arm, recommended, log doubt about the agent, pooled mean below the agent's best,

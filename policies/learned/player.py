@@ -146,9 +146,7 @@ class Network:
             parameters = load_from_zip_file(path, device="cpu", load_data=False)[1]
             weights = parameters["policy"]
         except (zipfile.BadZipFile, KeyError, ValueError) as error:
-            raise UserError(
-                f"{path} is not a model that Stable-Baselines3 wrote ({error})"
-            ) from None
+            raise UserError(f"{path} is not a model of Stable-Baselines3 ({error})") from None
         # Where SB3 keeps the layers of the actor, or of the action values, and its activation.
         stacks = (("mlp_extractor.policy_net.", "Tanh"), ("q_net.q_net.", "ReLU"))
         actor = "action_net.weight" in weights

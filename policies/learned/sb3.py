@@ -128,12 +128,8 @@ class SB3VecEnv(VecEnv):
         """The last info of an episode, with what SB3's `Monitor` would add."""
         info = _row(final, i)
         info["cost"] = info["communication"]["cost"]
-        seconds = round(time.monotonic() - self._start, 6)
-        info["episode"] = {
-            "r": float(self._returns[i]),
-            "l": int(self._lengths[i]),
-            "t": seconds,
-        }
+        length, seconds = int(self._lengths[i]), round(time.monotonic() - self._start, 6)
+        info["episode"] = {"r": float(self._returns[i]), "l": length, "t": seconds}
         return info
 
     def _orders(self, actions: np.ndarray, seen: Seen) -> np.ndarray:

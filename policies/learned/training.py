@@ -30,8 +30,6 @@ class TrainSettings:
         pull_cost, error_penalty: rewards lost with a pull and with each wrong agent. By default a
             wrong agent costs as much as 800 pulls: on Tiny that keeps the error rate near 1%.
         pulls_per_arm: an episode is answered after so many pulls for each arm of each agent.
-        learning_rate: at the start; falls linearly to 0.
-        entropy: weight of the entropy bonus.
         n_steps: steps of each sub-environment between updates.
     """
 
@@ -44,17 +42,13 @@ class TrainSettings:
     pull_cost: float = 0.01
     error_penalty: float = 8.0
     pulls_per_arm: int = 10
-    learning_rate: float = 1e-3
-    entropy: float = 0.005
     n_steps: int = 128
 
     def __post_init__(self) -> None:
         if self.algo not in ("ppo", "maskable-ppo"):
             raise UserError(f"algo must be ppo or maskable-ppo, got {self.algo!r}")
-        if reserved := sorted({"pull_cost", "error_penalty", "max_pulls"} & set(self.env_kwargs)):
-            raise UserError(
-                f"{', '.join(reserved)}: settings of the training, not of the environment"
-            )
+        if "max_pulls" in self.env_kwargs:
+            raise UserError("max_pulls is set by pulls_per_arm")
 
 
 def train(
@@ -91,9 +85,8 @@ def train(
     model.learn(settings.steps, LogOutcomes(), tb_log_name=file.stem, progress_bar=progress)
     env.close()
     model.save(file)
-    return held_out(
-        chooser(model), make_vec_env(settings, min(trials, 500)), trials, seed=1_000_003
-    )
+    fresh = make_vec_env(settings, min(trials, 500))
+    return held_out(chooser(model), fresh, trials, seed=1_000_003)
 
 
 def make_vec_env(settings: TrainSettings, n_envs: int | None = None) -> Any:
@@ -127,8 +120,8 @@ def make_model(settings: TrainSettings, env: Any, tensorboard: str | None = None
         batch_size=min(2048, settings.n_steps * settings.n_envs),
         n_epochs=4,
         gamma=1.0,  # all pulls count alike
-        ent_coef=settings.entropy,
-        learning_rate=lambda left: settings.learning_rate * left,
+        ent_coef=0.005,
+        learning_rate=lambda left: 1e-3 * left,
         seed=settings.seed,
         device="cpu",
         tensorboard_log=tensorboard,

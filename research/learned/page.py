@@ -24,24 +24,41 @@ Mean over the {n} seeds: **{mean:.3f}** ({low:.3f} to {high:.3f}, Student's t). 
 
 ![Learning curve](learned.png)
 
+*Held-out episodes of the deterministic policy: each seed, their mean, and its 95% interval. Where no episode was wrong
+the curve shows half an error.*
+
 The *rule* needs no training: it pulls where a pull is worth most, shares data between agents that look alike, and stops when
-less than 0.02 agents are expected to be wrong. PPO starts from random weights, sees the
-same numbers (`policies/learned/features.py`), and ends {gain}. Without these features
+less than 0.02 agents are expected to be wrong. PPO starts from random weights, sees the same numbers
+(`policies/learned/features.py`), and ends {gain}. {adds} Without these features
 (one seed, 500,000 steps, observations like those of the Box id) the deterministic policy of plain PPO never stopped.
 
-`learned:model.zip` and `sb3:model.zip` put such models on the board. They have no guarantee.
+## Longer games
+
+One model each with the same settings of PPO and few steps. An action orders several pulls (`pull_sizes`). The last column
+is what uniform sampling without a stop needs for the player's error rate.
+
+| game | player | error rate | pulls | uniform |
+|---|---|---:|---:|---:|
+{longer}
+
+{verdicts}
+
+`learned:model.zip` and `sb3:model.zip` put models on the board whose actions are single pulls. They have no guarantee.
 """
 
+TITLES = {"large": "N = 20, M = 4, K = 8", "paper-small": "PaperSmall (N = 9, M = 3, K = 10)"}
 
-def write(result: dict[str, Any]) -> str:
+
+def write(results: dict[str, Any]) -> str:
     """The page as Markdown."""
-    models, lines, settings = result["models"], result["lines"], result["settings"]
-    ratio = result["played"][0]["ratio"]
-    rows = [f"| PPO, seed {one['seed']} {_cells(one)}" for one in models]
-    rows += [f"| stopping rule {_cells(lines['rule'])}"]
-    rows += [f"| ten pulls of each arm {_cells(lines['uniform'])}"]
+    tiny = results["tiny"]
+    models, rule, settings = tiny["models"], tiny["lines"]["rule"], tiny["settings"]
+    ratio = tiny["ratio"]
+    rows = [f"| PPO, seed {one['seed']} | {_cells(one)} {one['ratio']:.3f} |" for one in models]
+    rows += [f"| stopping rule | {_cells(rule)} {rule['ratio']:.3f} |"]
+    rows += [f"| ten pulls of each arm | {_cells(tiny['lines']['uniform'])} |"]
     times = [one["seconds"] for one in models]
-    better = lines["rule"]["ratio"] - ratio["mean"]
+    better = rule["ratio"] - ratio["mean"]
     word = "better" if better > 0 else "worse"
     return PAGE.format(
         n=len(models),
@@ -50,32 +67,64 @@ def write(result: dict[str, Any]) -> str:
         trials=settings["trials"],
         seconds=f"{min(times):.0f} to {max(times):.0f}",
         rows="\n".join(rows),
-        fixed=result["fixed"]["mean"],
-        gain=f"{abs(better):.3f} {word} ({ratio['mean']:.3f} against {lines['rule']['ratio']:.3f})",
+        fixed=tiny["ratio_fixed"]["mean"],
+        gain=f"{abs(better):.3f} {word} ({ratio['mean']:.3f} against {rule['ratio']:.3f})",
+        adds="" if better > 0 else "So training adds nothing to the rule here.",
+        longer="\n".join(_longer(results, name) for name in TITLES),
+        verdicts="\n".join(_verdict(results[name], TITLES[name]) for name in TITLES),
         **ratio,
     )
 
 
 def _cells(one: dict[str, Any]) -> str:
-    ratio = f"{one['ratio']:.3f}" if "ratio" in one else ""
-    return f"| {one['error_rate']:.4f} | {one['pulls']:.1f} | {ratio} |"
+    return f"{one['error_rate']:.4f} | {one['pulls']:,.1f} |"
+
+
+def _longer(results: dict[str, Any], name: str) -> str:
+    result = results[name]
+    rows = []
+    for who, one in (("PPO", result["models"][0]), ("stopping rule", result["lines"]["rule"])):
+        title, cells, uniform = TITLES[name], _cells(one), one["uniform_pulls"]
+        rows.append(f"| {title} | {who} | {cells} {uniform:,.0f} |")
+    return "\n".join(rows)
+
+
+def _verdict(result: dict[str, Any], title: str) -> str:
+    """What was learned, by the return, which weighs errors and pulls alike for all."""
+    model, settings = result["models"][0], result["settings"]
+    start, rule = model["curve"][0]["return"], result["lines"]["rule"]["return"]
+    word = "better" if model["return"] > rule else "worse"
+    return (
+        f"{title}: {settings['steps']:,} steps ({model['seconds']:.0f} s) raise the return from {start:.2f} to "
+        f"{model['return']:.2f}, {word} than the rule's {rule:.2f}; measured on {settings['trials']:,} episodes.\n"
+    )
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
-    """Return, error rate and pulls against steps: each seed, their mean, and what needs no training."""
+    """Return, error rate and pulls against steps: each seed, their mean with its interval, and what needs no training."""
     from matplotlib.figure import Figure
+    from scipy.special import stdtrit
 
     figure = Figure(figsize=(10, 3.4), dpi=120, layout="constrained")
     panels = figure.subplots(1, 3)
-    named = (("returns", "return"), ("error_rate", "error rate"), ("pulls", "pulls per episode"))
+    curves = [one["curve"] for one in result["models"]]
+    steps = np.array([row["steps"] for row in curves[0]]) / 1000
+    least = 0.5 / max(20, result["settings"]["trials"] // 6)
+    named = (("return", "return"), ("error_rate", "error rate"), ("pulls", "pulls per episode"))
     for axes, (key, label) in zip(panels, named, strict=True):
-        curves = [one["curve"] for one in result["models"]]
-        shortest = min(len(curve) for curve in curves)
-        steps = np.array([row["steps"] for row in curves[0][:shortest]]) / 1000
-        values = np.array([[row[key] for row in curve[:shortest]] for curve in curves])
+        values = np.array([[row[key] for row in curve] for curve in curves])
+        if key == "error_rate":
+            values = np.maximum(values, least)
+            axes.set_yscale("log")
         for one in values:
-            axes.plot(steps, one, color="#277a92", alpha=0.3, linewidth=1)
-        axes.plot(steps, values.mean(axis=0), color="#277a92", linewidth=2.2, label="PPO, mean")
+            axes.plot(steps, one, color="#277a92", alpha=0.25, linewidth=1)
+        mean = values.mean(axis=0)
+        axes.plot(steps, mean, color="#277a92", linewidth=2.2, label="PPO, mean")
+        n = len(values)
+        if n > 1:
+            half = stdtrit(n - 1, 0.975) * values.std(axis=0, ddof=1) / np.sqrt(n)
+            low = np.maximum(mean - half, least) if key == "error_rate" else mean - half
+            axes.fill_between(steps, low, mean + half, color="#277a92", alpha=0.15, linewidth=0)
         for name, colour, style, text in (
             ("uniform", "#d3394c", "--", "ten pulls of each arm"),
             ("rule", "#f2a30f", "-.", "stopping rule"),
@@ -84,7 +133,6 @@ def draw(result: dict[str, Any], path: Path) -> None:
         axes.set_xlabel("steps (thousands)")
         axes.set_title(label, fontsize=11)
         axes.grid(alpha=0.25)
-        if key == "error_rate":
-            axes.set_yscale("log")
+    panels[0].set_ylim(-9, 0.5)
     panels[0].legend(fontsize=8.5, loc="lower right")
     figure.savefig(path)

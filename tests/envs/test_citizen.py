@@ -103,9 +103,10 @@ def test_render_modes(name: str, mode: str) -> None:
         env = gym.make(name, render_mode=mode, max_pulls=3)
         env.reset(seed=0)
         pictures = [env.render()]
-        truncated = False
-        while not truncated:
-            _, _, _, truncated, _ = env.step(some_pull(env))
+        over = False
+        while not over:
+            _, _, terminated, truncated, _ = env.step(some_pull(env))
+            over = terminated or truncated
             pictures.append(env.render())
         env.close()
         env.close()

@@ -134,7 +134,7 @@ def test_other_files_and_sizes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no model file"):
         SB3Policy(str(tmp_path / "none.zip"))
     (tmp_path / "x.zip").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="not a model that Stable-Baselines3 wrote"):
+    with pytest.raises(ValueError, match="not a model of Stable-Baselines3"):
         SB3Policy(str(tmp_path / "x.zip"))
     MODELS["ppo"]().save(tmp_path / "m.zip")
     policy = SB3Policy(str(tmp_path / "m.zip"))

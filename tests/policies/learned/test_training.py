@@ -38,7 +38,7 @@ def test_files_are_not_lost(tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ({"algo": "sac"}, "algo must be ppo or"),
-        ({"env_kwargs": {"max_pulls": 3}}, "max_pulls: settings of the training"),
+        ({"env_kwargs": {"max_pulls": 3}}, "max_pulls is set by pulls_per_arm"),
     ],
 )
 def test_bad_settings(settings: dict[str, object], message: str) -> None:
