@@ -1,4 +1,4 @@
-"""PPO of Stable-Baselines3 as it is: `MlpPolicy`, default network, about a minute and a half on one core.
+"""PPO of Stable-Baselines3 as it is: `MlpPolicy`, default network, half a minute on one core.
 
 `python examples/sb3_ppo.py` trains one model and puts it on the board; `python -m research.learned` does it with five
 seeds, compares them with uniform sampling at the same error rate, and draws the learning curve.
@@ -23,7 +23,7 @@ from clustered_bandit_gym.policies.learned.sb3 import LogOutcomes
 ENV = "ClusteredBAI-Tiny-v0"
 #: A wrong agent costs as much as 800 pulls; after ten pulls of each arm the environment answers by itself.
 GAME = {"pull_cost": 0.01, "error_penalty": 8.0, "max_pulls": 120}
-STEPS = 400_000
+STEPS = 120_000
 
 
 def train(

@@ -86,16 +86,17 @@ def study(
     rule = stopping_rule(settings.actions.sizes, settings.n_agents)
     lines = {"rule": play(rule, env, game, trials), "uniform": uniform(env, game, 10, trials)}
     print(json.dumps(lines), flush=True)
+    short = max(20, trials // 10)
+    about = {"env": env, **game, "steps": steps, "trials": trials, "curve_trials": short}
     models = []
     for seed in seeds:
-        curve = Curve(env, game, max(1, steps // 10), max(20, trials // 6))
+        curve = Curve(env, game, max(1, steps // 10), about["curve_trials"])
         start = time.process_time()
         model = train(seed, steps, curve, env, game)
         seconds = time.process_time() - start
         found = play(chooser(model), env, game, trials)
         print(json.dumps({"seed": seed, "seconds": round(seconds), **found}), flush=True)
         models.append({"seed": seed, "seconds": seconds, **found, "curve": curve.rows})
-    about = {"env": env, **game, "steps": steps, "trials": trials}
     return {"settings": about, "lines": lines, "models": models}
 
 
@@ -138,9 +139,9 @@ def main(words: list[str] | None = None) -> None:
         results[name] = result
     if given.out is not None:
         (given.out / "learned.json").write_text(json.dumps(results, indent=1) + "\n")
-        if set(results) == set(games):
+        if "tiny" in results:
             (given.out / "learned.md").write_text(write(results))
-        draw(results["tiny"], given.out / "learned.png")
+            draw(results["tiny"], given.out / "learned.png")
 
 
 def interval(values: list[float]) -> dict[str, float]:

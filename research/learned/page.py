@@ -29,21 +29,25 @@ the curve shows half an error.*
 
 The *rule* needs no training: it pulls where a pull is worth most, shares data between agents that look alike, and stops when
 less than 0.02 agents are expected to be wrong. PPO starts from random weights, sees the same numbers
-(`policies/learned/features.py`), and ends {gain}. {adds} Without these features
-(one seed, 500,000 steps, observations like those of the Box id) the deterministic policy of plain PPO never stopped.
+(`policies/learned/features.py`), and ends {gain}. {adds} More steps bring it closer:
+one model with 400,000 (`--seeds 1 --steps 400000`, 70 s) erred in 0.0143 of the episodes with 47.6 pulls, 0.524 of
+`uniform-glr`. Without these features (one seed, 500,000 steps, observations like those of the Box id) the deterministic
+policy of plain PPO never stopped.
 
-## Longer games
+{longer}`learned:model.zip` and `sb3:model.zip` put models on the board whose actions are single pulls. They have no
+guarantee.
+"""
+
+LONGER = """## Longer games
 
 One model each with the same settings of PPO and few steps. An action orders several pulls (`pull_sizes`). The last column
 is what uniform sampling without a stop needs for the player's error rate.
 
 | game | player | error rate | pulls | uniform |
 |---|---|---:|---:|---:|
-{longer}
+{rows}
 
 {verdicts}
-
-`learned:model.zip` and `sb3:model.zip` put models on the board whose actions are single pulls. They have no guarantee.
 """
 
 TITLES = {"large": "N = 20, M = 4, K = 8", "paper-small": "PaperSmall (N = 9, M = 3, K = 10)"}
@@ -69,9 +73,8 @@ def write(results: dict[str, Any]) -> str:
         rows="\n".join(rows),
         fixed=tiny["ratio_fixed"]["mean"],
         gain=f"{abs(better):.3f} {word} ({ratio['mean']:.3f} against {rule['ratio']:.3f})",
-        adds="" if better > 0 else "So training adds nothing to the rule here.",
-        longer="\n".join(_longer(results, name) for name in TITLES),
-        verdicts="\n".join(_verdict(results[name], TITLES[name]) for name in TITLES),
+        adds="" if better > 0 else "Training adds nothing to the rule here.",
+        longer=_longer(results),
         **ratio,
     )
 
@@ -80,13 +83,19 @@ def _cells(one: dict[str, Any]) -> str:
     return f"{one['error_rate']:.4f} | {one['pulls']:,.1f} |"
 
 
-def _longer(results: dict[str, Any], name: str) -> str:
-    result = results[name]
-    rows = []
-    for who, one in (("PPO", result["models"][0]), ("stopping rule", result["lines"]["rule"])):
-        title, cells, uniform = TITLES[name], _cells(one), one["uniform_pulls"]
-        rows.append(f"| {title} | {who} | {cells} {uniform:,.0f} |")
-    return "\n".join(rows)
+def _longer(results: dict[str, Any]) -> str:
+    """The section on the longer games that were played."""
+    rows, verdicts = [], []
+    for name, title in TITLES.items():
+        if name not in results:
+            continue
+        model, rule = results[name]["models"][0], results[name]["lines"]["rule"]
+        for who, one in (("PPO", model), ("stopping rule", rule)):
+            rows.append(f"| {title} | {who} | {_cells(one)} {one['uniform_pulls']:,.0f} |")
+        verdicts.append(_verdict(results[name], title))
+    if not rows:
+        return ""
+    return LONGER.format(rows="\n".join(rows), verdicts="\n".join(verdicts))
 
 
 def _verdict(result: dict[str, Any], title: str) -> str:
@@ -109,7 +118,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
     panels = figure.subplots(1, 3)
     curves = [one["curve"] for one in result["models"]]
     steps = np.array([row["steps"] for row in curves[0]]) / 1000
-    least = 0.5 / max(20, result["settings"]["trials"] // 6)
+    least = 0.5 / result["settings"]["curve_trials"]
     named = (("return", "return"), ("error_rate", "error rate"), ("pulls", "pulls per episode"))
     for axes, (key, label) in zip(panels, named, strict=True):
         values = np.array([[row[key] for row in curve] for curve in curves])
