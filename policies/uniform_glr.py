@@ -14,15 +14,8 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex
-from clustered_bandit_gym.policies.sequential.running_means import RunningMeans
+from clustered_bandit_gym.policies.sequential.cells import Cells, block_cells
 from clustered_bandit_gym.policy import Policy
-
-#: The statistic is computed after every pull of all arms up to this many, then each time their
-#: number has grown by 1%.
-EVERY = 100
-#: The same for bets, which take a hundred times as long to work out: each time the number has grown
-#: by 2%.
-EVERY_BET = 50
 
 
 class UniformGLR(Policy):
@@ -65,18 +58,20 @@ class UniformGLR(Policy):
 
         def pull_until_clear(block: Block) -> ArmIndex:
             answers = np.zeros(len(block), dtype=np.int64)
-            tally = RunningMeans(block, np.arange(p.n_arms))
+            cells = block_cells(block, p.n_arms)
+            arms = np.arange(p.n_arms)
             rows = np.arange(len(block) if p.n_arms > 1 else 0)
-            bets = self.threshold is None and tally.bounded
+            bets = self.threshold is None and cells.bets
             n = 0
             while rows.size:
-                times = max(1, n // (EVERY_BET if bets else EVERY))
-                tally.pull(rows.repeat(p.n_arms), np.tile(np.arange(p.n_arms), rows.size), times)
+                # A look each time the pulls have grown by 1%; bets take far longer to work out.
+                times = max(1, n // (50 if bets else 100))
+                cells.pull(block, rows.repeat(p.n_arms), np.tile(arms, rows.size), times)
                 n += times
-                means = tally.means[rows]
+                means = cells.mean[rows]
                 leader = means.argmax(axis=1)
                 if bets:
-                    clear = beats_all(tally, rows, leader, level, epsilon)
+                    clear = beats_all(cells, rows, leader, level, epsilon)
                 else:
                     needed = self.threshold
                     if needed is None:
@@ -91,26 +86,18 @@ class UniformGLR(Policy):
 
 
 def beats_all(
-    tally: RunningMeans, rows: Ints, leader: Ints, level: float, epsilon: float = 0.0
+    cells: Cells, rows: Ints, leader: Ints, level: float, epsilon: float = 0.0
 ) -> np.ndarray:
     """(n,) whether no other arm may be ε better than leader[i] at rows[i], each with `level` nats.
 
     The runner-up is tried first. Where it is not shown worse, the others are not looked at.
     """
-    index, means = np.arange(rows.size), tally.means[rows]
-    means[index, leader] = -np.inf
-    among = np.zeros(means.shape, dtype=bool)
-    among[index, means.argmax(axis=1)] = True
-    clear: np.ndarray = np.logical_or.reduce(
-        tally.worse(rows, leader, level, among, epsilon), axis=1
-    )
-    hope = np.flatnonzero(clear)
-    if hope.size:
-        others = ~among[hope]
-        others[np.arange(hope.size), leader[hope]] = False
-        shown = tally.worse(rows[hope], leader[hope], level, others, epsilon)
-        clear[hope] = (shown == others).all(axis=1)
-    return clear
+    means = cells.mean[rows]
+    means[np.arange(rows.size), leader] = -np.inf
+    second = means.argmax(axis=1)
+    clear = cells.shows(rows, second, rows, leader, epsilon, level)
+    others = (means > -np.inf) & clear[:, None]
+    return clear & (cells.shows_worse(rows, leader, epsilon, level, others) == others).all(axis=1)
 
 
 def statistic(averages: Floats, n: Any, sigma: float, epsilon: float = 0.0) -> Floats:

@@ -12,9 +12,8 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.policies.sequential.cells import PLAIN
+from clustered_bandit_gym.policies.sequential.cells import PLAIN, Cells, block_cells
 from clustered_bandit_gym.policies.sequential.paired import PairedWalks
-from clustered_bandit_gym.policies.sequential.running_means import RunningMeans
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: plan(counts, gaps, level) -> times. counts: (r, k) pulls so far; gaps: (r, k) distance to the
@@ -55,43 +54,45 @@ def adaptive(
         return np.concatenate(left), np.concatenate(estimates)
     events = (1 if precision is None else 2) * (k - 1)
     nats = -np.log(np.minimum(gamma / events, 0.5))
-    tally = RunningMeans(
-        block, arms, Scales.around(800 * float(nats.max()), float(np.exp(-nats.max())))
-    )
-    walks = PairedWalks(nats - np.log(PLAIN) if tally.bounded else nats, k)
+    most = float(nats.max())
+    cells = block_cells(block, k, Scales.around(800 * most, float(np.exp(-most))))
+    walks = PairedWalks(nats - np.log(PLAIN) if cells.bets else nats, k)
     to_bet = nats - np.log(1 - PLAIN)
     active = np.ones((n, k), dtype=np.bool_)
     running = np.arange(n)
     times = np.full((n, k), int(max(1, np.ceil(nats.min() / 2))))
     while running.size:
-        _pull(tally, walks, running, times)
-        means = np.where(active[running], tally.means[running], -np.inf)
+        _pull(block, arms, cells, walks, running, times)
+        means = np.where(active[running], cells.mean[running], -np.inf)
         leader = means.argmax(axis=1)
         beaten = walks.shows_worse(running, leader)
-        if tally.bounded:
-            beaten |= tally.worse(running, leader, to_bet[running], active[running] & ~beaten)
+        if cells.bets:
+            left = active[running] & ~beaten
+            beaten |= cells.shows_worse(running, leader, 0.0, to_bet[running], left)
         beaten[np.arange(running.size), leader] = False
         left = active[running] & ~beaten
         active[running] = left
         done = left.sum(axis=1) == 1
         if precision is not None:
             done |= walks.all_close(running, left, width)
-            if tally.bounded:
-                done |= tally.all_close(running, left, width, to_bet[running])
+            if cells.bets:
+                done |= cells.all_close(running, left, width, to_bet[running])
         running, left, means = running[~done], left[~done], means[~done]
         gaps = np.where(left, means.max(axis=1, keepdims=True, initial=-np.inf) - means, np.inf)
         if precision is not None:
             # Smaller gaps need not be resolved; the leader's own zero marks it.
             gaps = np.where(gaps > 0, np.maximum(gaps, width), gaps)
-        wanted = plan(tally.counts[running], gaps, nats[running])
+        wanted = plan(cells.n[running], gaps, nats[running])
         times = np.where(left, np.maximum(np.rint(wanted), 1), 0).astype(np.int64)
-    return active, tally.estimates
+    return active, cells.mean * block.problem.sigma
 
 
-def _pull(tally: RunningMeans, walks: PairedWalks, rows: Ints, times: Ints) -> None:
+def _pull(
+    block: Block, arms: Ints, cells: Cells, walks: PairedWalks, rows: Ints, times: Ints
+) -> None:
     """Pull a batch of `times` (r, k) at agents `rows` and add it to the walks."""
-    before = tally.counts[rows] * tally.means[rows]
+    before = cells.n[rows] * cells.mean[rows]
     i, column = np.nonzero(times)
-    tally.pull(rows[i], column, times[i, column])
-    total = tally.counts[rows] * tally.means[rows] - before
+    cells.pull(block, rows[i], column, times[i, column], arms[column])
+    total = cells.n[rows] * cells.mean[rows] - before
     walks.add(rows, times, total / np.maximum(times, 1))

@@ -9,14 +9,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.policies.sequential.boundaries import radius, tuned_rho
-from clustered_bandit_gym.policies.sequential.running_means import RunningMeans
-
-#: The less pulled of the two arms grows by this factor at a time; both get the same batch, as LUCB
-#: pulls both once.
-GROWTH = 1.35
-#: The intervals are tuned for gaps of this many σ when no precision is asked for; they are valid
-#: whatever the gaps are.
-TUNED_GAP = 0.1
+from clustered_bandit_gym.policies.sequential.cells import block_cells
 
 
 def lucb(
@@ -32,19 +25,21 @@ def lucb(
 
     See `Engine` for arguments and result.
     """
-    tally = RunningMeans(block, arms)
+    cells = block_cells(block, arms.size)
     alpha = np.minimum(np.broadcast_to(gamma, len(block)) / arms.size, 0.5)
-    width = TUNED_GAP if precision is None else precision / block.problem.sigma
+    # The intervals are valid whatever gaps they are tuned for: 0.1σ if no precision is asked for.
+    width = 0.1 if precision is None else precision / block.problem.sigma
     rho = tuned_rho(8 * np.log(1 / alpha) / width**2, alpha)
     active = np.ones((len(block), arms.size), dtype=np.bool_)
     running = np.arange(len(block) if arms.size > 1 and np.isfinite(width) else 0)
     if running.size:
         rows, columns = np.nonzero(active)
-        tally.pull(rows, columns, int(max(1, np.ceil(np.log(1 / alpha.max()) / 2))))
+        first_batch = int(max(1, np.ceil(np.log(1 / alpha.max()) / 2)))
+        cells.pull(block, rows, columns, first_batch, arms[columns])
     while running.size:
         here = np.arange(running.size)
-        means = tally.means[running]
-        reach = radius(tally.counts[running], alpha[running][:, None], rho[running][:, None])
+        means = cells.mean[running]
+        reach = radius(cells.n[running], alpha[running][:, None], rho[running][:, None])
         upper, lower = means + reach, means - reach
         left = upper >= lower.max(axis=1)[:, None]
         active[running] = left
@@ -60,11 +55,11 @@ def lucb(
             done |= upper[here, first] - lower[here, second] < precision / block.problem.sigma
         running, first, second = running[~done], first[~done], second[~done]
         apart = first != second
-        fewer = np.minimum(tally.counts[running, first], tally.counts[running, second])
-        batch = np.ceil((GROWTH - 1) * fewer).astype(np.int64)
-        rows, columns = (
-            np.concatenate([running, running[apart]]),
-            np.concatenate([first, second[apart]]),
-        )
-        tally.pull(rows, columns, np.concatenate([batch, batch[apart]]))
-    return active, tally.estimates
+        fewer = np.minimum(cells.n[running, first], cells.n[running, second])
+        # LUCB pulls both once; here the less pulled of the two grows by 35%.
+        batch = np.ceil((1.35 - 1) * fewer).astype(np.int64)
+        rows = np.concatenate([running, running[apart]])
+        columns = np.concatenate([first, second[apart]])
+        times = np.concatenate([batch, batch[apart]])
+        cells.pull(block, rows, columns, times, arms[columns])
+    return active, cells.mean * block.problem.sigma

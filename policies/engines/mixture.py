@@ -8,14 +8,9 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.policies.sequential.cells import PLAIN
+from clustered_bandit_gym.policies.sequential.cells import PLAIN, block_cells
 from clustered_bandit_gym.policies.sequential.paired import drift_evidence
-from clustered_bandit_gym.policies.sequential.running_means import RunningMeans
 from clustered_bandit_gym.policies.sequential.scales import Scales
-
-#: Each batch brings the pulls of every active arm to this multiple: an arm is dropped at most this
-#: much too late.
-GROWTH = 1.1
 
 
 def mixture(
@@ -42,8 +37,9 @@ def mixture(
     events = (1 if precision is None else 2) * (arms.size - 1)
     alpha = np.minimum(np.broadcast_to(gamma, len(block)) / events, 0.5)
     nats = np.log(1 / alpha)
-    tally = RunningMeans(block, arms, Scales.around(800 * float(nats.max()), float(alpha.min())))
-    to_walk = nats - np.log(PLAIN) if tally.bounded else nats
+    scales = Scales.around(800 * float(nats.max()), float(alpha.min()))
+    cells = block_cells(block, arms.size, scales)
+    to_walk = nats - np.log(PLAIN) if cells.bets else nats
     to_bet = nats - np.log(1 - PLAIN)
     running = np.arange(len(block))
     # Before this many pulls only gaps beyond about 3σ could show.
@@ -51,15 +47,16 @@ def mixture(
     pulled = 0
     while running.size:
         rows, columns = np.nonzero(active[running])
-        tally.pull(running[rows], columns, n - pulled)
+        cells.pull(block, running[rows], columns, n - pulled, arms[columns])
         pulled = n
-        means = np.where(active[running], tally.means[running], -np.inf)
+        means = np.where(active[running], cells.mean[running], -np.inf)
         top = means.max(axis=1, keepdims=True)
         level = to_walk[running][:, None]
         behind = np.where(active[running], top - means, 0.0)
         left = active[running] & (drift_evidence(n / 2 * behind, n / 2, level) < level)
-        if tally.bounded:
-            left &= ~tally.worse(running, means.argmax(axis=1), to_bet[running], left)
+        if cells.bets:
+            leader = means.argmax(axis=1)
+            left &= ~cells.shows_worse(running, leader, 0.0, to_bet[running], left)
         active[running] = left
         done = left.sum(axis=1) == 1
         if precision is not None:
@@ -67,8 +64,8 @@ def mixture(
             furthest = np.where(left, behind, 0.0).max(axis=1)
             close = drift_evidence(n / 2 * (width - furthest), n / 2, level[:, 0])
             done |= close >= level[:, 0]
-            if tally.bounded:
-                done |= tally.all_close(running, left, width, to_bet[running])
+            if cells.bets:
+                done |= cells.all_close(running, left, width, to_bet[running])
         running = running[~done]
-        n = int(np.ceil(n * GROWTH))
-    return active, tally.estimates
+        n = int(np.ceil(n * 1.1))  # an arm is dropped at most this much too late
+    return active, cells.mean * block.problem.sigma

@@ -36,9 +36,7 @@ def components(estimates: Floats, active: np.ndarray, width: float) -> Ints:
     return labels
 
 
-def _neighbours(
-    estimates: Floats, active: np.ndarray, width: float, new: Ints, free: Ints
-) -> Ints:
+def _neighbours(estimates: Floats, active: np.ndarray, width: float, new: Ints, free: Ints) -> Ints:
     """Those of the agents `free` that are adjacent to some agent of `new`."""
     # Most agents are too far from all of `new` on an arm that is active at all of them.
     for arm in np.flatnonzero(active[new].all(axis=0)):

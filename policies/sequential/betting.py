@@ -29,10 +29,6 @@ RISK = 0.95
 OFFSETS = np.array([-1, -0.35, -0.2, -0.1, -0.04, 0.0, 0.04, 0.1, 0.2, 0.35, 1.0])
 #: More points in the two intervals around the least value found.
 FINER = np.array([0.2, 0.35, 0.45, 0.55, 0.65, 0.8])
-#: How many intervals are bounded by products of single bets.
-ROUNDS = 6
-#: Steps of bisection for an interval: 2^-50 of the range.
-BISECTIONS = 50
 
 
 class Bets:
@@ -69,7 +65,7 @@ class Bets:
         ends = []
         for test, end in ((self.above, 0.0), (self.below, 1.0)):
             out, kept = np.full(mean.shape, end), mean.copy()
-            for _ in range(BISECTIONS):
+            for _ in range(50):  # bisection, to 2^-50 of the range
                 middle = (out + kept) / 2
                 rejected = test(counts, middle) >= level
                 out, kept = np.where(rejected, middle, out), np.where(rejected, kept, middle)
@@ -107,10 +103,8 @@ class Bets:
             middle = counts_a @ self.x / counts_a.sum(axis=1) - shift
             middle += share * (counts_b @ self.x / counts_b.sum(axis=1) - middle)
             middle = np.clip(middle, np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift))
-            hope = (
-                self.below(counts_a, np.clip(middle + shift, 0, 1)) + self.above(counts_b, middle)
-                >= level
-            )
+            most = self.below(counts_a, np.clip(middle + shift, 0, 1))
+            hope = most + self.above(counts_b, middle) >= level
             evidence = np.full(hope.shape, -np.inf)
             if hope.any():
                 evidence[hope] = self.pair(counts_a[hope], counts_b[hope], shift[hope], share[hope])
@@ -122,9 +116,8 @@ class Bets:
 
         def wealth(points: Floats) -> tuple[Floats, Floats]:
             target = np.clip(points + shift, 0, 1)
-            return self._wealth(counts_a[:, None], target, up=False), self._wealth(
-                counts_b[:, None], points, up=True
-            )
+            short = self._wealth(counts_a[:, None], target, up=False)
+            return short, self._wealth(counts_b[:, None], points, up=True)
 
         inner = low + (high - low) * np.clip(share[:, None] + OFFSETS, 0, 1)
         points = np.clip(np.concatenate([ends[0], inner, ends[1]], axis=1), *ends)
@@ -148,19 +141,18 @@ class Bets:
         fixed_a = self.bets <= RISK / np.maximum(1 - target[:, :-1], RISK / (2 * TOP))[..., None]
         fixed_b = self.bets <= RISK / np.maximum(points[:, 1:], RISK / (2 * TOP))[..., None]
         rows = np.arange(bound.shape[0])
-        for _ in range(ROUNDS):
+        for _ in range(6):
             # The interval that decides: each product of two fixed bets is at least the smaller of
             # its values there.
             at = bound.argmin(axis=1)
             a, b = fixed_a[rows, at], fixed_b[rows, at]
-            both = [
-                np.where(a, first[rows, end], -np.inf)[:, :, None]
-                + np.where(b, second[rows, end], -np.inf)[:, None]
-                for end in (at, at + 1)
-            ]
-            bound[rows, at] = np.maximum(
-                bound[rows, at], logsumexp(np.minimum(*both).reshape(rows.size, -1))
-            )
+            products = []
+            for end in (at, at + 1):
+                of_a = np.where(a, first[rows, end], -np.inf)
+                of_b = np.where(b, second[rows, end], -np.inf)
+                products.append(of_a[:, :, None] + of_b[:, None])
+            least_sum = logsumexp(np.minimum(*products).reshape(rows.size, -1))
+            bound[rows, at] = np.maximum(bound[rows, at], least_sum)
         return np.where(high > low, bound, -np.inf).min(axis=1)
 
     def _wealth(self, counts: Floats, m: Floats, up: bool) -> Floats:

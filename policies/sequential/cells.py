@@ -8,56 +8,79 @@ if the opposite is true, whatever was pulled when and however often one looked.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.sequential.betting import Bets
-from clustered_bandit_gym.policies.sequential.gaussian import half_normal, pair_reaches
+from clustered_bandit_gym.policies.sequential.gaussian import half_normal, pair
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
-#: A guess of the variance counts this many pulls of a uniform law.
-PRIOR = 0.5
 #: Weight of the sub-Gaussian test beside the bets. Betting costs ln(1/0.7) = 0.4 nats more for it.
 PLAIN = 0.3
 
 
 class Source(Protocol):
-    """Where pulls come from: a `Block`, or agents that the centre orders to pull."""
+    """Where pulls come from: a `Block`, or a federation whose centre orders them."""
 
-    def pull(self, rows: Ints, arms: Ints, times: Ints | int, /) -> Floats: ...
+    def pull(self, rows: Ints, arms: Ints, times: Any, /) -> Floats: ...
 
-    def pull_counts(self, rows: Ints, arms: Ints, times: Ints | int, /) -> Ints: ...
+    def pull_counts(self, rows: Ints, arms: Ints, times: Any, /) -> Ints: ...
 
 
-class Cells(ABC):
-    """Pulls of K arms at R agents.
+class Cells:
+    """Pulls of K arms at R agents, for σ-sub-Gaussian rewards: half-normal mixtures on a grid of ρ.
+
+    Args:
+        sigma: σ, in the same unit as averages.
+        scales: the grid, fixed before the data, in pulls.
+        memory: (R, K, 2) pulls and averages so far.
+        unit: rewards are divided by it.
 
     Attributes:
         n: (R, K) pulls.
-        mean: (R, K) averages in units of the rewards (or what `make_cells` says), 0 where there are
-            none.
+        mean: (R, K) averages, 0 where there are none.
         slack: nats that mixing costs, roughly: for plans only.
+        bets: whether the tests bet (`BettingCells`).
     """
 
-    n: Floats
-    mean: Floats
-    slack: float
+    slack = 3.0
+    bets = False
 
-    @abstractmethod
+    def __init__(self, sigma: float, scales: Scales, memory: Floats, unit: float = 1.0) -> None:
+        self.sigma, self.scales, self.unit = sigma, scales, unit
+        self.n, self.mean = memory[..., 0].copy(), memory[..., 1].copy()
+
     def pull(
-        self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None
+        self,
+        source: Source,
+        rows: Ints,
+        columns: Ints,
+        times: Ints | int,
+        arms: Ints | None = None,
+        agents: Ints | None = None,
     ) -> None:
         """`times` fresh pulls for cells (row, column), each at most once: vectors of one length.
-        Rows are the block's.
 
-        The arm of a cell is its column, or what `arms` says where a table holds some arms only.
+        The arm of a cell is its column, or what `arms` says where a table holds some arms only. Its
+        agent is its row of the source, or what `agents` says.
         """
+        if rows.size:
+            arms = columns if arms is None else arms
+            agents = rows if agents is None else agents
+            self._pull(source, rows, columns, times, arms, agents)
 
-    @abstractmethod
+    def _pull(
+        self, source: Source, rows: Ints, columns: Ints, times: Any, arms: Ints, agents: Ints
+    ) -> None:
+        n, mean = self.n[rows, columns], self.mean[rows, columns]
+        drawn = source.pull(agents, arms, times) / self.unit
+        self.mean[rows, columns] = (drawn - mean) * (times / (n + times)) + mean
+        self.n[rows, columns] = n + times
+
     def shows(
         self,
         row_a: Ints,
@@ -66,13 +89,25 @@ class Cells(ABC):
         b: Ints,
         shift: Any,
         level: Any,
-        other: Cells | None = None,
+        other: Any = None,
     ) -> np.ndarray:
         """(P,) whether the mean of cell (row_a, a) is shown to be less than that of (row_b, b) plus
         `shift`.
 
         (row_b, b) is a cell of `other`, a table of the same kind, where one is given.
         """
+        other = self if other is None else other
+        n_a, n_b = self.n[row_a, a], other.n[row_b, b]
+        d = (other.mean[row_b, b] + shift - self.mean[row_a, a]) / self.sigma
+        level = np.broadcast_to(level, d.shape)
+        # Mixing costs something, so what does not even reach the level without it is not looked at.
+        hope = (d > 0) & (0.5 * d * d * (n_a * n_b) >= level * (n_a + n_b)) & (n_a > 0) & (n_b > 0)
+        shown = np.zeros(d.shape, dtype=bool)
+        if hope.any():
+            n_a, n_b = n_a[hope], n_b[hope]
+            rho, weight = self.scales.at(np.minimum(n_a, n_b))
+            shown[hope] = pair(d[hope], n_a, n_b, rho) >= level[hope] - weight
+        return shown
 
     def shows_worse(
         self, rows: Ints, arm: Ints, shift: float, level: Any, among: np.ndarray
@@ -88,7 +123,24 @@ class Cells(ABC):
         shown[index, other] = self.shows(rows[index], other, rows[index], arm[index], shift, level)
         return shown
 
-    @abstractmethod
+    def all_close(
+        self, rows: Ints, active: np.ndarray, precision: float, level: Floats
+    ) -> np.ndarray:
+        """(n,) rows at which every arm of `active` (n, K) is shown less than `precision` worse than
+        every other one, each with `level` (n,) nats.
+
+        The arm with the lowest average is the hardest; where it fails the others are not looked at.
+        """
+        lowest = np.where(active, self.mean[rows], np.inf).argmin(axis=1)
+        near = self.shows_worse(rows, lowest, precision, level, active) | ~active
+        close = near.sum(axis=1) >= active.shape[1] - 1  # an arm is not compared with itself
+        i, arm, other = np.nonzero((active & close[:, None])[:, :, None] & active[:, None, :])
+        pairs = arm != other
+        i, arm, other = i[pairs], arm[pairs], other[pairs]
+        shown = self.shows(rows[i], other, rows[i], arm, precision, level[i])
+        close[i[~shown]] = False
+        return close
+
     def side(
         self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None
     ) -> Floats:
@@ -101,76 +153,6 @@ class Cells(ABC):
             rho: ρ of the mixture, fixed before the data; None takes the grid. For sub-Gaussian
                 rewards only.
         """
-
-    @abstractmethod
-    def keep(self, rows: np.ndarray) -> None:
-        """Forget all rows but these: an index of rows."""
-
-    @abstractmethod
-    def variance(self) -> Floats:
-        """(R, K) a guess of the variance of one pull, for plans only."""
-
-    @property
-    @abstractmethod
-    def memory(self) -> Floats:
-        """(R, K, ...) all that is known, to be kept by the agents; the constructor takes it back."""
-
-
-class GaussianCells(Cells):
-    """σ-sub-Gaussian rewards; half-normal mixtures on a grid of ρ.
-
-    Args:
-        sigma: σ, in the same unit as averages.
-        scales: the grid, fixed before the data, in pulls.
-        memory: (R, K, 2) pulls and averages.
-        unit: rewards are divided by it.
-    """
-
-    def __init__(self, sigma: float, scales: Scales, memory: Floats, unit: float = 1.0) -> None:
-        self.sigma, self.scales, self.unit = sigma, scales, unit
-        self.n, self.mean = memory[..., 0].copy(), memory[..., 1].copy()
-        self.slack = 3.0
-
-    def pull(
-        self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None
-    ) -> None:
-        drawn = block.pull(rows, columns if arms is None else arms, times) / self.unit
-        # Flat indices: several times as fast as pairs of them.
-        at = rows * self.n.shape[1] + columns
-        n, mean = self.n.take(at), self.mean.take(at)
-        after = n + times
-        drawn -= mean
-        drawn *= times / after
-        drawn += mean
-        self.mean.put(at, drawn)
-        self.n.put(at, after)
-
-    def shows(
-        self,
-        row_a: Ints,
-        a: Ints,
-        row_b: Ints,
-        b: Ints,
-        shift: Any,
-        level: Any,
-        other: Cells | None = None,
-    ) -> np.ndarray:
-        with_ = self if other is None else other
-        n_a, n_b = self.n[row_a, a], with_.n[row_b, b]
-        d = (with_.mean[row_b, b] + shift - self.mean[row_a, a]) / self.sigma
-        level = np.broadcast_to(level, d.shape)
-        # Mixing costs something, so what does not even reach the level without it is not looked at.
-        hope = (d > 0) & (0.5 * d * d * (n_a * n_b) >= level * (n_a + n_b)) & (n_a > 0) & (n_b > 0)
-        shown = np.zeros(d.shape, dtype=bool)
-        if hope.any():
-            some_a, some_b = n_a[hope], n_b[hope]
-            rho, weight = self.scales.at(np.minimum(some_a, some_b))
-            shown[hope] = pair_reaches(level[hope] - weight, d[hope], some_a, some_b, rho, rho)
-        return shown
-
-    def side(
-        self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None
-    ) -> Floats:
         # A bound that is the average R of a stream worth w pulls: the least value over its mean μ
         # of ½w(R − μ)² + λn(m − μ) − ½λ²n is λn(m − R) − ½λ²(n + n²/w), the walk of a larger
         # variance.
@@ -180,13 +162,16 @@ class GaussianCells(Cells):
         return half_normal(walk, n * (1 + n / worth), rho) + weight
 
     def keep(self, rows: np.ndarray) -> None:
+        """Forget all rows but these: an index of rows."""
         self.n, self.mean = self.n[rows], self.mean[rows]
 
     def variance(self) -> Floats:
+        """(R, K) a guess of the variance of one pull, for plans only."""
         return np.full(self.n.shape, self.sigma**2)
 
     @property
     def memory(self) -> Floats:
+        """(R, K, ...) all that is known, to be kept by the agents; the constructor takes it back."""
         return np.stack([self.n, self.mean], axis=-1)
 
 
@@ -194,15 +179,18 @@ class BettingCells(Cells):
     """Rewards with finitely many values in a told interval; betting.
 
     Two arms are compared by two tests that share the level: bets, which adapt to the variance, and
-    with the share `PLAIN` the mixtures of `GaussianCells`, which need fewer nats and are better
-    where the variance is the largest possible.
+    with the share `PLAIN` the mixtures of `Cells`, which need fewer nats and are better where the
+    variance is the largest possible.
 
     Args:
         values: (S,) the values.
         support: the interval.
         memory: (R, K, S) counts of the values.
-        sigma, scales: as for `GaussianCells`.
+        sigma, scales: as for `Cells`.
     """
+
+    slack = 5.0
+    bets = True
 
     def __init__(
         self,
@@ -216,22 +204,16 @@ class BettingCells(Cells):
         self.values, self.counts = values, memory.copy()
         scaled = (values - self.low) / self.width
         # The ends of the interval may miss 0 and 1 by a rounding error.
-        self.bets = Bets(
-            np.where(np.abs(scaled - 0.5) < 0.5 + 1e-12, np.clip(scaled, 0, 1), scaled)
-        )
-        n = self.counts.sum(axis=-1)
-        self._plain = GaussianCells(
-            sigma, scales, np.stack([n, self.counts @ values / np.maximum(n, 1)], axis=-1)
-        )
-        self.n, self.mean = self._plain.n, self._plain.mean
-        self.slack = 5.0
+        inside = np.abs(scaled - 0.5) < 0.5 + 1e-12
+        self.wealth = Bets(np.where(inside, np.clip(scaled, 0, 1), scaled))
+        n = memory.sum(axis=-1)
+        mean = memory @ values / np.maximum(n, 1)
+        super().__init__(sigma, scales, np.stack([n, mean], axis=-1))
 
-    def pull(
-        self, block: Source, rows: Ints, columns: Ints, times: Ints | int, arms: Ints | None = None
+    def _pull(
+        self, source: Source, rows: Ints, columns: Ints, times: Any, arms: Ints, agents: Ints
     ) -> None:
-        self.counts[rows, columns] += block.pull_counts(
-            rows, columns if arms is None else arms, times
-        )
+        self.counts[rows, columns] += source.pull_counts(agents, arms, times)
         self.n[rows, columns] += times
         self.mean[rows, columns] = self.counts[rows, columns] @ self.values / self.n[rows, columns]
 
@@ -243,30 +225,24 @@ class BettingCells(Cells):
         b: Ints,
         shift: Any,
         level: Any,
-        other: Cells | None = None,
+        other: Any = None,
     ) -> np.ndarray:
-        with_ = self if other is None else other
-        assert isinstance(with_, BettingCells)
-        shown = self._plain.shows(row_a, a, row_b, b, shift, level - np.log(PLAIN), with_._plain)
-        n_a, n_b = self.n[row_a, a], with_.n[row_b, b]
-        d = with_.mean[row_b, b] + shift - self.mean[row_a, a]
-        level, shift = (
-            np.broadcast_to(level - np.log(1 - PLAIN), d.shape),
-            np.broadcast_to(shift, d.shape),
-        )
-        counts_a, counts_b = self.counts[row_a, a], with_.counts[row_b, b]
+        other = self if other is None else other
+        shown = super().shows(row_a, a, row_b, b, shift, level - np.log(PLAIN), other)
+        d = other.mean[row_b, b] + shift - self.mean[row_a, a]
+        level = np.broadcast_to(level - np.log(1 - PLAIN), d.shape)
+        shift = np.broadcast_to(shift, d.shape)
+        counts_a, counts_b = self.counts[row_a, a], other.counts[row_b, b]
+        n_a, n_b = self.n[row_a, a], other.n[row_b, b]
         noise_a = self._variance(counts_a) / np.maximum(n_a, 1)
-        noise_b = self._variance(counts_b) / np.maximum(n_b, 1)
+        noise = noise_a + self._variance(counts_b) / np.maximum(n_b, 1)
         # As normal laws would have it, and one part in ten more: where that is too little the bets
         # are not worked out.
-        hope = (
-            ~shown & (d > 0) & (0.55 * d * d >= level * (noise_a + noise_b)) & (n_a > 0) & (n_b > 0)
-        )
+        hope = ~shown & (d > 0) & (0.55 * d * d >= level * noise) & (n_a > 0) & (n_b > 0)
         if hope.any():
-            share, level = noise_a[hope] / (noise_a + noise_b)[hope], level[hope]
-            evidence = self.bets.pair(
-                counts_a[hope], counts_b[hope], shift[hope] / self.width, share, level
-            )
+            counts_a, counts_b, level = counts_a[hope], counts_b[hope], level[hope]
+            share = noise_a[hope] / noise[hope]
+            evidence = self.wealth.pair(counts_a, counts_b, shift[hope] / self.width, share, level)
             shown[hope] = evidence >= level
         return shown
 
@@ -274,35 +250,29 @@ class BettingCells(Cells):
         self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None
     ) -> Floats:
         if np.any(np.isfinite(worth)):
-            raise ValueError(
-                "bounded rewards are compared with bounds on a mean, not with averages"
-            )
-        scaled = np.broadcast_to(
-            np.clip((np.asarray(bound) - self.low) / self.width, 0, 1), row.shape
-        )
+            raise ValueError("bounded rewards are compared with bounds on a mean, not averages")
+        scaled = np.clip((np.asarray(bound) - self.low) / self.width, 0, 1)
+        scaled = np.broadcast_to(scaled, row.shape)
         counts = self.counts[row, column]
-        return np.where(up, self.bets.above(counts, scaled), self.bets.below(counts, scaled))
+        return np.where(up, self.wealth.above(counts, scaled), self.wealth.below(counts, scaled))
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
         """(R, K) lower and upper bounds on the means, each wrong at any time ever with probability
         e^−level.
         """
-        low, high = self.bets.interval(self.counts, level)
+        low, high = self.wealth.interval(self.counts, level)
         return self.low + self.width * low, self.low + self.width * high
 
     def keep(self, rows: np.ndarray) -> None:
+        super().keep(rows)
         self.counts = self.counts[rows]
-        self._plain.keep(rows)
-        self.n, self.mean = self._plain.n, self._plain.mean
 
     def variance(self) -> Floats:
         return self._variance(self.counts)
 
     def _variance(self, counts: Floats) -> Floats:
-        """(...) of the empirical law of counts (..., S), mixed with the uniform one while there are
-        few.
-        """
-        share = counts + PRIOR / self.values.size
+        """(...) of the empirical law of counts (..., S) and half a pull of the uniform law."""
+        share = counts + 0.5 / self.values.size
         share /= share.sum(axis=-1, keepdims=True)
         return share @ self.values**2 - (share @ self.values) ** 2
 
@@ -328,12 +298,17 @@ def make_cells(
     """Cells of the right kind for the rewards of `problem`, empty (R, K) or from memory; rewards in
     units of `unit`.
     """
-    if problem.support is not None and values is not None:
-        empty = (*memory, values.size) if isinstance(memory, tuple) else None
-        support = (problem.support[0] / unit, problem.support[1] / unit)
-        kept = np.zeros(empty) if empty else np.asarray(memory)
-        return BettingCells(values / unit, support, kept, problem.sigma / unit, scales)
-    empty = (*memory, 2) if isinstance(memory, tuple) else None
-    return GaussianCells(
-        problem.sigma / unit, scales, np.zeros(empty) if empty else np.asarray(memory), unit
-    )
+    sigma = problem.sigma / unit
+    if problem.support is None or values is None:
+        memory = np.zeros((*memory, 2)) if isinstance(memory, tuple) else memory
+        return Cells(sigma, scales, memory, unit)
+    memory = np.zeros((*memory, values.size)) if isinstance(memory, tuple) else memory
+    support = (problem.support[0] / unit, problem.support[1] / unit)
+    return BettingCells(values / unit, support, memory, sigma, scales)
+
+
+def block_cells(block: Block, n_arms: int, scales: Scales | None = None) -> Cells:
+    """Empty cells (n, `n_arms`) of the agents of `block`; averages are divided by σ."""
+    scales = scales or Scales.around(100.0, 0.1)
+    shape, problem = (len(block), n_arms), block.problem
+    return make_cells(problem, block.values, scales, shape, unit=problem.sigma)

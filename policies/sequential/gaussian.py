@@ -19,7 +19,6 @@ from clustered_bandit_gym._types import Floats
 #: `pair` finds a minimum by Newton's method, to about 1e-12; this much is subtracted so that it is
 #: never above it.
 SAFETY = 1e-6
-_ROOT, _HALF = np.sqrt(2 / np.pi), np.sqrt(0.5)
 
 
 def half_normal(s: Any, v: Any, rho: Any) -> Floats:
@@ -31,11 +30,9 @@ def half_normal(s: Any, v: Any, rho: Any) -> Floats:
     return np.log(2) + 0.5 * np.log(rho / total) + 0.5 * z * z + log_ndtr(z)
 
 
-def pair(difference: Any, n_a: Any, n_b: Any, rho: Any, rho_b: Any = None) -> Floats:
+def pair(difference: Any, n_a: Any, n_b: Any, rho: Any) -> Floats:
     """Evidence that μ_a < μ_b + s: `difference` is m_b + s − m_a, averages of n_b and n_a > 0
-    pulls.
-
-    ρ of both mixtures is `rho`, or that of arm b is `rho_b`.
+    pulls; arguments broadcast.
 
     If μ_a ≥ μ_b + s there is a c with μ_b ≤ c and μ_a ≥ c + s. There the product of the two arms'
     mixtures, one against each of these, is an e-process; this is the logarithm of the least value
@@ -43,8 +40,7 @@ def pair(difference: Any, n_a: Any, n_b: Any, rho: Any, rho_b: Any = None) -> Fl
     the minimum over x of a convex function.
     """
     d, n_a, n_b = (np.asarray(x, dtype=np.float64) for x in (difference, n_a, n_b))
-    rho_b = rho if rho_b is None else rho_b
-    root_a, root_b = n_a / np.sqrt(n_a + rho), n_b / np.sqrt(n_b + rho_b)
+    root_a, root_b = n_a / np.sqrt(n_a + rho), n_b / np.sqrt(n_b + rho)
     x = d * root_b**2 / (root_a**2 + root_b**2)
     for _ in range(30):
         slope_a, bend_a = _derivatives(root_a * x)
@@ -55,49 +51,15 @@ def pair(difference: Any, n_a: Any, n_b: Any, rho: Any, rho_b: Any = None) -> Fl
         done = np.abs(step) * (root_a + root_b) <= 1e-5
         if done.all():
             break
-    else:
-        # Not converged somewhere: far on the wrong side, where no evidence is claimed.
-        x = np.where(done, x, np.nan)
     z_a, z_b = root_a * x, root_b * (d - x)
-    mixing = 2 * np.log(2) + 0.5 * (np.log(rho / (n_a + rho)) + np.log(rho_b / (n_b + rho_b)))
+    mixing = 2 * np.log(2) + 0.5 * (np.log(rho / (n_a + rho)) + np.log(rho / (n_b + rho)))
     least = 0.5 * (z_a * z_a + z_b * z_b) + log_ndtr(z_a) + log_ndtr(z_b) + mixing - SAFETY
-    return np.where(np.isnan(least), -np.inf, least)
-
-
-def pair_reaches(
-    level: Floats, difference: Floats, n_a: Floats, n_b: Floats, rho: Floats, rho_b: Floats
-) -> np.ndarray:
-    """(P,) whether `pair` is at least `level`, for differences > 0; arguments (P,).
-
-    The product at the point where its quadratic part is least is an upper bound. If the slope shows
-    that the minimum lies between the two averages, a tangent parabola gives a lower bound: between
-    them both z are positive, where the second derivative of z²/2 + ln Φ(z) is at least 1 − 2/π, its
-    value at 0 (it grows with z, since the hazard φ/Φ is convex). Only what is left open by the two
-    is worked out.
-    """
-    total_a, total_b = n_a + rho, n_b + rho_b
-    square_a, square_b = n_a * n_a / total_a, n_b * n_b / total_b
-    root_a, root_b, bend = np.sqrt(square_a), np.sqrt(square_b), square_a + square_b
-    z_a, z_b = difference * square_b * root_a / bend, difference * square_a * root_b / bend
-    log_a, log_b = log_ndtr(z_a), log_ndtr(z_b)
-    mixing = 0.5 * np.log(rho * rho_b / (total_a * total_b)) + 2 * np.log(2)
-    most = 0.5 * (z_a * z_a + z_b * z_b) + log_a + log_b + mixing
-    # The quadratic part has no slope there.
-    slope = (
-        root_a * np.exp(-0.5 * z_a * z_a - log_a) - root_b * np.exp(-0.5 * z_b * z_b - log_b)
-    ) * (0.5 * _ROOT)
-    # Slope of z²/2 + ln Φ(z) at 0: 0.7979. At both ends the other arm pulls harder.
-    inside = (0.798 * root_a <= square_b * difference) & (0.798 * root_b <= square_a * difference)
-    reached = inside & (most - slope * slope / (2 * 0.363 * bend) - 2 * SAFETY >= level)
-    open_ = np.flatnonzero(~reached & (most + SAFETY >= level))
-    if open_.size:
-        at = (array[open_] for array in (difference, n_a, n_b, rho, rho_b))
-        reached[open_] = pair(*at) >= level[open_]
-    return reached
+    # Not converged: far on the wrong side, where no evidence is claimed.
+    return np.where(done & ~np.isnan(least), least, -np.inf)
 
 
 def _derivatives(z: Floats) -> tuple[Floats, Floats]:
     """First and second derivative of z²/2 + ln Φ(z); the second lies in (0, 1)."""
-    hazard = _ROOT / erfcx(z * -_HALF)  # the density over Φ
+    hazard = np.sqrt(2 / np.pi) / erfcx(z * -np.sqrt(0.5))  # the density over Φ
     slope = z + hazard
     return slope, np.maximum(1 - hazard * slope, 1e-12)

@@ -18,7 +18,7 @@ from clustered_bandit_gym.policies.engines.registry import ENGINES, get_engine
 from clustered_bandit_gym.policies.engines.track_and_stop import optimal_shares
 from clustered_bandit_gym.policies.sequential.boundaries import radius, tuned_rho
 from clustered_bandit_gym.policies.sequential.paired import GAPS, WEIGHTS
-from clustered_bandit_gym.policies.sequential.running_means import RunningMeans
+from clustered_bandit_gym.policies.sequential.cells import Cells
 
 NAMES = tuple(ENGINES)
 
@@ -117,19 +117,19 @@ def test_uniform_glr_stops_when_its_leader_beats_every_arm_at_the_level_of_the_u
     """
     shown: dict[tuple[int, float], int] = {}
     levels: list[float] = []
-    original = RunningMeans.worse
+    original = Cells.shows_worse
 
     def spy(
-        self: RunningMeans, rows: np.ndarray, leader: np.ndarray, level: float, *args: Any
+        self: Cells, rows: np.ndarray, leader: np.ndarray, shift: float, level: float, among: Any
     ) -> np.ndarray:
-        worse = original(self, rows, leader, level, *args)
+        worse = original(self, rows, leader, shift, level, among)
         levels.append(level)
         for row, count in zip(rows.tolist(), worse.sum(axis=1).tolist(), strict=True):
-            look = (row, float(self.counts[row, 0]))
+            look = (row, float(self.n[row, 0]))
             shown[look] = shown.get(look, 0) + count
         return worse
 
-    monkeypatch.setattr(RunningMeans, "worse", spy)
+    monkeypatch.setattr(Cells, "shows_worse", spy)
     laws = cbg.Categorical([0, 0.5, 0.8, 1], [[[0.55, 0, 0, 0.45], [0, 0, 1, 0], [0, 1, 0, 0]]])
     instance = cbg.Instance(None, [0, 0], laws)
     federation = cbg.Federation(instance, cbg.Problem.of(instance, 0.3), seed=1)

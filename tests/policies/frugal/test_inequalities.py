@@ -11,7 +11,7 @@ from clustered_bandit_gym.game.payloads import Quantised
 from clustered_bandit_gym.policies.frugal.classify import References, float32_error, order
 from clustered_bandit_gym.policies.frugal.discover import rounding, steps
 from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
-from clustered_bandit_gym.policies.sequential.cells import GaussianCells
+from clustered_bandit_gym.policies.sequential.cells import Cells
 from clustered_bandit_gym.policies.sequential.gaussian import half_normal
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
@@ -57,9 +57,9 @@ def test_agents_claim_no_more_than_reference_and_own_pulls_show() -> None:
 
 
 def test_cells_make_that_claim() -> None:
-    """`GaussianCells.side` with a worth is the formula of the test above, in units of σ."""
+    """`Cells.side` with a worth is the formula of the test above, in units of σ."""
     memory = np.array([[[50.0, 1.4]]])
-    cells = GaussianCells(2.0, Scales.around(100.0, 0.1), memory)
+    cells = Cells(2.0, Scales.around(100.0, 0.1), memory)
     zero = np.zeros(1, dtype=np.int64)
     claimed = cells.side(zero, zero, np.array([1.0]), np.array([True]), np.array([300.0]), 7.0)
     expected = half_normal(50 * 0.4 / 2, 50 * (1 + 50 / 300), 7.0)

@@ -15,10 +15,9 @@ from clustered_bandit_gym.policies.sequential.betting import Bets
 from clustered_bandit_gym.policies.sequential.cells import (
     BettingCells,
     Cells,
-    GaussianCells,
     make_cells,
 )
-from clustered_bandit_gym.policies.sequential.gaussian import half_normal, pair, pair_reaches
+from clustered_bandit_gym.policies.sequential.gaussian import half_normal, pair
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 COIN = np.array([0.0, 1.0])
@@ -71,21 +70,6 @@ def test_pair_is_the_minimum_over_the_common_mean(seed: int) -> None:
     found = float(pair(d, n_a, n_b, rho))
     assert found <= least
     assert found == pytest.approx(least, abs=2e-6)
-
-
-def test_pair_reaches_a_level_exactly_where_the_minimum_does() -> None:
-    """Both shortcuts agree with the minimum, for arms with very different pulls, too."""
-    rng = np.random.default_rng(6)
-    n_a = 10 ** rng.uniform(1, 7, 20_000)
-    n_b = n_a * 10 ** rng.uniform(-2, 2, n_a.size)
-    rho = np.minimum(n_a, n_b) * 10 ** rng.uniform(-3, 0, n_a.size)
-    rho_b = rho * 10 ** rng.uniform(-0.5, 0.5, n_a.size)
-    d = rng.uniform(2, 12, n_a.size) * np.sqrt(1 / n_a + 1 / n_b)
-    evidence = pair(d, n_a, n_b, rho, rho_b)
-    level = evidence + rng.normal(0, 1, n_a.size)
-    reached = pair_reaches(level, d, n_a, n_b, rho, rho_b)
-    assert np.array_equal(reached, evidence >= level)
-    assert 0.3 < reached.mean() < 0.7
 
 
 @pytest.mark.parametrize(("n_a", "n_b", "rho"), [(5, 5, 0.3), (100, 20, 4.0), (2000, 2000, 50.0)])
@@ -283,7 +267,7 @@ def test_cells_find_what_is_there_and_survive_memory(kind: str) -> None:
 
     Federation(instance, problem, seed=2).local([0], program)
     cells = found[0]
-    assert isinstance(cells, GaussianCells if kind == "gaussian" else BettingCells)
+    assert isinstance(cells, BettingCells) == (kind != "gaussian")
     zero, one = np.array([0]), np.array([1])
     assert cells.n.tolist() == [[1500, 1200]]
     assert cells.shows(zero, zero, zero, one, 0.0, 20.0).all()
@@ -307,7 +291,7 @@ def test_evidence_is_claimed_only_above_the_level_reached() -> None:
     scales = Scales.around(500.0, 1e-6)
     rng = np.random.default_rng(8)
     n, mean = rng.integers(1, 3000, (400, 2)).astype(float), rng.normal(0, 0.3, (400, 2))
-    cells = GaussianCells(1.5, scales, np.stack([n, mean], axis=-1))
+    cells = Cells(1.5, scales, np.stack([n, mean], axis=-1))
     rows, a, b = np.arange(400), np.zeros(400, dtype=int), np.ones(400, dtype=int)
     rho, weight = scales.at(n.min(axis=1))
     evidence = pair((mean[:, 1] + 0.1 - mean[:, 0]) / 1.5, n[:, 0], n[:, 1], rho) + weight
