@@ -17,8 +17,8 @@ from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, NaiveSE, make
 from clustered_bandit_gym.policies.engines.registry import ENGINES, get_engine
 from clustered_bandit_gym.policies.engines.track_and_stop import optimal_shares
 from clustered_bandit_gym.policies.sequential.boundaries import radius, tuned_rho
-from clustered_bandit_gym.policies.sequential.paired import GAPS, WEIGHTS
 from clustered_bandit_gym.policies.sequential.cells import Cells
+from clustered_bandit_gym.policies.sequential.paired import GAPS, WEIGHTS
 
 NAMES = tuple(ENGINES)
 
