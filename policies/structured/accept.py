@@ -16,35 +16,38 @@ from clustered_bandit_gym.policies.structured.tuning import TUNING
 #: a cache.
 CELLS = 2**18
 UNKNOWN = AcceptanceTests.UNKNOWN
+#: Share by which the pulls of an arm are raised at a time; twice that for the arm that all others
+#: are compared with.
+STEP = 0.15
 
 
 def accept(reps: Representatives, best_arms: BestArms, rest: Ints, eta: float | None) -> Ints:
     """(n,) the best arm of each agent of `rest`.
 
     An agent at which the best arm of x is shown to be less than η worse than every arm that may be
-    best is of cluster
-    x: in any other cluster that arm is at least η worse than the best (Assumption 1). An agent at
-    which every known best arm is beaten is of a new cluster; one such agent becomes a
-    representative, and the others are compared with it in turn. An agent left with one arm that is
-    not beaten is done in any case.
+    best is of cluster x: in any other cluster that arm is at least η worse than the best
+    (Assumption 1). An agent at which every known best arm is beaten is of a new cluster; one such
+    agent becomes a representative, and the others are compared with it in turn. An agent left with
+    one arm that is not beaten is done in any case.
     """
     found = np.full(rest.size, UNKNOWN)
     size = max(1, CELLS // reps.n.shape[1])
     for start in range(0, rest.size, size):
         part = slice(start, start + size)
         block = _Block(reps, rest[part], eta)
+        answers = block.tests.found
         while True:
             block.run()
-            waiting = np.flatnonzero(block.tests.found == UNKNOWN)
+            waiting = np.flatnonzero(answers == UNKNOWN)
             if not waiting.size:
                 break
             reps.add(int(block.agents[waiting[0]]))
             best_arms.resolve()
-            block.tests.found[waiting[0]] = reps.settled[-1]
+            answers[waiting[0]] = reps.settled[-1]
             if not reps.resolved.all():
                 # An arm that is only good enough says nothing by Assumption 1: all go on alone.
                 eta = block.eta = None
-        found[part] = block.tests.found
+        found[part] = answers
     return found
 
 
@@ -67,31 +70,28 @@ class _Block(Record):
         while rows.size:
             done, needed, centre = self._judge(rows, known)
             rows, needed, centre = rows[~done], needed[~done], centre[~done]
-            index = np.arange(rows.size)
-            times = np.where(needed, TUNING.accept_step * self.n[rows] + 1, 0)
+            n, at = self.n[rows], (np.arange(rows.size), centre)
+            times = np.where(needed, STEP * n + 1, 0)
             # The arm that all others are compared with: √Σn² against rivals with n pulls makes the
             # sum least. It may be the wrong one, so it gets there step by step.
-            goal = np.sqrt((np.where(needed, self.n[rows] + times, 0) ** 2).sum(axis=1))
-            own = self.n[rows, centre]
-            times[index, centre] = np.clip(goal - own, 0, 2 * TUNING.accept_step * own)
+            goal = np.sqrt((np.where(needed, n + times, 0) ** 2).sum(axis=1))
+            times[at] = np.clip(goal - n[at], 0, 2 * STEP * n[at])
             self.pull_where(times, rows)
 
     def _judge(self, rows: Ints, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, Ints]:
         """(rows,) agents that are done for now, (rows, K) arms that the others still have to pull,
         and (rows,) the arm that these are compared with, which is not among them."""
-        tests, mean = self.tests, self.mean[rows]
-        index = np.arange(rows.size)
+        tests, index = self.tests, np.arange(rows.size)
         leader, needed = tests.eliminate(rows)
-        live = tests.live[rows]
         needed[index, leader] = False
         if self.eta is None:
             return tests.found[rows] != UNKNOWN, needed, leader
-        guess = np.where(live & known, mean, -np.inf).argmax(axis=1)
-        possible = live[index, guess] & known[guess]
+        hopeful = tests.live[rows] & known
+        guess = np.where(hopeful, self.mean[rows], -np.inf).argmax(axis=1)
         within = tests.accept(rows, guess, known)
         # While the leader is not a known best arm, either may be wrong, so the leader is pulled
         # along.
         needed &= ~within
         needed[index, leader] = True
         needed[index, guess] = False
-        return (tests.found[rows] != UNKNOWN) | ~possible, needed, guess
+        return (tests.found[rows] != UNKNOWN) | ~hopeful[index, guess], needed, guess

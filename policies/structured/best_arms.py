@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.policies.structured.budget import CandidateLevels, nats
+from clustered_bandit_gym.policies.structured.budget import nats
 from clustered_bandit_gym.policies.structured.evidence import CandidateTests
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
@@ -39,31 +41,40 @@ class BestArms:
         """Pull until every row is settled and all are distinct, or every live set has one arm; or
         (`until_twins`) until two live sets have the same one.
 
-        Two of one cluster whose best arms tie would never end it. After `TUNING.alike` times the
-        pulls with which all rows were settled, that they are settled is enough.
+        Two of one cluster whose best arms tie would never end it. After 16 times the pulls with
+        which all rows were settled, that they are settled is enough.
         """
-        reps = self.reps
+        reps, tests = self.reps, self.tests
         limit = np.inf
-        reps.pull_where(np.maximum(TUNING.start - reps.n, 0))
+        reps.pull_where(TUNING.start - reps.n)
         while True:
-            self.tests.certify()
-            self.tests.eliminate()
-            self.tests.settle()
+            tests.certify()
+            tests.eliminate()
+            tests.settle()
             settled = bool((reps.settled >= 0).all())
             if settled:
                 pulls = float(reps.n.sum())
-                limit = min(limit, TUNING.alike * pulls)
+                limit = min(limit, 16 * pulls)
                 self.alike |= pulls > limit
-            done = settled and (self.tests.all_distinct or self.alike)
+            done = settled and (tests.all_distinct or self.alike)
             done = done or bool(reps.resolved.all())
             if done or (until_twins and reps.twin() is not None):
-                self.tests.certify()
+                tests.certify()
                 return
             reps.pull_where(self.plan())
 
     def plan(self) -> Floats:
         """(R, K) pulls to make next; zero where nothing is needed."""
         return _Plan(self).times()
+
+
+def pulls_to_tell(mean: Floats, n: Floats, a: Ints, b: Ints, level: Floats) -> Floats:
+    """(pairs, K) pulls of an arm at both of rows a and b of `mean`, from n pulls, that tell them
+    apart with `level` (pairs,) nats; more than 1e18 where they do not differ beyond noise."""
+    # A standard deviation off: of many noisy differences the largest is exaggerated.
+    apart = np.abs(mean[a] - mean[b]) - np.sqrt(1 / n[a] + 1 / n[b])
+    # After n pulls of the arm at both, a difference d is worth nd²/4.
+    return 4 * level[:, None] / np.maximum(apart, TINY) ** 2
 
 
 class _Plan:
@@ -75,10 +86,12 @@ class _Plan:
 
     Attributes:
         arms: (K,) these arms.
+        top: the index of the leaders' cells.
         gap: (R, K) leader's average minus the arm's.
         worth, n: (R, K) pulls; `n` is at least 1.
         task: (R, K) arms of live sets with several arms.
         rival: the same without the leaders.
+        to_distinct, telling: (R, R) pulls of one arm at both that show x and y distinct, that arm.
         beaten, close: (R, K) pulls of the arm, with a leader that is known, that show it beaten at
             x, or close at y.
         via: (R, K) the y at which arm k of x is to be shown close.
@@ -86,9 +99,9 @@ class _Plan:
     """
 
     def __init__(self, owner: BestArms) -> None:
-        self.reps, self.eta, levels = owner.reps, owner.eta, owner.tests.levels
-        reps = self.reps
-        self.rows = np.arange(len(reps))
+        reps, eta, tests = owner.reps, owner.eta, owner.tests
+        self.reps, self.eta = reps, eta
+        self.rows = rows = np.arange(len(reps))
         #: All rows are good enough, but not shown distinct: that, or their best arms, are left.
         self.only_distinct = bool((reps.settled >= 0).all())
         together = (~reps.distinct).sum(axis=1) > 1
@@ -97,46 +110,38 @@ class _Plan:
         # Late in a play few arms are left: 4 times as fast on the paper's 100 arms.
         wanted = np.asarray(task.any(axis=0))
         wanted[reps.leader] = True
-        self.arms = np.flatnonzero(wanted)
-        self.columns = np.arange(self.arms.size)
-        self.task, self.live = task[:, self.arms], reps.live[:, self.arms]
-        self.leader = np.searchsorted(self.arms, reps.leader)
-        self.mean, pulls = reps.mean[:, self.arms], reps.n[:, self.arms]
-        self.gap = self.mean[self.rows, self.leader][:, None] - self.mean
-        size = np.abs(self.gap)
-        hardest = size if self.eta is None else np.maximum(size, self.eta - self.gap)
-        self.variance = reps.noise(self.arms, hardest)
-        self.worth = pulls / self.variance
-        self.n = np.maximum(self.worth, 1)
-        self.n_leader = self.n[self.rows, self.leader][:, None]
+        self.arms = arms = np.flatnonzero(wanted)
+        self.top = top = (rows, np.searchsorted(arms, reps.leader))
+        self.task, self.live, mean = task[:, arms], reps.live[:, arms], reps.mean[:, arms]
+        self.gap = gap = mean[top][:, None] - mean
+        # Bets on small differences find the variance of the rewards; on large ones they gain less,
+        # as in Bernstein's inequality for rewards in an interval of 2σ.
+        hardest = np.abs(gap) if eta is None else np.maximum(np.abs(gap), eta - gap)
+        self.variance = np.minimum(reps.cells.variance()[:, arms] + 2 / 3 * hardest, 1)
+        self.worth = reps.n[:, arms] / self.variance
+        self.n = n = np.maximum(self.worth, 1)
+        self.n_leader = n[top][:, None]
         self.rival = self.task.copy()
-        self.rival[self.rows, self.leader] = False
+        self.rival[top] = False
         self.enough = 0.0
         if not self.only_distinct:
-            self.rival &= ~owner.tests.within[:, self.arms]
-            self.enough = owner.tests.epsilon
-        open_tasks = max(1, int(self.rival.sum()))
-        self.trifle = TUNING.trifle * (owner.ahead + float(self.worth.sum())) / open_tasks
-        self.level_beaten = 2 * (levels.beaten + reps.cells.slack)[:, None]
-        self.level_close = 2 * (levels.close + reps.cells.slack)[:, None]
-        self.structural = self.eta is not None and len(reps) > 1
-        if self.structural or self.only_distinct:
-            self._forecast_distinct(levels)
-        self._cover()
-
-    def _forecast_distinct(self, levels: CandidateLevels) -> None:
-        """Set (R, R) the pulls of one arm at both that show x and y distinct, and that arm."""
-        a, b = np.nonzero(~self.reps.distinct & (self.rows[:, None] != self.rows))
-        self.to_distinct = np.where(self.reps.distinct, 0.0, np.inf)
-        self.telling: Ints = np.zeros(self.to_distinct.shape, dtype=np.int64)
-        mean, noise = self.mean, 1 / self.n
-        # A standard deviation off: of many noisy differences the largest is exaggerated.
-        apart = np.abs(mean[a] - mean[b]) - np.sqrt(noise[a] + noise[b])
-        level = levels.distinct(a, b) + np.log(4 * self.reps.n.shape[1]) + self.reps.cells.slack
-        # After n pulls of one of K arms at both, a difference d is worth nd²/4.
-        pulls = 4 * level[:, None] / np.maximum(apart, TINY) ** 2
-        self.telling[a, b] = pulls.argmin(axis=1)
+            self.rival &= ~tests.within[:, arms]
+            self.enough = tests.epsilon
+        # The least batch: a small share of all expected pulls over the number of tasks.
+        tasks = max(1, int(self.rival.sum()))
+        self.trifle = 0.005 * (owner.ahead + float(self.worth.sum())) / tasks
+        levels, slack = tests.levels, reps.cells.slack
+        self.level_beaten = 2 * (levels.beaten + slack)[:, None]
+        self.level_close = 2 * (levels.close + slack)[:, None]
+        a, b = np.nonzero(~reps.distinct & (rows[:, None] != rows))
+        level = levels.distinct(a, b) + np.log(4 * reps.n.shape[1]) + slack
+        pulls = pulls_to_tell(mean, n, a, b, level)
+        self.to_distinct = np.where(reps.distinct, 0.0, np.inf)
         self.to_distinct[a, b] = pulls.min(axis=1)
+        self.telling: Ints = np.zeros(self.to_distinct.shape, dtype=np.int64)
+        self.telling[a, b] = pulls.argmin(axis=1)
+        self.structural = eta is not None and rows.size > 1
+        self._cover()
 
     def _cover(self) -> None:
         """Choose for every arm how it leaves the live sets, first by averages, then in doubt.
@@ -145,17 +150,18 @@ class _Plan:
         chance exceeds the pulls made over the pulls that it could save; without it an unlucky
         average would never be corrected.
         """
-        doubt = np.full(self.n.shape, TINY)
+        n = self.n
+        doubt: Any = TINY
         for _ in range(2):
-            size = np.maximum(np.abs(self.gap) + self.enough + doubt, 1 / np.sqrt(self.n))
+            size = np.maximum(np.abs(self.gap) + self.enough + doubt, 1 / np.sqrt(n))
             self.beaten = self.level_beaten / size**2
             cost = np.where(self.rival, self._still(self.beaten), 0.0)
             price = cost.sum(axis=0)
             if self.structural:
                 price = self._cover_by_closeness(cost, doubt)
-            doubt = np.sqrt(2 * np.log1p(price / self.n) * (1 / self.n + 1 / self.n_leader))
+            doubt = np.sqrt(2 * np.log1p(price / n) * (1 / n + 1 / self.n_leader))
 
-    def _cover_by_closeness(self, cost: Floats, doubt: Floats) -> Floats:
+    def _cover_by_closeness(self, cost: Floats, doubt: Any) -> Floats:
         """Set `close`, `via`, `elsewhere`; returns (K,) the price of the cheapest cover.
 
         Args:
@@ -163,56 +169,54 @@ class _Plan:
             doubt: (R, K) how much an average may be off.
         """
         assert self.eta is not None
-        rows, leader, rival = self.rows, self.leader, self.rival
+        rival, top, distinct = self.rival, self.top, self.reps.distinct
         self.close = self.level_close / np.maximum(self.eta - self.gap + doubt, TINY) ** 2
         cost_close = self._still(self.close)
         # A leader is close once all else has left, which has to be shown anyway: wait for that.
         second, _ = self._cheapest(cost_close)
         hardest = np.where(rival, np.minimum(cost, second), 0.0).max(axis=1)
-        waits = hardest < cost_close[rows, leader]
-        cost_close[rows[waits], leader[waits]] = hardest[waits]
+        waits = hardest < cost_close[top]
+        cost_close[top] = np.minimum(hardest, cost_close[top])
         second, via = self._cheapest(cost_close)
         rest = np.where(rival, np.minimum(cost, second), 0.0)
         # At y itself the pulls for closeness count towards beating the arm, too.
         own = np.where(rival, np.minimum(np.maximum(cost - cost_close, 0), second), 0.0)
-        total = cost_close + (~self.reps.distinct).astype(np.float64) @ rest - rest + own
-        first = total.argmin(axis=0)
-        least = total[first, self.columns]
-        everywhere = cost.sum(axis=0)
-        covered = self.reps.distinct[:, first] & (least < everywhere) & rival
+        total = cost_close + (~distinct).astype(np.float64) @ rest - rest + own
+        first, least, everywhere = total.argmin(axis=0), total.min(axis=0), cost.sum(axis=0)
+        covered = distinct[:, first] & (least < everywhere) & rival
         self.via = np.where(covered, first, via)
         self.elsewhere = covered | (rival & (second < cost))
         # The leader may be wrong, too, which a comparison with the runner-up would show.
         runner_up = np.where(rival, cost, np.inf).min(axis=1)
-        self.elsewhere[rows, leader] = self.task[rows, leader] & (second[rows, leader] < runner_up)
+        self.elsewhere[top] = self.task[top] & (second[top] < runner_up)
         self.close = np.maximum(self.close, self.n)
-        self.close[rows[waits], leader[waits]] = np.inf
+        self.close[top] = np.where(waits, np.inf, self.close[top])
         return np.minimum(least, everywhere)
 
     def times(self) -> Floats:
         """(R, K) pulls to make next. Ways that need few go first: they may make the others moot."""
-        need = np.where(self.rival, np.maximum(self.beaten, self.n), np.inf)
-        beat = self.rival
+        beaten, beat, distinct = np.maximum(self.beaten, self.n), self.rival, self.reps.distinct
+        need = np.where(self.rival, beaten, np.inf)
         if self.structural:
+            columns = np.arange(self.arms.size)
             first = self.to_distinct[self.rows[:, None], self.via]
-            after = np.where(first > 0, first, self.close[self.via, self.columns])
+            after = np.where(first > 0, first, self.close[self.via, columns])
             need = np.where(self.elsewhere, after, need)
             beat = self.rival & ~self.elsewhere
         now = (need <= TUNING.urgent * need.min(initial=np.inf)) & np.isfinite(need)
-        goal = np.where(beat & now, self._next(np.maximum(self.beaten, self.n), self.worth), 0.0)
+        goal = np.where(beat & now, self._next(beaten, self.worth), 0.0)
         if self.structural:
             x, k = np.nonzero(now & self.elsewhere)
             y = self.via[x, k]
-            distinct = self.reps.distinct[x, y]
-            self._aim_at_closeness(y[distinct], k[distinct], goal)
-            self._aim_at_distinct(x[~distinct], y[~distinct], goal)
+            apart = distinct[x, y]
+            self._aim_at_closeness(y[apart], k[apart], goal)
+            self._aim_at_distinct(x[~apart], y[~apart], goal)
         if self.only_distinct:
-            first, second = np.nonzero(np.triu(~self.reps.distinct, 1))
-            self._aim_at_distinct(first, second, goal)
+            self._aim_at_distinct(*np.nonzero(np.triu(~distinct, 1)), goal)
         # Against rivals with n_k pulls the sum is least if the leader has √Σn_k².
-        others = np.where(self.columns == self.leader[:, None], 0, goal)
-        own = goal[self.rows, self.leader]
-        goal[self.rows, self.leader] = np.maximum(own, np.sqrt((others**2).sum(axis=1)))
+        others = goal.copy()
+        others[self.top] = 0
+        goal[self.top] = np.maximum(goal[self.top], np.sqrt((others**2).sum(axis=1)))
         times = goal - self.worth
         if not (times > 0).any():
             # A plan is never empty while a live set has several arms, whatever the averages are.
@@ -229,19 +233,19 @@ class _Plan:
 
     def _aim_at_closeness(self, y: Ints, k: Ints, goal: Floats) -> None:
         """Raise the goals of arms k at y, and of live arms there that k is not yet close to."""
-        worth = self.worth
         assert self.eta is not None
-        np.maximum.at(goal, (y, k), self._next(self.close[y, k], worth[y, k]))
+        own_worth = self.worth[y, k]
+        np.maximum.at(goal, (y, k), self._next(self.close[y, k], own_worth))
         margin = np.maximum(self.eta + self.gap[y] - self.gap[y, k][:, None], 0)
         # Two averages with n and n' pulls show closeness from 1/n + 1/n' = margin²/level on.
         target = margin**2 / self.level_close[y]
-        blocked = self.live[y] & (1 / worth[y, k][:, None] + 1 / worth[y] > target)
+        blocked = self.live[y] & (1 / own_worth[:, None] + 1 / self.worth[y] > target)
         blocked[np.arange(y.size), k] = False
         own = 1 / goal[y, k][:, None]
         wanted = 1 / np.maximum(target - own, own)
+        most = (1 + TUNING.growth) * self.worth[y] + TUNING.start
         i, other = np.nonzero(blocked)
-        most = (1 + TUNING.growth) * worth[y[i], other] + TUNING.start
-        np.maximum.at(goal, (y[i], other), np.minimum(wanted[i, other], most))
+        np.maximum.at(goal, (y[i], other), np.minimum(wanted, most)[i, other])
 
     def _next(self, need: Floats, n: Floats) -> Floats:
         """Pulls after the next batch of an arm with n pulls that is expected to need `need`."""
@@ -266,6 +270,5 @@ class _Plan:
 
         Where x and y are not known to be distinct, that has to be shown first.
         """
-        table = cost[None, :, :] + self.to_distinct[:, :, None]
-        via = table.argmin(axis=1)
-        return np.take_along_axis(table, via[:, None, :], axis=1)[:, 0, :], via
+        table = cost + self.to_distinct[:, :, None]
+        return table.min(axis=1), table.argmin(axis=1)

@@ -47,36 +47,27 @@ class Budgets:
     @classmethod
     def of(cls, problem: Problem, share: float = 1.0) -> Budgets:
         """The budgets of `problem` with a part of its δ."""
-        most = min(problem.n_agents, problem.n_arms)
-        return cls(
-            problem.n_agents, problem.n_arms, problem.n_clusters or most, share * problem.delta
-        )
+        n, k = problem.n_agents, problem.n_arms
+        return cls(n, k, problem.n_clusters or min(n, k), share * problem.delta)
 
     def number_weight(self, number: int) -> float:
         """Weight of the number-th candidate: nine tenths for the first M, the rest for those
         beyond; the sum is one.
         """
-        if number <= self.n_clusters:
-            return LIKELY / self.n_clusters
         beyond = number - self.n_clusters
-        return (1 - LIKELY) / (beyond * (beyond + 1))
+        return retry_weight(beyond + 1) if beyond > 0 else LIKELY / self.n_clusters
 
     def beaten(self, number: int = 1) -> float:
         """The best arm of the number-th candidate is wrongly declared worse than a given arm."""
-        return (
-            SHARES["best"] / 2 * self.delta * self.number_weight(number) / max(1, self.n_arms - 1)
-        )
+        return self._best(number) / max(1, self.n_arms - 1)
 
     def close(self, number: int = 1) -> float:
         """At the number-th candidate, the best arm of a given other cluster is wrongly declared
         less than η worse than the best arm."""
-        return (
-            SHARES["best"]
-            / 2
-            * self.delta
-            * self.number_weight(number)
-            / max(1, self.n_clusters - 1)
-        )
+        return self._best(number) / max(1, self.n_clusters - 1)
+
+    def _best(self, number: int) -> float:
+        return SHARES["best"] / 2 * self.delta * self.number_weight(number)
 
     def distinct(self) -> float:
         """Candidates s and t of one cluster are wrongly declared distinct: this times w_s·w_t. Over
@@ -93,11 +84,8 @@ class Budgets:
     def accept(self) -> float:
         """At one agent, its best arm is wrongly declared worse than a given arm, or the best arm of
         a given other cluster is wrongly declared less than η worse than it."""
-        return (
-            SHARES["accept"]
-            * self.delta
-            / (self.n_agents * (self.n_clusters + self.n_arms - 2 or 1))
-        )
+        events = self.n_agents * max(1, self.n_clusters + self.n_arms - 2)
+        return SHARES["accept"] * self.delta / events
 
 
 def nats(alpha: float) -> float:
@@ -108,18 +96,20 @@ def nats(alpha: float) -> float:
 class CandidateLevels:
     """Evidence, in nats, that tests of events 1 and 2 need at R candidates.
 
-    Attributes:
+    Args:
         number: (R,) 1 for the first candidate ever chosen, 2 for the next, ...
+
+    Attributes:
         beaten: (R,) to show an arm worse than another at a candidate.
         close: (R,) to show an arm less than η worse than another at a candidate.
     """
 
     def __init__(self, budgets: Budgets, number: Ints) -> None:
-        self.number = number
-        self.beaten: Floats = np.array([nats(budgets.beaten(t)) for t in number.tolist()])
-        self.close: Floats = np.array([nats(budgets.close(t)) for t in number.tolist()])
+        numbers = number.tolist()
+        self.beaten = np.array([nats(budgets.beaten(t)) for t in numbers])
+        self.close = np.array([nats(budgets.close(t)) for t in numbers])
+        self._weight = np.array([budgets.number_weight(t) for t in numbers])
         self._share = budgets.distinct()
-        self._weight: Floats = np.array([budgets.number_weight(t) for t in number.tolist()])
 
     def distinct(self, a: Ints, b: Ints) -> Floats:
         """(pairs,) to show candidates a and b distinct."""
@@ -154,9 +144,9 @@ class ClusterWeights:
         self.best_arm = nats(0.2)
         self.any_arm = nats(0.2 / budgets.n_arms)
 
-    def mixing(self, n: Floats) -> tuple[Floats, Floats]:
-        """For a representative's cell with n pulls and every ρ of the grid (..., L): ½ln(1 + n/ρ) −
-        ln w(ρ), and ñ.
+    def mixing(self, n: Floats, scale: Ints) -> tuple[Floats, Floats]:
+        """For a representative's cell with n pulls and the scale-th ρ of the grid, which
+        broadcast: ½ln(1 + n/ρ) − ln w(ρ), and ñ.
         """
-        n = np.maximum(n, 1)[..., None]
-        return 0.5 * np.log1p(n / self.rho) + self.rho_price, n * n / (n + self.rho)
+        n, rho = np.maximum(n, 1), self.rho[scale]
+        return 0.5 * np.log1p(n / rho) + self.rho_price[scale], n * n / (n + rho)

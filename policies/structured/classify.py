@@ -8,12 +8,11 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.structured.budget import nats
 from clustered_bandit_gym.policies.structured.evidence import ClusterTests, remaining
 from clustered_bandit_gym.policies.structured.plan import Plan
-from clustered_bandit_gym.policies.structured.representatives import Ordered, Representatives
+from clustered_bandit_gym.policies.structured.representatives import Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
 #: Agents are handled in blocks of about this many (agent, cluster, arm) cells: tables of 32 MB.
 CELLS = 2**22
-UNKNOWN = np.iinfo(np.int64).max
 
 
 def classify(reps: Representatives, best: Ints, eta: float | None, agents: Ints) -> Ints:
@@ -48,13 +47,13 @@ def _sharpen(plan: Plan, guesses: Ints) -> None:
 
     Cells with 16 times an agent's pulls add little noise; they stay as they are.
     """
-    reps = plan.reps
-    more = np.zeros_like(reps.n)
+    n = plan.reps.n
+    more = np.zeros_like(n)
     for x in guesses:
         used = np.unique(np.delete(plan.arms[x], x))
-        enough = reps.n[:, used] > 16 * plan.pulls[x] * plan.noise[used]
-        more[:, used] = np.where(enough, more[:, used], reps.n[:, used])
-    reps.pull_where(more)
+        enough = n[:, used] > 16 * plan.pulls[x] * plan.noise[used]
+        more[:, used] = np.where(enough, more[:, used], n[:, used])
+    plan.reps.pull_where(more)
 
 
 class _Block:
@@ -64,6 +63,7 @@ class _Block:
     of n agents the U columns are the arms that some test uses.
 
     Attributes:
+        rep_pulls: (R, U) pulls of the representatives.
         fit: (n, R) log-likelihood of each cluster, up to a constant.
         total: (n,) pulls so far.
         since: (n,) pulls when the present guess was first made.
@@ -71,69 +71,63 @@ class _Block:
 
     def __init__(self, plan: Plan, tests: ClusterTests, agents: Ints) -> None:
         self.plan, self.tests, self.agents = plan, tests, agents
-        reps = plan.reps
-        self.used = tests.used
-        self.noise = plan.noise[self.used]
-        self.estimate_by_arm = np.ascontiguousarray(tests.estimate[:, self.used].T)
-        self.n_by_arm = np.ascontiguousarray(np.maximum(plan.worth[:, self.used], 1).T)
-        n, r = agents.size, len(reps)
-        self.cells = reps.empty(n, self.used.size)
+        used, n, r = tests.used, agents.size, len(plan.reps)
+        self.noise = plan.noise[used]
+        self.estimate = tests.estimate[:, used]
+        self.rep_pulls = np.maximum(plan.worth[:, used], 1)
+        self.cells = plan.reps.make((n, used.size))
         self.fit = np.zeros((n, r))
-        self.total, self.since = np.zeros(n), np.zeros(n)
         self.ruled_out = np.zeros((n, r), dtype=bool)
-        self.search = TUNING.search / np.sqrt(r)
+        self.total, self.since = np.zeros(n), np.zeros(n)
+        #: First batches as a share of the planned pulls.
+        self.search = 0.093 / np.sqrt(r)
 
     def run(self) -> Ints:
         """(n,) labels; where an agent lost patience, −1 minus its last guess."""
         plan, r = self.plan, len(self.plan.reps)
         rows = np.arange(self.agents.size)
-        labels = np.full(rows.size, UNKNOWN)
+        labels = np.full(rows.size, -1)
         guess = plan.reps.federation.rng.integers(r, size=rows.size)
         rival = (guess + 1) % r
         part = np.full(rows.size, self.search)
         while rows.size:
-            arm = self.tests.places[guess, rival]
-            self._pull(rows, arm, np.ceil(plan.pulls[guess] * part))
+            times = np.ceil(plan.pulls[guess] * part)
+            self._pull(self.tests.places[guess, rival], times)
             last, guess = guess, self.fit.argmax(axis=1)
             self.since = np.where(guess == last, self.since, self.total)
             done, answer, rival, part = self._judge(guess)
+            labels[rows] = np.where(done, answer, -1 - guess)
             limit = TUNING.patience * plan.pulls[guess]
             lost = (self.total - self.since > limit) | (self.total > TUNING.patience * limit)
-            labels[rows] = np.where(done, answer, np.where(lost, -1 - guess, UNKNOWN))
-            left = np.flatnonzero(~(done | lost))
-            if left.size < rows.size:
-                self._keep(left)
-                rows, guess, rival, part = rows[left], guess[left], rival[left], part[left]
+            left = ~(done | lost)
+            self._keep(left)
+            rows, guess, rival, part = rows[left], guess[left], rival[left], part[left]
         return labels
 
     def _judge(self, guess: Ints) -> tuple[np.ndarray, Ints, Ints, Floats]:
         """(n,) each: all clusters but one are ruled out, that one, the rival that is hardest to
         rule out, and the next batch as a share of the plan."""
-        index = np.arange(guess.size)
-        evidence = self.tests.evidence(guess, self.cells.n / self.noise, self.cells.mean)
-        self.ruled_out |= self.tests.rejects(guess, evidence, self.cells, index)
+        tests, beta, index = self.tests, self.plan.beta, np.arange(guess.size)
+        evidence = tests.evidence(guess, self.cells.n / self.noise, self.cells.mean)
+        self.ruled_out |= tests.rejects(guess, evidence, self.cells, index)
         done, answer = remaining(self.ruled_out, guess)
         left_open = np.where(self.ruled_out, np.inf, evidence)
         left_open[index, guess] = np.inf
         rival = left_open.argmin(axis=1)
-        lack = self.plan.beta - left_open[index, rival]
-        lack /= self.plan.beta + self.tests.price[guess, rival]
+        lack = (beta - left_open[index, rival]) / (beta + tests.price[guess, rival])
         # A wrong guess leads by this much with probability e^-lead: the stake grows with the lead.
-        best = self.fit[index, guess].copy()
-        self.fit[index, guess] = -np.inf
-        lead = np.minimum(best - self.fit.max(axis=1), 20)
-        self.fit[index, guess] = best
-        stake = np.minimum(self.search * np.exp(lead / 2), TUNING.confirm_most)
-        return done, answer, rival, np.clip(0.9 * lack, TUNING.confirm_least, stake)
+        likeliest = np.partition(self.fit, -2, axis=1)
+        lead = np.minimum(likeliest[:, -1] - likeliest[:, -2], 20)
+        stake = np.minimum(self.search * np.exp(lead / 2), 1 / 4)
+        return done, answer, rival, np.clip(0.9 * lack, 1 / 24, stake)
 
-    def _pull(self, rows: Ints, arm: Ints, times: Floats) -> None:
-        """Agents `rows` pull one arm each; `fit` changes by how well its average agrees."""
-        index, noise = np.arange(rows.size), self.noise[arm]
-        cells = self.cells
+    def _pull(self, arm: Ints, times: Floats) -> None:
+        """Every agent pulls one arm; `fit` changes by how well its average agrees."""
+        noise, index = self.noise[arm], np.arange(arm.size)
         before = self._misfit(arm)
         pulls = np.ceil(times * noise).astype(np.int64)
-        source = Ordered(self.plan.reps.federation, self.agents[rows])
-        cells.pull(source, index, arm, pulls, self.used[arm])
+        federation, arms = self.plan.reps.federation, self.tests.used[arm]
+        self.cells.pull(federation, index, arm, pulls, arms, self.agents)
         self.total += pulls / noise
         self.fit += before - self._misfit(arm)
 
@@ -142,12 +136,13 @@ class _Block:
         representative's, in units of noise."""
         index = np.arange(arm.size)
         n = (self.cells.n[index, arm] / self.noise[arm])[:, None]
-        n_rep = self.n_by_arm[arm]
-        distance = self.estimate_by_arm[arm] - self.cells.mean[index, arm][:, None]
+        n_rep = self.rep_pulls[:, arm].T
+        distance = self.estimate[:, arm].T - self.cells.mean[index, arm][:, None]
         return n_rep * (0.5 * n) / (n_rep + n) * distance**2
 
-    def _keep(self, left: Ints) -> None:
+    def _keep(self, left: np.ndarray) -> None:
         """Forget all agents but these."""
+        self.agents = self.agents[left]
         self.cells.keep(left)
         self.fit, self.ruled_out = self.fit[left], self.ruled_out[left]
         self.total, self.since = self.total[left], self.since[left]

@@ -42,29 +42,29 @@ class Discovery:
         self, reps: Representatives, eta: float | None, goal: int, every_arm: bool = False
     ) -> None:
         self.reps, self.goal, self.every_arm = reps, goal, every_arm
-        fed = reps.federation
-        n_agents, n_arms = fed.problem.n_agents, fed.problem.n_arms
-        self.order: Ints = fed.rng.permutation(n_agents)
-        gap = eta or TUNING.untold_eta
-        self.last = max(TUNING.first_effort, ceil(2 * TUNING.last_effort / gap**2))
-        steps = floor(log(self.last / TUNING.first_effort, TUNING.more_effort))
-        self.effort = ceil(self.last / TUNING.more_effort**steps)
+        federation, first = reps.federation, TUNING.first_effort
+        problem = federation.problem
+        self.order: Ints = federation.rng.permutation(problem.n_agents)
+        # The last effort tells a difference of η, or 0.1σ where it is not told, with 24 nats.
+        self.last = max(first, ceil(2 * 24.0 / (eta or 0.1) ** 2))
+        self.effort = ceil(self.last / 4 ** floor(log(self.last / first, 4)))
         # A cluster of average size is missing among so many agents with probability e^-3 at most.
-        self.most = min(n_agents, ceil(goal * (log(goal) + 3)))
+        self.most = min(problem.n_agents, ceil(goal * (log(goal) + 3)))
         # Without M nobody is assigned by what others are: everybody is looked at later on anyway.
-        self.thorough = fed.problem.n_clusters is not None
+        self.thorough = problem.n_clusters is not None
         if not self.thorough:
             self.most = min(self.most, 256)
-            self.last = min(self.last, 64 * TUNING.first_effort)
+            self.last = min(self.last, 64 * first)
         self.asked = 0
         self.raised = False
         self.group = max(8, goal // 2)
-        self.drawn = Record(fed, reps.budgets, np.zeros(0, dtype=np.int64))
+        nobody = np.zeros(0, dtype=np.int64)
+        self.drawn = Record(federation, reps.budgets, nobody)
         self.odd = np.zeros((0, 0), dtype=bool)
-        self.seen: Ints = np.zeros(0, dtype=np.int64)
-        self.explored: Ints = np.zeros(0, dtype=np.int64)
-        self.variance: Floats = np.ones(n_arms)
-        self.of_cell: Floats = np.ones((0, n_arms))
+        self.seen: Ints = nobody
+        self.explored: Ints = nobody
+        self.variance: Floats = np.ones(problem.n_arms)
+        self.of_cell: Floats = np.ones((0, problem.n_arms))
 
     def run(self) -> bool:
         """Look for representatives until there are `goal`; False if the search ended with fewer."""
@@ -79,7 +79,7 @@ class Discovery:
                 self.most = min(2 * self.most, self.order.size)
                 self.raised = False
             elif self.effort < self.last:
-                self.effort = min(TUNING.more_effort * self.effort, self.last)
+                self.effort = min(4 * self.effort, self.last)
                 self.raised = True
             elif self.thorough and self.asked < self.order.size:
                 # The last resort: everybody once, at full effort. Those explained are forgotten.
@@ -123,29 +123,29 @@ class Discovery:
         An agent pulls the leader of the representative that fits it best, in batches of a quarter
         of the effort: one that does not fit falls behind after a few.
         """
-        arms = self.reps.n.shape[1]
+        drawn, leader, arms = self.drawn, self.reps.leader, self.variance.size
         look = ceil(TUNING.look * self.effort / arms)
-        look = min(look, TUNING.look_most) if arms > 64 else look
+        look = min(look, 5) if arms > 64 else look  # each arm sends an average
         look = self.effort if self.every_arm else look
-        self.drawn.pull_where(np.ceil(look * self.variance) - self.drawn.n[rows], rows)
-        leader = self.reps.leader
-        step = np.ceil(self.effort / 4 * self.variance[leader]).astype(np.int64)
+        drawn.pull_where(np.ceil(look * self.variance) - drawn.n[rows], rows)
+        effort = self.effort * self.variance[leader]
+        step = np.ceil(self.effort / 4 * self.variance[leader])
         while rows.size:
             index = np.arange(rows.size)
-            odd, distance, on_leader = self._compare(self.drawn, rows, np.arange(len(self.reps)))
+            odd, distance, on_leader = self._compare(drawn, rows, np.arange(leader.size))
             odd |= self.odd[rows]
             self.odd[rows] = odd
             guess = np.where(odd, np.inf, distance).argmin(axis=1)
             nobody = odd[index, guess]  # even the best one is odd
             if nobody.any():
                 return rows[nobody]
-            pulls = self.drawn.n[rows, leader[guess]] / (self.effort * self.variance[leader[guess]])
+            pulls = drawn.n[rows, leader[guess]] / effort[guess]
             # An agent may be unlucky with this leader; where in doubt it is asked twice as much.
             near = on_leader[index, guess] < TUNING.fitting_leader
             fits = ((pulls >= 1) & near) | (pulls >= 2)
             self.seen[rows[fits]] = self.effort
             rows, guess = rows[~fits], guess[~fits]
-            self.drawn.pull(rows, leader[guess], step[guess])
+            drawn.pull(rows, leader[guess], step[guess])
         return rows
 
     def _compare(
@@ -153,75 +153,72 @@ class Discovery:
     ) -> tuple[np.ndarray, Floats, Floats]:
         """Agents `rows` of a record beside the representatives `with_`, all (rows, with_): odd or
         not, half the squared distance in units of noise, and that on the leader alone."""
-        reps, leader = self.reps, self.reps.leader[with_]
+        reps, leader = self.reps, self.reps.leader
         n, n_rep = record.n[rows][:, None, :], reps.n[with_]
         # Agents of one cluster have the same variances.
         weight = n * n_rep / (np.maximum(n + n_rep, 1) * 2 * self.of_cell[with_])
         terms = weight * (record.mean[rows][:, None, :] - reps.mean[with_]) ** 2
-        distance = terms.sum(axis=2)
-        on_leader = terms[:, np.arange(with_.size), leader]
+        on_leader = terms[:, np.arange(with_.size), leader[with_]]
         odd = on_leader > TUNING.odd_leader
-        for part in (terms, terms[:, :, np.unique(reps.leader)]):
+        for part in (terms, terms[:, :, np.unique(leader)]):
             count = part.shape[2]
             # Twice in 10^4 by chance, for 3 to 100 arms; 4 allows for the skew with few arms.
             limit = count / 2 + TUNING.deviations * sqrt(count / 2) + 4
             odd |= part.sum(axis=2) > limit
-        return odd, distance, on_leader
+        return odd, terms.sum(axis=2), on_leader
 
     def _promote(self, row: int) -> None:
         """Make a drawn agent a representative, unless fresh pulls show that it looks like one."""
-        reps = self.reps
+        reps, last = self.reps, len(self.reps)
         reps.add(int(self.drawn.agents[row]))
         self._keep(np.arange(self.seen.size) != row)
-        last = len(reps) - 1
         self.explored = np.append(self.explored, 0)
         self.odd = np.pad(self.odd, ((0, 0), (0, 1)))
-        self._explore_representatives(np.array([last]))
-        twins = np.flatnonzero(reps.leader[:last] == reps.leader[last])
-        if twins.size:
-            odd, _, _ = self._compare(reps, np.array([last]), twins)
-            if not odd.all():
-                reps.drop(last)
-                self.forget(last)
+        new = np.array([last])
+        self._explore_representatives(new)
+        leader = reps.leader
+        twins = np.flatnonzero(leader[:last] == leader[last])
+        if twins.size and not self._compare(reps, new, twins)[0].all():
+            reps.drop(last)
+            self.forget(last)
 
     def _explore_representatives(self, rows: Ints) -> None:
         """Bring the arms that may be a representative's best, by a rough rule, to `effort` pulls."""
-        reps = self.reps
-        rows = rows[self.explored[rows] < self.effort]
+        reps, effort = self.reps, self.effort
+        rows = rows[self.explored[rows] < effort]
         if not rows.size:
             return
-        self.explored[rows] = self.effort
-        index = np.arange(rows.size)
+        self.explored[rows] = effort
         # A first glance at all arms drops the worst of them.
-        for level in (self.effort / 8, self.effort):
-            leader = reps.leader[rows]
-            n, mean = np.maximum(reps.n[rows] / self.variance, 1e-9), reps.mean[rows]
-            gap = mean[index, leader][:, None] - mean
-            noise = np.sqrt(2 * TUNING.apart * (1 / n + 1 / n[index, leader][:, None]))
+        for level in (effort / 8, effort):
+            top = (np.arange(rows.size), reps.leader[rows])
+            pulls, mean = reps.n[rows], reps.mean[rows]
+            n = np.maximum(pulls / self.variance, 1e-9)
+            noise = np.sqrt(2 * TUNING.apart * (1 / n + 1 / n[top][:, None]))
+            contend = (mean[top][:, None] - mean <= noise) & reps.live[rows]
             goal = np.maximum(level * self.variance, TUNING.start)
-            contend = ((gap <= noise) & reps.live[rows]) | self.every_arm
-            reps.pull_where(np.where(contend, goal - reps.n[rows], 0), rows)
+            reps.pull_where(np.where(contend | self.every_arm, goal - pulls, 0), rows)
             self._learn_variance()
+        # The noise of the leader then adds a quarter to the variance of a comparison.
         leader = reps.leader[rows]
-        goal = TUNING.leader_effort * self.effort * self.variance[leader] - reps.n[rows, leader]
-        lack = np.flatnonzero(goal > 0)
-        reps.pull(rows[lack], leader[lack], np.ceil(goal[lack]).astype(np.int64))
+        lack = 4 * effort * self.variance[leader] - reps.n[rows, leader]
+        some = lack > 0
+        reps.pull(rows[some], leader[some], lack[some])
 
     def _learn_variance(self) -> None:
         """From the representatives' pulls, as if a few more of each arm had shown what all do."""
-        n = self.reps.n
+        n, start = self.reps.n, TUNING.start
         sums = n * self.reps.cells.variance()
-        prior = TUNING.start * sums.sum() / n.sum()
-        of_cell = (sums + prior) / (n + TUNING.start)
-        of_arm = (sums.sum(axis=0) + prior) / (n.sum(axis=0) + TUNING.start)
-        self.of_cell = np.minimum(TUNING.margin * of_cell, 1)
+        prior = start * sums.sum() / n.sum()
+        of_arm = (sums.sum(axis=0) + prior) / (n.sum(axis=0) + start)
         self.variance = np.minimum(TUNING.margin * of_arm, 1)
+        self.of_cell = np.minimum(TUNING.margin * ((sums + prior) / (n + start)), 1)
 
     def _draw(self, count: int) -> None:
         new = self.order[self.asked : self.asked + count]
         self.asked += new.size
         self.drawn.append(new)
-        self.seen = np.append(self.seen, np.zeros(new.size, dtype=np.int64))
+        self.seen = np.append(self.seen, np.zeros_like(new))
         self.odd = np.pad(self.odd, ((0, new.size), (0, 0)))
 
     def _keep(self, keep: np.ndarray) -> None:

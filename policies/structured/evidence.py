@@ -19,7 +19,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
-from clustered_bandit_gym.policies.sequential.cells import BettingCells, Cells
+from clustered_bandit_gym.policies.sequential.cells import Cells
 from clustered_bandit_gym.policies.structured.budget import CandidateLevels, ClusterWeights, nats
 from clustered_bandit_gym.policies.structured.representatives import (
     Record,
@@ -28,42 +28,33 @@ from clustered_bandit_gym.policies.structured.representatives import (
 )
 
 
-class SameBandit:
-    """Test of two representatives: whether they are shown to have different bandits.
+def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> np.ndarray:
+    """(pairs,) whether the evidence against "rows a and b of `cells` have the same bandit" reaches
+    `level` (pairs,).
 
     Two kinds of weight ½. One of the K arms is larger at one of the two: weight 1/(2K) for each arm
     and direction. All K arms together, with one ρ from a grid of eight, weight ⅛ each, that covers
     16 to 3·10^7 pulls: the price of mixing is paid K times, so ρ must be of the order of n, and a
     step of 8 loses little.
     """
-
-    rho = np.float64(16) * 8.0 ** np.arange(8.0)
-
-    def rejects(self, cells: Cells, a: Ints, b: Ints, level: Floats) -> np.ndarray:
-        """(pairs,) whether the evidence against "rows a and b of `cells` have the same bandit"
-        reaches `level`.
-        """
-        difference, n_a, n_b = cells.mean[a] - cells.mean[b], cells.n[a], cells.n[b]
-        n_arms = difference.shape[1]
-        terms = difference**2 * (0.5 * n_a * n_b / np.maximum(n_a + n_b, 1))
-        arm = terms.argmax(axis=1)
-        larger = difference[np.arange(a.size), arm] > 0
-        low, high = np.where(larger, b, a), np.where(larger, a, b)
-        shown = cells.shows(low, arm, high, arm, 0.0, level + np.log(4 * n_arms))
-        # All arms together, only where that could reach the level with the ρ that suits best.
-        mean = np.maximum(terms.mean(axis=1), 1)
-        hope = (
-            ~shown
-            & (n_arms * (mean - 1 - np.log(mean)) >= level)
-            & (np.minimum(n_a, n_b).min(axis=1) > 0)
-        )
-        if hope.any():
-            values = [
-                pair_evidence(difference[hope], 0.0, n_a[hope], n_b[hope], rho).sum(axis=1)
-                for rho in self.rho
-            ]
-            shown[hope] = np.max(values, axis=0) >= level[hope] + np.log(2 * self.rho.size)
+    difference = cells.mean[a] - cells.mean[b]
+    n_a, n_b = cells.n[a], cells.n[b]
+    n_arms = difference.shape[1]
+    terms = difference**2 * (0.5 * n_a * n_b / np.maximum(n_a + n_b, 1))
+    arm = terms.argmax(axis=1)
+    larger = difference[np.arange(a.size), arm] > 0
+    low, high = np.where(larger, b, a), np.where(larger, a, b)
+    shown = cells.shows(low, arm, high, arm, 0.0, level + np.log(4 * n_arms))
+    # All arms together, only where that could reach the level with the ρ that suits best.
+    mean = np.maximum(terms.mean(axis=1), 1)
+    hope = ~shown & (n_arms * (mean - 1 - np.log(mean)) >= level)
+    hope &= np.minimum(n_a, n_b).min(axis=1) > 0
+    if not hope.any():
         return shown
+    for rho in 16 * 8.0 ** np.arange(8.0):
+        together = pair_evidence(difference[hope], 0.0, n_a[hope], n_b[hope], rho).sum(axis=1)
+        shown[hope] |= together >= level[hope] + np.log(2 * 8)
+    return shown
 
 
 class CandidateTests:
@@ -80,38 +71,30 @@ class CandidateTests:
         self.reps, self.eta = reps, eta
         self.epsilon = epsilon_in_sigmas(reps.federation.problem)
         self.within = np.zeros(reps.live.shape, dtype=bool)
-        self.same_bandit = SameBandit()
-        self._levels = CandidateLevels(reps.budgets, reps.number)
 
     @property
     def levels(self) -> CandidateLevels:
         """Evidence that the tests need, for the candidates as they are now."""
-        if (
-            self._levels.number is not self.reps.number
-        ):  # replaced whenever a candidate is added or dropped
-            self._levels = CandidateLevels(self.reps.budgets, self.reps.number)
-        return self._levels
+        return CandidateLevels(self.reps.budgets, self.reps.number)
+
+    @property
+    def all_distinct(self) -> bool:
+        """Every pair is marked as distinct."""
+        r = len(self.reps)
+        return bool(self.reps.distinct.sum() == r * (r - 1))
 
     def certify(self) -> None:
         """Mark pairs as distinct whose rewards are shown to differ, or whose live sets have no arm
         in common.
         """
         reps = self.reps
-        if self.all_distinct:
-            return
-        live = reps.live.astype(np.float32)
-        reps.distinct |= live @ live.T == 0
+        reps.distinct |= ~(reps.live @ reps.live.T)
         np.fill_diagonal(reps.distinct, False)
         a, b = np.nonzero(np.triu(~reps.distinct, 1))
         if a.size:
-            shown = self.same_bandit.rejects(reps.cells, a, b, self.levels.distinct(a, b))
-            reps.distinct[a[shown], b[shown]] = reps.distinct[b[shown], a[shown]] = True
-
-    @property
-    def all_distinct(self) -> bool:
-        """Every pair is marked as distinct."""
-        r = len(self.reps)
-        return bool(np.count_nonzero(self.reps.distinct) == r * (r - 1))
+            shown = differ(reps.cells, a, b, self.levels.distinct(a, b))
+            reps.distinct[a[shown], b[shown]] = True
+            reps.distinct[b[shown], a[shown]] = True
 
     def eliminate(self) -> None:
         """Rules (a) and (b) of step 2: arms leave the live sets.
@@ -119,78 +102,52 @@ class CandidateTests:
         A live set that rule (b) would empty is left as it is. That happens only after an error; the
         play must end.
         """
-        reps = self.reps
-        leader = reps.leader
-        # Only live arms can leave, and the last one never does: x, k are the cells of live sets
-        # with several arms.
-        task = reps.live & (reps.live.sum(axis=1) > 1)[:, None]
-        x, k = np.nonzero(task)
-        if self.eta is None or not reps.distinct.any():
-            beaten = reps.cells.shows(x, k, x, leader[x], 0.0, self.levels.beaten[x])
-            reps.live[x[beaten], k[beaten]] = False
+        reps, levels, leader = self.reps, self.levels, self.reps.leader
+        # Only live arms can leave, and the last one never does.
+        task = reps.live & ~reps.resolved[:, None]
+        rows = np.arange(len(reps))
+        beaten = reps.cells.shows_worse(rows, leader, 0.0, levels.beaten, task)
+        reps.live &= ~beaten
+        if self.eta is None:
             return
         # Arm k leaves x if k is close at some y that is distinct from x: only such y, k matter. The
         # leader of y is the hardest to be close to for most arms, so the comparison with it comes
         # first.
-        y, c = np.nonzero(reps.distinct.astype(np.float64) @ task)
-        shift = np.repeat((0.0, self.eta), (x.size, y.size))
-        row, level = (
-            np.concatenate([x, y]),
-            np.concatenate([self.levels.beaten[x], self.levels.close[y]]),
-        )
-        leaders = leader[row]
-        low, high = leaders.copy(), leaders
-        low[: x.size], high[x.size :] = k, c
-        shown = reps.cells.shows(row, low, row, high, shift, level)
-        beaten, hopeful = shown[: x.size], shown[x.size :] | (c == leader[y])
-        reps.live[x[beaten], k[beaten]] = False
-        y, c = y[hopeful], c[hopeful]
-        close = np.zeros(reps.live.shape)
-        close[y, c] = ~self.blockers(y, c).any(axis=1)
-        hit = (reps.distinct.astype(np.float64) @ close) > 0
-        shrunk = reps.live & ~hit
+        y, k = np.nonzero(reps.distinct @ task)
+        near = reps.cells.shows(y, leader[y], y, k, self.eta, levels.close[y])
+        near |= k == leader[y]
+        y, k = y[near], k[near]
+        others = reps.live[y]
+        others[np.arange(y.size), k] = False
+        within = reps.cells.shows_worse(y, k, self.eta, levels.close[y], others)
+        close = np.zeros_like(task)
+        close[y, k] = (within == others).all(axis=1)
+        shrunk = reps.live & ~(reps.distinct @ close)
         reps.live = np.where(shrunk.any(axis=1, keepdims=True), shrunk, reps.live)
 
     def settle(self) -> None:
         """A row is settled by its one live arm, or by a leader that is good enough: every other
         live arm is shown less than ε better."""
-        reps, leader = self.reps, self.reps.leader
-        resolved = reps.resolved
+        reps, leader, resolved = self.reps, self.reps.leader, self.reps.resolved
         reps.settled = np.where(resolved, leader, reps.settled)
         self.within = np.zeros(reps.live.shape, dtype=bool)
         if self.epsilon > 0:
-            others = (
-                reps.live & ~resolved[:, None] & (np.arange(reps.n.shape[1]) != leader[:, None])
-            )
-            x, k = np.nonzero(others)
-            level = self.levels.beaten[x]
-            self.within[x, k] = reps.cells.shows(x, k, x, leader[x], self.epsilon, level)
+            rows = np.arange(len(reps))
+            others = reps.live & ~resolved[:, None]
+            others[rows, leader] = False
+            level = self.levels.beaten
+            self.within = reps.cells.shows_worse(rows, leader, self.epsilon, level, others)
             enough = (self.within == others).all(axis=1) & (reps.settled < 0)
             reps.settled = np.where(enough, leader, reps.settled)
-
-    def blockers(self, y: Ints, k: Ints) -> np.ndarray:
-        """(n, K) live arms of representative y that arm k is not shown to be less than η worse
-        than.
-        """
-        assert self.eta is not None
-        open_ = self.reps.live[y]
-        open_[np.arange(y.size), k] = False
-        i, other = np.nonzero(open_)
-        if i.size:
-            y, k = y[i], k[i]
-            shown = self.reps.cells.shows(y, other, y, k, self.eta, self.levels.close[y])
-            open_[i[shown], other[shown]] = False
-        return open_
 
 
 @dataclass(frozen=True)
 class ClusterChoice:
-    """Choices made after the representatives were seen. Their prices are charged; `ClusterTests`
-    refuses those that no weight covers.
+    """Choices made after the representatives were seen. `ClusterTests` charges their prices.
 
     Attributes:
         arms: (R, R) the arm k for each x and j.
-        assumed: (R, R) test j by Assumption 1 instead, with the arm k_x.
+        assumed: (R, R) test j by Assumption 1 instead; the arm is then k_x.
         scale: (R, R) which ρ of the grid is used.
         bets: bet. Evidence is then a forecast, and `rejects` the test.
         noise: (K,) variance of one pull in units of σ², for forecasts; ones without bets.
@@ -227,9 +184,11 @@ class ClusterTests:
     Attributes:
         reference: (R, R) R_jk, or R_jkj − η for tests by Assumption 1.
         worth: (R, R) ñ of the reference.
+        alternative: (R, R) R_xk.
         price: (R, R) what is subtracted.
         bet_price: (R, R) price of a bet: x, the kind of test, the arm, and the direction.
-        estimate: (R, K) R_x, frozen.
+        up: (R, R) a bet is that the agent's mean is larger than the representative's.
+        estimate: (R, K) averages of the representatives, frozen.
         used: (U,) the arms that agents pull; columns of n and mean in `evidence`.
         places: (R, R) the arms as positions in `used`.
     """
@@ -251,32 +210,29 @@ class ClusterTests:
                 f"expected {reps.budgets.n_clusters} representatives with different best arms, got "
                 f"{best}"
             )
-        if not choice.bets and np.any(choice.noise != 1):
-            raise ValueError("noise must be 1 without bets: only bets adapt to the variance")
-        self.reps, self.best, self.eta, self.level = reps, best, eta, level
-        self.bets, self.arms, self.assumed = choice.bets, choice.arms, choice.assumed
-        rows = np.arange(r)
-        others = ~np.eye(r, dtype=bool)
-        if np.any((self.assumed & (self.arms != best[:, None]))[others]):
-            raise ValueError("Assumption 1 bounds the mean of a best arm k_x only")
-        cell = np.where(self.assumed, best, self.arms)
-        if np.any(reps.n[rows, cell][others] == 0):
-            raise ValueError("a test uses an arm that its representative never pulled")
-        mixing, self.worth = (
-            np.take_along_axis(table, choice.scale[..., None], -1)[..., 0]
-            for table in weights.mixing((reps.n / choice.noise)[rows, cell])
-        )
-        self.reference = reps.mean[rows, cell] - np.where(self.assumed, eta or 0.0, 0.0)
-        ours = (self.arms == best[:, None]) | (self.arms == best)
+        arms, assumed = choice.arms, choice.assumed
+        self.reps, self.level, self.bets, self.assumed = reps, level, choice.bets, assumed
+        rows, others = np.arange(r), ~np.eye(r, dtype=bool)
+        wrong = assumed & (arms != best[:, None]) & others
+        assert not wrong.any(), "Assumption 1 bounds the mean of a best arm k_x only"
+        self.cell = np.where(assumed, best, arms)
+        self.shift = np.where(assumed, eta or 0.0, 0.0)
+        pulls = reps.n[rows, self.cell]
+        assert (pulls > 0)[others].all(), "a test uses an arm that its representative never pulled"
+        mixing, self.worth = weights.mixing(pulls / choice.noise[self.cell], choice.scale)
+        self.reference = reps.mean[rows, self.cell] - self.shift
+        self.alternative = reps.mean[rows[:, None], arms]
+        self.up = assumed | (self.alternative > reps.mean[rows, arms])
+        ours = (arms == best[:, None]) | (arms == best)
         price = np.where(ours, weights.best_arm, weights.any_arm)
-        price = weights.alternative + np.where(self.assumed, weights.assumed, price)
-        if isinstance(reps.cells, BettingCells):
+        price = weights.alternative + np.where(assumed, weights.assumed, price)
+        if reps.cells.bets:
             price = price + log(2)  # the other kind of test has the other half of the weight
         self.price = price + mixing + choice.slack
-        self.bet_price = price + np.where(self.assumed, 0.0, log(2))
+        self.bet_price = price + np.where(assumed, 0.0, log(2))
         self.estimate = reps.mean.copy()
-        self.used: Ints = np.unique(self.arms[others])
-        self.places: Ints = np.where(others, np.searchsorted(self.used, self.arms), 0)
+        self.used: Ints = np.unique(arms[others])
+        self.places: Ints = np.where(others, np.searchsorted(self.used, arms), 0)
 
     def evidence(self, x: Ints, n: Floats, mean: Floats) -> Floats:
         """(rows, R) evidence against each cluster with the alternative x (rows,); −inf at x itself.
@@ -284,17 +240,15 @@ class ClusterTests:
         n, mean: (rows, U) the agents' own pulls and averages of the arms `used`, since this object
         was made.
         """
-        index, place = np.arange(x.size)[:, None], self.places[x]
-        worth, reference = self.worth[x], self.reference[x]
-        n, mean = n[index, place], mean[index, place]
-        alternative = self.estimate[x[:, None], self.used[place]]
+        rows = np.arange(x.size)
+        place = self.places[x]
+        n, mean = n[rows[:, None], place], mean[rows[:, None], place]
+        worth, reference, alternative = self.worth[x], self.reference[x], self.alternative[x]
         term = n * worth / (n + worth) * (mean - reference) ** 2
         term = 0.5 * (term - n * (mean - alternative) ** 2)
-        if self.assumed.any():
-            by_assumption = one_sided(n, mean, worth, reference, alternative, term)
-            term = np.where(self.assumed[x], by_assumption, term)
-        evidence = term - self.price[x]
-        evidence[index[:, 0], x] = -np.inf
+        by_assumption = one_sided(n, mean, worth, reference, alternative, term)
+        evidence = np.where(self.assumed[x], by_assumption, term) - self.price[x]
+        evidence[rows, x] = -np.inf
         return evidence
 
     def rejects(self, x: Ints, evidence: Floats, cells: Cells, rows: Ints) -> np.ndarray:
@@ -307,18 +261,15 @@ class ClusterTests:
             return evidence >= self.level
         shown = np.zeros(evidence.shape, dtype=bool)
         i, j = np.nonzero(evidence > -np.inf)
-        other, row = x[i], rows[i]
-        arm, place = self.arms[other, j], self.places[other, j]
-        assumed = self.assumed[other, j]
-        needed = self.level + self.bet_price[other, j]
-        up = assumed | (self.estimate[other, arm] > self.estimate[j, arm])
-        cell = np.where(assumed, self.best[j], arm)
-        shift = np.where(assumed, self.eta or 0.0, 0.0)
-        for way, of_agent in ((up, False), (~up, True)):
-            agent, rep = (row[way], place[way]), (j[way], cell[way])
-            (row_a, a), (row_b, b) = (agent, rep) if of_agent else (rep, agent)
-            table, rival = (cells, self.reps.cells) if of_agent else (self.reps.cells, cells)
-            shown[i[way], j[way]] = table.shows(row_a, a, row_b, b, shift[way], needed[way], rival)
+        test = x[i], j
+        up, shift, needed = self.up[test], self.shift[test], self.level + self.bet_price[test]
+        agent = cells, rows[i], self.places[test]
+        rep = self.reps.cells, j, self.cell[test]
+        for on, low, high in ((up, rep, agent), (~up, agent, rep)):
+            table, row_a, a = low
+            other, row_b, b = high
+            below = table.shows(row_a[on], a[on], row_b[on], b[on], shift[on], needed[on], other)
+            shown[i[on], j[on]] = below
         return shown
 
 
@@ -366,12 +317,12 @@ class AcceptanceTests:
     def eliminate(self, rows: Ints) -> tuple[Ints, np.ndarray]:
         """Rule (a) at agents `rows`. Returns the leaders (rows,), and the leaders and arms that may
         be ε better (rows, K). A leader is the answer where there are no such arms."""
-        live = self.live[rows]
-        leader = np.where(live, self.cells.mean[rows], -np.inf).argmax(axis=1)
-        live &= ~self.cells.shows_worse(rows, leader, 0.0, self.level, live)
+        cells, level, live = self.cells, self.level, self.live[rows]
+        leader = np.where(live, cells.mean[rows], -np.inf).argmax(axis=1)
+        live &= ~cells.shows_worse(rows, leader, 0.0, level, live)
         self.live[rows] = live
         if self.epsilon > 0:
-            live &= ~self.cells.shows_worse(rows, leader, self.epsilon, self.level, live)
+            live &= ~cells.shows_worse(rows, leader, self.epsilon, level, live)
             live[np.arange(rows.size), leader] = True
         alone = live.sum(axis=1) == 1
         self.found[rows[alone]] = leader[alone]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.policies.sequential.cells import BettingCells
 from clustered_bandit_gym.policies.structured.budget import ClusterWeights
 from clustered_bandit_gym.policies.structured.evidence import ClusterChoice, ClusterTests
 from clustered_bandit_gym.policies.structured.representatives import Representatives, eta_in_sigmas
@@ -40,17 +39,16 @@ class Plan:
         self.reps, self.best, self.eta, self.beta = reps, best, eta, beta
         r = len(reps)
         self.rows = np.arange(r)
-        self.users = max(1.0, reps.federation.problem.n_agents / r - 1)
+        self.users = max(1.0, reps.budgets.n_agents / r - 1)
         # The grid of ρ is fixed before the data: it never depends on whether best arms are known.
         told = eta_in_sigmas(reps.federation.problem) if eta is None else eta
         self.weights = ClusterWeights(reps.budgets, r, told)
-        self.bounded = isinstance(reps.cells, BettingCells)
         self.set_kind(bets=False)
 
     def prepare(self) -> ClusterTests:
         """Choose arms, pull representatives where their noise would cost their agents more, and
         freeze the tests."""
-        if self.bounded:
+        if self.reps.cells.bets:
             self.choose_kind()
         for _ in range(4):
             # An arm that seemed to tell clusters apart by chance is dropped once known better.
@@ -69,8 +67,7 @@ class Plan:
 
     def set_kind(self, bets: bool) -> None:
         """Plan bets or tests by the sub-Gaussian property."""
-        reps = self.reps
-        self.bets = bets
+        reps, self.bets = self.reps, bets
         self.noise = np.ones(reps.n.shape[1])
         if bets:
             variance = (reps.n * reps.cells.variance()).sum(axis=0) / reps.n.sum(axis=0)
@@ -87,57 +84,48 @@ class Plan:
         Rivals that need many pulls come first; each takes the arm that adds fewest. A rival that
         needs no more of an arm than another one is ruled out for nothing.
         """
-        r, k = self.reps.n.shape
-        rows = self.rows
+        rows, (r, k) = self.rows, self.reps.n.shape
         need, total, assumed = self._needs()
-        self.arms = np.zeros((r, r), dtype=np.int64)
-        self.assumed = np.zeros((r, r), dtype=bool)
-        self.each, cost = np.zeros((r, k)), np.zeros((r, k))
+        arms = np.zeros((r, r), dtype=np.int64)
+        each, cost = np.zeros((r, k)), np.zeros((r, k))
         order = np.argsort(-total.min(axis=2), axis=1, kind="stable")
         for rival in order[:, : r - 1].T:
             own = total[rows, rival]
             # Of arms that add the same, the one that needs least.
             arm = (np.maximum(own - cost, 0) + 1e-3 * own).argmin(axis=1)
-            cost[rows, arm] = np.maximum(cost[rows, arm], own[rows, arm])
-            self.each[rows, arm] = np.maximum(self.each[rows, arm], need[rows, rival, arm])
-            self.arms[rows, rival] = arm
-            self.assumed[rows, rival] = assumed[rows, rival] & (arm == self.best)
-        self.pulls = np.maximum(self.each.sum(axis=1) * (1 + 1 / np.sqrt(self.users)), 1)
+            at = (rows, arm)
+            cost[at] = np.maximum(cost[at], own[at])
+            each[at] = np.maximum(each[at], need[rows, rival, arm])
+            arms[rows, rival] = arm
+        self.arms, self.each = arms, each
+        self.assumed = assumed & (arms == self.best[:, None])
+        self.pulls = np.maximum(each.sum(axis=1) * (1 + 1 / np.sqrt(self.users)), 1)
 
     def _needs(self) -> tuple[Floats, Floats, np.ndarray]:
         """(R, R, K) pulls of an arm at an agent of x that rule out j if all means were known, the
         same with the representatives' part; (R, R) Assumption 1 is the cheaper way for arm k_x."""
-        reps, rows, weights = self.reps, self.rows, self.weights
-        r, k = reps.n.shape
+        rows, best, weights, worth = self.rows, self.best, self.weights, self.worth
+        mean, cells = self.reps.mean, self.reps.cells
         # Mixing costs a representative about 3 nats; the other kind of test has half the weight.
-        level = self.beta + weights.alternative + 3 + np.log(2) * self.bounded
+        level = self.beta + weights.alternative + 3 + np.log(2) * cells.bets
         level += TUNING.bet_slack * self.bets
-        is_best = np.arange(k) == self.best[:, None]
+        is_best = np.arange(worth.shape[1]) == best[:, None]
         price = np.where(is_best[:, None] | is_best, weights.best_arm, weights.any_arm)
-        variance = 1 / np.maximum(self.worth, 1)
         # A standard deviation off: of many noisy differences the largest is exaggerated.
-        noise = np.sqrt(variance[:, None] + variance)
-        apart = np.maximum(np.abs(reps.mean[:, None] - reps.mean) - noise, 0)
+        variance = 1 / np.maximum(worth, 1)
+        apart = np.abs(mean[:, None] - mean) - np.sqrt(variance[:, None] + variance)
         need = _pulls(level + price, apart)
-        total = self._with_representatives(need, self.worth, self.users / r)
-        assumed = np.zeros((r, r), dtype=bool)
+        total = _with_representatives(need, worth, self.users / rows.size)
+        assumed = np.zeros((rows.size, rows.size), dtype=bool)
         if self.eta is not None:
-            top = reps.mean[rows, self.best]
-            alone = _pulls(level + weights.assumed, np.maximum(top[:, None] - top + self.eta, 0))
-            whole = self._with_representatives(alone, self.worth[rows, self.best], self.users)
-            assumed = whole < total[rows, :, self.best]
-            x, j = np.nonzero(assumed)
-            need[x, j, self.best[x]] = alone[x, j]
-            total[x, j, self.best[x]] = whole[x, j]
+            top = mean[rows, best]
+            alone = _pulls(level + weights.assumed, top[:, None] - top + self.eta)
+            whole = _with_representatives(alone, worth[rows, best], self.users)
+            assumed = whole < total[rows, :, best]
+            need[rows, :, best] = np.where(assumed, alone, need[rows, :, best])
+            total[rows, :, best] = np.where(assumed, whole, total[rows, :, best])
         need[rows, rows] = total[rows, rows] = 0
         return need, total, assumed
-
-    def _with_representatives(self, need: Floats, n: Floats, users: float) -> Floats:
-        """`need` with what the noise of a representative with n pulls, or more pulls of it, cost."""
-        ratio = np.sqrt(users)
-        enough = n >= need * (1 + ratio)
-        factor = np.where(enough, 1 + need / np.maximum(n, 1), (1 + 1 / ratio) ** 2)
-        return np.minimum(need * factor, HOPELESS)
 
     def _sharpen(self) -> None:
         """Bring each cell that tests use to the pulls that make all pulls together fewest.
@@ -146,30 +134,38 @@ class Plan:
         asks for n with 1/n + 1/n' = 1/n0; the sum u·n (u agents) + c·n' (c cells) is least at
         n' = n0(1 + √(u/c)).
         """
-        reps = self.reps
-        goal, cells = np.zeros(reps.n.shape), np.zeros(reps.n.shape)
         x, j = np.nonzero(self.rows[:, None] != self.rows)
         arm, assumed = self.arms[x, j], self.assumed[x, j]
         each = self.each[x, arm]
+        goal, cells = np.zeros_like(self.each), np.zeros_like(self.each)
         np.add.at(cells, (x, arm), 1)
         ratio = self.users / np.where(assumed, 1, cells[x, arm])
         cell = np.where(assumed, self.best[j], arm)
         np.maximum.at(goal, (j, cell), each * (1 + np.sqrt(ratio)))
         np.maximum.at(goal, (x, arm), 2 * each)
-        goal *= TUNING.bet_more if self.bets else 1
-        reps.pull_where(np.maximum(goal - self.worth, 0) * self.noise)
+        goal *= 1.5 if self.bets else 1
+        self.reps.pull_where(np.maximum(goal - self.worth, 0) * self.noise)
 
     def _freeze(self) -> ClusterTests:
         """The tests with the arms that were chosen and the ρ that suit, from the pulls so far."""
-        cell = np.where(self.assumed, self.best, self.arms)
-        price, worth = self.weights.mixing(self.worth[self.rows, cell])
-        wanted = np.maximum(self.each[self.rows[:, None], self.arms], 1)[..., None]
+        arms, assumed, weights = self.arms, self.assumed, self.weights
+        n = self.worth[self.rows, np.where(assumed, self.best, arms)]
+        price, worth = weights.mixing(n[..., None], np.arange(weights.rho.size))
+        wanted = np.maximum(self.each[self.rows[:, None], arms], 1)[..., None]
         scale = (price + self.beta * wanted / (wanted + worth)).argmin(axis=-1)
         slack = TUNING.bet_slack * self.bets
-        choice = ClusterChoice(self.arms, self.assumed, scale, self.bets, self.noise, slack)
-        return ClusterTests(self.reps, self.best, self.eta, self.beta, self.weights, choice)
+        choice = ClusterChoice(arms, assumed, scale, self.bets, self.noise, slack)
+        return ClusterTests(self.reps, self.best, self.eta, self.beta, weights, choice)
 
 
 def _pulls(level: Floats, gap: Floats) -> Floats:
     """Pulls that show a difference `gap` with `level` nats."""
     return np.minimum(2 * level / np.maximum(gap, 1e-9) ** 2, HOPELESS)
+
+
+def _with_representatives(need: Floats, n: Floats, users: float) -> Floats:
+    """`need` with what the noise of a representative with n pulls, or more pulls of it, cost."""
+    ratio = np.sqrt(users)
+    enough = n >= need * (1 + ratio)
+    factor = np.where(enough, 1 + need / np.maximum(n, 1), (1 + 1 / ratio) ** 2)
+    return np.minimum(need * factor, HOPELESS)

@@ -96,44 +96,43 @@ class StructuredBAI(Policy):
 def _solve_best_arms(reps: Representatives) -> tuple[Ints, Ints]:
     """(N,) arms and (N,) cluster labels under Assumption 1."""
     federation = reps.federation
-    p, eta = federation.problem, eta_in_sigmas(federation.problem)
+    m, eta = federation.problem.n_clusters, eta_in_sigmas(federation.problem)
     best_arms = BestArms(reps, eta)
     # Without M and η nothing is learnt from others: everybody finds an arm alone.
-    alone = p.n_clusters is None and eta is None
+    alone = m is None and eta is None
     discovery = Discovery(reps, eta, 1 if alone else reps.budgets.n_clusters)
     second = False
     while True:
         with federation.phase("discover"):
-            complete = discovery.run() and p.n_clusters is not None
+            complete = discovery.run() and m is not None
         with federation.phase("best arms"):
             best_arms.resolve(until_twins=True)
         twin = reps.twin()
         if twin is not None:
             reps.drop(twin)
             discovery.forget(twin)
-        elif complete or p.n_clusters is None or second:
+        elif complete or m is None or second:
             break
         else:
             # A representative with a wrong leader can seem to explain every agent. The leaders
             # are certain now.
             second = True
             discovery.again()
-    if not reps.resolved.all():
+    known = bool(reps.resolved.all())
+    if not known:
         eta = None  # some best arms are not known, only good enough ones: Assumption 1 is no help
         complete = complete and best_arms.tests.all_distinct
     rest = np.setdiff1d(federation.agents, reps.agents)
-    arms = np.empty(p.n_agents, dtype=np.int64)
+    labels = np.empty(federation.agents.size, dtype=np.int64)
     if complete:
         with federation.phase("classify"):
-            best = reps.leader if reps.resolved.all() else np.full(len(reps), UNKNOWN_BEST)
-            found = classify(reps, best, eta, rest)
-        labels = np.empty_like(arms)
+            best = reps.leader if known else np.full(len(reps), UNKNOWN_BEST)
+            labels[rest] = classify(reps, best, eta, rest)
         labels[reps.agents] = np.arange(len(reps))
-        labels[rest] = found
         return reps.settled[labels], labels
     with federation.phase("accept"):
         found = accept(reps, best_arms, rest, eta)
     # Promoted agents are representatives by now; their own arm is among those found as well.
-    arms[reps.agents] = reps.settled
-    arms[rest] = found
-    return arms, arms
+    labels[reps.agents] = reps.settled
+    labels[rest] = found
+    return labels, labels

@@ -13,23 +13,6 @@ from clustered_bandit_gym.policies.sequential.cells import Cells, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.budget import Budgets, nats
 
-#: Difference, in units of σ, that the grid of ρ is tuned to where η is not told. It decides which ρ
-#: has weight ½; the others cover all differences, so a poor choice costs a nat or two.
-TUNED_GAP = 0.5
-
-
-class Ordered:
-    """Agents that pull on the centre's orders. Rows are positions in `agents`."""
-
-    def __init__(self, federation: FederationView, agents: Ints) -> None:
-        self.federation, self.agents = federation, agents
-
-    def pull(self, rows: Ints, arms: Ints, times: Ints | int) -> Floats:
-        return self.federation.pull(self.agents[rows], arms, times)
-
-    def pull_counts(self, rows: Ints, arms: Ints, times: Ints | int) -> Ints:
-        return self.federation.pull_counts(self.agents[rows], arms, times)
-
 
 class Teams:
     """Agents of one cluster that share the pulls of a row evenly.
@@ -40,27 +23,26 @@ class Teams:
 
     def __init__(self, federation: FederationView, labels: Ints) -> None:
         self.federation = federation
-        self.order = np.argsort(labels, kind="stable")
-        self.size = np.bincount(labels)
-        self.start = np.cumsum(self.size) - self.size
+        self.members = [np.flatnonzero(labels == row) for row in range(labels.max() + 1)]
 
-    def _spread(self, rows: Ints, times: Ints | int) -> tuple[Ints, Ints, Ints]:
+    def _spread(self, rows: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
         """For orders of `times` pulls at `rows`: the order, agent and pulls of every part."""
-        size = self.size[rows]
-        order = np.repeat(np.arange(rows.size), size)
-        place = np.arange(order.size) - np.repeat(np.cumsum(size) - size, size)
-        whole = np.broadcast_to(times, rows.shape)[order]
-        part = whole // size[order] + (place < whole % size[order])
-        agents = self.order[self.start[rows][order] + place]
-        some = part > 0
-        return order[some], agents[some], part[some]
+        order, agents, parts = [], [], []
+        for i, (row, count) in enumerate(zip(rows, times, strict=True)):
+            team = self.members[row]
+            each, rest = divmod(count, team.size)
+            team = team if each else team[:rest]
+            order.append(np.full(team.size, i))
+            agents.append(team)
+            parts.append(each + (np.arange(team.size) < rest))
+        return np.concatenate(order), np.concatenate(agents), np.concatenate(parts)
 
-    def pull(self, rows: Ints, arms: Ints, times: Ints | int) -> Floats:
+    def pull(self, rows: Ints, arms: Ints, times: Ints) -> Floats:
         order, agents, part = self._spread(rows, times)
         sums = self.federation.pull(agents, arms[order], part) * part
         return np.bincount(order, sums, rows.size) / times
 
-    def pull_counts(self, rows: Ints, arms: Ints, times: Ints | int) -> Ints:
+    def pull_counts(self, rows: Ints, arms: Ints, times: Ints) -> Ints:
         order, agents, part = self._spread(rows, times)
         counts = self.federation.pull_counts(agents, arms[order], part)
         total = np.zeros((rows.size, counts.shape[1]), dtype=counts.dtype)
@@ -76,50 +58,40 @@ class Record:
         agents: (R,) ids.
         cells: (R, K) pulls and what they show. ρ comes from a grid that is fixed before the data:
             half of its weight is tuned to 2 ln(1/α)/η² pulls, what a difference of η takes.
+        teams: who makes the pulls; None for the agents themselves.
     """
 
     def __init__(self, federation: FederationView, budgets: Budgets, agents: Ints) -> None:
         self.federation, self.budgets, self.agents = federation, budgets, agents
-        self.source: Teams | None = None
+        self.teams: Teams | None = None
         alpha = budgets.beaten()
-        eta = eta_in_sigmas(federation.problem)
-        self.scales = Scales.around(
-            2 * nats(alpha) / (TUNED_GAP if eta is None else eta) ** 2, alpha
-        )
-        self.cells = self._make((agents.size, federation.problem.n_arms))
+        # Where η is not told: a poor choice costs a nat or two.
+        gap = eta_in_sigmas(federation.problem) or 0.5
+        self.scales = Scales.around(2 * nats(alpha) / gap**2, alpha)
+        self.cells = self.make((agents.size, federation.problem.n_arms))
 
-    def empty(self, rows: int, arms: int) -> Cells:
-        """(rows, arms) cells of the same kind without any pulls."""
-        return self._make((rows, arms))
-
-    def _make(self, memory: Floats | tuple[int, int]) -> Cells:
-        problem = self.federation.problem
-        return make_cells(
-            problem, self.federation.reward_values, self.scales, memory, unit=problem.sigma
-        )
+    def make(self, memory: Floats | tuple[int, int]) -> Cells:
+        """Cells of the same kind, from memory or empty (rows, arms)."""
+        problem, values = self.federation.problem, self.federation.reward_values
+        return make_cells(problem, values, self.scales, memory, unit=problem.sigma)
 
     @property
     def n(self) -> Floats:
         """(R, K) pulls."""
         return self.cells.n
 
-    def noise(self, arms: Ints, gap: Floats) -> Floats:
-        """(R, k) variance of one pull of `arms` (k,), in units of σ², that a test for differences
-        `gap` has to reckon with.
-
-        Bets on small differences find the variance of the rewards; on large ones they gain less, as
-        in Bernstein's inequality for rewards in an interval of 2σ. For plans only.
-        """
-        return np.minimum(self.cells.variance()[:, arms] + 2 / 3 * gap, 1)
-
     @property
     def mean(self) -> Floats:
         """(R, K) averages."""
         return self.cells.mean
 
-    def pull(self, rows: Ints, arms: Ints, times: Ints) -> None:
-        """Fresh pulls at (row, arm), each pair at most once: three arrays of one length."""
-        self.cells.pull(self.source or Ordered(self.federation, self.agents), rows, arms, times)
+    def pull(self, rows: Ints, arms: Ints, times: Floats) -> None:
+        """Fresh pulls at (row, arm), each pair at most once, rounded up: arrays of one length."""
+        count = np.ceil(times).astype(np.int64)
+        if self.teams is not None:
+            self.cells.pull(self.teams, rows, arms, count)
+        else:
+            self.cells.pull(self.federation, rows, arms, count, agents=self.agents[rows])
 
     def pull_where(self, times: Floats, rows: Ints | None = None) -> None:
         """Fresh pulls wherever `times` (R, K) is positive, rounded up.
@@ -127,18 +99,14 @@ class Record:
         With `rows`, the rows of `times` are these.
         """
         row, arms = np.nonzero(times > 0)
-        if row.size:
-            self.pull(
-                row if rows is None else rows[row], arms, np.ceil(times[row, arms]).astype(np.int64)
-            )
+        self.pull(row if rows is None else rows[row], arms, times[row, arms])
 
     def append(self, agents: Ints) -> None:
         """Add agents that have not been pulled yet."""
         memory = self.cells.memory
+        new = np.zeros((agents.size, *memory.shape[1:]))
         self.agents = np.append(self.agents, agents)
-        self.cells = self._make(
-            np.concatenate([memory, np.zeros((agents.size, *memory.shape[1:]))])
-        )
+        self.cells = self.make(np.concatenate([memory, new]))
 
     def keep(self, rows: np.ndarray) -> None:
         """Forget all agents but those of `rows`, booleans (R,)."""
@@ -156,36 +124,34 @@ class Representatives(Record):
         live: (R, K) arms that may still be the best.
         distinct: (R, R) pairs shown to be of different clusters.
         settled: (R,) the arm that answers for a row: shown good enough; −1 if there is none yet.
-        source: who makes the pulls; None for the representatives themselves.
         number: (R,) 1 for the first candidate ever chosen, 2 for the next, ...
         dropped: candidates dropped so far.
     """
 
     def __init__(self, federation: FederationView, budgets: Budgets) -> None:
-        super().__init__(federation, budgets, np.zeros(0, dtype=np.int64))
-        self.number: Ints = np.zeros(0, dtype=np.int64)
+        nobody = np.zeros(0, dtype=np.int64)
+        super().__init__(federation, budgets, nobody)
+        self.number: Ints = nobody
+        self.settled: Ints = nobody
         self.live = np.zeros(self.n.shape, dtype=bool)
         self.distinct = np.zeros((0, 0), dtype=bool)
-        self.settled: Ints = np.zeros(0, dtype=np.int64)
         self.dropped = 0
 
     def __len__(self) -> int:
         return int(self.agents.size)
 
     def add(self, agent: int) -> None:
-        r, k = self.n.shape
         self.append(np.array([agent]))
-        self.number = np.append(self.number, r + self.dropped + 1)
-        self.live = np.vstack([self.live, np.ones(k, dtype=bool)])
-        self.distinct = np.pad(self.distinct, (0, 1))
+        self.number = np.append(self.number, len(self) + self.dropped)
         self.settled = np.append(self.settled, -1)
+        self.live = np.pad(self.live, ((0, 1), (0, 0)), constant_values=True)
+        self.distinct = np.pad(self.distinct, (0, 1))
 
     def drop(self, row: int) -> None:
         keep = np.arange(len(self)) != row
         self.keep(keep)
-        self.number, self.live = self.number[keep], self.live[keep]
-        self.distinct = self.distinct[keep][:, keep]
-        self.settled = self.settled[keep]
+        self.number, self.settled = self.number[keep], self.settled[keep]
+        self.live, self.distinct = self.live[keep], self.distinct[keep][:, keep]
         self.dropped += 1
 
     @property
@@ -215,6 +181,6 @@ def epsilon_in_sigmas(problem: Problem) -> float:
 
 def eta_in_sigmas(problem: Problem) -> float | None:
     """η in units of σ; None where it is not told, or infinite."""
-    return (
-        None if problem.eta is None or not np.isfinite(problem.eta) else problem.eta / problem.sigma
-    )
+    if problem.eta is None or not np.isfinite(problem.eta):
+        return None
+    return problem.eta / problem.sigma

@@ -4,34 +4,15 @@ error.
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.policies import StructuredBAI
-from clustered_bandit_gym.policies.structured import evidence, policy
+from clustered_bandit_gym.policies.structured import policy
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.plan import Plan
 from clustered_bandit_gym.policies.structured.representatives import Representatives
-
-FOLDER = Path(evidence.__file__).parent
-PACKAGE = "clustered_bandit_gym.policies.structured."
-
-
-def imported(file: str) -> set[str]:
-    """Modules of the folder that a file imports."""
-    tree = ast.parse((FOLDER / file).read_text())
-    names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    return {name.removeprefix(PACKAGE) for name in names if name.startswith(PACKAGE)}
-
-
-def test_the_proof_relies_on_no_planning() -> None:
-    assert imported("budget.py") == set()
-    assert imported("representatives.py") == {"budget"}
-    assert imported("evidence.py") == {"budget", "representatives"}
 
 
 class RandomDiscovery:
