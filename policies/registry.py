@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import Parameter, signature
-from pathlib import Path
 from typing import Any
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.imports import load_module
 from clustered_bandit_gym.policy import Policy, StepPolicy
 from clustered_bandit_gym.settings_text import parse_pair, parse_value
 
@@ -61,52 +60,27 @@ def _suggestion(name: str) -> str:
 
 
 def _load(spec: str, target: str) -> Any:
-    name = spec.partition(":")[0]
     module_name, _, attribute = target.partition(":")
-    if not module_name.startswith(_PACKAGE) and (folder := str(Path.cwd())) not in sys.path:
-        # A console script does not search the current folder, where people keep their own policies.
-        # It goes last, so that nothing in it can shadow an installed package.
-        sys.path.append(folder)
-    try:
+    if module_name.startswith(_PACKAGE):
         module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (
-            module_name == error.name or module_name.startswith(error.name + ".")
-        ):
-            raise UserError(
-                f"policy {spec!r}: {module_name} imports {error.name!r}, which is not installed"
-            ) from None
-        raise UserError(
-            f"policy {spec!r}: no module {module_name!r} in this folder or among the installed "
-            "packages"
-            f"{_suggestion(name)}; known names: {', '.join(POLICIES)}"
-        ) from None
-    except SyntaxError as error:
-        raise UserError(
-            f"policy {spec!r}: {error.filename}, line {error.lineno}: {error.msg}"
-        ) from None
-    except Exception as error:
-        raise UserError(
-            f"policy {spec!r}: importing {module_name} raised {type(error).__name__}: {error}"
-        ) from error
+    else:
+        module = load_module(module_name, f"policy {spec!r}{_suggestion(spec.partition(':')[0])}")
     cls = getattr(module, attribute, None)
-    if not (isinstance(cls, type) and issubclass(cls, Policy | StepPolicy)):
-        if cls is not None:
-            raise UserError(
-                f"policy {spec!r}: {attribute!r} of {module_name!r} is not a Policy or StepPolicy"
-            )
-        found = [
-            name
-            for name, value in vars(module).items()
-            if isinstance(value, type)
-            and issubclass(value, Policy | StepPolicy)
-            and value.__module__ == module_name
-        ]
+    if _is_player(cls):
+        return cls
+    if cls is not None:
         raise UserError(
-            f"policy {spec!r}: module {module_name!r} has no {attribute!r}; its policies: "
-            f"{', '.join(found) or 'none'}"
+            f"policy {spec!r}: {attribute!r} of {module_name!r} is not a Policy or StepPolicy"
         )
-    return cls
+    own = [x for x in vars(module).values() if _is_player(x) and x.__module__ == module_name]
+    raise UserError(
+        f"policy {spec!r}: module {module_name!r} has no {attribute!r}; its policies: "
+        f"{', '.join(x.__name__ for x in own) or 'none'}"
+    )
+
+
+def _is_player(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Policy | StepPolicy)
 
 
 def _build(spec: str, cls: Any, text: str) -> Policy | StepPolicy:
@@ -126,7 +100,7 @@ def _build(spec: str, cls: Any, text: str) -> Policy | StepPolicy:
     if unknown and not free:
         raise UserError(
             f"policy {spec!r} has no setting {', '.join(unknown)}; it has: "
-            f"{', '.join(known) if known else 'none'}"
+            f"{', '.join(known) or 'none'}"
         )
     try:
         signature(cls).bind(*positional, **settings)
