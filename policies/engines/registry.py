@@ -38,41 +38,23 @@ class Engine(Protocol):
         """
 
 
-#: Name -> "module:function", and the guarantee with its source.
-ENGINES: dict[str, tuple[str, str]] = {
-    "elimination": (
-        "clustered_bandit_gym.policies.engines.elimination:elimination",
-        "fresh samples in every round, union bound over arms and rounds (Even-Dar, Mannor, Mansour "
-        "2002)",
-    ),
-    "mixture": (
-        "clustered_bandit_gym.policies.engines.mixture:mixture",
-        "cumulative samples, one mixture for each of the best arm's pairs (Robbins 1970); bets "
-        "where "
-        "the support of rewards is told (Waudby-Smith, Ramdas 2023)",
-    ),
-    "lucb": (
-        "clustered_bandit_gym.policies.engines.lucb:lucb",
-        "LUCB sampling (Kalyanakrishnan et al. 2012) with normal-mixture intervals, union over "
-        "arms",
-    ),
-    "track-and-stop": (
-        "clustered_bandit_gym.policies.engines.track_and_stop:track_and_stop",
-        "tracks the optimal allocation (Garivier, Kaufmann 2016); evidence as for mixture",
-    ),
-    "top-two": (
-        "clustered_bandit_gym.policies.engines.top_two:top_two",
-        "EB-TCI sampling (Jourdan, Degenne, Kaufmann 2023); evidence as for mixture",
-    ),
-    "batched": (
-        "clustered_bandit_gym.policies.engines.batched:batched",
-        "few, large batches in the optimal proportions (after Jin et al. 2024); evidence as for "
-        "mixture",
-    ),
+#: Name -> the guarantee with its source. The engine "top-two" is the function top_two of its module.
+ENGINES: dict[str, str] = {
+    "elimination": "fresh samples in every round, union bound over arms and rounds (Even-Dar, "
+    "Mannor, Mansour 2002)",
+    "mixture": "cumulative samples, one mixture for each of the best arm's pairs (Robbins 1970); "
+    "bets where the support of rewards is told (Waudby-Smith, Ramdas 2023)",
+    "lucb": "LUCB sampling (Kalyanakrishnan et al. 2012) with normal-mixture intervals, union over "
+    "arms",
+    "track-and-stop": "tracks the optimal allocation (Garivier, Kaufmann 2016); evidence as for "
+    "mixture",
+    "top-two": "EB-TCI sampling (Jourdan, Degenne, Kaufmann 2023); evidence as for mixture",
+    "batched": "few, large batches in the optimal proportions (after Jin et al. 2024); evidence as "
+    "for mixture",
 }
 
 
 def get_engine(name: str) -> Engine:
     """The engine of that name; an unknown name raises an error that lists the known ones."""
-    module, _, function = ENGINES[check_choice("engine", name, tuple(ENGINES))][0].partition(":")
-    return getattr(import_module(module), function)
+    own = check_choice("engine", name, tuple(ENGINES)).replace("-", "_")
+    return getattr(import_module(f"clustered_bandit_gym.policies.engines.{own}"), own)

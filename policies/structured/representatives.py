@@ -39,8 +39,9 @@ class Teams:
 
     def pull(self, rows: Ints, arms: Ints, times: Ints) -> Floats:
         order, agents, part = self._spread(rows, times)
-        sums = self.federation.pull(agents, arms[order], part) * part
-        return np.bincount(order, sums, rows.size) / times
+        sums = np.zeros(rows.size)
+        np.add.at(sums, order, self.federation.pull(agents, arms[order], part) * part)
+        return sums / times
 
     def pull_counts(self, rows: Ints, arms: Ints, times: Ints) -> Ints:
         order, agents, part = self._spread(rows, times)
