@@ -32,6 +32,10 @@ def load_module(name: str, what: str) -> ModuleType:
         ) from None
     except SyntaxError as error:
         raise UserError(f"{what}: {error.filename}, line {error.lineno}: {error.msg}") from None
+    except Exception as error:
+        raise UserError(
+            f"{what}: importing {name} raised {type(error).__name__}: {error}"
+        ) from error
 
 
 def load_object(spec: str, what: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.imports import load_module
 from clustered_bandit_gym.policy import Policy, StepPolicy
-from clustered_bandit_gym.settings_text import parse_pair, parse_value
+from clustered_bandit_gym.settings_text import parse_pair, parse_pairs, parse_value
 
 _PACKAGE = "clustered_bandit_gym.policies"
 
@@ -84,16 +84,10 @@ def _is_player(value: Any) -> bool:
 
 
 def _build(spec: str, cls: Any, text: str) -> Policy | StepPolicy:
-    positional: list[Any] = []
-    settings: dict[str, Any] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        pair = parse_pair(item)
-        if pair is None:
-            positional.append(parse_value(item))
-        elif pair[0] in settings:
-            raise UserError(f"policy {spec!r}: {pair[0]} is set twice")
-        else:
-            settings[pair[0]] = pair[1]
+    items = [part.strip() for part in text.split(",") if part.strip()]
+    positional = [parse_value(item) for item in items if parse_pair(item) is None]
+    pairs = [item for item in items if parse_pair(item) is not None]
+    settings = parse_pairs(pairs, f"policy {spec!r}")
     known = signature(cls).parameters
     free = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values())
     unknown = [key for key in settings if key not in known]

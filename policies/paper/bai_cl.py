@@ -107,7 +107,7 @@ class BAICl(Policy):
         means = np.full(p.n_arms, np.nan)
         known = np.zeros(p.n_arms, dtype=np.bool_)
         order = federation.rng.permutation(p.n_agents)
-        n_known = drawn = 0
+        drawn = 0
         gamma = 0.0
 
         def find(block: Block, known_there: np.ndarray) -> Sequence[Payload]:
@@ -121,7 +121,7 @@ class BAICl(Policy):
             arm = own[last[0].argmax()]
             return (ArmIndex([arm], among=n_arms), *describe(block, arm))  # line 13
 
-        while n_known < n_clusters and drawn < p.n_agents:  # line 4
+        while known.sum() < n_clusters and drawn < p.n_agents:  # line 4
             agent = order[drawn]  # line 5
             drawn += 1
             gamma = self._draw_budget(p, drawn)
@@ -132,7 +132,6 @@ class BAICl(Policy):
             best[agent] = arm[0]  # line 16
             if not known[arm[0]]:
                 known[arm[0]] = True
-                n_known += 1
                 if report:
                     means[arm[0]] = report[0][0]
         arms = np.flatnonzero(known)
@@ -164,12 +163,5 @@ class BAICl(Policy):
             active, _ = engine(block, known, gamma=p.delta / (3 * p.n_agents))  # line 21
             return ArmIndex(known[active.argmax(axis=1)], among=known)  # line 22
 
-        known_set = ArmSet(members(known, p.n_arms), at_most=p.n_clusters)  # line 20
+        known_set = ArmSet(np.isin(np.arange(p.n_arms), known), at_most=p.n_clusters)  # line 20
         return federation.local(rest, choose, down=known_set, n_arms=known.size)
-
-
-def members(arms: Ints, n_arms: int) -> np.ndarray:
-    """The set as (K,) booleans."""
-    table = np.zeros(n_arms, dtype=np.bool_)
-    table[arms] = True
-    return table

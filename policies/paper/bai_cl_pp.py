@@ -16,7 +16,7 @@ from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Payload, Reals
 from clustered_bandit_gym.game.pulls import MAX_TIMES
 from clustered_bandit_gym.policies.engines.registry import get_engine
-from clustered_bandit_gym.policies.paper.bai_cl import BAICl, members
+from clustered_bandit_gym.policies.paper.bai_cl import BAICl
 from clustered_bandit_gym.policies.paper.requirements import check_choice, require
 
 #: Tries of SE-hat before it gives up: 10^-k leaves the range of float64 soon after.
@@ -87,7 +87,7 @@ class BAIClPlusPlus(BAICl):
         """Algorithm 3, lines 19 to 24, with SE-hat in line 21."""
         p = federation.problem
         (eta1,) = require(self.name, p, "eta1")
-        known_set = ArmSet(members(known, p.n_arms), at_most=p.n_clusters)
+        known_set = ArmSet(np.isin(np.arange(p.n_arms), known), at_most=p.n_clusters)
 
         if self.verify == "agent":
 
@@ -124,9 +124,7 @@ class BAIClPlusPlus(BAICl):
         p = block.problem
         eta, eta1 = require(self.name, p, "eta", "eta1")
         active, estimates = get_engine(self.engine)(block, known, 10.0**-k, precision=eta)
-        place = active.argmax(axis=1)
-        if np.count_nonzero(active) > len(block):
-            place = np.where(active, estimates, -np.inf).argmax(axis=1)
+        place = np.where(active, estimates, -np.inf).argmax(axis=1)
         gamma = p.delta / (6 * p.n_agents)
         times = check_size(math.log(4 * k * k / gamma), eta1, p.sigma)
         return place, block.pull(np.arange(len(block)), known[place], times)

@@ -1,14 +1,13 @@
 """Successive elimination, SE(A, γ, R): Algorithm 2 of the paper.
 
-`reference_elimination` is the algorithm as printed, for one agent. `eliminate` does the same for
-many agents in lock-step, and is what the schemes run. A test checks that both make the same draws
-and decisions.
+Many agents run it in lock-step. A test checks that each makes the draws and decisions of the
+algorithm as printed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,24 +18,6 @@ from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.pulls import MAX_TIMES
-
-
-def reference_elimination(
-    pull: Callable[[int, int], float],
-    arms: Sequence[int],
-    gamma: float,
-    rounds: float,
-    sigma: float = 1.0,
-) -> tuple[list[int], dict[int, float]]:
-    """SE(A, γ, R) for one agent, line by line; `pull(arm, times)` is the average of fresh pulls."""
-    left, mean, r = list(arms), dict.fromkeys(arms, 0.0), 0  # line 1
-    while len(left) > 1 and r < rounds:  # line 2
-        r += 1  # line 3, with ε_r = 2^-r
-        times = round_size(len(arms), gamma, r, sigma)  # line 4
-        mean |= {k: pull(k, times) for k in left}  # lines 4 and 5
-        left = [k for k in left if mean[k] >= max(mean[j] for j in left) - 2.0**-r]  # line 6
-    return left, mean  # line 8
-
 
 #: ε_r = 2^-r and n_r ∝ 4^r leave the range of float64 beyond about this round; only a minute σ gets
 #: anywhere near.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -14,10 +15,26 @@ import clustered_bandit_gym as cbg
 from clustered_bandit_gym import theory
 from clustered_bandit_gym.policies.paper.elimination import (
     eliminate,
-    reference_elimination,
     round_size,
     watch,
 )
+
+
+def reference_elimination(
+    pull: Callable[[int, int], float],
+    arms: Sequence[int],
+    gamma: float,
+    rounds: float,
+    sigma: float = 1.0,
+) -> tuple[list[int], dict[int, float]]:
+    """SE(A, γ, R) for one agent, line by line; `pull(arm, times)` is the average of fresh pulls."""
+    left, mean, r = list(arms), dict.fromkeys(arms, 0.0), 0  # line 1
+    while len(left) > 1 and r < rounds:  # line 2
+        r += 1  # line 3, with ε_r = 2^-r
+        times = round_size(len(arms), gamma, r, sigma)  # line 4
+        mean |= {k: pull(k, times) for k in left}  # lines 4 and 5
+        left = [k for k in left if mean[k] >= max(mean[j] for j in left) - 2.0**-r]  # line 6
+    return left, mean  # line 8
 
 
 class ScriptedBlock:
