@@ -38,7 +38,7 @@ class References:
         p, eta = levels.problem, levels.eta
         self.levels, self.bounded = levels, bounded
         agents = p.n_agents / levels.m
-        low, high = p.support if bounded else (-6 * p.sigma, 6 * p.sigma)
+        low, high = (bounded and p.support) or (-6 * p.sigma, 6 * p.sigma)
         self.middle, self.reach = (low + high) / 2, (high - low) / 2
         self.rho, self.price = 0.0, 0.0
         # Pulls of a reference over those of an agent: about what makes the sum of pulls least.
@@ -309,14 +309,15 @@ def by_tree(federation: FederationView, reps: Ints, tree: list[Node], ref: Refer
     found = tree_references(federation, reps, tree, ref)
     for node, ends in zip(tree, found, strict=False):
         here = agents[frozenset(node.lower + node.upper)]
-        down = Symbol(np.full(here.size, node.arm), among=d), *ref.threshold(*ends, here.size)
+        told = ref.threshold(*ends, here.size)
+        assert told is not None
+        down = Symbol(np.full(here.size, node.arm), among=d), *told
         side = here
         if here.size:
             with federation.phase("classify"):
                 side = federation.local(here, partial(answer_node, ref=ref), down=down, n_arms=1)
         for answer, clusters in enumerate((node.lower, node.upper)):
-            agents[frozenset(clusters)] = here[side == answer]
-            if len(clusters) == 1:
-                labels[here[side == answer]] = clusters[0]
+            agents[frozenset(clusters)] = part = here[side == answer]
+            labels[part] = clusters[0] if len(clusters) == 1 else -1
     labels[reps] = np.arange(reps.size)
     return labels
