@@ -165,6 +165,7 @@ def empirical_best(pulls: Ints, means: Floats, rng: Callable[[], np.random.Gener
 
 def are_good(truth: Floats, arms: Ints, epsilon: float) -> NDArray[np.bool_]:
     """(..., N) whether `arms` (..., N) are within ε of the best, from the means (..., N, K)."""
-    chosen = np.take_along_axis(truth, arms[..., None], axis=-1)[..., 0]
-    good: NDArray[np.bool_] = truth.max(axis=-1) - chosen <= epsilon * (1 + 1e-9)
-    return good
+    rows = truth.reshape(-1, truth.shape[-1])
+    chosen = rows[np.arange(len(rows)), arms.reshape(-1)]
+    good: NDArray[np.bool_] = rows.max(axis=1) - chosen <= epsilon * (1 + 1e-9)
+    return good.reshape(arms.shape)

@@ -169,6 +169,9 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._instance: Instance | None = None
         self._over = True
         self._viewer: Viewer | None = None
+        # What `info` says before the end.
+        self._not_judged = np.zeros(self.n_agents, dtype=np.bool_)
+        self._hidden: Ints = np.full(self.n_agents, -1)
 
     # Built when first asked for: with millions of agents they would take gigabytes.
     @cached_property
@@ -227,6 +230,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         """An empty observation and a first picture."""
         self._pulls: Ints = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
         self._means: Floats = np.zeros((self.n_agents, self.n_arms))
+        self._per_agent: Ints = np.zeros(self.n_agents, dtype=np.int64)
         # Pulls, orders sent by the centre, and reals sent by the agents.
         self._count = 0
         self._orders = 0
@@ -296,6 +300,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         mean = self._means.item(agent, arm)
         self._pulls[agent, arm] = count
         self._means[agent, arm] = mean + (sample - mean) / count
+        self._per_agent[agent] += 1
         self._last = agent, arm
         self._count += 1
         self._orders += 1
@@ -304,10 +309,14 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     def _bill(self, federation: Federation, agent: int, reals: int) -> None:
         """Enter an order of the centre, answered with `reals` numbers, into the ledger."""
         federation.rounds += 1
-        phase = federation.current_phase
-        whom = np.array([agent])
-        federation.ledger.record(phase, "down", "order", whom, self._order_bits, 0)
-        federation.ledger.record(phase, "up", "real", whom, 0, reals)
+        ledger, phase = federation.ledger, federation.current_phase
+        if self.itemise:
+            whom = np.array([agent])
+            ledger.record(phase, "down", "order", whom, self._order_bits, 0)
+            ledger.record(phase, "up", "real", whom, 0, reals)
+        else:  # MEASURED_BILL
+            ledger.total(phase, "down", "order").add(1, self._order_bits, 0)
+            ledger.total(phase, "up", "real").add(1, 0, reals)
 
     def _info(self, sample: float) -> dict[str, Any]:
         """`info` before the end: the keys of the last one, with nothing of the truth."""
@@ -316,10 +325,10 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             "sample": sample,
             "stopped": False,
             "correct": False,
-            "agent_correct": np.zeros(self.n_agents, dtype=np.bool_),
+            "agent_correct": self._not_judged.copy(),
             "wrong_agents": 0,
             "pulls": self._count,
-            "pulls_per_agent": self._pulls.sum(axis=1),
+            "pulls_per_agent": self._per_agent.copy(),
             "communication": {
                 "cost": self.c_b * bits + self.c_r * self._reals,
                 "bits_up": 0,
@@ -327,7 +336,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
                 "reals_up": self._reals,
                 "reals_down": 0,
             },
-            "best_arms": np.full(self.n_agents, -1),
+            "best_arms": self._hidden.copy(),
         }
 
     # --- pictures ---------------------------------------------------------------------------------
@@ -356,7 +365,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         from clustered_bandit_gym.envs.rendering.view import View
 
         problem = self.problem_of(self.truth)
-        per_agent = self._pulls.sum(axis=1)
+        per_agent = self._per_agent
         cost = self._info(0.0)["communication"]["cost"]
         if self._federation is not None:  # its local pulls and messages count as well
             per_agent, cost = self._federation.pulls_per_agent, self._federation.ledger.cost

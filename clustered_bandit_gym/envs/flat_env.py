@@ -254,6 +254,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         self._pulls[agent, arms] += times
         old = self._means[agent, arms]
         self._means[agent, arms] = old + (averages - old) * times / self._pulls[agent, arms]
+        self._per_agent[agent] += pulls
         self._last = agent, int(arms[-1])
         self._unpulled.discard(agent)
         self._count += pulls
@@ -272,7 +273,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             federation.stop(arms)
         means = self._law.means[self._law.clusters]
         right = are_good(means, arms, self.epsilon)
-        wrong = self.n_agents - int(right.sum())
+        wrong = self.n_agents - int(np.count_nonzero(right))
         info = self._info(sample)
         info["correct"] = wrong == 0
         info["agent_correct"] = right

@@ -92,7 +92,7 @@ class SB3VecEnv(VecEnv):
         self._reset_options()
         self._returns[:] = 0
         self._lengths[:] = 0
-        self.reset_infos = list(self.envs.told)
+        self.reset_infos = [self.envs.told_of(i) for i in range(self.num_envs)]
         return self._look(obs)
 
     def step_async(self, actions: np.ndarray) -> None:
@@ -119,7 +119,7 @@ class SB3VecEnv(VecEnv):
                 infos[i] = self._last_info(i, found["final_info"])
                 infos[i]["terminal_observation"] = terminal
                 infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
-                self.reset_infos[i] = self.envs.told[i]
+                self.reset_infos[i] = self.envs.told_of(i)
             self._returns[ended] = 0
             self._lengths[ended] = 0
         return self._look(obs), rewards.astype(np.float32), dones, infos

@@ -147,9 +147,9 @@ def test_figures_of_the_docstring() -> None:
         envs.reset(seed=1)
         total = np.zeros(4000)
         for action in script:
-            step = envs.advance(np.full(4000, action))
-            total += step.rewards
-        assert (step.terminated | step.truncated).all()
+            _, rewards, terminated, truncated, _ = envs.step(np.full(4000, action))
+            total += rewards
+        assert (terminated | truncated).all()
         return float(total.mean())
 
     manual = cbg.FlatClusteredBAIEnv.__doc__ or ""
