@@ -261,10 +261,14 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         info = {"sample": sample, **self._outcome(federation, None)}
         return self._observed(-self.pull_cost, False, True, info)
 
+    def end_episode(self, arms: Ints | None) -> None:
+        """The episode is over, with recommendations `arms` (N,), if any: pictures show the truth."""
+        self._over = True
+        self._answer = arms
+
     def _stop(self, federation: Federation, arms: Ints) -> StepResult:
         judgement = federation.stop(arms)
-        self._over = True
-        self._answer = judgement.arms
+        self.end_episode(judgement.arms)
         info = {"sample": 0.0, **self._outcome(federation, judgement.arms)}
         if judgement.clustering_errors is not None:
             info["clustering_errors"] = judgement.clustering_errors
