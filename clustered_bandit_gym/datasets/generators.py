@@ -4,52 +4,64 @@ drawn."""
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clustered_bandit_gym.datasets import flights, movielens_1m, stand_ins, yelp_open
+from clustered_bandit_gym.datasets.sources import Bandits
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli
 from clustered_bandit_gym.generators import InstanceGenerator
 
 
+class DataGenerator(InstanceGenerator):
+    """Fixed bandits of a data set; every draw assigns the agents to them. The truth is told."""
+
+    @abstractmethod
+    def bandits(self) -> Bandits:
+        """The data, read once per process."""
+
+    @property
+    def n_clusters(self) -> int:  # type: ignore[override]
+        return len(self.bandits().cluster_names)
+
+    @property
+    def n_arms(self) -> int:  # type: ignore[override]
+        return len(self.bandits().arm_names)
+
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        data = self.bandits()
+        return Instance(
+            data.means,
+            self.draw_clusters(rng),
+            data.rewards,
+            arm_names=data.arm_names,
+            cluster_names=data.cluster_names,
+        )
+
+
 @dataclass(frozen=True)
-class MovieLens(InstanceGenerator):
-    """MovieLens-1M, from the user's copy: see `datasets.movielens`. The true η and η1 are told."""
+class MovieLens(DataGenerator):
+    """MovieLens-1M, from the user's copy: see `datasets.movielens`."""
 
     n_agents: int = 120
     min_ratings: int = 31
     data: str | None = None
     sizes: str = "equal"
     alpha: float = 0.0
-    n_clusters: int = field(default=6, init=False)
     name: ClassVar[str] = "movielens"
 
-    @property
-    def n_arms(self) -> int:  # type: ignore[override]
-        return len(movielens_1m.load(self.data, self.min_ratings).names)
-
-    def __call__(self, rng: np.random.Generator) -> Instance:
-        bandits = movielens_1m.load(self.data, self.min_ratings)
-        groups = tuple(movielens_1m.AGE_GROUPS.values())
-        return Instance(
-            None,
-            self.draw_clusters(rng),
-            bandits.rewards,
-            arm_names=bandits.names,
-            cluster_names=groups,
-        )
+    def bandits(self) -> Bandits:
+        return movielens_1m.load(self.data, self.min_ratings)
 
 
 @dataclass(frozen=True)
-class Yelp(InstanceGenerator):
-    """The Yelp Open Dataset, from the user's copy: see `datasets.yelp`.
-
-    The true η and η1 are told.
-    """
+class Yelp(DataGenerator):
+    """The Yelp Open Dataset, from the user's copy: see `datasets.yelp`."""
 
     n_agents: int = 100
     states: tuple[str, ...] = yelp_open.STATES
@@ -62,71 +74,36 @@ class Yelp(InstanceGenerator):
     def __post_init__(self) -> None:
         if isinstance(self.states, list):  # JSON has no tuples
             object.__setattr__(self, "states", tuple(self.states))
-        yelp_open.check_states(self.states)
         super().__post_init__()
 
-    @property
-    def n_clusters(self) -> int:  # type: ignore[override]
-        return len(self.states)
-
-    @property
-    def n_arms(self) -> int:  # type: ignore[override]
-        return len(yelp_open.load(self.data, self.states, self.weights).names)
-
-    def __call__(self, rng: np.random.Generator) -> Instance:
-        bandits = yelp_open.load(self.data, self.states, self.weights)
-        return Instance(
-            bandits.means,
-            self.draw_clusters(rng),
-            arm_names=bandits.names,
-            cluster_names=bandits.states,
-        )
+    def bandits(self) -> Bandits:
+        return yelp_open.load(self.data, self.states, self.weights)
 
 
 @dataclass(frozen=True)
-class MovieLensLike(InstanceGenerator):
-    """A stand-in for MovieLens-1M: K = 316, M = 6, what is known of the real data holds, the rest
-    is made up."""
+class MovieLensLike(DataGenerator):
+    """A stand-in for MovieLens-1M: K = 316, M = 6, with what is known of the real data."""
 
     n_agents: int = 120
     sizes: str = "equal"
     alpha: float = 0.0
-    n_clusters: int = field(default=6, init=False)
-    n_arms: int = field(default=316, init=False)
     name: ClassVar[str] = "movielens-like"
 
-    def __call__(self, rng: np.random.Generator) -> Instance:
-        bandits = stand_ins.movielens_like()
-        groups = tuple(movielens_1m.AGE_GROUPS.values())
-        return Instance(
-            None,
-            self.draw_clusters(rng),
-            bandits.rewards,
-            arm_names=bandits.names,
-            cluster_names=groups,
-        )
+    def bandits(self) -> Bandits:
+        return stand_ins.movielens_like()
 
 
 @dataclass(frozen=True)
-class YelpLike(InstanceGenerator):
-    """A stand-in for the Yelp data: K = 211, M = 4, η = 3/8, η1 = 1/6, star-like means, unit
-    Gaussian rewards."""
+class YelpLike(DataGenerator):
+    """A stand-in for the Yelp data: K = 211, M = 4, η = 3/8, η1 = 1/6, unit Gaussian rewards."""
 
     n_agents: int = 100
     sizes: str = "equal"
     alpha: float = 0.0
-    n_clusters: int = field(default=4, init=False)
-    n_arms: int = field(default=211, init=False)
     name: ClassVar[str] = "yelp-like"
 
-    def __call__(self, rng: np.random.Generator) -> Instance:
-        bandits = stand_ins.yelp_like()
-        return Instance(
-            bandits.means,
-            self.draw_clusters(rng),
-            arm_names=bandits.names,
-            cluster_names=yelp_open.STATES,
-        )
+    def bandits(self) -> Bandits:
+        return stand_ins.yelp_like()
 
 
 @dataclass(frozen=True)
@@ -165,18 +142,17 @@ class Flights(InstanceGenerator):
         data = flights.load()
         if self.truth == "clusters":
             names = tuple(f"best from {airport}" for airport in flights.AIRPORTS)
-            means, clusters, overlap = data.cluster_rates, rng.permutation(data.clusters), False
+            means, clusters = data.cluster_rates, rng.permutation(data.clusters)
         else:
             names, means = data.destinations, data.rates
-            clusters, overlap = rng.permutation(len(names)), True
-        law = Bernoulli()
+            clusters = rng.permutation(len(names))
         return Instance(
             means,
             clusters,
-            law,
+            Bernoulli(),
             arm_names=flights.AIRPORTS,
             cluster_names=names,
-            allow_overlap=overlap,
+            allow_overlap=self.truth == "agents",
         )
 
 
@@ -203,9 +179,8 @@ def movielens(
             "power").
         seed: of that spread.
     """
-    generator = MovieLens(
-        n_agents, min_ratings, None if path is None else os.fspath(path), sizes, alpha
-    )
+    data = None if path is None else os.fspath(path)
+    generator = MovieLens(n_agents, min_ratings, data, sizes, alpha)
     return generator(np.random.default_rng(seed))
 
 
@@ -236,7 +211,6 @@ def yelp(
             "power").
         seed: of that spread.
     """
-    generator = Yelp(
-        n_agents, states, weights, None if path is None else os.fspath(path), sizes, alpha
-    )
+    data = None if path is None else os.fspath(path)
+    generator = Yelp(n_agents, states, weights, data, sizes, alpha)
     return generator(np.random.default_rng(seed))

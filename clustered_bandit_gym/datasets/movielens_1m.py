@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from clustered_bandit_gym._types import Ints
-from clustered_bandit_gym.datasets.sources import Origin, Source, find
+from clustered_bandit_gym.datasets.sources import Bandits, Origin, Source, find
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Categorical
 
@@ -40,15 +40,6 @@ class Ratings:
     titles: dict[int, str]
 
 
-@dataclass(frozen=True, eq=False)
-class Bandits:
-    """The six bandits without agents: reward laws (6, K) and the movies' titles."""
-
-    rewards: Categorical
-    names: tuple[str, ...]
-    movies: Ints
-
-
 def load(path: str | os.PathLike[str] | None, min_ratings: int) -> Bandits:
     """Read (once per process and file) and select the movies; checks that each group has one best
     movie of its own."""
@@ -75,7 +66,8 @@ def _select(ratings: Source, users: Source, movies: Source, min_ratings: int) ->
     names = tuple(table.titles.get(movie, f"movie {movie}") for movie in ids.tolist())
     _check_best(counts, names)
     probabilities = counts / counts.sum(axis=2, keepdims=True)
-    return Bandits(Categorical(SUPPORT, probabilities), names, ids)
+    law = Categorical(SUPPORT, probabilities)
+    return Bandits(None, law, names, tuple(AGE_GROUPS.values()))
 
 
 def _check_best(counts: Ints, names: tuple[str, ...]) -> None:

@@ -8,14 +8,16 @@ cannot be tested on a stand-in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.datasets.movielens_1m import AGE_GROUPS
+from clustered_bandit_gym.datasets.sources import Bandits
+from clustered_bandit_gym.datasets.yelp_open import STATES
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.rewards import Categorical
+from clustered_bandit_gym.game.rewards import Categorical, Gaussian
 
 #: Best movies of the six age groups in MovieLens-1M, as the paper's source prints them.
 BEST_MOVIES = (50, 318, 922, 527, 2019, 1207)
@@ -57,18 +59,8 @@ _MOVIELENS_SEED, _YELP_SEED = 1_000_209, 211
 _TASTE_C, _TASTE_P = 0.0834, 1.064
 
 
-@dataclass(frozen=True, eq=False)
-class MovieLensLike:
-    """The six bandits: reward laws on {0.5, 1, ..., 2.5}, names of the 316 arms, position of the
-    six best movies."""
-
-    rewards: Categorical
-    names: tuple[str, ...]
-    best: Ints
-
-
 @lru_cache(maxsize=1)
-def movielens_like() -> MovieLensLike:
+def movielens_like() -> Bandits:
     """K = 316, M = 6, in halved ratings as the rewards are: η = 0.0014 and η1 = 0.013 (raw: 0.0028
     and 0.026)."""
     rng = np.random.default_rng(_MOVIELENS_SEED)
@@ -85,11 +77,9 @@ def movielens_like() -> MovieLensLike:
     names = [f"movie {movie}" for movie in BEST_MOVIES] + [
         f"stand-in {i}" for i in range(1, n_arms - n_groups + 1)
     ]
-    return MovieLensLike(
-        Categorical(np.arange(1, 6) / 2, laws[:, order]),
-        tuple(names[k] for k in order.tolist()),
-        np.argsort(order)[:n_groups],
-    )
+    law = Categorical(np.arange(1, 6) / 2, laws[:, order])
+    groups = tuple(AGE_GROUPS.values())
+    return Bandits(None, law, tuple(names[k] for k in order.tolist()), groups)
 
 
 def gap_curve(group: int) -> tuple[Floats, Ints]:
@@ -201,17 +191,8 @@ YELP_BEST = np.array(
 YELP_GAP = 0.125
 
 
-@dataclass(frozen=True, eq=False)
-class YelpLike:
-    """The four bandits: means (4, 211), names of the arms, position of the four best."""
-
-    means: Floats
-    names: tuple[str, ...]
-    best: Ints
-
-
 @lru_cache(maxsize=1)
-def yelp_like(n_arms: int = 211) -> YelpLike:
+def yelp_like(n_arms: int = 211) -> Bandits:
     """K = 211, M = 4, η = 3/8, η1 = 1/6, means that are averages of half stars over 1 to 20
     branches.
 
@@ -233,9 +214,7 @@ def yelp_like(n_arms: int = 211) -> YelpLike:
                 average = float(np.clip(np.round(2 * stars) / 2, 1, 5).mean())
             means[state, n_states + business] = average
     order = rng.permutation(n_arms)
-    names = [f"best of {state}" for state in ("LA", "TN", "MO", "IN")] + [
-        f"stand-in {i + 1}" for i in range(n_others)
-    ]
-    return YelpLike(
-        means[:, order], tuple(names[k] for k in order.tolist()), np.argsort(order)[:n_states]
-    )
+    names = [f"best of {state}" for state in STATES]
+    names += [f"stand-in {i + 1}" for i in range(n_others)]
+    arms = tuple(names[k] for k in order.tolist())
+    return Bandits(means[:, order], Gaussian(), arms, STATES)

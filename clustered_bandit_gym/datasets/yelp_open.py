@@ -6,14 +6,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
-from clustered_bandit_gym.datasets.sources import Origin, Source, find
+from clustered_bandit_gym.datasets.sources import Bandits, Origin, Source, find
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.rewards import Gaussian
 
 FILE = "yelp_academic_dataset_business.json"
 ORIGIN = Origin(
@@ -31,16 +31,6 @@ ORIGIN = Origin(
     any_name=".json",
 )
 STATES = ("LA", "TN", "MO", "IN")
-
-
-@dataclass(frozen=True, eq=False)
-class Bandits:
-    """The bandits without agents: means (M, K), the K business names in alphabetical order, the M
-    states."""
-
-    means: Floats
-    names: tuple[str, ...]
-    states: tuple[str, ...]
 
 
 def load(
@@ -75,7 +65,8 @@ def _select(source: Source, states: tuple[str, ...], weights: str) -> Bandits:
         raise UserError(f"no business name is present in all of {', '.join(states)}: no arm left")
     means = np.array([[names[name][0] / names[name][1] for name in shared] for names in totals])
     keep = np.flatnonzero(_arms(means, shared, states))
-    return Bandits(means[:, keep], tuple(shared[k] for k in keep.tolist()), states)
+    names = tuple(shared[k] for k in keep.tolist())
+    return Bandits(means[:, keep], Gaussian(), names, states)
 
 
 def _arms(means: Floats, names: list[str], states: tuple[str, ...]) -> np.ndarray:

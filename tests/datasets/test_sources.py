@@ -1,4 +1,4 @@
-"""Archives of strangers: limits, damage, and what macOS adds."""
+"""Archives: damage, and what macOS adds."""
 
 from __future__ import annotations
 
@@ -44,24 +44,6 @@ def test_the_second_files_of_macos_are_skipped(tmp_path: Path) -> None:
     assert lines(tmp_path / "a.tar") == [(1, LINE.strip())]
 
 
-def test_archives_that_expand_without_end_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one_line = zipped(tmp_path / "line.zip", {FILE: b"x" * 50_000_000})
-    assert one_line.stat().st_size < 100_000
-    with pytest.raises(UserError, match="at most 1,048,576 bytes"):
-        lines(one_line)
-    monkeypatch.setattr(sources, "MAX_BYTES", 1000)
-    with pytest.raises(UserError, match="expands to more than 1,000 bytes"):
-        lines(zipped(tmp_path / "many.zip", {FILE: LINE * 100}))
-    with tarfile.open(tmp_path / "big.tgz", "w:gz") as tar:
-        header = tarfile.TarInfo("before.json")
-        header.size = 5000
-        tar.addfile(header, io.BytesIO(bytes(5000)))
-    with pytest.raises(UserError, match="expands to more than 1,000 bytes"):
-        lines(tmp_path / "big.tgz")
-
-
 def test_damaged_archives_give_one_kind_of_error(tmp_path: Path) -> None:
     """Random bytes changed and ends cut off: whatever the libraries raise, the user gets a `UserError` or the lines."""
     rng = np.random.default_rng(0)
@@ -76,7 +58,7 @@ def test_damaged_archives_give_one_kind_of_error(tmp_path: Path) -> None:
     whole[".tgz"] = (tmp_path / "w.tgz").read_bytes()
     told = 0
     for ending, good in whole.items():
-        for number in range(150):
+        for number in range(60):
             bad = bytearray(good)
             for place in rng.integers(len(bad), size=rng.integers(1, 6)):
                 bad[place] = rng.integers(256)
@@ -88,7 +70,7 @@ def test_damaged_archives_give_one_kind_of_error(tmp_path: Path) -> None:
                 lines(path)
             except (UserError, FileNotFoundError):
                 told += 1
-    assert told > 100
+    assert told > 40
 
 
 @pytest.mark.parametrize(
