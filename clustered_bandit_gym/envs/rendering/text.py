@@ -2,67 +2,58 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
 from clustered_bandit_gym.envs.rendering.view import View
 
-#: Agents and arms that a table shows; of more, the first ones.
-MOST_AGENTS, MOST_ARMS = 24, 12
-
-_BARS = " ▁▂▃▄▅▆▇█"
-_BOLD, _FAINT, _AMBER, _GREEN, _RED, _PLAIN = (
-    f"\x1b[{code}m" for code in ("1", "2", "1;33", "1;32", "1;31", "0")
-)
+_COLOURS = {"bold": "1", "faint": "2", "amber": "1;33", "green": "1;32", "red": "1;31"}
 
 
 def table(view: View) -> str:
-    """Estimates, with a bar for the share of pulls; the leader in amber, at the end the verdict in green or red."""
+    """Estimates, with a bar for the share of pulls; the leader in amber, then in green or red.
+
+    At most 24 agents and 12 arms are shown.
+    """
     n, k = view.pulls.shape
-    agents, arms = min(n, MOST_AGENTS), min(k, MOST_ARMS)
-    leaders, shares = view.leaders, view.shares
-    lines = [
-        f"{_BOLD}{int(view.pulls_per_agent.sum()):,} pulls{_PLAIN}, communication {view.cost:,.0f} units"
-    ]
+    agents, arms = min(n, 24), min(k, 12)
+    pulls = f"{int(view.pulls_per_agent.sum()):,} pulls"
+    head = f"{_in('bold', pulls)}, communication {view.cost:,.0f} units"
     if view.over:
         good = view.right is not None and bool(view.right.all())
-        lines[0] += f"   {_GREEN if good else _RED}{view.verdict}{_PLAIN}"
-    lines.append(
-        _FAINT
-        + " agent │"
-        + "".join(f"{'arm ' + str(arm):>8}" for arm in range(arms))
-        + " │     pulls"
-        + _PLAIN
-    )
-    for agent in range(agents):
-        cells = [
-            _cell(view, agent, arm, int(leaders[agent]), float(shares[agent, arm]))
-            for arm in range(arms)
-        ]
-        line = f"{agent:>6} │{''.join(cells)} │{int(view.pulls_per_agent[agent]):>10,}"
-        if view.arms is not None and view.right is not None and view.best is not None:
-            line += (
-                f"  {_GREEN}✓{_PLAIN}"
-                if view.right[agent]
-                else f"  {_RED}✗ best: arm {view.best[agent]}{_PLAIN}"
-            )
-        if leaders[agent] >= arms:
-            line += f"  {_AMBER}leader: arm {leaders[agent]}{_PLAIN}"
-        lines.append(line)
-    hidden = [f"{n - agents:,} more agents"] * (n > agents) + [f"{k - arms:,} more arms"] * (
-        k > arms
-    )
-    if hidden:
-        lines.append(f"{_FAINT}       … {', '.join(hidden)}{_PLAIN}")
+        head += "   " + _in("green" if good else "red", view.verdict)
+    titles = "".join(f"{f'arm {arm}':>8}" for arm in range(arms))
+    lines = [head, _in("faint", f" agent │{titles} │     pulls")]
+    lines += [_row(view, agent, arms) for agent in range(agents)]
+    if (n, k) != (agents, arms):
+        more = f"{n - agents:,} more agents, {k - arms:,} more arms"
+        lines.append(_in("faint", f"       … {more}"))
     return "\n".join(lines) + "\n"
 
 
-def _cell(view: View, agent: int, arm: int, leader: int, share: float) -> str:
-    """Eight columns: the estimate and the bar."""
+def _row(view: View, agent: int, arms: int) -> str:
+    """One agent: eight columns for each arm, its pulls, and its verdict."""
+    leader = int(view.leaders[agent])
+    colour = "amber"
+    verdict = ""
+    if view.right is not None and view.best is not None:
+        colour = "green" if view.right[agent] else "red"
+        text = "✓" if view.right[agent] else f"✗ best: arm {view.best[agent]}"
+        verdict = "  " + _in(colour, text)
+    cells = [_cell(view, agent, arm) for arm in range(arms)]
+    if 0 <= leader < arms:
+        cells[leader] = _in(colour, cells[leader])
+    elif leader >= arms:
+        verdict += "  " + _in(colour, f"leader: arm {leader}")
+    return f"{agent:>6} │{''.join(cells)} │{int(view.pulls_per_agent[agent]):>10,}{verdict}"
+
+
+def _cell(view: View, agent: int, arm: int) -> str:
+    """The estimate and the bar."""
     if view.pulls[agent, arm] == 0:
-        text = f"{'·':>7} "
-    else:
-        text = f"{view.means[agent, arm]:>7.2f}"[:7] + _BARS[int(np.ceil(8 * share))]
-    if arm != leader:
-        return text
-    colour = _AMBER if view.right is None else _GREEN if view.right[agent] else _RED
-    return f"{colour}{text}{_PLAIN}"
+        return f"{'·':>7} "
+    share = float(view.shares[agent, arm])
+    return f"{view.means[agent, arm]:>7.2f}"[:7] + " ▁▂▃▄▅▆▇█"[math.ceil(8 * share)]
+
+
+def _in(colour: str, text: str) -> str:
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"

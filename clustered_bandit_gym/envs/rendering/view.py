@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.instance import Instance
@@ -34,7 +35,7 @@ class View:
     last: tuple[int, int] | None = None
     over: bool = False
     arms: Ints | None = None
-    right: np.ndarray | None = None
+    right: NDArray[np.bool_] | None = None
     best: Ints | None = None
     clusters: Ints | None = None
 
@@ -57,13 +58,9 @@ class View:
         """Of each cluster that has agents: its number, and its first and last row in `order`. [] before the end."""
         if self.clusters is None:
             return []
-        numbers, first, sizes = np.unique(
-            self.clusters[self.order], return_index=True, return_counts=True
-        )
-        return [
-            (int(m), int(top), int(top + size - 1))
-            for m, top, size in zip(numbers, first, sizes, strict=True)
-        ]
+        rows = self.clusters[self.order].tolist()
+        numbers = sorted(set(rows))
+        return [(m, rows.index(m), rows.index(m) + rows.count(m) - 1) for m in numbers]
 
     @property
     def leaders(self) -> Ints:
@@ -85,9 +82,7 @@ class View:
             return ""
         if self.right is None:
             return "Out of pulls: nothing recommended"
-        wrong = int(self.right.size - self.right.sum())
-        return (
-            f"{wrong} of {self.right.size} agents wrong"
-            if wrong
-            else f"All {self.right.size} agents right"
-        )
+        wrong = int((~self.right).sum())
+        if wrong == 0:
+            return f"All {self.right.size} agents right"
+        return f"{wrong} of {self.right.size} agents wrong"
