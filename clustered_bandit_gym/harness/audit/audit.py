@@ -101,7 +101,8 @@ def audit(
     if not 0 < alpha < 1:
         raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
     chosen, left_out = _choose(cells, quick, stepper)
-    budget = max_pulls or (MAX_STEPS if stepper else MAX_PULLS)
+    if max_pulls is None:
+        max_pulls = MAX_STEPS if stepper else MAX_PULLS
     # One level for everything that can fail the policy.
     share = alpha / sum(cell.in_scope for cell in chosen)
     tallies = []
@@ -113,11 +114,12 @@ def audit(
         if not cell.in_scope:  # not scored: a few trials show what happens
             cap = min(cap, 60)
         tallies.append(_Tally(cell, own, share if cell.in_scope else alpha, cap))
-        games.append(cell.env(own, budget))
+        games.append(cell.env(own, max_pulls))
     label = label_of(policy)
     work = Work(games, [(label, policy)], seed, strict=True)
     bar = progress_bar(desc=f"audit of {label}", unit="trial", disable=not progress)
-    with bar, nullcontext() if out is None else Resume(out, work) as kept:
+    store: Resume | nullcontext[None] = nullcontext() if out is None else Resume(out, work)
+    with bar, store as kept:
         played, failed = _play(work, tallies, bar, kept, n_jobs, max_seconds, stop_at_fail)
         reused = 0 if kept is None else len(played) - kept.added
     breaches: tuple[str, ...] = ()

@@ -42,7 +42,8 @@ def vary(game: AuditGame, rng: np.random.Generator) -> AuditGame:
     top = means.max(axis=1, keepdims=True)
     factors = np.exp(rng.normal(0, 0.7) + rng.normal(0, 0.2, means.shape))
     means = top - (top - means) * factors
-    first, *others = np.round(game.sizes * np.exp(rng.normal(0, 0.5, len(means)))).astype(int)
+    sizes = np.array(game.sizes) * np.exp(rng.normal(0, 0.5, len(means)))
+    first, *others = np.round(sizes).astype(int)
     varied = replace(
         game,
         why="found by a search",

@@ -157,7 +157,7 @@ def pivoted(
     values = list(dict.fromkeys(summary[pivot]))
     rows = []
     for name in dict.fromkeys(summary["policy"]):
-        rows.append([style_of(name).label, *(table.loc[name, value] for value in values)])
+        rows.append([style_of(name).label, *(str(table.loc[name, value]) for value in values)])
     title = f"{'Median' if heavy else 'Mean'} pulls by {pivot}" + (", 95% intervals" if ci else "")
     return Table(title, ["policy", *(f"{pivot}={setting(value)}" for value in values)], rows)
 

@@ -11,11 +11,14 @@ from clustered_bandit_gym.harness.output.tables import setting
 
 
 class Measure(NamedTuple):
-    """What a picture draws: columns of the summary, a column of the rows, and what the axis says."""
+    """What a picture draws: columns of the summary, a column of the rows, and what the axis says.
+
+    `low` and `high` are "" where there is no interval.
+    """
 
     centre: str
-    low: str | None = None
-    high: str | None = None
+    low: str = ""
+    high: str = ""
     words: str = "mean"
     row: str = "pulls"
     name: str = "pulls"

@@ -95,7 +95,9 @@ def plot_board(
         else:
             _draw_sweep(ax, part, x, measure)
         ax.set_title(title, fontsize=9)
-        ax.label_outer(remove_inner_ticks=False) if len(kinds) == 1 else None
+        spec = ax.get_subplotspec()
+        if len(kinds) == 1 and spec is not None and not spec.is_first_col():
+            ax.set_ylabel("")
     _finish(figure, board, width, paper)
     if path is not None:
         check_suffix(path)
@@ -120,7 +122,7 @@ def _draw_sweep(ax: Axes, summary: pd.DataFrame, x: str, measure: Measure) -> No
         at = own[x].to_numpy(dtype=float)
         centre = own[measure.centre].to_numpy(dtype=float)
         spread = None
-        if measure.low is not None:
+        if measure.low:
             low = np.maximum(own[measure.low], floor)
             spread = np.stack([centre - low, own[measure.high] - centre])
             spread[:, own["unfinished"] > 0] = np.nan  # the centre is a lower bound: no bar
@@ -158,7 +160,7 @@ def _draw_trials(ax: Axes, board: Board, measure: Measure, paper: bool) -> None:
             ax.plot(at, height[chosen], mark, color=look.colour, alpha=0.4, ms=4, zorder=1)
         centre = row[measure.centre].to_numpy(dtype=float)
         if centre[0] > 0:
-            if measure.low is not None and not row["unfinished"].iloc[0]:
+            if measure.low and not row["unfinished"].iloc[0]:
                 ends = row[[measure.low, measure.high]].to_numpy(dtype=float)[0]
                 ends = np.maximum(ends, shown[measure.row].min() / 2)  # above zero
                 ax.plot(ends, [place, place], color=INK, lw=1.5, zorder=3)
@@ -228,8 +230,9 @@ def legend_entries(rows: pd.DataFrame) -> list[Line2D]:
         if "pulls_mean" in own and (own["pulls_mean"] == 0).any():
             label += ", zero pulls (not on a log axis)"
         face = "white" if unfinished else look.colour
-        mark = {"marker": look.marker, "ms": 6, "mfc": face}
-        entries.append(Line2D([], [], color=look.colour, ls=look.dashes, label=label, **mark))
+        entry = Line2D([], [], color=look.colour, ls=look.dashes, marker=look.marker, label=label)
+        entry.set_markerfacecolor(face)
+        entries.append(entry)
     if (rows["unfinished"] > 0).any():
         label = "hollow: some trials unfinished"
         entries.append(Line2D([], [], color=INK, ls="", marker="o", mfc="white", label=label))

@@ -125,7 +125,7 @@ def _group(cell: Cell, seed: str, trials: pd.DataFrame, varied: list[str]) -> di
     }
 
 
-def _phases(trials: pd.DataFrame) -> dict[str, dict[str, float]]:
+def _phases(trials: pd.DataFrame) -> dict[str, Any]:
     """Mean pulls of each policy in each phase."""
     means = {}
     for policy, own in trials.groupby("policy", sort=False):
