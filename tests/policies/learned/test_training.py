@@ -52,8 +52,15 @@ def test_what_is_told_must_be_the_same_in_all_episodes() -> None:
 
 
 def test_it_learns(tmp_path: Path) -> None:
-    """After 25,000 steps the return is far above that of guessing (-21)."""
+    """Two agents, two arms: guessing returns -8, a fresh network -8.4, training -0.5 to -0.7 (seeds 0 and 2).
+
+    The return of 500 episodes at an error rate of 5% has a standard error below 0.2: a false alarm
+    at -4 has a probability below 1e-9.
+    """
     torch.set_num_threads(1)
-    settings = TrainSettings(steps=25_000)
-    found = train(settings, tmp_path / "model.zip", progress=False, trials=200)
-    assert found["return"] > -10
+    game = {"n_agents": 2, "n_clusters": 2, "n_arms": 2}
+    fresh = TrainSettings(env_kwargs=game, steps=1, n_steps=2)
+    settings = TrainSettings(env_kwargs=game, steps=16_384, n_steps=32)
+    before = train(fresh, tmp_path / "fresh.zip", progress=False, trials=500)
+    after = train(settings, tmp_path / "model.zip", progress=False, trials=500)
+    assert before["return"] < -4 < after["return"]
