@@ -40,44 +40,18 @@ from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
 
 #: What `info` holds after `reset`, and at the end of an episode.
 PROBLEM_KEYS = set(Problem.__slots__)
-OUTCOME_KEYS = {
-    "stopped",
-    "correct",
-    "agent_correct",
-    "wrong_agents",
-    "pulls",
-    "pulls_per_agent",
-    "communication",
-    "best_arms",
-}
-#: What `info` says of the outcome before the end.
-_BEFORE_THE_END = {
-    "stopped": False,
-    "correct": False,
-    "agent_correct": False,
-    "wrong_agents": 0,
-    "best_arms": -1,
-}
+OUTCOME_KEYS = {"stopped", "correct", "agent_correct", "wrong_agents", "best_arms"}
+OUTCOME_KEYS |= {"pulls", "pulls_per_agent", "communication"}
 
 
 def same_data(one: Any, other: Any) -> bool:
     """Whether nested dictionaries, lists and arrays are equal, types of arrays included."""
-    if isinstance(one, dict):
-        return (
-            isinstance(other, dict)
-            and one.keys() == other.keys()
-            and all(same_data(one[k], other[k]) for k in one)
-        )
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(
-            same_data(a, b) for a, b in zip(one, other, strict=True)
-        )
-    if isinstance(one, np.ndarray):
-        return (
-            isinstance(other, np.ndarray)
-            and one.dtype == other.dtype
-            and np.array_equal(one, other)
-        )
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_data(one[k], other[k]) for k in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same_data, one, other))
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
     return bool(one == other)
 
 
@@ -118,18 +92,21 @@ def check_clustered_env(env: gym.Env[Any, Any], seed: int = 0) -> None:
             f"step {number}: the observation is outside the observation space"
         )
         assert np.isfinite(reward), f"step {number}: the reward is {reward}"
-        over = bool(terminated or truncated)
-        leaked = [
-            key for key, value in _BEFORE_THE_END.items() if np.any(info.get(key, value) != value)
-        ]
-        assert over or not leaked, f"step {number}: info shows {leaked} before the end"
-        assert over or isinstance(info.get("sample"), float), (
-            f"step {number}: info lacks the sample of the pull"
-        )
-        if not over:
-            assert obs["pulls"].sum() == number, (
-                f"after {number} pulls the observation counts {obs['pulls'].sum()}"
-            )
+        if terminated or truncated:
+            break
+        nothing = {
+            "stopped": 0,
+            "correct": 0,
+            "agent_correct": 0,
+            "wrong_agents": 0,
+            "best_arms": -1,
+        }
+        leaked = [key for key in nothing if np.any(info.get(key, nothing[key]) != nothing[key])]
+        assert not leaked, f"step {number}: info shows {leaked} before the end"
+        sample = info.get("sample")
+        assert isinstance(sample, float), f"step {number}: info lacks the sample of the pull"
+        seen = obs["pulls"].sum()
+        assert seen == number, f"after {number} pulls the observation counts {seen}"
     obs, _, terminated, truncated, outcome = first[-1]
     assert terminated, "the episode was truncated within 25 pulls: allow more"
     assert outcome.keys() >= OUTCOME_KEYS, (
@@ -238,10 +215,8 @@ def _naming(game: str, max_seconds: float) -> Iterator[None]:
     limited = in_main_thread and hasattr(signal, "setitimer")
 
     def too_long(number: int, frame: FrameType | None) -> None:
-        where = (
-            "" if frame is None else f", last in {_place(frame.f_code.co_filename, frame.f_lineno)}"
-        )
-        raise _TooLong(f"{game}: no answer within {max_seconds:g} s{where}")
+        last = _place(frame.f_code.co_filename, frame.f_lineno) if frame else "unknown code"
+        raise _TooLong(f"{game}: no answer within {max_seconds:g} s, last in {last}")
 
     if limited:
         before = signal.signal(signal.SIGALRM, too_long)
@@ -267,12 +242,10 @@ class _TooLong(BaseException):
 def _origin(error: BaseException) -> str:
     """The last line of code outside this package that led to `error`."""
     here = os.path.dirname(__file__)
-    places = [
-        (one.filename, one.lineno)
-        for one in traceback.extract_tb(error.__traceback__)
-        if not one.filename.startswith(here)
-    ]
-    return f" in {_place(*places[-1])}" if places else ""
+    for one in reversed(traceback.extract_tb(error.__traceback__)):
+        if not one.filename.startswith(here):
+            return f" in {_place(one.filename, one.lineno)}"
+    return ""
 
 
 def _place(file: str, line: int | None) -> str:
@@ -286,8 +259,9 @@ def check_blocks(policy: Policy, seed: int = 0, max_pulls: int = 2_000_000) -> N
         env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
         differ = crosstalk(policy, env, seed, seed)
         assert not differ, (
-            f"{name}: in blocks of one agent the policy plays differently ({differ}): a local program lets agents use "
-            "each other's rewards, which were not sent, or draws random numbers elsewhere than from block.random"
+            f"{name}: in blocks of one agent the policy plays differently ({differ}): a local "
+            "program lets agents use each other's rewards, which were not sent, or draws random "
+            "numbers elsewhere than from block.random"
         )
 
 
@@ -382,29 +356,20 @@ def _bad_actions(env: gym.Env[Any, Any], n: int, k: int) -> list[Any]:
     """Actions outside the space, by one thing each."""
     if isinstance(env.action_space, spaces.Discrete):
         return [-1, n * k + 1, 0.0, float("nan"), True, None, "0", [0], (PULL, (0, 0))]
-    return [
-        (PULL, (n, 0)),
-        (PULL, (0, k)),
-        (PULL, (-1, 0)),
-        (PULL, (0,)),
-        (PULL, (0, 0.0)),
-        (PULL, (0, float("nan"))),
-        (PULL, (True, 0)),
-        (PULL, np.zeros(2)),
-        (PULL, None),
-        (STOP, [0] * (n + 1)),
-        (STOP, [k] * n),
-        (STOP, [-1] * n),
-        (STOP, np.full(n, np.nan)),
-        (STOP, 0),
-        (2, (0, 0)),
-        (None, (0, 0)),
-        PULL,
+    pairs = [
+        (n, 0),
+        (0, k),
+        (-1, 0),
+        (0,),
+        (0, 0.0),
+        (0, float("nan")),
+        (True, 0),
+        np.zeros(2),
         None,
-        "stop",
-        {},
-        (PULL, (0, 0), 0),
     ]
+    answers = [[0] * (n + 1), [k] * n, [-1] * n, np.full(n, np.nan), 0]
+    others = [(2, (0, 0)), (None, (0, 0)), PULL, None, "stop", {}, (PULL, (0, 0), 0)]
+    return [*((PULL, pair) for pair in pairs), *((STOP, arms) for arms in answers), *others]
 
 
 def _refused(call: Callable[[], Any], error: type[Exception], what: str) -> None:

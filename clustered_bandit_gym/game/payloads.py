@@ -342,7 +342,7 @@ def as_made(payload: Any) -> Payload:
     if len(state) == len(sealed) + 1 and all(map(operator.is_, state.values(), sealed)):
         return payload  # type: ignore[no-any-return]
     content = {name: getattr(payload, name) for name in CONTENT[kind]}
-    return kind(payload.values, **content)  # type: ignore[no-any-return]
+    return kind(payload.values, **content)  # type: ignore[call-arg]
 
 
 def alphabet(payload: Payload) -> tuple[object, ...]:

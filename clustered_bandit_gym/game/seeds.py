@@ -120,7 +120,7 @@ def sealed_generator(seed: np.random.SeedSequence) -> np.random.Generator:
 def splitmix(seeds: Words, start: Ints, size: int) -> Words:
     """(n, size) numbers start, start + 1, ... of the SplitMix64 streams with these seeds (n,)."""
     step = start.astype(np.uint64)[:, None] + np.arange(1, size + 1, dtype=np.uint64)
-    return _mix(seeds[:, None] + step * _GAMMA)
+    return _mix(np.asarray(seeds[:, None] + step * _GAMMA, dtype=np.uint64))
 
 
 def _mix(z: Words) -> Words:

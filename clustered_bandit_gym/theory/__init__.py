@@ -22,7 +22,6 @@ from clustered_bandit_gym.theory.lower_bound import (
     LowerBound,
     information_needed,
     instance_lower_bound,
-    lower_bound_allocation,
     solve_lower_bound,
 )
 from clustered_bandit_gym.theory.minimax import (
@@ -45,7 +44,6 @@ __all__ = [
     "coupon_collector_without_replacement",
     "information_needed",
     "instance_lower_bound",
-    "lower_bound_allocation",
     "minimax_lower_bound",
     "naive_terms",
     "paper_instance_bound",

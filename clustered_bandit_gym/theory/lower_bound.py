@@ -30,18 +30,9 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.theory.alternatives import Cuts, Truth, all_cuts
 from clustered_bandit_gym.theory.laws import laws_of
 
-#: Certified relative distance at which the method stops.
-TOLERANCE = 0.01
-#: Programs after which it gives up on reaching that distance.
-MAX_PROGRAMS = 60
-
-#: Rescalings of the first guess before the first program.
-_WARM_UP = 5
 #: Constraints within this factor of being violated join the pool; those with more slack leave it.
 #: Larger pools need as many programs, and take longer to solve.
 _NEARLY = 1.01
-#: An arm carries an alternative if it contributes at least this share of the largest contribution.
-_CARRIES = 0.2
 
 
 @dataclass(frozen=True)
@@ -82,8 +73,8 @@ def instance_lower_bound(
     eta: float | None = None,
     *,
     clusters_told: bool = True,
-    tolerance: float = TOLERANCE,
-    max_programs: int = MAX_PROGRAMS,
+    tolerance: float = 0.01,
+    max_programs: int = 60,
 ) -> float:
     """Expected pulls that every δ-PC learner needs on `instance`; arguments as in
     `solve_lower_bound`.
@@ -99,21 +90,14 @@ def instance_lower_bound(
     return found.value
 
 
-def lower_bound_allocation(instance: Instance, delta: float, eta: float | None = None) -> Floats:
-    """(M, K) pulls per agent that let a δ-PC learner tell the instance from all alternatives of the
-    families; their sum over agents is within `TOLERANCE` of the fewest. 0 in clusters without
-    agents."""
-    return solve_lower_bound(instance, delta, eta).allocation
-
-
 def solve_lower_bound(
     instance: Instance,
     delta: float,
     eta: float | None = None,
     *,
     clusters_told: bool = True,
-    tolerance: float = TOLERANCE,
-    max_programs: int = MAX_PROGRAMS,
+    tolerance: float = 0.01,
+    max_programs: int = 60,
 ) -> LowerBound:
     """The lower bound of `instance` for learners that are δ-PC on all instances with N, K and what
     they are told.
@@ -212,8 +196,8 @@ class _Search:
 
     def run(self, tolerance: float, max_programs: int) -> int:
         """Solve programs until the gap is certified; their number."""
-        for step in range(_WARM_UP):
-            answer = self._ask(self.centre, 1.5 if step >= _WARM_UP - 2 else None)
+        for nearly in (None, None, None, 1.5, 1.5):
+            answer = self._ask(self.centre, nearly)
             self.centre = answer.rescale(self.centre, 0.25, 4.0)
         for program in range(1, max_programs + 1):
             outside = self._solve()
@@ -260,18 +244,10 @@ class _Search:
         scaled = scaled.multiply(1 / strongest[:, None]).tocsr()
         price = unit / unit.mean()
         options: Any = {"dual_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
-        for method in (
-            "highs-ipm",
-            "highs",
-        ):  # inner points are four times as fast at M = 20, K = 100
-            found = linprog(
-                price,
-                A_ub=-scaled,
-                b_ub=-1 / strongest,
-                bounds=(0, None),
-                method=method,
-                options=options,
-            )
+        problem = {"c": price, "A_ub": -scaled, "b_ub": -1 / strongest, "bounds": (0, None)}
+        # Inner points are four times as fast at M = 20, K = 100.
+        for method in ("highs-ipm", "highs"):
+            found = linprog(**problem, method=method, options=options)
             if found.success:
                 break
         else:
@@ -296,5 +272,5 @@ def _lower_to_carried(hardest: Floats, cuts: Cuts, pulls: Floats) -> None:
     shares = cuts.rows.multiply(pulls.ravel()[None, :]).tocoo()
     largest = np.zeros(cuts.values.size)
     np.maximum.at(largest, shares.row, shares.data)
-    carries = shares.data >= _CARRIES * largest[shares.row]
+    carries = shares.data >= 0.2 * largest[shares.row]
     np.minimum.at(hardest, shares.col[carries], cuts.values[shares.row[carries]])

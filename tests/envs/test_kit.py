@@ -71,7 +71,8 @@ class PeeksAtTheDoor(cbg.Policy):
     """Plays differently when it is played pull by pull."""
 
     def solve(self, federation: cbg.Federation) -> np.ndarray:
-        federation.pull([0], [0], 1 if books_of(federation)._steps is None else 2)
+        books = books_of(federation)
+        federation.pull([0], [0], 1 if books._requests is books._source else 2)
         return np.zeros(federation.problem.n_agents, dtype=int)
 
 
