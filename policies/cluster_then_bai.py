@@ -6,7 +6,6 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import Reals
 from clustered_bandit_gym.game.problem import Problem
@@ -124,11 +123,8 @@ class ClusterThenBAI(Policy):
 
 def _all_averages(federation: FederationView, times: int) -> Floats:
     """(N, K) averages of `times` fresh pulls of every arm at every agent, sent to the centre."""
-
-    def program(block: Block) -> Reals:
-        return Reals(block.pull_grid(times))
-
-    return np.asarray(federation.local(federation.agents, program))
+    reports = federation.local(federation.agents, lambda block: Reals(block.pull_grid(times)))
+    return np.asarray(reports)
 
 
 def _behind(means: Floats, off: Floats) -> Floats:

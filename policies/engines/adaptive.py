@@ -26,7 +26,7 @@ MOST_CELLS = 2**22
 
 
 def adaptive(
-    block: Block, arms: Ints, gamma: Any, precision: float | None, plan: Plan
+    block: Block, arms: Ints, gamma: Any, precision: float | None = None, *, plan: Plan
 ) -> tuple[np.ndarray, Floats]:
     """Pull the batches that `plan` asks for; drop an arm once the leader is shown to be better.
 
@@ -48,7 +48,7 @@ def adaptive(
     if n > part:
         pieces = [np.arange(start, min(start + part, n)) for start in range(0, n, part)]
         results = [
-            adaptive(block.part(rows), arms, gamma[rows], precision, plan) for rows in pieces
+            adaptive(block.part(rows), arms, gamma[rows], precision, plan=plan) for rows in pieces
         ]
         left, estimates = zip(*results, strict=True)
         return np.concatenate(left), np.concatenate(estimates)

@@ -52,7 +52,7 @@ def lucb(
             first, second = upper.argmax(axis=1), np.where(left, lower, np.inf).argmin(axis=1)
         done = left.sum(axis=1) == 1
         if precision is not None:
-            done |= upper[here, first] - lower[here, second] < precision / block.problem.sigma
+            done |= upper[here, first] - lower[here, second] < width
         running, first, second = running[~done], first[~done], second[~done]
         apart = first != second
         fewer = np.minimum(cells.n[running, first], cells.n[running, second])

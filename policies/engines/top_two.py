@@ -1,43 +1,35 @@
-"""Top-two sampling: the leader, and the challenger that is cheapest to be mistaken about."""
+"""Top-two sampling: the leader, and the challenger that is cheapest to be mistaken about.
+
+EB-TCI: empirical best leader, transport cost with improved exploration, β = 1/2.
+
+The challenger is the arm j that minimises Δ_j²/(2(1/N_leader + 1/N_j)) + ln N_j (Jourdan,
+Degenne and Kaufmann 2023, arXiv:2305.16041; Jourdan et al. 2022, arXiv:2206.05979). Adapted:
+pulls come in batches, in which the rule is followed with the averages of the last one; arms
+shown to be worse are not pulled any more; the stopping rule is that of `adaptive`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.policies.engines.adaptive import adaptive
 
-#: An agent's pulls of the arms that are left grow by this factor at a time.
-GROWTH = 1.1
 #: A batch is planned in this many steps, each with one challenger, or with as many of the best ones
 #: as it takes that every arm could be one in a batch.
 STEPS = 16
 
 
-def top_two(
-    block: Block, arms: Ints, gamma: Any, precision: float | None = None
-) -> tuple[np.ndarray, Floats]:
-    """EB-TCI: empirical best leader, transport cost with improved exploration, β = 1/2.
-
-    The challenger is the arm j that minimises Δ_j²/(2(1/N_leader + 1/N_j)) + ln N_j (Jourdan,
-    Degenne and Kaufmann 2023, arXiv:2305.16041; Jourdan et al. 2022, arXiv:2206.05979). Adapted:
-    pulls come in batches, in which the rule is followed with the averages of the last one; arms
-    shown to be worse are not pulled any more; the stopping rule is that of `adaptive`. See `Engine`
-    for arguments and result.
-    """
-    return adaptive(block, arms, gamma, precision, _plan)
-
-
 def _plan(counts: Floats, gaps: Floats, level: Floats) -> Floats:
-    """(r, k) the next batch: half of each step to the leader, half to its challengers."""
+    """(r, k) the next batch, a tenth of the pulls of the arms that are left: half of each step to
+    the leader, half to its challengers."""
     rows = np.arange(counts.shape[0])[:, None]
     left = np.isfinite(gaps)
     leader = gaps.argmin(axis=1)[:, None]
     challengers = -(-counts.shape[1] // STEPS)
-    step = (GROWTH - 1) * np.where(left, counts, 0.0).sum(axis=1)[:, None] / STEPS
+    step = (1.1 - 1) * np.where(left, counts, 0.0).sum(axis=1)[:, None] / STEPS
     planned = counts.copy()
     for _ in range(STEPS):
         cost = gaps**2 / (2 * (1 / planned[rows, leader] + 1 / planned)) + np.log(planned)
@@ -46,3 +38,6 @@ def _plan(counts: Floats, gaps: Floats, level: Floats) -> Floats:
         planned[rows, leader] += step / 2
         planned[rows, cheapest] += step / (2 * challengers)
     return planned - counts
+
+
+top_two = partial(adaptive, plan=_plan)

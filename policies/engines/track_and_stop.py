@@ -1,45 +1,31 @@
-"""Track-and-stop: pull in the proportions that are optimal for the estimated means."""
+"""Track-and-stop: pull in the proportions that are optimal for the estimated means.
+
+Track the optimal proportions (Garivier and Kaufmann 2016) among the arms that are left.
+
+The stopping rule is not the paper's ln((1 + ln t)/γ), which is not proved, but that of
+`adaptive`. Arms that are shown to be worse are not pulled any more.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.policies.engines.adaptive import adaptive
-
-#: An agent's pulls of the arms that are left grow by this factor at a time.
-GROWTH = 1.1
-#: Forced exploration: every arm gets at least this part of an equal share.
-LEAST_SHARE = 0.5
-#: Steps of bisection for the shares: exact to 2^-24, far better than the estimated gaps.
-BISECTIONS = 24
-
-
-def track_and_stop(
-    block: Block, arms: Ints, gamma: Any, precision: float | None = None
-) -> tuple[np.ndarray, Floats]:
-    """Track the optimal proportions (Garivier and Kaufmann 2016) among the arms that are left.
-
-    The stopping rule is not the paper's ln((1 + ln t)/γ), which is not proved, but that of
-    `adaptive`. Arms that are shown to be worse are not pulled any more. See `Engine` for arguments
-    and result.
-    """
-    return adaptive(block, arms, gamma, precision, _plan)
 
 
 def _plan(counts: Floats, gaps: Floats, level: Floats) -> Floats:
-    """(r, k) the next batch."""
+    """(r, k) the next batch: a tenth of the pulls of the arms that are left."""
     pulls_left = np.where(np.isfinite(gaps), counts, 0.0).sum(axis=1, keepdims=True)
-    return exploring_shares(gaps) * (GROWTH - 1) * pulls_left
+    return exploring_shares(gaps) * (1.1 - 1) * pulls_left
 
 
 def exploring_shares(gaps: Floats) -> Floats:
-    """(r, k) the optimal shares, none below `LEAST_SHARE` of an equal share: gaps are estimates."""
+    """(r, k) the optimal shares, none below half of an equal share: gaps are estimates."""
     left = np.isfinite(gaps)
-    least = LEAST_SHARE / left.sum(axis=1, keepdims=True)
+    least = 0.5 / left.sum(axis=1, keepdims=True)
     shares = np.where(left, np.maximum(optimal_shares(gaps), least), 0.0)
     return shares / shares.sum(axis=1, keepdims=True)
 
@@ -68,7 +54,7 @@ def optimal_shares(gaps: Floats) -> Floats:
         return u[:, None] / (ratio - u[:, None])
 
     low, high = np.zeros(rows.size), np.ones(rows.size)
-    for _ in range(BISECTIONS):
+    for _ in range(24):  # bisection, to 2^-24: far better than the estimated gaps
         middle = (low + high) / 2
         over = (relative(middle) ** 2).sum(axis=1) > 1
         low = np.where(over, low, middle)
@@ -76,3 +62,6 @@ def optimal_shares(gaps: Floats) -> Floats:
     shares = relative(low)
     shares[rows, leader] = 1.0
     return shares / shares.sum(axis=1, keepdims=True)
+
+
+track_and_stop = partial(adaptive, plan=_plan)

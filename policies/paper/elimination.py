@@ -139,8 +139,7 @@ def eliminate(
         times = round_size(sizes, gamma, r, block.problem.sigma)
         rows = np.concatenate([whole, partly])
         for watcher in _watchers:
-            facts = (np.broadcast_to(x, n)[rows] for x in (sizes, gamma, times))
-            size, budget, pulls = facts
+            size, budget, pulls = (np.broadcast_to(x, n)[rows] for x in (sizes, gamma, times))
             watcher.append(Round(block.agents[rows], size, budget, r, pulls, left[rows]))
         if partly.size:
             i, column = np.nonzero(active[partly])

@@ -69,17 +69,14 @@ class Cells:
         agent is its row of the source, or what `agents` says.
         """
         if rows.size:
+            draw = source.pull_counts if self.bets else source.pull
             arms = columns if arms is None else arms
-            agents = rows if agents is None else agents
-            self._pull(source, rows, columns, times, arms, agents)
+            self._add((rows, columns), times, draw(rows if agents is None else agents, arms, times))
 
-    def _pull(
-        self, source: Source, rows: Ints, columns: Ints, times: Any, arms: Ints, agents: Ints
-    ) -> None:
-        n, mean = self.n[rows, columns], self.mean[rows, columns]
-        drawn = source.pull(agents, arms, times) / self.unit
-        self.mean[rows, columns] = (drawn - mean) * (times / (n + times)) + mean
-        self.n[rows, columns] = n + times
+    def _add(self, at: tuple[Ints, Ints], times: Any, averages: Floats) -> None:
+        n, mean = self.n[at], self.mean[at]
+        self.mean[at] = (averages / self.unit - mean) * (times / (n + times)) + mean
+        self.n[at] = n + times
 
     def shows(
         self,
@@ -210,12 +207,10 @@ class BettingCells(Cells):
         mean = memory @ values / np.maximum(n, 1)
         super().__init__(sigma, scales, np.stack([n, mean], axis=-1))
 
-    def _pull(
-        self, source: Source, rows: Ints, columns: Ints, times: Any, arms: Ints, agents: Ints
-    ) -> None:
-        self.counts[rows, columns] += source.pull_counts(agents, arms, times)
-        self.n[rows, columns] += times
-        self.mean[rows, columns] = self.counts[rows, columns] @ self.values / self.n[rows, columns]
+    def _add(self, at: tuple[Ints, Ints], times: Any, counts: Any) -> None:
+        self.counts[at] += counts
+        self.n[at] += times
+        self.mean[at] = self.counts[at] @ self.values / self.n[at]
 
     def shows(
         self,

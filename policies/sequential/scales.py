@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,11 +48,7 @@ class Scales:
         """ρ and the logarithm of its weight, at the scale that suits n > 0 pulls."""
         steps = np.log(n / (FROM * self.rho[0])) / np.log(self.rho[1] / self.rho[0])
         level = np.minimum(np.maximum(steps, 0), self.rho.size - 1).astype(np.int64)
-        return self.rho[level], self._log_weight[level]
-
-    @cached_property
-    def _log_weight(self) -> Floats:
-        return np.log(self.weight)
+        return self.rho[level], np.log(self.weight)[level]
 
     def pair_evidence(self, difference: Any, n_a: Any, n_b: Any) -> Floats:
         """Log-evidence against equal means of two arms whose averages differ by `difference` after

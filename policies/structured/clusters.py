@@ -85,8 +85,8 @@ def _tell_apart(
     unclear = least > 1e18
     pulls = np.zeros(reps.n.shape)
     for row in (a, b):
-        pulls[row[unclear]] = np.maximum(reps.n[row[unclear]] / 2, TUNING.start)
-    for row in (a, b):
+        every = np.maximum(reps.n[row[unclear]] / 2, TUNING.start)
+        np.maximum.at(pulls, row[unclear], every)
         own = reps.n[row, arm]
         batch = np.maximum(TUNING.part * (least * variance[arm] - own), TUNING.least * own + 1)
         batch = np.where(unclear, 0, np.minimum(batch, own / 2 + TUNING.start))
