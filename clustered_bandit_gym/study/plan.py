@@ -74,8 +74,8 @@ class Plan:
     def __str__(self) -> str:
         shown = self.table.drop(columns="note")
         text = shown.to_string(index=False, na_rep="-", float_format="{:,.0f}".format) + "\n\n"
-        for row in self.table.itertuples():
-            text += f"{row.policy}: {row.note}\n" if row.note else ""
+        for policy, note in zip(self.table.policy, self.table.note, strict=True):
+            text += f"{policy}: {note}\n" if note else ""
         if self.policy is None:
             return text + "No policy finished without a wrong arm."
         best = self.table.set_index("policy").loc[self.policy]
@@ -121,9 +121,10 @@ def plan(
         max_pulls: a trial beyond it counts as not finished.
         **settings: more keywords of the environment, such as `epsilon`.
     """
-    if rewards not in ("bernoulli", "gaussian") and not isinstance(rewards, RewardModel):
+    laws: dict[Any, RewardModel] = {"bernoulli": Bernoulli(), "gaussian": Gaussian()}
+    law = rewards if isinstance(rewards, RewardModel) else laws.get(rewards)
+    if law is None:
         raise UserError(f"rewards must be bernoulli, gaussian or a reward model, got {rewards!r}")
-    law = {"bernoulli": Bernoulli(), "gaussian": Gaussian()}.get(str(rewards), rewards)
     guess: dict[str, Any]
     if means is not None and gaps is None:
         guess = {"instance": _spread(np.asarray(means, dtype=np.float64), n_agents, law)}

@@ -305,7 +305,7 @@ class Study:
         except PullsNeeded:
             return play, source.next
         except BudgetExceeded as error:
-            play.fail(error)
+            play.failure = error
             return play, None
         if source.next is not None or source.answered < len(self._log):
             raise UserError(

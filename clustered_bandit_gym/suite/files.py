@@ -50,7 +50,7 @@ _METADATA: dict[str, tuple[type, ...]] = {
 }
 #: What old files lack.
 _OLD_ROW = {"attempts": 1, "suspicious_communication": False, "pulls_max_agent": None}
-_OLD_METADATA = dict.fromkeys(_OPTIONAL, "") | {"platform": {}, "sources": {}}
+_OLD_METADATA: dict[str, Any] = {**dict.fromkeys(_OPTIONAL, ""), "platform": {}, "sources": {}}
 
 
 @dataclass(frozen=True)
@@ -103,29 +103,29 @@ def checked_row(row: Any, where: str) -> Row:
     """A row of a submission, complete."""
     if not isinstance(row, dict):
         raise UserError(f"{where}: expected an object with the fields {', '.join(FIELDS)}")
-    row = _OLD_ROW | row
-    _check(row, FIELDS, where)
-    if row["attempts"] < 1:
+    complete: Row = {**_OLD_ROW, **row}
+    _check(complete, FIELDS, where)
+    if complete["attempts"] < 1:
         _refuse(where, "attempts", "1 or more", 0)
-    return row
+    return complete
 
 
 def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
     """Metadata with a value under every key."""
     if not isinstance(metadata, dict) or metadata.get("format") != 1:
         raise UserError(f"{where}: expected a submission of format 1")
-    metadata = _OLD_METADATA | metadata
-    _check(metadata, _METADATA, where)
-    if metadata["guarantee"] not in GUARANTEES:
-        _refuse(where, "guarantee", f"one of {', '.join(GUARANTEES)}", metadata["guarantee"])
-    if metadata["guarantee"] == "proved" and not metadata["link"]:
+    found: dict[str, Any] = {**_OLD_METADATA, **metadata}
+    _check(found, _METADATA, where)
+    if found["guarantee"] not in GUARANTEES:
+        _refuse(where, "guarantee", f"one of {', '.join(GUARANTEES)}", found["guarantee"])
+    if found["guarantee"] == "proved" and not found["link"]:
         _refuse(where, "link", "given where guarantee is proved", "")
-    for name in metadata["sources"]:
+    for name in found["sources"]:
         path = PurePosixPath(name)
         inside = path.suffix == ".py" and not path.is_absolute() and ".." not in path.parts
         if not inside or not name.isprintable():
             _refuse(where, "sources", "relative paths of Python files", name)
-    return metadata
+    return found
 
 
 # --- reading and writing -----------------------------------------------------------------------

@@ -98,7 +98,7 @@ def _class_standings(
     for one in members:
         good = [e for e in entries_of(one).values() if e["track"] == track and e["solved"]]
         low, high = spread.get(one.name, (None, None))
-        entry = {
+        entry: dict[str, Any] = {
             "track": track,
             "class": kind,
             "policy": one.name,

@@ -17,7 +17,7 @@ def fill(template: str, data: dict[str, Any]) -> str:
     all pages share, and ``__DATA__`` becomes `data` as JSON.
     """
     # No "<" may occur in the script element: in a policy's message it could end the element early.
-    text = json.dumps(_plain(data), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    text = json.dumps(_plain(data), allow_nan=False).replace("<", "\\u003c")
     here = files("clustered_bandit_gym.harness.output")
     for mark, name in (("__STYLE__", "page.css"), ("__SCRIPT__", "page.js")):
         template = template.replace(mark, here.joinpath(name).read_text(encoding="utf-8"))

@@ -52,12 +52,12 @@ def style_of(policy: str) -> Style:
     dashes = ((0, (5, 2)), (0, (1, 1)), (0, (5, 1, 1, 1)))
     if family in _KNOWN:
         base = _KNOWN[family]
-        code = zlib.crc32(settings.encode())
+        code = zlib.crc32(settings.encode(errors="replace"))
         others = [marker for marker in markers if marker != base.marker]
         label = f"{base.label} ({settings})"
         return Style(label, base.colour, others[code % 6], dashes[code // 7 % 3])
     taken = {(known.colour, known.marker) for known in _KNOWN.values()}
     free = [pair for pair in itertools.product(COLOURS, markers) if pair not in taken]
-    code = zlib.crc32(policy.encode())
+    code = zlib.crc32(policy.encode(errors="replace"))
     colour, marker = free[code % len(free)]
     return Style(policy, colour, marker, ("-", *dashes)[code // len(free) % 4])
