@@ -79,18 +79,6 @@ class RewardModel(ABC):
         """
 
     @abstractmethod
-    def kl(self, means: Floats, a: int, b: int) -> Floats:
-        """Kullback–Leibler divergence of one pull, arm by arm, from cluster a to cluster b: (K,)."""
-
-    @abstractmethod
-    def kl_to_mean(self, means: Floats, cluster: int, arm: Any, mean: float) -> Any:
-        """Least divergence from the law of (cluster, arm) to one of the same family whose mean is
-        at least `mean`.
-
-        A float for one arm, a float array for an array of arms.
-        """
-
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and arrays that `from_dict` turns back into the model."""
 
@@ -142,16 +130,6 @@ class Gaussian(RewardModel):
     def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
         return means[clusters, arms] + self.sigma * noise
 
-    def kl(self, means: Floats, a: int, b: int) -> Floats:
-        difference = means[a] - means[b]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(difference == 0, 0.0, difference**2 / (2 * self.sigma**2))
-
-    def kl_to_mean(self, means: Floats, cluster: int, arm: Any, mean: float) -> Any:
-        gap = np.maximum(mean - means[cluster, arm], 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(gap == 0, 0.0, gap**2 / (2 * self.sigma**2))[()]
-
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "gaussian", "sigma": self.sigma}
 
@@ -188,18 +166,6 @@ class Bernoulli(RewardModel):
 
     def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
         return np.where(noise < means[clusters, arms], 1.0, 0.0)
-
-    def kl(self, means: Floats, a: int, b: int) -> Floats:
-        from scipy.special import rel_entr
-
-        p, q = means[a], means[b]
-        return np.asarray(rel_entr(p, q) + rel_entr(1 - p, 1 - q))
-
-    def kl_to_mean(self, means: Floats, cluster: int, arm: Any, mean: float) -> Any:
-        from scipy.special import rel_entr
-
-        p = means[cluster, arm]
-        return np.where(mean > p, rel_entr(p, mean) + rel_entr(1 - p, 1 - mean), 0.0)[()]
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "bernoulli"}
@@ -262,11 +228,6 @@ class Categorical(RewardModel):
     def values(self) -> Floats:
         return self.support
 
-    @property
-    def cumulative(self) -> Floats:
-        """(M, K, S) P(X ≤ x_s), exactly 1 from the last value with any mass on."""
-        return self._cumulative
-
     def check_means(self, means: Floats | None) -> Floats:
         own = self.probabilities @ self.support
         same_shape = means is None or means.shape == own.shape
@@ -300,36 +261,6 @@ class Categorical(RewardModel):
     def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
         index = np.sum(np.asarray(noise)[..., None] >= self._cumulative[clusters, arms], axis=-1)
         return self.support[index]
-
-    def kl(self, means: Floats, a: int, b: int) -> Floats:
-        from scipy.special import rel_entr
-
-        return np.asarray(rel_entr(self.probabilities[a], self.probabilities[b]).sum(axis=1))
-
-    def kl_to_mean(self, means: Floats, cluster: int, arm: Any, mean: float) -> Any:
-        """K_inf: max over λ in [0, 1/(b − m)] of E ln(1 − λ(X − m)), m the mean to reach, b the top
-        of the support (Honda and Takemura 2010). The maximand is concave: bisection on the sign of
-        its derivative."""
-        p = self.probabilities[cluster, np.atleast_1d(arm)]
-        start = np.atleast_1d(means[cluster, arm])
-        top = float(self.support[-1])
-        # At the top only a point mass has that mean; beyond it there is no law at all.
-        found = np.full(len(p), np.inf)
-        if mean < top:
-            x = (self.support - mean) / (top - mean)
-            low = np.zeros(len(p))
-            high = np.ones(len(p))
-            for _ in range(60):
-                middle = (low + high) / 2
-                slopes = p * x / np.where(p > 0, 1 - middle[:, None] * x, 1.0)
-                rising = slopes.sum(axis=1) < 0
-                low = np.where(rising, middle, low)
-                high = np.where(rising, high, middle)
-            # Without mass at the top the maximum may be at λ = 1/(b − m), where 0·ln 0 = 0.
-            inside = np.where(p > 0, 1 - low[:, None] * x, 1.0)
-            found = np.maximum((p * np.log(inside)).sum(axis=1), 0.0)
-        result = np.where(mean > start, found, 0.0)
-        return result if np.ndim(arm) else float(result[0])
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "categorical", "support": self.support, "probabilities": self.probabilities}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize, stats
+from scipy import stats
 
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 
@@ -197,78 +197,6 @@ def test_sigma_bounds_the_moment_generating_function(model: RewardModel) -> None
             assert (
                 np.log(p @ np.exp(t * (values - p @ values))) <= model.sigma**2 * t**2 / 2 + 1e-12
             )
-
-
-def test_divergences() -> None:
-    a, b, s = 0.3, 0.55, 0.7
-
-    def integrand(x: float) -> float:
-        return stats.norm.pdf(x, a, s) * (stats.norm.logpdf(x, a, s) - stats.norm.logpdf(x, b, s))
-
-    numeric = integrate.quad(integrand, -8, 8)[0]
-    assert Gaussian(s).kl(MEANS, 0, 1)[0] == pytest.approx(numeric, rel=1e-8)
-    assert Gaussian(s).kl_to_mean(MEANS, 0, 0, b) == pytest.approx(numeric, rel=1e-8)
-    assert Gaussian(0.0).kl(MEANS, 0, 1).tolist() == [np.inf] * 3
-    assert Gaussian(0.0).kl(MEANS, 0, 0).tolist() == [0.0] * 3
-    direct = a * np.log(a / b) + (1 - a) * np.log((1 - a) / (1 - b))
-    assert Bernoulli().kl(MEANS, 0, 1)[0] == pytest.approx(direct)
-    assert Bernoulli().kl_to_mean(MEANS, 0, 0, b) == pytest.approx(direct)
-    assert Bernoulli().kl_to_mean(MEANS, 0, 0, 0.2) == 0
-    assert Bernoulli().kl_to_mean(MEANS, 0, 0, 1.0) == np.inf
-    discrete = Categorical(SUPPORT, LAWS)
-    means = discrete.check_means(None)
-    assert discrete.kl(means, 0, 1)[0] == pytest.approx(stats.entropy(LAWS[0, 0], LAWS[1, 0]))
-    assert discrete.kl(means, 0, 1)[1] == np.inf, "the other law misses a value"
-
-
-def test_k_inf_of_bernoulli_laws_is_their_divergence() -> None:
-    laws = np.stack([1 - MEANS, MEANS], axis=-1)
-    discrete = Categorical(np.array([0.0, 1.0]), laws)
-    for mean in (0.4, 0.7, 0.999):
-        expected = Bernoulli().kl_to_mean(MEANS, 0, np.arange(3), mean)
-        assert discrete.kl_to_mean(MEANS, 0, np.arange(3), mean) == pytest.approx(
-            expected, rel=1e-9, abs=1e-12
-        )
-
-
-@pytest.mark.parametrize(("cluster", "arm"), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2)])
-@pytest.mark.parametrize("lift", [0.05, 0.5, 0.9])
-def test_k_inf_against_direct_optimisation(cluster: int, arm: int, lift: float) -> None:
-    """min KL(p, q) over laws q on the support whose mean reaches the target, solved as it stands."""
-    model = Categorical(SUPPORT, LAWS)
-    means, p = model.check_means(None), LAWS[cluster, arm]
-    target = means[cluster, arm] + lift * (SUPPORT[-1] - means[cluster, arm])
-
-    def divergence(q: np.ndarray) -> float:
-        return float(np.sum(p[p > 0] * np.log(p[p > 0] / q[p > 0])))
-
-    best = min(
-        optimize.minimize(
-            divergence,
-            start / start.sum(),
-            bounds=[(1e-9, 1)] * 4,
-            constraints=[
-                {"type": "eq", "fun": lambda q: q.sum() - 1},
-                {"type": "ineq", "fun": lambda q: q @ SUPPORT - target},
-            ],
-            method="SLSQP",
-            options={"ftol": 1e-14, "maxiter": 1000},
-        ).fun
-        for start in (p + 0.05, np.array([0.05, 0.05, 0.1, 0.8]))
-    )
-    found = model.kl_to_mean(means, cluster, arm, target)
-    assert found == pytest.approx(best, rel=2e-5, abs=1e-7)
-    assert isinstance(found, float)
-
-
-def test_k_inf_at_the_ends() -> None:
-    model = Categorical(SUPPORT, LAWS)
-    means = model.check_means(None)
-    assert model.kl_to_mean(means, 0, np.arange(3), -1.0).tolist() == [0.0] * 3
-    assert model.kl_to_mean(means, 0, np.arange(3), 3.0).tolist() == [np.inf] * 3
-    assert model.kl_to_mean(means, 0, 0, 3.5) == np.inf
-    certain = Categorical(SUPPORT, np.array([[[0.0, 0.0, 0.0, 1.0]]]))
-    assert certain.kl_to_mean(certain.check_means(None), 0, 0, 3.0) == 0
 
 
 @pytest.mark.parametrize("sigma", [-1.0, np.nan, np.inf])
