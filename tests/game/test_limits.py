@@ -30,7 +30,9 @@ def test_an_arm_within_epsilon_is_right() -> None:
         assert info["agent_correct"].tolist() == right
         envs = ClusteredBAIVectorEnv(2, instance=NEAR, epsilon=epsilon)
         envs.reset(seed=0)
-        assert envs.are_best(np.array([[1, 2, 0]] * 2)).tolist() == [right] * 2
+        envs.recommendations = np.array([[1, 2, 0]] * 2)
+        infos = envs.step(np.full(2, 9))[4]
+        assert infos["agent_correct"].tolist() == [right] * 2
 
 
 @pytest.mark.parametrize("epsilon", [-0.1, np.nan, np.inf])

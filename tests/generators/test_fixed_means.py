@@ -212,7 +212,7 @@ def test_generators_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             make_generator(name, odd=1)
     for spec, says in (
         ("my_own_generators:nothing", "has no 'nothing'"),
-        ("my_own_generators:NUMBER", "is not callable"),
+        ("my_own_generators:NUMBER", "is not a callable object"),
         ("no_such_module_here:draw", "there is no module"),
     ):
         with pytest.raises(ValueError, match=says):

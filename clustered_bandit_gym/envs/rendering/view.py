@@ -64,7 +64,7 @@ class View:
 
     @property
     def leaders(self) -> Ints:
-        """(N,) the recommended arm after a stop, before it the arm with the largest estimate; −1 without a pull."""
+        """(N,) the recommended arms, before the stop those that lead; −1 without a pull."""
         if self.arms is not None:
             return self.arms
         seen = np.where(self.pulls > 0, self.means, -np.inf)
@@ -73,7 +73,8 @@ class View:
     @property
     def shares(self) -> Floats:
         """(N, K) pulls of an arm in proportion to the agent's most pulled one."""
-        return self.pulls / np.maximum(self.pulls.max(axis=1, keepdims=True), 1)
+        most: Ints = self.pulls.max(axis=1, keepdims=True)
+        return self.pulls / np.maximum(most, 1)
 
     @property
     def verdict(self) -> str:
