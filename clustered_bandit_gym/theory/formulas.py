@@ -9,7 +9,6 @@ those of the paper, which sets σ = 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -125,11 +124,9 @@ def bai_cl_pp_terms(
     """T1 and T2 of BAI-Cl++'s sample complexity, which assumes that agents fall into clusters
     uniformly at random.
     """
-    eta, eta1, variance = (
-        _told(eta, instance.eta),
-        _told(eta1, instance.eta1),
-        _variance(instance, sigma),
-    )
+    eta = _told(eta, instance.eta)
+    eta1 = _told(eta1, instance.eta1)
+    variance = _variance(instance, sigma)
     n, m = instance.n_agents, instance.n_clusters
     first = _discovery(instance, delta, eta) + m * _inverse_square(eta1) * (
         math.log(m) - math.log(delta)
@@ -176,21 +173,6 @@ def _sizes(instance: Instance) -> np.ndarray:
 # --- how many agents until every cluster was met ---------------------------------------------------------------------
 
 
-def coupon_collector(probabilities: ArrayLike) -> float:
-    """Expected draws with replacement until every type was seen; for equal probabilities M·(1 + 1/2
-    + ... + 1/M).
-
-    ∫₀^∞ (1 − Π_m (1 − e^(−p_m t))) dt: draws at the points of a unit Poisson process make the types
-    independent (Flajolet, Gardy and Thimonier 1992).
-    """
-    p = np.asarray(probabilities, dtype=np.float64)
-    if p.ndim != 1 or p.size == 0 or not np.all(p >= 0) or abs(p.sum() - 1) > 1e-9:
-        raise UserError("probabilities must be a vector of numbers >= 0 that sum to 1")
-    if np.any(p == 0):
-        return math.inf
-    return _integral(lambda t: _some_missing(p, t))
-
-
 def coupon_collector_without_replacement(sizes: ArrayLike) -> float:
     """Expected agents drawn, without replacement, until every cluster was met; all N if a cluster
     is empty.
@@ -205,22 +187,22 @@ def coupon_collector_without_replacement(sizes: ArrayLike) -> float:
         raise UserError("sizes must be a vector of whole numbers >= 0, not all of them 0")
     if np.any(n == 0):
         return float(n.sum())
-    return float(n.sum() + 1) * _integral(lambda t: _some_missing(n, t) * math.exp(-t))
-
-
-def _some_missing(rates: np.ndarray, t: float) -> float:
-    """1 − Π_m (1 − e^(−r_m t))."""
-    return -math.expm1(float(np.log(-np.expm1(-rates * t)).sum()))
-
-
-def _integral(f: Callable[[float], float]) -> float:
-    """∫₀^∞ f for f that falls from 1 to 0: on a logarithmic scale, where any rates look alike."""
     from scipy.integrate import quad
 
-    start, end = 1e-18, 1.0
-    while f(end) > 1e-30:
+    def some_missing(t: float) -> float:
+        """(1 − Π_m (1 − e^(−n_m t)))·e^−t."""
+        return -math.expm1(float(np.log(-np.expm1(-n * t)).sum())) * math.exp(-t)
+
+    # On a logarithmic scale, where any sizes look alike, from a start before which nothing counts.
+    start = 1e-18
+    end = 1.0
+    while some_missing(end) > 1e-30:
         end *= 2
     value, _ = quad(
-        lambda s: f(math.exp(s)) * math.exp(s), math.log(start), math.log(end), epsabs=0, limit=500
+        lambda s: some_missing(math.exp(s)) * math.exp(s),
+        math.log(start),
+        math.log(end),
+        epsabs=0,
+        limit=500,
     )
-    return float(value) + start
+    return float(n.sum() + 1) * (float(value) + start)
