@@ -66,14 +66,12 @@ class Problem:
         if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
             raise UserError(f"epsilon must be a finite number >= 0, got {self.epsilon}")
         if self.support is not None:
-            if (
-                np.shape(self.support) != (2,)
-                or not -np.inf < self.support[0] < self.support[1] < np.inf
-            ):
+            ends = np.asarray(self.support, dtype=np.float64)
+            if ends.shape != (2,) or not -np.inf < ends[0] < ends[1] < np.inf:
                 raise UserError(
                     f"support must be two finite numbers low < high (or None), got {self.support!r}"
                 )
-            object.__setattr__(self, "support", (float(self.support[0]), float(self.support[1])))
+            object.__setattr__(self, "support", (float(ends[0]), float(ends[1])))
 
     @classmethod
     def of(
@@ -144,8 +142,8 @@ class Problem:
             if own is None or self.support[0] > own[0] or self.support[1] < own[1]:
                 found = "are unbounded" if own is None else f"span {own}"
                 raise UserError(
-                    f"told support = {self.support}, but the rewards {found}; tell an interval that holds them "
-                    "or None, or pass check=False"
+                    f"told support = {self.support}, but the rewards {found}; tell an interval "
+                    "that holds them or None, or pass check=False"
                 )
         for number, told, true in ((1, self.eta, instance.eta), (2, self.eta1, instance.eta1)):
             # A small tolerance: 1 − (1 − 0.15) is not 0.15 in floating point.
@@ -154,7 +152,8 @@ class Problem:
                 name = "eta" if number == 1 else "eta1"
                 raise UserError(
                     f"told {name} = {told:.6g}, but clusters {a} and {b} are only {true:.6g} apart "
-                    f"(Assumption {number} fails by {told - true:.3g}); tell at most {true:.6g}, or pass check=False"
+                    f"(Assumption {number} fails by {told - true:.3g}); tell at most {true:.6g}, or "
+                    "pass check=False"
                 )
 
     def values(self) -> dict[str, Any]:

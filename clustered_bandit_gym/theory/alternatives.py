@@ -29,8 +29,6 @@ from scipy.sparse import csr_array
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.theory.laws import GaussianLaws, Laws
 
-_STEPS = 80
-
 
 @dataclass(frozen=True)
 class Truth:
@@ -242,15 +240,13 @@ def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
     low = np.maximum(means[rows, arm], laws.low + slack.max(axis=1, initial=0.0))
     high = np.clip(needed.max(axis=1, initial=-np.inf), low, np.maximum(low, laws.high))
     t = low
-    if not isinstance(
-        laws, GaussianLaws
-    ):  # Gaussian laws with the same variances are fast, and end up nearby
+    if not isinstance(laws, GaussianLaws):
+        # Gaussian laws with the same variances are fast, and end up nearby.
         with np.errstate(divide="ignore", invalid="ignore"):
             precise = np.nan_to_num(weights / laws.variances, posinf=0.0)
         t = _best_mean(GaussianLaws(means, 1.0), precise, slack, arm, low, high, t)
-        t = np.clip(
-            t, low + (high - low) / 50, high - (high - low) / 50
-        )  # off the poles at the support's ends
+        margin = (high - low) / 50  # off the poles at the support's ends
+        t = np.clip(t, low + margin, high - margin)
     t = _best_mean(laws, weights, slack, arm, low, high, t)
     targets = np.minimum(means, t[:, None] - slack)
     targets[rows, arm] = t
@@ -271,9 +267,12 @@ def _best_mean(
     needed[rows, arm] = -np.inf
     r, k = np.nonzero(needed > low[:, None])
     rivals, rival_weights, distance, reach = laws[r, k], weights[r, k], slack[r, k], needed[r, k]
-    t, left, right, close_enough = start.copy(), low.copy(), high.copy(), 1e-12 * (high - low)
+    t = start.copy()
+    left = low.copy()
+    right = high.copy()
+    close_enough = 1e-12 * (high - low)
     todo = rows
-    for _ in range(_STEPS):
+    for _ in range(80):
         now = t[todo]
         first, second = _slopes(own, own_weights, now)
         pushed = np.flatnonzero(reach > t[r])
@@ -284,10 +283,8 @@ def _best_mean(
             total = first + np.bincount(r[pushed], slope, rows.size)[todo]
             change = second + np.bincount(r[pushed], curvature, rows.size)[todo]
             step = now - total / change
-        left[todo], right[todo] = (
-            np.where(total < 0, now, left[todo]),
-            np.where(total < 0, right[todo], now),
-        )
+        left[todo] = np.where(total < 0, now, left[todo])
+        right[todo] = np.where(total < 0, right[todo], now)
         inside = (step > left[todo]) & (step < right[todo])
         # Done by the slope, not by the step: near the support's ends Newton's steps are short far
         # from the minimum.
@@ -377,9 +374,9 @@ def _slopes(laws: Laws, weights: Floats, targets: Floats) -> tuple[Floats, Float
     """
     first, second = laws.slope(targets)
     with np.errstate(invalid="ignore"):
-        return np.where(weights > 0, weights * first, 0.0), np.where(
-            weights > 0, weights * second, 0.0
-        )
+        slope = np.where(weights > 0, weights * first, 0.0)
+        curvature = np.where(weights > 0, weights * second, 0.0)
+    return slope, curvature
 
 
 def _cuts(pulls: Floats, rows: Ints, bandits: Ints, arms: Ints, kl: Floats, n: int) -> Cuts:

@@ -26,10 +26,6 @@ from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 
-#: Most steps of Newton's method for the multiplier of a categorical law; bisection alone reaches
-#: 1e-18.
-_STEPS = 60
-
 
 class Laws(ABC):
     """An array of laws of one family.
@@ -196,10 +192,8 @@ class CategoricalLaws(Laws):
         distance = self.support[:, None] - targets.ravel()
         short = -(p * distance).sum(axis=0)  # target − mean
         with np.errstate(divide="ignore", invalid="ignore"):
-            left, right = (
-                np.where(short > 0, 0.0, 1 / distance[0]),
-                np.where(short > 0, 1 / distance[-1], 0.0),
-            )
+            left = np.where(short > 0, 0.0, 1 / distance[0])
+            right = np.where(short > 0, 1 / distance[-1], 0.0)
             guess = short / (p * distance**2).sum(axis=0)
             theta = np.where((guess > left) & (guess < right), guess, (left + right) / 2)
         # At an end of the support only a point mass has that mean.
@@ -208,17 +202,16 @@ class CategoricalLaws(Laws):
         theta = np.where((distance[0] >= 0) & (short < 0), -np.inf, theta)
         todo = np.flatnonzero((short != 0) & np.isfinite(theta))
         p, distance, left, right = p[:, todo], distance[:, todo], left[todo], right[todo]
-        for _ in range(_STEPS):
+        for _ in range(60):  # bisection alone reaches 1e-18 by then
             now = theta[todo]
             with np.errstate(divide="ignore", invalid="ignore"):
                 terms = distance / (1 - now * distance)
                 weighted = np.where(p > 0, p * terms, 0.0)
-                first, second = (
-                    weighted.sum(axis=0),
-                    np.where(p > 0, weighted * terms, 0.0).sum(axis=0),
-                )
+                first = weighted.sum(axis=0)
+                second = np.where(p > 0, weighted * terms, 0.0).sum(axis=0)
                 step = now - first / second
-            left, right = np.where(first < 0, now, left), np.where(first < 0, right, now)
+            left = np.where(first < 0, now, left)
+            right = np.where(first < 0, right, now)
             new = np.where((step > left) & (step < right), step, (left + right) / 2)
             # Done by the slope, not by the step: beside a pole Newton's steps are short far from
             # the root.
@@ -228,13 +221,11 @@ class CategoricalLaws(Laws):
             if not busy.any():
                 break
             if np.count_nonzero(busy) < 0.7 * todo.size:
-                todo, p, distance, left, right = (
-                    todo[busy],
-                    p[:, busy],
-                    distance[:, busy],
-                    left[busy],
-                    right[busy],
-                )
+                todo = todo[busy]
+                p = p[:, busy]
+                distance = distance[:, busy]
+                left = left[busy]
+                right = right[busy]
         return theta.reshape(targets.shape)
 
 
