@@ -1,20 +1,17 @@
 """Identity of rows: the key under which a kept trial is found again.
 
-Equal keys mean that the same code with the same state would be played. Unknown means different. A
-key is a hash of
+Equal keys mean that the same code with the same state would be played. A key is a hash of
 
 * every file of this package that can change a row, and the versions of NumPy, SciPy, Gymnasium and
   Python (`versions`);
-* if any code of the user's is involved: the files of every loaded module that is neither standard
-  library nor installed, of the modules that those import, and the versions of the installed
-  distributions behind them (`reached`);
-* the state of policy and environment as `pickle` would take it apart: attributes, arguments of a
-  `functools.partial`, closures, and the content of files that a value names; of the user's
-  functions and classes also the code as it is loaded, and the globals that it refers to.
+* if other code is involved: the files of every loaded module that is neither standard library nor
+  installed, the files of the modules that those import, and the versions of all installed
+  distributions;
+* the state of policy and environment as `pickle` takes it apart, the files that a value names, and
+  the user's functions and classes as they are loaded, with the globals that they refer to.
 
-What has no stable form (an open file, a lock), and code that refers to environment variables, the
-command line, `eval` or modules by computed names, has no key: `Unhashable` is raised, and the
-trials are played afresh. ``docs/guarantees.md`` lists what stays out of sight.
+What cannot be hashed has no key: `Unhashable` is raised, and the trials are played afresh.
+``docs/guarantees.md`` lists what stays out of sight.
 """
 
 from __future__ import annotations
@@ -31,10 +28,9 @@ import sysconfig
 import warnings
 from collections.abc import Iterable
 from functools import cache, cached_property, lru_cache, partial
-from importlib import import_module
 from importlib.machinery import ModuleSpec
-from importlib.metadata import packages_distributions, version
-from importlib.util import resolve_name
+from importlib.metadata import distributions, version
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
@@ -48,55 +44,148 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.harness.settings import PACKAGE, instance_digest, path_of
 from clustered_bandit_gym.imports import load_module, load_object
 
-#: Folders of the package that cannot change a row. Everything else is part of every key.
-NO_EFFECT = ("harness/output", "cli", "reproduce", "suite", "envs/rendering")
-#: Names through which code reaches beyond its own text and state.
+#: Names through which code reaches beyond its own text and state; built-ins of this kind.
 _OUTSIDE = {
     *("environ", "environb", "getenv", "getenvb", "argv", "orig_argv", "get_data"),
     *("import_module", "__import__", "run_module", "run_path"),
 }
 _OUTSIDE_BUILTINS = {"__import__", "__file__", "globals", "exec", "eval"}
-#: A setting that names a folder with more files than this has no key.
-_MOST_FILES = 1000
 
 
 class Unhashable(Exception):
     """A value has no stable form; the message says which and why."""
 
 
+# --- files ---------------------------------------------------------------------------------------
+
+
 @cache
 def versions() -> str:
     """The package's version with a hash of its files, and the versions that it computes with."""
+    no_effect = ("harness/output/", "cli/", "reproduce/", "suite/", "envs/rendering/")
     digest = hashlib.sha256()
-    for name, file in package_files().items():
-        content = file.read_bytes()
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    for prefix, root in _package_folders().items():
+        for file in sorted(root.rglob("*")):
+            name = prefix + file.relative_to(root).as_posix()
+            if file.is_file() and "__pycache__" not in name and not name.startswith(no_effect):
+                content = file.read_bytes()
+                digest.update(f"{name}\0{len(content)}\0".encode() + content)
     others = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "gymnasium"))
     own = f"{PACKAGE} {__version__} ({digest.hexdigest()[:16]})"
     return f"{own}, {others}, Python {platform.python_version()}"
-
-
-def package_files() -> dict[str, Path]:
-    """Every file of the package that can change a row, by its path inside the package."""
-    files = {
-        prefix + file.relative_to(root).as_posix(): file
-        for prefix, root in _package_folders().items()
-        for file in root.rglob("*")
-        if "__pycache__" not in file.parts and file.is_file()
-    }
-    hidden = tuple(f"{folder}/" for folder in NO_EFFECT)
-    return {name: files[name] for name in sorted(files) if not name.startswith(hidden)}
 
 
 def _package_folders() -> dict[str, Path]:
     """The package's folders; where it is installed editable, two of them lie beside it."""
     folders = {"": Path(__file__).parents[1]}
     for name in ("policies", "envs_registry"):
-        spec = _find(f"{PACKAGE}.{name}")
+        spec = _spec(f"{PACKAGE}.{name}")
         if spec is None or not spec.origin:
             raise RuntimeError(f"the installation is incomplete: {PACKAGE}.{name} is missing")
-        folders[f"{name}/"] = Path(spec.origin).parent
+        if not Path(spec.origin).is_relative_to(folders[""]):
+            folders[f"{name}/"] = Path(spec.origin).parent
     return folders
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    """Where a module is; imports nothing but packages around it."""
+    parent = name.rpartition(".")[0]
+    above = _spec(parent) if parent else None
+    if parent and (above is None or above.submodule_search_locations is None):
+        return None
+    try:
+        return find_spec(name)
+    except (Exception, SystemExit):  # a package that cannot be imported, a module without a spec
+        return None
+
+
+@cache
+def _is_installed(file: str) -> bool:
+    """Whether a file is of the standard library, of an installed package or of this package."""
+    names = {sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    names.update([*site.getsitepackages(), site.getusersitepackages()])
+    # A virtual environment may see the packages of the Python that it was made from.
+    names.update(name for name in sys.path if Path(name).name in ("site-packages", "dist-packages"))
+    folders = [*(Path(name).resolve() for name in names), *_package_folders().values()]
+    return any(Path(file).resolve().is_relative_to(folder) for folder in folders)
+
+
+def is_user_module(name: str) -> bool:
+    """Whether a loaded module is neither standard library, nor installed, nor of this package."""
+    if name == "__main__":
+        return True
+    top = name.partition(".")[0]
+    for one in (name, top):
+        file = getattr(sys.modules.get(one), "__file__", None)
+        if file:
+            return not _is_installed(file)
+    return top not in sys.stdlib_module_names and top != PACKAGE
+
+
+def loaded_user_modules() -> dict[str, ModuleType]:
+    """The user's modules that this process has loaded, by name; without ``__main__``."""
+    return {
+        name: module
+        for name, module in list(sys.modules.items())
+        if isinstance(module, ModuleType)
+        and name not in ("__main__", "__mp_main__")
+        and is_user_module(name)
+    }
+
+
+def user_files(names: Iterable[str]) -> dict[str, Path]:
+    """Files of the modules `names`, and of the user's modules that they import, and so on.
+
+    Of installed packages those count that `names` are in: their authors may reinstall them under
+    the same version.
+    """
+    waiting = sorted(names)
+    own = {name.partition(".")[0] for name in waiting}
+    seen = {"__main__"}
+    files: dict[str, Path] = {}
+    while waiting:
+        name = waiting.pop()
+        top = name.partition(".")[0]
+        if name in seen or (top not in own and top in sys.modules and not is_user_module(top)):
+            continue
+        seen.add(name)
+        spec = _spec(name)
+        if spec is None:
+            continue
+        waiting.append(name.rpartition(".")[0] or name)
+        if not spec.has_location or not spec.origin:
+            continue
+        if top in own or not _is_installed(spec.origin):
+            files[name] = Path(spec.origin)
+            is_package = spec.submodule_search_locations is not None
+            package = name if is_package else name.rpartition(".")[0]
+            if spec.origin.endswith(".py"):
+                waiting += _imports(files[name].read_bytes(), package)
+    return dict(sorted(files.items()))
+
+
+@lru_cache(maxsize=1000)
+def _imports(content: bytes, package: str) -> tuple[str, ...]:
+    """Names in the import statements of a source text; also of objects, which are no modules."""
+    found: set[str] = set()
+    try:
+        for node in ast.walk(ast.parse(content)):
+            if isinstance(node, ast.Import):
+                found.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                base = resolve_name("." * node.level + (node.module or ""), package)
+                found.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
+    except (SyntaxError, ValueError, ImportError):
+        pass  # what cannot be imported is not played
+    return tuple(sorted(found))
+
+
+@cache
+def _all_distributions() -> list[str]:
+    return sorted(f"{one.name} {one.version}" for one in distributions())
+
+
+# --- keys ----------------------------------------------------------------------------------------
 
 
 def policy_key(policy: Any) -> str:
@@ -129,14 +218,6 @@ def env_key(env_id: str, kwargs: dict[str, Any]) -> str:
     return f"{env_id} {_Hasher().digest(parts, env_id, roots)}"
 
 
-def key_or_reason(write: Any, *arguments: Any) -> tuple[str | None, str]:
-    """A key, or None and the reason why there is none."""
-    try:
-        return write(*arguments), ""
-    except Unhashable as error:
-        return None, str(error)
-
-
 def _module_of(value: Any) -> str:
     """The module of a class, a function or an object's class, behind any `functools.partial`."""
     while isinstance(value, partial):
@@ -144,249 +225,120 @@ def _module_of(value: Any) -> str:
     return str((value if isinstance(value, type | FunctionType) else type(value)).__module__)
 
 
-# --- files ---------------------------------------------------------------------------------------
-
-
-def is_user_module(name: str) -> bool:
-    """Whether a module is neither standard library, nor installed, nor part of this package."""
-    if name == "__main__":
-        return True
-    top = name.partition(".")[0]
-    if top in sys.builtin_module_names:
-        return False
-    spec = _find(name)
-    if spec is None or not spec.has_location or not spec.origin:
-        # A namespace package, or made by hand: the user's, unless it has a known name.
-        return top not in sys.stdlib_module_names and top != PACKAGE
-    path = Path(spec.origin).resolve()
-    return not any(path.is_relative_to(folder) for folder in _installed())
-
-
-def loaded_user_modules() -> dict[str, ModuleType]:
-    """The user's modules that this process has loaded, by name; without ``__main__``."""
-    return {
-        name: module
-        for name, module in list(sys.modules.items())
-        if isinstance(module, ModuleType)
-        and name not in ("__main__", "__mp_main__")
-        and is_user_module(name)
-    }
-
-
-def reached(names: Iterable[str], roots: Iterable[str]) -> dict[str, str | None]:
-    """Modules that the modules `names` and `roots` reach by import statements, with themselves.
-
-    An installed package counts as the user's code if one of `roots` is in it: its author may
-    reinstall it under the same version. So does one that belongs to no distribution.
-
-    Returns:
-        For a user's module the hash of its file; for an installed one (its top name only) its
-        distributions and their versions; None for a module without a file. The standard library
-        and this package are left out.
-    """
-    waiting = sorted({*names, *roots})
-    skipped = {PACKAGE, "__main__", *sys.stdlib_module_names}
-    own = {name.partition(".")[0] for name in roots} - skipped
-    modules: dict[str, str | None] = {}
-    installed: dict[str, str | None] = {}
-    while waiting:
-        name = waiting.pop()
-        top = name.partition(".")[0]
-        if name in modules or top in installed or top in skipped:
-            continue
-        spec = _find(name)
-        if top not in own and not is_user_module(name) and (found := _distributions(top)):
-            installed[top] = found
-            continue
-        if "." in name:
-            waiting.append(name.rpartition(".")[0])
-        file = Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
-        if file is None or not file.is_file():
-            modules[name] = None
-            continue
-        content = file.read_bytes()
-        modules[name] = hashlib.sha256(content).hexdigest()
-        if file.suffix == ".py" and spec is not None:
-            is_package = spec.submodule_search_locations is not None
-            imported = _imports(content, name if is_package else name.rpartition(".")[0])
-            waiting += [one for one in imported if one.partition(".")[0] in skipped or _find(one)]
-    return dict(sorted((modules | installed).items()))
-
-
-@lru_cache(maxsize=1000)
-def _imports(content: bytes, package: str) -> tuple[str, ...]:
-    """Names in the import statements of a source text; also of objects, which are no modules."""
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError):
-        return ()
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = _absolute("." * node.level + (node.module or ""), package)
-            found.update({base, *(f"{base}.{alias.name}" for alias in node.names)})
-    return tuple(sorted(found - {""}))
-
-
-def _absolute(name: str, package: str) -> str:
-    """`name` with the dots of a relative import resolved; "" beyond the top-level package."""
-    try:
-        return resolve_name(name, package) if name.startswith(".") else name
-    except ImportError:
-        return ""
-
-
-def _find(name: str) -> ModuleSpec | None:
-    """Where a module is, without importing it or its parents."""
-    spec = getattr(sys.modules.get(name), "__spec__", None)
-    if isinstance(spec, ModuleSpec):
-        return spec
-    parent, _, last = name.rpartition(".")
-    path: list[str] | None = None
-    if parent:
-        above = _find(parent)
-        if above is None or above.submodule_search_locations is None:
-            return None
-        path = list(above.submodule_search_locations)
-    for finder in sys.meta_path:
-        search = getattr(finder, "find_spec", None)
-        try:
-            spec = search(name, path) if search is not None else None
-        except KeyError:  # a namespace package inside a package that is not imported
-            spec = ModuleSpec(name, None, is_package=True)
-            spec.submodule_search_locations = [str(Path(one, last)) for one in path or ()]
-        if spec is not None:
-            return spec
-    return None
-
-
-@cache
-def _installed() -> tuple[Path, ...]:
-    """Folders of the standard library, of installed packages, and of this package."""
-    names = {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
-    names.update([*site.getsitepackages(), site.getusersitepackages()])
-    # A virtual environment may see the packages of the Python that it was made from.
-    names.update(name for name in sys.path if Path(name).name in ("site-packages", "dist-packages"))
-    return (*(Path(name).resolve() for name in names), *_package_folders().values())
-
-
-@cache
-def _distributions(top: str) -> str | None:
-    """The distributions that bring the module `top`, with their versions: PyYAML for yaml."""
-    found = sorted(set(_all_distributions().get(top, ())))
-    return ", ".join(f"{name} {version(name)}" for name in found) or None
-
-
-@cache
-def _all_distributions() -> Any:
-    return packages_distributions()
-
-
-# --- state ---------------------------------------------------------------------------------------
-
-
 class _Hasher:
-    """Hashes values: the same digest for equal state in any process. Collects their modules."""
+    """Hashes values: the same digest for equal state in any process."""
 
-    def __init__(self, modules: set[str] | None = None) -> None:
-        self.modules: set[str] = set() if modules is None else modules
-        self.loaded = loaded_user_modules() if modules is None else {}
-        self._hash = hashlib.sha256()
-        self._places: dict[int, int] = {}  # id -> position: shared and cyclic references
-        self._alive: list[Any] = []  # an id is unique only as long as its object lives
-        self._depth = 0  # > 0 inside code: strings there name folders by chance
+    def __init__(self, parent: _Hasher | None = None) -> None:
+        self.hash = hashlib.sha256()
+        self.modules: set[str] = set() if parent is None else parent.modules
+        self.loaded = loaded_user_modules() if parent is None else parent.loaded
+        self.in_code = 0 if parent is None else parent.in_code
+        self.seen: dict[int, tuple[int, Any]] = {}  # id -> position and value, which stays alive
 
     def digest(self, value: Any, where: str, roots: set[str]) -> str:
-        """A hash of `value` and of the modules behind it; `where` names it in errors."""
+        """A hash of `value` and of the files and versions behind it; `where` is for errors."""
         try:
             self.feed(value, where)
         except RecursionError as error:
             raise Unhashable(f"{where} is nested too deeply") from error
-        modules = self.modules | roots
-        if any(is_user_module(name) for name in modules):
-            # Code of the user's may reach any module that is loaded, by ways that no text shows.
-            modules |= self.loaded.keys()
-        self._put("modules", reached(modules, roots))
-        return self._hash.hexdigest()[:40]
+        known = {PACKAGE, "numpy", "scipy", "gymnasium", *sys.stdlib_module_names} - {"__main__"}
+        outside = {name for name in self.modules | roots if name.partition(".")[0] not in known}
+        if outside:  # the user's code may reach any loaded module by ways that no text shows
+            own_roots = {name for name in roots if name.partition(".")[0] not in known}
+            for name, file in user_files(own_roots | self.loaded.keys()).items():
+                self.put(name, hashlib.sha256(file.read_bytes()).hexdigest())
+            self.put(_all_distributions())
+        return self.hash.hexdigest()[:40]
 
-    def _put(self, *parts: Any) -> None:
-        self._hash.update(repr(parts).encode("utf-8", "surrogatepass") + b"\0")
+    def put(self, *parts: Any) -> None:
+        """Add plain values."""
+        self.hash.update(repr(parts).encode("utf-8", "surrogatepass") + b"\0")
 
-    def _all(self, kind: str, values: Iterable[Any], where: str) -> None:
+    def feed(self, value: Any, where: str) -> None:
+        """Add any value."""
+        kind = type(value)
+        if value is os.environ or value is sys.argv:
+            _refuse(where, "os.environ" if value is os.environ else "sys.argv")
+        elif value is None or kind in (bool, int, float, complex, range, slice, bytearray):
+            self.put(kind.__name__, value)
+        elif kind in (str, bytes) or isinstance(value, Path):
+            self.put(kind.__name__, value)
+            self.feed_text(os.fsdecode(value), where)
+        elif kind is tuple:
+            self.feed_all("tuple", value, where)
+        elif id(value) in self.seen:
+            self.put("again", self.seen[id(value)][0])
+        else:
+            self.seen[id(value)] = (len(self.seen), value)
+            self.feed_object(value, where)
+
+    def feed_all(self, kind: str, values: Iterable[Any], where: str) -> None:
         values = list(values)
-        self._put(kind, len(values))
+        self.put(kind, len(values))
         for value in values:
             self.feed(value, where)
 
-    def _named(self, kind: str, values: dict[str, Any], where: str) -> None:
-        self._put(kind, sorted(values))
+    def feed_named(self, kind: str, values: dict[str, Any], where: str) -> None:
+        self.put(kind, sorted(values))
         for name in sorted(values):
             self.feed(values[name], f"{where}.{name}" if where else name)
 
-    def feed(self, value: Any, where: str) -> None:
-        """Add `value` to the hash."""
-        kind = type(value)
-        if value is None or kind in (bool, int, float, complex, range, slice, bytearray):
-            self._put(kind.__name__, value)
-        elif kind is str or kind is bytes or isinstance(value, Path):
-            self._put(kind.__name__, value)
-            self._text(os.fsdecode(value), where)
-        elif kind is tuple:
-            self._all("tuple", value, where)
-        elif isinstance(value, ModuleType):
-            self._module(value)
-        elif value is os.environ or value is sys.argv:
-            _refuse(where, "os.environ" if value is os.environ else "sys.argv")
-        elif id(value) in self._places:
-            self._put("again", self._places[id(value)])
-        else:
-            self._places[id(value)] = len(self._places)
-            self._alive.append(value)
-            self._feed_object(value, kind, where)
-
-    def _feed_object(self, value: Any, kind: type, where: str) -> None:
-        if kind is list:
-            self._all("list", value, where)
-        elif kind is dict:
-            self._put("dict", len(value))
-            for key, item in value.items():
-                self.feed(key, where)
-                self.feed(item, f"{where}[{key!r}]")
-        elif kind is set or kind is frozenset:
+    def feed_object(self, value: Any, where: str) -> None:
+        if type(value) is list:
+            self.feed_all("list", value, where)
+        elif type(value) is dict:
+            self.feed_all("dict", value.items(), where)
+        elif isinstance(value, set | frozenset):  # the order of a set differs between processes
             members = []
-            for item in value:  # one by one: the order of a set differs between processes
-                member = _Hasher(self.modules)
-                member.loaded = self.loaded
+            for item in value:
+                member = _Hasher(self)
                 member.feed(item, where)
-                members.append(member._hash.hexdigest())
-            self._put(kind.__name__, sorted(members))
-        elif kind is np.ndarray and not value.dtype.hasobject:
-            content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-            self._put("array", content, value.dtype, value.shape)
-        elif kind is Instance:
-            self._put("instance", instance_digest(value))
+                members.append(member.hash.hexdigest())
+            self.put("set", sorted(members))
+        elif type(value) is np.ndarray and not value.dtype.hasobject:
+            content = hashlib.sha256(value.tobytes()).hexdigest()
+            self.put("array", content, value.dtype, value.shape)
+        elif type(value) is Instance:
+            self.put("instance", instance_digest(value))
+        elif isinstance(value, staticmethod | classmethod | property | cached_property):
+            names = ("__func__", "fget", "fset", "fdel", "func")
+            functions = [getattr(value, name, None) for name in names]
+            self.feed_all(type(value).__name__, functions, where)
         elif isinstance(value, FunctionType):
-            self._function(value, where)
+            self.feed_function(value, where)
+        elif isinstance(value, ModuleType):
+            self.feed_namespace("module", value, value.__name__, value.__name__)
         elif isinstance(value, type):
-            self._class(value)
-        elif isinstance(value, staticmethod | classmethod):
-            self._all(kind.__name__, [value.__func__], where)
-        elif isinstance(value, property):
-            self._all("property", [value.fget, value.fset, value.fdel], where)
-        elif isinstance(value, cached_property):
-            self._all("cached_property", [value.func], where)
+            self.feed_namespace("class", value, value.__qualname__, value.__module__)
         else:
-            self._reduced(value, kind, where)
+            self.feed_reduced(value, where)
 
-    def _reduced(self, value: Any, kind: type, where: str) -> None:
+    def feed_text(self, text: str, where: str) -> None:
+        """A string may name a file, a folder, or a module of the user's."""
+        if not text or len(text) > 1000 or "\0" in text:
+            return
+        module = self.loaded.get(text.partition(":")[0])
+        if module is not None:
+            self.feed(module, where)
+        path = Path(text)
+        try:
+            if path.is_file():
+                self.put("file", hashlib.sha256(path.read_bytes()).hexdigest())
+            elif path.is_dir() and not self.in_code:  # strings in code name folders by chance
+                for file in sorted(path.rglob("*")):
+                    state = file.stat()
+                    self.put(str(file), state.st_size, state.st_mtime_ns)
+        except (OSError, RuntimeError) as error:
+            raise Unhashable(f"{where} names {text}, which cannot be read ({error})") from error
+
+    def feed_reduced(self, value: Any, where: str) -> None:
         """An object as `pickle` takes it apart, with all of its attributes."""
-        reducer = copyreg.dispatch_table.get(kind)
+        kind = type(value)
+        reduce_ = copyreg.dispatch_table.get(kind)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                reduced: Any = reducer(value) if reducer is not None else value.__reduce_ex__(4)
+                reduced: Any = value.__reduce_ex__(4) if reduce_ is None else reduce_(value)
         except Exception as error:
             reason = f"is a {path_of(kind)}, which has no stable form ({error})"
             raise Unhashable(f"{where} {reason}") from error
@@ -394,79 +346,40 @@ class _Hasher:
         if isinstance(reduced, str):  # found by its name, e.g. a built-in function
             if reduced.rpartition(".")[2] in _OUTSIDE | _OUTSIDE_BUILTINS:
                 _refuse(where, reduced)
-            self._put("global", getattr(value, "__module__", None), reduced)
+            self.put("global", getattr(value, "__module__", None), reduced)
             return
-        make, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-        self._put("object", path_of(kind))
-        self._all("made by", [make, arguments], where)
-        for part in state if isinstance(state, tuple) else (state,):  # attributes, and slots
-            if isinstance(part, dict) and all(isinstance(key, str) for key in part):
-                self._named("attributes", part, where)
-            else:
-                self.feed(part, where)
-        self._all("items", items or (), where)
-        self._all("pairs", pairs or (), where)
-        # What a class leaves out of its copies, and what hides behind a wrapper.
-        if isinstance(own := getattr(value, "__dict__", None), dict):
-            self._named("all attributes", own, where)
-        if isinstance(settings := getattr(value, "settings", None), dict):
-            self._all("settings", settings.items(), where)
+        make, arguments, state, *rest = reduced if len(reduced) > 2 else (*reduced, None)
+        self.put("object", path_of(kind))
+        self.feed_all("made by", [make, arguments], where)
+        # What a class leaves out of its copies counts, too.
+        own = getattr(value, "__dict__", None)
+        if isinstance(own, dict):
+            self.feed_named("attributes", own, where)
+        if state is not own:
+            self.feed(state, where)
+        for items in rest[:2]:
+            self.feed_all("items", items or (), where)
 
-    def _text(self, text: str, where: str) -> None:
-        """A string may name a file, a folder, or a module of the user's."""
-        if not text or len(text) > 1000 or "\0" in text:
+    def feed_namespace(self, kind: str, value: Any, name: str, module: str) -> None:
+        """A module or class by its name; one of the user's with what is in it."""
+        self.modules.add(module)
+        self.put(kind, module, name)
+        if value is sys.modules["__main__"] or not is_user_module(module):
             return
-        if (module := self.loaded.get(text.partition(":")[0])) is not None:
-            self._module(module)
-        path = Path(text)
-        try:
-            if path.is_file():
-                with open(path, "rb") as file:
-                    self._put("file", hashlib.file_digest(file, "sha256").hexdigest())
-            elif path.is_dir() and not self._depth:
-                self._put("folder", _listing(path))
-        except (OSError, RuntimeError) as error:
-            raise Unhashable(f"{where} names {text}, which cannot be read ({error})") from error
-
-    def _module(self, module: ModuleType) -> None:
-        """A module by its name; one of the user's with all that is in it."""
-        name = module.__name__
-        self.modules.add(name)
-        self._put("module", name)
-        if id(module) in self._places or name == "__main__" or not is_user_module(name):
-            return
-        self._places[id(module)] = len(self._places)
-        self._depth += 1
         content = {
-            key: value
-            for key, value in vars(module).items()
-            if not _is_special(key) or isinstance(value, FunctionType)
+            key: member
+            for key, member in vars(value).items()
+            if not isinstance(member, MemberDescriptorType | GetSetDescriptorType)
+            and (not key.startswith("__") or callable(member) or isinstance(member, classmethod))
+            and key not in ("_abc_impl", "__class__", "__loader__")
         }
-        self._named("content", content, "")
-        self._depth -= 1
+        self.in_code += 1
+        self.feed_named("content", content, name if kind == "class" else "")
+        if isinstance(value, type):
+            self.feed_all("bases", [*value.__bases__, type(value)], name)
+        self.in_code -= 1
 
-    def _class(self, target: type) -> None:
-        """A class by its name; one of the user's with its members, bases and metaclass."""
-        self.modules.add(target.__module__)
-        self._put("class", path_of(target))
-        if not is_user_module(target.__module__):
-            return
-        self._depth += 1
-        members = {
-            name: member
-            for name, member in vars(target).items()
-            if name != "_abc_impl"
-            and not isinstance(member, MemberDescriptorType | GetSetDescriptorType)
-            and (
-                not _is_special(name)
-                or isinstance(member, FunctionType | staticmethod | classmethod | property)
-            )
-        }
-        self._named("members", members, target.__qualname__)
-        self._all("bases", [*target.__bases__, type(target)], target.__qualname__)
-        self._depth -= 1
-
-    def _function(self, function: FunctionType, where: str) -> None:
+    def feed_function(self, function: FunctionType, where: str) -> None:
         """A function by its name, defaults and closure; one of the user's with its code."""
         name, module = function.__qualname__, function.__module__ or "__main__"
         own = is_user_module(module)
@@ -474,70 +387,43 @@ class _Hasher:
         if not own and (function.__name__ in _OUTSIDE or finds_modules):
             _refuse(where, function.__name__)
         self.modules.add(module)
-        self._put("function", module, name)
+        self.put("function", module, name)
         self.feed(function.__defaults__, f"a default of {name}")
         self.feed(function.__kwdefaults__, f"a default of {name}")
-        self._depth += 1
+        self.in_code += 1
         for cell in function.__closure__ or ():
             try:
                 self.feed(cell.cell_contents, f"a variable of {name}")
             except ValueError:
-                self._put("empty cell")
-        self._named("attributes", vars(function), name)
+                self.put("empty cell")
+        self.feed_named("attributes", vars(function), name)
         if own:
-            self._code(function.__code__, name, function.__globals__)
-        self._depth -= 1
+            self.feed_code(function.__code__, name, function.__globals__)
+        self.in_code -= 1
 
-    def _code(self, code: CodeType, name: str, variables: dict[str, Any]) -> None:
-        """Code as it is loaded, with the globals and the modules that it refers to."""
-        self._put(code.co_code, code.co_exceptiontable, code.co_argcount, code.co_flags)
-        self._put(code.co_posonlyargcount, code.co_kwonlyargcount, code.co_names)
-        self._put(code.co_varnames, code.co_freevars, code.co_cellvars)
+    def feed_code(self, code: CodeType, name: str, variables: dict[str, Any]) -> None:
+        """Code as it is loaded, with the globals and the loaded modules that it names."""
+        self.put(code.co_code, code.co_exceptiontable, code.co_argcount, code.co_flags)
+        self.put(code.co_posonlyargcount, code.co_kwonlyargcount, code.co_names)
+        self.put(code.co_varnames, code.co_freevars, code.co_cellvars)
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
-                self._code(constant, name, variables)
+                self.feed_code(constant, name, variables)
             else:
                 self.feed(constant, name)
-        steps = list(dis.get_instructions(code))
+        steps = dis.get_instructions(code)
         used = {step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-        builtins = (used - variables.keys() | {"__file__"} & used) & _OUTSIDE_BUILTINS
-        if outside := sorted(builtins | _OUTSIDE.intersection(code.co_names)):
-            _refuse(name, outside[0])
-        for position, step in enumerate(steps):
-            if step.opname == "IMPORT_NAME":
-                level, names = steps[position - 2].argval, steps[position - 1].argval
-                self._imported("." * level + step.argval, names or (), variables)
+        outside = used & _OUTSIDE_BUILTINS | _OUTSIDE.intersection(code.co_names)
+        if outside:
+            _refuse(name, min(outside))
+        package = variables.get("__package__")
+        for one in code.co_names:  # modules that a function imports
+            for module in (one, f"{package}.{one}"):
+                if module in self.loaded:
+                    self.feed(self.loaded[module], module)
         for key in sorted(used & variables.keys()):
             self.feed(variables[key], key)
-
-    def _imported(self, name: str, parts: Iterable[str], variables: dict[str, Any]) -> None:
-        """A module that a function imports. Imported now: its values can be changed only then."""
-        name = _absolute(name, str(variables.get("__package__") or ""))
-        self.modules |= {name} - {""}
-        for one in (name, *(f"{name}.{part}" for part in parts)):
-            if not name or not is_user_module(name) or _find(one) is None:
-                continue
-            try:
-                self._module(import_module(one))
-            except (Exception, SystemExit) as error:  # if it is needed, the play shows the error
-                self._put("cannot be imported", type(error).__name__)
-
-
-def _is_special(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")
 
 
 def _refuse(user: str, found: str) -> None:
     raise Unhashable(f"{user} uses {found}, and a key cannot hold what the code finds there")
-
-
-def _listing(folder: Path) -> list[Any]:
-    """Name, size and time of change of every file in a folder."""
-    found: list[Any] = []
-    for file in folder.rglob("*"):
-        if file.is_file():
-            state = file.stat()
-            found.append([file.relative_to(folder).as_posix(), state.st_size, state.st_mtime_ns])
-        if len(found) > _MOST_FILES:
-            raise Unhashable(f"{folder} is a folder with more than {_MOST_FILES:,} files")
-    return sorted(found)

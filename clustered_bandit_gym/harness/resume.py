@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import uuid
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.identity import env_key, key_or_reason, policy_key, versions
+from clustered_bandit_gym.harness.identity import Unhashable, env_key, policy_key, versions
 from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.pool import Task, Work
 from clustered_bandit_gym.harness.store import FAILED, Key, Store
-from clustered_bandit_gym.harness.trial import Task, Work
 
 
 class Resume:
@@ -34,8 +36,8 @@ class Resume:
         self.added = 0
         self.labels = [label for label, _ in work.players]
         mode = (" stepwise" if work.stepwise else "") + (" strict" if work.strict else "")
-        envs = [key_or_reason(env_key, cell.env_id, cell.kwargs) for cell in work.cells]
-        policies = [key_or_reason(policy_key, policy) for _, policy in work.players]
+        envs = [_key_or_reason(env_key, cell.env_id, cell.kwargs) for cell in work.cells]
+        policies = [_key_or_reason(policy_key, policy) for _, policy in work.players]
         for c, (env, no_env) in enumerate(envs):
             for p, (policy, no_policy) in enumerate(policies):
                 if env is None or policy is None:
@@ -84,3 +86,11 @@ class Resume:
 
     def __exit__(self, *error: object) -> None:
         self.store.close()
+
+
+def _key_or_reason(write: Callable[..., str], *arguments: Any) -> tuple[str | None, str]:
+    """A key, or None and the reason why there is none."""
+    try:
+        return write(*arguments), ""
+    except Unhashable as error:
+        return None, str(error)

@@ -18,13 +18,12 @@ import shutil
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.identity import PACKAGE, is_user_module, reached, versions
+from clustered_bandit_gym.harness.identity import PACKAGE, user_files, versions
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.run import evaluate, resolve_policies
@@ -169,18 +168,13 @@ def _copy_sources(policy: Any, target: Path) -> dict[str, str]:
     if module == "__main__" or top == PACKAGE:
         return {}
     hashes = {}
-    for name in reached([module], [module]):
-        if name.partition(".")[0] != top and not is_user_module(name):
-            continue
-        spec = find_spec(name)
-        if spec is None or not spec.origin or not spec.has_location:
-            continue
+    for name, file in user_files([module]).items():
         inside = Path(*name.split("."))
-        if spec.submodule_search_locations is not None:
+        if file.name == "__init__.py":
             inside /= "__init__"
         copy = target / inside.with_suffix(".py")
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(spec.origin, copy)
+        shutil.copyfile(file, copy)
         digest = hashlib.sha256(copy.read_bytes()).hexdigest()
         hashes[copy.relative_to(target).as_posix()] = digest
     return hashes

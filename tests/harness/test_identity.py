@@ -157,31 +157,31 @@ def test_the_hash_is_the_same_in_another_process() -> None:
 def test_an_installed_library_counts_with_the_version_of_its_distribution(tmp_path: Path) -> None:
     """Import and distribution names may differ, as those of yaml and PyYAML do."""
     packages = tmp_path / "site-packages"
-    (packages / "yamlish" / "space").mkdir(parents=True)
-    (packages / "yamlish" / "__init__.py").write_text("import yamlish.space.inner\n")
-    (packages / "yamlish" / "space" / "inner.py").write_text("HERE = 1\n")
+    (packages / "yamlish").mkdir(parents=True)
+    (packages / "yamlish" / "__init__.py").write_text("")
     (tmp_path / "near.py").write_text("import yamlish\nfrom mine.space import inner\n")
     (tmp_path / "mine" / "space").mkdir(parents=True)
     (tmp_path / "mine" / "__init__.py").write_text("")
     (tmp_path / "mine" / "space" / "inner.py").write_text("HERE = 2\n")
+    text = POLICY.format(helper="near", answer="0").replace("FACTOR", "inner")
+    (tmp_path / "uses_near.py").write_text(text)
     script = (
         f"import sys; sys.path += [{str(tmp_path)!r}, {str(packages)!r}]\n"
-        "from clustered_bandit_gym.harness.identity import reached\n"
-        "found = reached(['near'], [])\n"
-        "print(*found, found['yamlish'], sep='|')"
+        "from clustered_bandit_gym.harness.identity import policy_key, user_files\n"
+        "from uses_near import Mine\n"
+        "print(policy_key(Mine()), *user_files(['near']), sep='|')"
     )
-    for number in ("1.0", "2.0"):
+    keys = []
+    for number in ("1.0", "1.0", "2.0"):
         info = packages / "PyYamlish.dist-info"
         info.mkdir(exist_ok=True)
         (info / "METADATA").write_text(f"Name: PyYamlish\nVersion: {number}\n")
-        (info / "top_level.txt").write_text("yamlish\n")
-        done = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         assert done.stderr == ""
-        *names, version = done.stdout.strip().split("|")
-        assert names == ["mine", "mine.space", "mine.space.inner", "near", "yamlish"]
-        assert version == f"PyYamlish {number}"
+        key, *names = done.stdout.strip().split("|")
+        assert names == ["mine", "mine.space.inner", "near"]
+        keys.append(key)
+    assert keys[0] == keys[1] != keys[2]
 
 
 def test_environment_specs() -> None:
