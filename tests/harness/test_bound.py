@@ -4,6 +4,8 @@ once per shape.
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from harness_players import Empirical
@@ -60,3 +62,13 @@ def test_bound_of_shuffled_instances_is_solved_once(monkeypatch: pytest.MonkeyPa
     assert [row["bound"] for row in rows] == [1.0] * 4
     assert len(solved) == 1
     bound._cached_bound.cache_clear()
+
+
+def test_the_bound_of_a_huge_instance_is_skipped_and_the_run_goes_on() -> None:
+    means = np.random.default_rng(0).normal(size=(2, 10_001))
+    huge = cbg.Instance(means, [0, 1])
+    start = time.process_time()
+    with pytest.warns(UserWarning, match=r"bound skipped: .* 20,002 means .* up to 20,000"):
+        board = cbg.evaluate(Empirical(1), trials=1, instance=huge, progress=False)
+    assert board.trials["bound"].isna().all()
+    assert time.process_time() - start < 10
