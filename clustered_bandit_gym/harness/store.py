@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -193,6 +194,24 @@ class Store:
     def rows(self, everything: bool = False) -> list[Row]:
         """All rows of `stream` as a list."""
         return list(self.stream(everything))
+
+    def columns(self, everything: bool = False) -> dict[str, list[Any]]:
+        """All rows of `stream`, column by column; NaN where a row has no such value.
+
+        Texts and settings that repeat are held once: 10^5 rows take about 200 MB.
+        """
+        columns: dict[str, list[Any]] = {}
+        shared: dict[str, Any] = {}
+        for count, row in enumerate(self.stream(everything)):
+            for name in row:
+                if name not in columns:
+                    columns[name] = [nan] * count
+            for name, column in columns.items():
+                value = row.get(name, nan)
+                if isinstance(value, str | dict):
+                    value = shared.setdefault(repr(value), value)
+                column.append(value)
+        return columns
 
     def outdated(self) -> int:
         """How many rows were played by code that has changed since."""

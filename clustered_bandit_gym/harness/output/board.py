@@ -89,7 +89,7 @@ class Board:
         too.
         """
         with Store(folder, create=False) as store:
-            return cls(store.rows(everything))
+            return cls(pd.DataFrame(store.columns(everything)))
 
     @cached_property
     def summary(self) -> pd.DataFrame:
