@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import functools
 import io
@@ -56,17 +57,15 @@ def command(
                 raise typer.Exit(INTERRUPTED) from None
             except Exception as error:
                 text = explained(error)
-                if "--traceback" in sys.argv or text is None:
+                code = BUG if text is None else MISTAKE
+                if text is None or "--traceback" in sys.argv:
                     say(traceback.format_exc())
-                if text is None:
-                    text = (
-                        f"this is a bug in clustered-bandit-gym {__version__}. Please report it "
-                        "with the command and the lines above."
-                    )
-                    say(f"clustered-bai {name}: {text}", fg="red")
-                    raise typer.Exit(BUG) from None
+                text = text or (
+                    f"this is a bug in clustered-bandit-gym {__version__}. Please report it "
+                    "with the command and the lines above."
+                )
                 say(f"clustered-bai {name}: {text}", fg="red")
-                raise typer.Exit(MISTAKE) from None
+                raise typer.Exit(code) from None
 
         return group.command(name, cls=SpreadCommand)(guarded)
 
@@ -108,16 +107,14 @@ def few(trials: int, at_most: int = 3) -> int:
     """
     if not os.environ.get("CLUSTERED_BANDIT_QUICK") or trials <= at_most:
         return trials
-    typer.echo(f"CLUSTERED_BANDIT_QUICK is set: {at_most} trials instead of {trials:,}", err=True)
+    say(f"CLUSTERED_BANDIT_QUICK is set: {at_most} trials instead of {trials:,}")
     return at_most
 
 
 def tell_reused(reused: int, trials: int, out: Path | None, quiet: bool) -> None:
     """Say on stderr how many trials of the result come from an earlier run."""
     if reused and not quiet:
-        typer.echo(
-            f"{reused:,} of {trials:,} trials were played before and kept in {out}.", err=True
-        )
+        say(f"{reused:,} of {trials:,} trials were played before and kept in {out}.")
 
 
 @app.callback(invoke_without_command=True)
@@ -134,10 +131,7 @@ def main() -> None:
     warnings.showwarning = _show_warning
     for stream in (sys.stdout, sys.stderr):
         # An ASCII locale shows "?" for a letter it lacks instead of failing after hours of play.
-        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() not in (
-            "utf-8",
-            "utf8",
-        ):
+        if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
             stream.reconfigure(errors="replace")
     try:
         app()
@@ -162,19 +156,12 @@ def _end_threads() -> None:
     """Exit without the threads that a policy has left running: Python would wait for them, perhaps
     for ever.
     """
-    left = [
-        one
-        for one in threading.enumerate()
-        if one is not threading.current_thread() and not one.daemon
-    ]
+    own = threading.current_thread()
+    left = [one for one in threading.enumerate() if one is not own and not one.daemon]
     if left:
         names = ", ".join(sorted({one.name for one in left})[:3])
-        print(
-            f"note: ended {len(left)} threads that a policy has left running ({names})",
-            file=sys.stderr,
-        )
-        ending = sys.exc_info()[1]
-        code = getattr(ending, "code", BUG)
+        say(f"note: ended {len(left)} threads that a policy has left running ({names})")
+        code = getattr(sys.exc_info()[1], "code", BUG)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else 0)

@@ -128,7 +128,7 @@ def audit(
         typer.echo(getattr(report, f"to_{output}")().rstrip("\n"))
     tell_reused(report.reused, int(report.cells["trials"].sum()), out, quiet)
     if traceback and report.raised is not None:
-        from clustered_bandit_gym.harness.run import traceback_of
+        from clustered_bandit_gym.harness.replay import traceback_of
 
         typer.echo(traceback_of(report.raised, make(policy)), err=True)
     if not (report.cells["trials"] > report.cells["unfinished"]).any():

@@ -8,36 +8,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clustered_bandit_gym.cli.app import FAILED, INTERRUPTED, command, console, few, tell_reused
+from clustered_bandit_gym.cli.app import (
+    FAILED,
+    INTERRUPTED,
+    command,
+    console,
+    few,
+    say,
+    tell_reused,
+)
 from clustered_bandit_gym.cli.options import (
     FOUR,
     Address,
     Agents,
     Backend,
-    BoldBest,
-    Ci,
     Columns,
     Delta,
     Envs,
     Eta,
     Export,
+    Folder,
     Format,
     Jobs,
     MaxPulls,
     MaxSeconds,
     OpenSeed,
     Out,
-    Panel,
-    Pivot,
     Plot,
     Policies,
     Quiet,
     Replays,
     Set,
     Strict,
-    Style,
     Traceback,
-    Width,
     X,
     check_format,
     default_env,
@@ -60,9 +63,8 @@ def list_all() -> None:
     screen = console()
     table = Table("environment", "what it is", title="Environments", title_justify="left", box=None)
     for name, entry in CATALOGUE.items():
-        table.add_row(
-            name, entry.about + (" (needs your copy of the data)" if entry.needs_data else "")
-        )
+        needs = " (needs your copy of the data)" if entry.needs_data else ""
+        table.add_row(name, entry.about + needs)
     screen.print(table)
     screen.print()
     table = Table("policy", "class", "promise", title="Policies", title_justify="left", box=None)
@@ -98,12 +100,6 @@ def compare(
     columns: Columns = None,
     plot: Plot = None,
     x: X = None,
-    panel: Panel = None,
-    style: Style = None,
-    width: Width = None,
-    pivot: Pivot = None,
-    ci: Ci = False,
-    bold_best: BoldBest = False,
     export: Export = None,
     bound: Annotated[bool, typer.Option(help="Compute the instances' lower bounds.")] = True,
     strict: Strict = True,
@@ -114,8 +110,8 @@ def compare(
     """Score policies on environments: correctness, pulls, communication.
 
     Several values of --n-agents, --delta or --eta are swept in all combinations. With --out
-    finished trials are kept as
-    they end: the same command again plays only what is missing, and --trials may be raised.
+    finished trials are kept as they end: the same command again plays only what is missing, and
+    --trials may be raised. `show` has more ways to print what is kept.
 
     Exit code 1 if every trial of a policy raised, 130 if the run was interrupted.
 
@@ -124,18 +120,16 @@ def compare(
     """
     from clustered_bandit_gym.harness.run import resolve_policies, sweep
 
-    picture = {"panel": panel, "style": style, "width": width}
-    table = {"pivot": pivot, "ci": ci, "bold_best": bold_best}
-    shown = Shown(output, columns, plot, x, export, picture, table)
+    shown = Shown(output, columns, plot, x, export)
     if misplaced := [name for name in policies or [] if name.startswith("ClusteredBAI-")]:
         raise UserError(
             f"{misplaced[0]} is an environment, not a policy: name it before --policies"
         )
     grid = grid_of(n_agents, delta, eta, max_pulls, set_)
-    several = ["env"] if len(set(envs or [])) > 1 else []
-    shown.check_columns(
-        several + [key for key, value in grid.items() if isinstance(value, list) and len(value) > 1]
-    )
+    varied = [key for key, value in grid.items() if isinstance(value, list) and len(value) > 1]
+    if len(set(envs or [])) > 1:
+        varied.insert(0, "env")
+    shown.check_columns(varied)
     players = resolve_policies(policies or FOUR)
     board = sweep(
         [player for _, player in players],
@@ -156,10 +150,7 @@ def compare(
     shown.show(board)
     tell_reused(board.reused, len(board.trials), out, quiet)
     if out is not None and not quiet:
-        typer.echo(
-            f"Trials are in {out}: `clustered-bai show {out}`, `clustered-bai report {out}`.",
-            err=True,
-        )
+        say(f"Trials are in {out}: `clustered-bai show {out}`, `clustered-bai report {out}`.")
     broken = tell_broken(board, dict(players), traceback)
     if board.missing:
         raise typer.Exit(INTERRUPTED)
@@ -169,19 +160,42 @@ def compare(
 
 @command("show")
 def show(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` has filled.")
-    ],
+    folder: Folder,
     output: Format = "text",
     columns: Columns = None,
     plot: Plot = None,
     x: X = None,
-    panel: Panel = None,
-    style: Style = None,
-    width: Width = None,
-    pivot: Pivot = None,
-    ci: Ci = False,
-    bold_best: BoldBest = False,
+    panel: Annotated[
+        str | None,
+        typer.Option(
+            help="One panel: pulls, communication, busiest (agent) or tradeoff.",
+            show_default="pulls and communication",
+        ),
+    ] = None,
+    style: Annotated[
+        str | None,
+        typer.Option(help="paper: one panel in small type, no title.", show_default="for a screen"),
+    ] = None,
+    width: Annotated[
+        float | None,
+        typer.Option(
+            help="Of the picture, in inches: 3.25 for a column.", show_default="automatic"
+        ),
+    ] = None,
+    pivot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SETTING",
+            help="With --format latex: pulls in one table, a row per policy, a column per value.",
+            show_default="two tables",
+        ),
+    ] = None,
+    ci: Annotated[
+        bool, typer.Option("--ci", help="With --pivot: intervals after the means.")
+    ] = False,
+    bold_best: Annotated[
+        bool, typer.Option("--bold-best", help="With --pivot: the best of each column in bold.")
+    ] = False,
     export: Export = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also trials of policies whose code has changed since.")
@@ -194,6 +208,12 @@ def show(
 
     picture = {"panel": panel, "style": style, "width": width}
     table = {"pivot": pivot, "ci": ci, "bold_best": bold_best}
+    if plot is None and any(value is not None for value in picture.values()):
+        raise UserError("--panel, --style and --width are for a picture: add --plot FILE")
+    if pivot is None and (ci or bold_best):
+        raise UserError("--ci and --bold-best are for one table: add --pivot SETTING")
+    if pivot is not None and output != "latex":
+        raise UserError("--pivot writes a table for LaTeX: add --format latex")
     shown = Shown(output, columns, plot, x, export, picture, table)
     board = Board.load(folder, everything)
     if not len(board.trials):
@@ -202,17 +222,12 @@ def show(
     with Store(folder, create=False) as store:
         outdated = store.outdated()
     if outdated and not everything:
-        typer.echo(
-            f"{outdated:,} trials of code that has changed since are left out (--all shows them).",
-            err=True,
-        )
+        say(f"{outdated:,} trials of code that has changed since are left out (--all shows them).")
 
 
 @command("report")
 def report(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` has filled.")
-    ],
+    folder: Folder,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
         "report.html"
     ),
@@ -232,27 +247,20 @@ def tell_broken(board: Board, players: dict[str, Any], traceback: bool) -> list[
 
     They are named on stderr, with tracebacks if those were asked for.
     """
-    rows = board.trials.to_dict("records")
-    raised = [row for row in rows if row["outcome"] in ("error", "crash")]
-    answered = {row["policy"] for row in rows if row["outcome"] not in ("error", "crash")}
-    broken = [
-        name
-        for name in players
-        if name not in answered and any(row["policy"] == name for row in raised)
-    ]
+    fails = board.trials["outcome"].isin(["error", "crash"])
+    raised = board.trials[fails]
+    answered = set(board.trials[~fails]["policy"])
+    broken = [name for name in players if name in set(raised["policy"]) - answered]
     if traceback:
-        from clustered_bandit_gym.harness.run import traceback_of
+        from clustered_bandit_gym.harness.replay import traceback_of
 
-        first = {row["policy"]: row for row in reversed(raised) if row["outcome"] == "error"}
-        for name, row in first.items():
-            typer.echo(
-                f"{name}, trial {row['trial']}:\n{traceback_of(row, players[name])}", err=True
-            )
+        errors = raised[raised["outcome"] == "error"].drop_duplicates("policy")
+        for row in errors.to_dict("records"):
+            name = row["policy"]
+            say(f"{name}, trial {row['trial']}:\n{traceback_of(row, players[name])}")
+    hint = "" if traceback else "; --traceback shows where"
     for name in broken:
-        hint = "" if traceback else "; --traceback shows where"
-        typer.secho(
-            f"clustered-bai compare: {name} raised in every trial{hint}", err=True, fg="red"
-        )
+        say(f"clustered-bai compare: {name} raised in every trial{hint}", fg="red")
     return broken
 
 
@@ -269,30 +277,27 @@ class Shown:
         plot: Path | None,
         x: str | None,
         export: Path | None,
-        picture: dict[str, Any],
-        table: dict[str, Any],
+        picture: dict[str, Any] | None = None,
+        table: dict[str, Any] | None = None,
     ) -> None:
         check_format(output)
-        if plot is None and any(value is not None for value in picture.values()):
-            raise UserError("--panel, --style and --width are for a picture: add --plot FILE")
-        if picture["panel"] is not None:
-            from clustered_bandit_gym.harness.output.panels import check_panel
-
-            check_panel(picture["panel"])
-        if table["pivot"] is None and (table["ci"] or table["bold_best"]):
-            raise UserError("--ci and --bold-best are for one table: add --pivot SETTING")
-        if table["pivot"] is not None and output != "latex":
-            raise UserError("--pivot writes a table for LaTeX: add --format latex")
-        self.picture, self.table = picture, table
         if x is not None and plot is None:
             raise UserError("--x chooses the axis of a picture: add --plot FILE")
-        self.output, self.plot, self.x, self.export = output, plot, x, export
+        self.output = output
+        self.plot = plot
+        self.x = x
+        self.export = export
+        self.picture = picture or {}
+        self.table = table or {}
         self.columns = None if columns is None else [name.strip() for name in columns.split(",")]
         self.varied: list[str] = []
         if plot is not None:
+            from clustered_bandit_gym.harness.output.panels import check_panel
             from clustered_bandit_gym.harness.output.plots import check_suffix
 
             check_suffix(plot)
+            if self.picture.get("panel") is not None:
+                check_panel(self.picture["panel"])
         if export is not None:
             from clustered_bandit_gym.harness.output.board import check_export
 
@@ -317,17 +322,17 @@ class Shown:
         self.check_columns(board.varied)
         if self.output == "text":
             board.print(console(), self.columns)
+        elif self.output == "latex":
+            typer.echo(board.to_latex(self.columns, **self.table))
+        elif self.output == "csv":
+            typer.echo(board.to_csv(self.columns))
+        elif self.output == "markdown":
+            typer.echo(board.to_markdown(self.columns))
         else:
-            write = {
-                "markdown": board.to_markdown,
-                "latex": lambda columns: board.to_latex(columns, **self.table),
-                "csv": board.to_csv,
-                "json": board.to_json,
-            }
-            typer.echo(write[self.output](self.columns))
+            typer.echo(board.to_json(self.columns))
         if self.plot is not None:
             board.plot(self.plot, self.x, **self.picture)
-            typer.echo(f"Wrote {self.plot}", err=True)
+            say(f"Wrote {self.plot}")
         if self.export is not None:
             board.export(self.export)
-            typer.echo(f"Wrote {self.export}", err=True)
+            say(f"Wrote {self.export}")

@@ -56,9 +56,9 @@ def bounds_tables(
 ) -> tuple[str, list[Table]]:
     """A headline and tables of bounds for the instance that trial 0 of `seed` draws."""
     from clustered_bandit_gym import theory
-    from clustered_bandit_gym.harness.run import make_env
+    from clustered_bandit_gym.harness.settings import Cell
 
-    unwrapped: Any = make_env(env_id, env_kwargs).unwrapped
+    unwrapped: Any = Cell(env_id, env_kwargs).make().unwrapped
     instance = unwrapped.draw_instance(trial_seeds(seed, 0).instance)
     problem = unwrapped.problem_of(instance)
     if instance.eta <= 0:

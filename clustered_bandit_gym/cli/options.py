@@ -15,8 +15,6 @@ from clustered_bandit_gym.game.seeds import root_seed
 from clustered_bandit_gym.settings_text import parse_pairs
 
 DEFAULT_ENV = "ClusteredBAI-PaperSmall-v0"
-#: The default where --set brings an instance or a generator.
-OPEN_ENV = "ClusteredBAI-v0"
 #: The paper's schemes, in its order.
 FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
 
@@ -63,8 +61,18 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-#: What `--help` shows as the default of an option that is None unless given.
-_ENVS_OWN, _NO_LIMIT = "the environment's", "no limit"
+def _option(*names: str, help: str, default: str | None = None, **others: Any) -> Any:
+    """An option; `default` is what `--help` shows for one that is None unless given."""
+    return typer.Option(*names, help=help, show_default=default or True, **others)
+
+
+_ENVS_OWN = "the environment's"
+_BUDGET = "Budget of a trial; a trial that needs more is unfinished."
+_POLICIES = "Names, or module:Class of your own, with settings: bai-cl:confidence=certified."
+_SEED = "Root seed; 'secret' draws 128 random bits and prints them when the run is over."
+_OUT = "Folder that keeps every finished trial; the same command resumes from it."
+_COLUMNS = """One table of these columns of the summary, e.g. policy,verdict,pulls_mean,cost_mean.
+Swept settings are added in front; name them to place them elsewhere."""
 
 Envs = Annotated[
     list[str] | None,
@@ -73,186 +81,110 @@ Envs = Annotated[
 OneEnv = Annotated[
     str | None, typer.Argument(metavar="ENV", help="An environment.", show_default=DEFAULT_ENV)
 ]
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A folder that `compare --out` has filled.")
+]
 Policies = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policies",
-        "-p",
-        help="Names, or module:Class of your own, with settings: bai-cl:confidence=certified.",
-        show_default=" ".join(FOUR),
-    ),
+    list[str] | None, _option("--policies", "-p", help=_POLICIES, default=" ".join(FOUR))
 ]
 Agents = Annotated[
     list[int] | None,
-    typer.Option("--n-agents", "-n", help="N; several values are swept.", show_default=_ENVS_OWN),
+    _option("--n-agents", "-n", help="N; several values are swept.", default=_ENVS_OWN),
 ]
 Delta = Annotated[
     list[float] | None,
-    typer.Option("--delta", "-d", help="δ; several values are swept.", show_default=_ENVS_OWN),
+    _option("--delta", "-d", help="δ; several values are swept.", default=_ENVS_OWN),
 ]
 Eta = Annotated[
     list[float] | None,
-    typer.Option(
-        "--eta", help="η of the generator; several values are swept.", show_default=_ENVS_OWN
-    ),
+    _option("--eta", help="η of the generator; several values are swept.", default=_ENVS_OWN),
 ]
-OneAgents = Annotated[
-    int | None, typer.Option("--n-agents", "-n", help="N.", show_default=_ENVS_OWN)
-]
-OneDelta = Annotated[float | None, typer.Option("--delta", "-d", help="δ.", show_default=_ENVS_OWN)]
-OneEta = Annotated[
-    float | None, typer.Option("--eta", help="η of the generator.", show_default=_ENVS_OWN)
-]
-MaxPulls = Annotated[
-    int | None,
-    typer.Option(
-        "--max-pulls",
-        help="Budget of a trial; a trial that needs more is unfinished.",
-        show_default=_ENVS_OWN,
-    ),
-]
+OneAgents = Annotated[int | None, _option("--n-agents", "-n", help="N.", default=_ENVS_OWN)]
+OneDelta = Annotated[float | None, _option("--delta", "-d", help="δ.", default=_ENVS_OWN)]
+OneEta = Annotated[float | None, _option("--eta", help="η of the generator.", default=_ENVS_OWN)]
+MaxPulls = Annotated[int | None, _option("--max-pulls", help=_BUDGET, default=_ENVS_OWN)]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
+    _option(
         "--set",
         help="Any other keyword of the environment, KEY=VALUE; JSON for lists and dicts.",
-        show_default="none",
+        default="none",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", "-s", help="Root seed.", min=0)]
+Seed = Annotated[int, _option("--seed", "-s", help="Root seed.", min=0)]
 OpenSeed = Annotated[
     int,
-    typer.Option(
+    _option(
         "--seed",
         "-s",
-        help="Root seed; 'secret' draws 128 random bits and prints them when the run is over.",
+        help=_SEED,
         metavar="INTEGER|secret",
         parser=lambda text: root_seed(text if text == "secret" else _whole(text)),
     ),
 ]
 Replays = Annotated[
     int,
-    typer.Option(
-        "--replays", help="Trials of each policy to play once more in a fresh process.", min=0
-    ),
+    _option("--replays", help="Trials of each policy to play once more in a fresh process.", min=0),
 ]
 Strict = Annotated[
     bool,
-    typer.Option(
+    _option(
         "--strict/--no-strict",
         help="Enforce that a policy learns nothing from agents but what they send.",
     ),
 ]
 MaxSeconds = Annotated[
     float | None,
-    typer.Option(
+    _option(
         "--max-seconds",
         help="Time limit of a trial; a trial that takes longer is unfinished.",
-        show_default=_NO_LIMIT,
+        default="no limit",
     ),
 ]
 Jobs = Annotated[
     int,
-    typer.Option(
-        "--jobs", "-j", help="Processes; -1 for one per core, -2 for one fewer, and so on."
-    ),
+    _option("--jobs", "-j", help="Processes; -1 for one per core, -2 for one fewer, and so on."),
 ]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        "-o",
-        help="Folder that keeps every finished trial; the same command resumes from it.",
-        show_default="nothing is kept",
-    ),
-]
+Out = Annotated[Path | None, _option("--out", "-o", help=_OUT, default="nothing is kept")]
 Backend = Annotated[
-    str | None, typer.Option("--backend", help="processes or dask.", show_default="processes")
+    str | None, _option("--backend", help="processes or dask.", default="processes")
 ]
 Address = Annotated[
-    str | None,
-    typer.Option("--address", help="Of a running Dask scheduler.", show_default="a local one"),
+    str | None, _option("--address", help="Of a running Dask scheduler.", default="a local one")
 ]
-Format = Annotated[str, typer.Option("--format", "-f", help="text, markdown, latex, csv or json.")]
-Columns = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        help="One table of these columns of the summary, e.g. policy,verdict,pulls_mean,cost_mean. Swept settings are "
-        "added in front; name them to place them elsewhere.",
-        show_default="two tables",
-    ),
-]
+Format = Annotated[str, _option("--format", "-f", help="text, markdown, latex, csv or json.")]
+Columns = Annotated[str | None, _option("--columns", help=_COLUMNS, default="two tables")]
 X = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--x",
         metavar="SETTING",
         help="Swept setting along the axis of pictures, e.g. n_agents.",
-        show_default="the one with most values",
+        default="the one with most values",
     ),
 ]
 Plot = Annotated[
     Path | None,
-    typer.Option(
+    _option(
         "--plot",
         help="Write a picture here (.png, .pdf, .svg).",
-        show_default="no picture",
+        default="no picture",
     ),
-]
-Panel = Annotated[
-    str | None,
-    typer.Option(
-        "--panel",
-        help="One panel: pulls, communication, busiest (agent) or tradeoff.",
-        show_default="pulls and communication",
-    ),
-]
-Style = Annotated[
-    str | None,
-    typer.Option(
-        "--style", help="paper: one panel in small type, no title.", show_default="for a screen"
-    ),
-]
-Width = Annotated[
-    float | None,
-    typer.Option(
-        "--width", help="Of the picture, in inches: 3.25 for a column.", show_default="automatic"
-    ),
-]
-Pivot = Annotated[
-    str | None,
-    typer.Option(
-        "--pivot",
-        metavar="SETTING",
-        help="With --format latex: pulls in one table, a row per policy, a column per value.",
-        show_default="two tables",
-    ),
-]
-Ci = Annotated[bool, typer.Option("--ci", help="With --pivot: intervals after the means.")]
-BoldBest = Annotated[
-    bool, typer.Option("--bold-best", help="With --pivot: the best of each column in bold.")
 ]
 Export = Annotated[
     Path | None,
-    typer.Option(
-        "--export", help="Write all trials here (.csv or .parquet).", show_default="no file"
-    ),
+    _option("--export", help="Write all trials here (.csv or .parquet).", default="no file"),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, fewer notes.")]
+Quiet = Annotated[bool, _option("--quiet", "-q", help="No progress bar, fewer notes.")]
 Traceback = Annotated[
-    bool,
-    typer.Option("--traceback", help="Show tracebacks: of a mistake, and of policies that raise."),
+    bool, _option("--traceback", help="Show tracebacks: of a mistake, and of policies that raise.")
 ]
-
-#: Formats of --format.
-FORMATS = ("text", "markdown", "latex", "csv", "json")
 
 
 def check_format(output: str) -> None:
     """Refuse an unknown --format before anything is played."""
-    if output not in FORMATS:
-        raise UserError(f"--format is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not {output!r}")
+    if output not in ("text", "markdown", "latex", "csv", "json"):
+        raise UserError(f"--format is text, markdown, latex, csv or json, not {output!r}")
 
 
 def grid_of(
@@ -279,9 +211,11 @@ def grid_of(
 
 def default_env(settings: dict[str, Any]) -> str:
     """The environment of a command that names none and has these keywords."""
-    return OPEN_ENV if {"instance", "generator"} & set(settings) else DEFAULT_ENV
+    if "instance" in settings or "generator" in settings:
+        return "ClusteredBAI-v0"
+    return DEFAULT_ENV
 
 
 def pairs_of(pairs: list[str] | None) -> dict[str, Any]:
     """The keywords given with --set."""
-    return parse_pairs(pairs or [], "--set")
+    return parse_pairs(pairs, "--set") if pairs else {}

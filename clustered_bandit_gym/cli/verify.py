@@ -49,7 +49,7 @@ def verify(
 
     Exit code 1 if a row comes out differently, or if none of those asked for could be played.
     """
-    from clustered_bandit_gym.harness.verification import verify as run_verify
+    from clustered_bandit_gym.harness.replay import verify as run_verify
 
     found = run_verify(folder, replay, seed, allow or ())
     typer.echo(str(found))
