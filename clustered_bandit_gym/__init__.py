@@ -38,7 +38,7 @@ _LAZY = {
     "evaluate": "clustered_bandit_gym.harness.run:evaluate",
     "harness": "clustered_bandit_gym.harness",
     "play": "clustered_bandit_gym.harness.play:play",
-    "replay": "clustered_bandit_gym.harness.run:replay",
+    "replay": "clustered_bandit_gym.harness.replay:replay",
     "Study": "clustered_bandit_gym.study.study:Study",
     "drive": "clustered_bandit_gym.study.drive:drive",
     "study": "clustered_bandit_gym.study",
@@ -66,7 +66,8 @@ if TYPE_CHECKING:
     from clustered_bandit_gym.harness.audit.audit import audit
     from clustered_bandit_gym.harness.output.board import Board
     from clustered_bandit_gym.harness.play import play
-    from clustered_bandit_gym.harness.run import evaluate, replay, sweep
+    from clustered_bandit_gym.harness.replay import replay
+    from clustered_bandit_gym.harness.run import evaluate, sweep
     from clustered_bandit_gym.harness.store import Store
     from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
     from clustered_bandit_gym.study.drive import drive

@@ -21,16 +21,16 @@ import cloudpickle
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.trial import ClusterLost, Task, Work
+from clustered_bandit_gym.harness.pool import ClusterLost, Task, Work, pack
 
 #: How long a scheduler may take to answer for the first time.
 CONNECT_SECONDS = 10.0
 
 
 def play_on_dask(
-    work: Work, packed: bytes, tasks: Sequence[Task], n_jobs: int, address: str | None
+    work: Work, tasks: Sequence[Task], n_jobs: int, address: str | None
 ) -> Generator[tuple[Task, Row]]:
-    """Play the tasks of a `Work`, pickled as `packed`; yields (task, row) as trials end.
+    """Play the tasks; yields (task, row) as trials end.
 
     Args:
         n_jobs: processes to start where there is no address.
@@ -57,7 +57,7 @@ def play_on_dask(
             raise UserError(f"there is no Dask scheduler at {address}: {error}") from error
         stack.callback(client.close, 1)
         # A task, not scattered data: it is made again if the workers that hold it die.
-        shared = client.submit(bytes, packed)
+        shared = client.submit(bytes, pack(work))
         paths = [path or os.getcwd() for path in sys.path]
         sent = {
             client.submit(_play, shared, paths, tuple(task), retries=1, pure=False): task

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import copy
 import os
+import random
+import signal
 import sys
 import sysconfig
+import threading
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 import gymnasium as gym
@@ -25,23 +30,12 @@ import numpy as np
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.seeds import TrialSeeds, trial_seeds
+from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.bound import bound_of
-from clustered_bandit_gym.harness.cell import Cell
-from clustered_bandit_gym.harness.global_state import (
-    drew_from_unseeded_torch,
-    keyboard,
-    seeded_globals,
-)
 from clustered_bandit_gym.harness.identity import versions
-from clustered_bandit_gym.harness.settings import label_of, path_of, settings_of, writable
+from clustered_bandit_gym.harness.settings import Cell, label_of, path_of, settings_of, writable
 
 Row = dict[str, Any]
-
-_PACKAGE = str(Path(__file__).parents[1])
-_POLICIES = str(Path(__file__).parents[1] / "policies")
-#: Characters of an exception's text that a row keeps.
-_LONGEST_TEXT = 2000
 
 
 @dataclass(frozen=True)
@@ -155,7 +149,10 @@ def play_trial(
                     _check_answer(arms, federation.problem.n_agents, federation.silent_program)
                     federation.stop(arms)
             elif spec.stepwise:
-                _play_stepwise(player, env, seeds, spec.strict)
+                from clustered_bandit_gym.envs.stepwise import play_stepwise
+
+                options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
+                play_stepwise(player, env, seeds.policy, **options, strict=spec.strict)
             else:
                 _play_loop(player, env, seeds.policy, *first)
         except KeyboardInterrupt as error:
@@ -173,9 +170,13 @@ def play_trial(
         federation, truth = unwrapped.federation, unwrapped.truth
     if federation.failure is not None:  # what a policy made of a failure does not matter
         raised = _with_callers(federation.failure, raised)
-    unfinished, message = ("", "") if raised is None else _kind_and_text(raised)
-    if raised is not None and on_error is not None:
-        on_error(raised)
+    unfinished, message = "", ""
+    if raised is not None:
+        is_budget = isinstance(raised, BudgetExceeded)
+        unfinished = "budget" if is_budget else "error"
+        message = _text(raised) if is_budget else _describe(raised)
+        if on_error is not None:
+            on_error(raised)
     seconds = perf_counter() - start
     judged = _judge(federation, truth, unfinished, message, spec.bound)
     return row | judged | {"seconds": seconds, "version": versions()}
@@ -198,19 +199,13 @@ def _with_callers(failure: BaseException, seen: BaseException | None) -> BaseExc
     return failure.with_traceback(joined)
 
 
-def lost_row(
-    spec: TrialSpec,
-    env: gym.Env[Any, Any],
-    instance: Instance | None,
-    outcome: str,
-    message: str,
-) -> Row:
-    """The row of a trial whose process was lost with its counts: no pulls and no messages."""
+def lost_row(spec: TrialSpec, env: gym.Env[Any, Any], outcome: str, message: str) -> Row:
+    """The row of a trial whose process was lost with its counts: no pulls, no messages, no bound."""
     seeds = trial_seeds(spec.seed, spec.trial)
     unwrapped: Any = env.unwrapped
-    truth = unwrapped.draw_instance(seeds.instance) if instance is None else instance
+    truth = unwrapped.draw_instance(seeds.instance)
     federation = unwrapped.federation_on(truth, seeds.play)
-    judged = _judge(federation, truth, outcome, message, spec.bound)
+    judged = _judge(federation, truth, outcome, message, bound=False)
     return _identity(spec, env) | judged | {"seconds": 0.0, "version": versions()}
 
 
@@ -241,36 +236,14 @@ def _check_answer(arms: Any, n_agents: int, silent_program: str) -> None:
         )
     try:
         found = np.asarray(arms)
-        shown = (
-            f"an array of {found.dtype}"
-            if isinstance(arms, np.ndarray | list | tuple)
-            else type(arms).__name__
-        )
+        shown = f"{type(arms).__name__} of {found.dtype}, shape {found.shape}"
     except ValueError:
-        found, shown = np.empty(0), f"a {type(arms).__name__} of unequal parts"
-    if found.dtype.kind in "iu" and found.shape == (n_agents,):
-        return
-    if found.dtype.kind in "iu":
-        shown = f"whole numbers of shape {found.shape}"
-    raise UserError(
-        f"solve returned {'None' if arms is None else shown}; expected one arm per agent: an int "
-        "array of shape "
-        f"({n_agents},)"
-    )
-
-
-def _play_stepwise(player: Any, env: gym.Env[Any, Any], seeds: TrialSeeds, strict: bool) -> None:
-    """`solve` through `env.step`."""
-    from clustered_bandit_gym.envs.stepwise import play_stepwise
-
-    play_stepwise(
-        player,
-        env,
-        seeds.policy,
-        instance_seed=seeds.instance,
-        play_seed=seeds.play,
-        strict=strict,
-    )
+        found, shown = np.empty(0), f"{type(arms).__name__} of unequal parts"
+    if found.dtype.kind not in "iu" or found.shape != (n_agents,):
+        raise UserError(
+            f"solve returned {'None' if arms is None else shown}; expected one arm per agent: an "
+            f"int array of shape ({n_agents},)"
+        )
 
 
 def _play_loop(player: Any, env: gym.Env[Any, Any], seed: int, obs: Any, info: Any) -> None:
@@ -310,41 +283,37 @@ def _judge(
 
     A play that has stopped is judged by its stop alone.
     """
-    judgement, problem, ledger = federation.judgement, federation.problem, federation.ledger
+    judgement = federation.judgement
+    problem = federation.problem
+    ledger = federation.ledger
     if judgement is None:
         outcome = unfinished or "error"
-        message = message or "the player ended without an answer"
+        texts = [message or "the player ended without an answer"]
     else:
         outcome = "solved" if judgement.correct else "wrong"
-        later = f"after its stop the player raised {message}" if unfinished else ""
-        wrong = (
-            f"{judgement.wrong_agents} of {problem.n_agents} agents got a wrong arm"
-            if outcome == "wrong"
-            else ""
-        )
-        message = "; ".join(text for text in (wrong, later) if text)
+        texts = []
+        if outcome == "wrong":
+            texts.append(f"{judgement.wrong_agents} of {problem.n_agents} agents got a wrong arm")
+        if unfinished:
+            texts.append(f"after its stop the player raised {message}")
     if outcome != "solved":
-        message = "; ".join(text for text in (message, federation.hint()) if text)
+        texts.append(federation.hint())
+    quiet = judgement is not None and judgement.correct and _too_quiet(judgement.arms, ledger)
+    pulls_by_phase = federation.pulls_by_phase
     return {
         "outcome": outcome,
-        "message": message,
+        "message": "; ".join(text for text in texts if text),
         "correct": None if judgement is None else judgement.correct,
         "wrong_agents": None if judgement is None else judgement.wrong_agents,
         "clustering_errors": None if judgement is None else judgement.clustering_errors,
         "arm_errors": None if judgement is None else judgement.arm_errors,
         "pulls": int(federation.pulls),
         "pulls_max_agent": int(federation.pulls_per_agent.max()),
-        "pulls_by_phase": {
-            writable(phase): int(count) for phase, count in federation.pulls_by_phase.items()
-        },
+        "pulls_by_phase": {writable(name): int(n) for name, n in pulls_by_phase.items()},
         **ledger.summary(),
-        "cost_by_phase": {
-            writable(phase): float(cost) for phase, cost in ledger.by_phase().items()
-        },
+        "cost_by_phase": {writable(name): float(x) for name, x in ledger.by_phase().items()},
         "rounds": int(federation.rounds),
-        "suspicious_communication": bool(
-            judgement and judgement.correct and _too_quiet(judgement.arms, ledger)
-        ),
+        "suspicious_communication": quiet,
         **problem.to_dict(),
         "bound": bound_of(instance, problem) if bound else None,
     }
@@ -358,15 +327,6 @@ def _too_quiet(arms: np.ndarray, ledger: Any) -> bool:
     needed = float(-(counts * np.log2(counts / arms.size)).sum())
     sent = ledger.bits("up") + 64 * ledger.reals("up")  # a real is a float64
     return bool(sent < 0.5 * needed)
-
-
-def _kind_and_text(error: BaseException) -> tuple[str, str]:
-    """The outcome of a play that `error` ended, and the row's message."""
-    return (
-        ("budget", _text(error))
-        if isinstance(error, BudgetExceeded)
-        else ("error", _describe(error))
-    )
 
 
 def _describe(error: BaseException) -> str:
@@ -384,8 +344,9 @@ def _is_players(file: str) -> bool:
     """Not the game's code, a library's or Python's: a mistake is found in the lines of the policy
     that called them.
     """
-    if file.startswith(_PACKAGE):
-        return file.startswith(_POLICIES)
+    package = Path(__file__).parents[1]
+    if Path(file).is_relative_to(package):
+        return Path(file).is_relative_to(package / "policies")
     return not file.startswith((sysconfig.get_path("stdlib"), "<")) and "site-packages" not in file
 
 
@@ -397,6 +358,88 @@ def _text(error: BaseException) -> str:
         raise
     except BaseException as second:
         text = f"(its text failed with {type(second).__name__})"
-    if len(text) > _LONGEST_TEXT:
-        text = f"{text[:_LONGEST_TEXT]}... ({len(text):,} characters)"
+    if len(text) > 2000:
+        text = f"{text[:2000]}... ({len(text):,} characters)"
     return writable(text)
+
+
+# --- what surrounds a play in its process ----------------------------------------------------------
+
+
+@contextmanager
+def seeded_globals(seed: int) -> Iterator[None]:
+    """Global random states fixed during a play: a policy that uses them must give the same row in
+    any process.
+
+    These states are put back afterwards, and so is what else policies change for their own use and
+    would leave to the
+    next trial: NumPy's error handling, warning filters, and the working directory.
+    """
+    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002 (the legacy state is the point)
+    folder, filters = _working_directory(), list(warnings.filters)
+    torch = sys.modules.get("torch")
+    torch_before = torch.get_rng_state() if torch is not None else None
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    if torch is not None:
+        torch.manual_seed(seed)
+    try:
+        with np.errstate():
+            yield
+    finally:
+        random.setstate(before)
+        np.random.set_state(numpy_before)  # noqa: NPY002
+        if torch is not None:
+            torch.set_rng_state(torch_before)
+        if warnings.filters != filters:
+            warnings.filters[:] = filters  # type: ignore[index]
+        if folder and folder != _working_directory():
+            os.chdir(folder)
+
+
+@contextmanager
+def keyboard() -> Iterator[Callable[[], bool]]:
+    """Gives a function that says whether a `KeyboardInterrupt` is the user's, not one that a policy
+    raises itself.
+
+    It is the user's if the signal arrived. Where signals are not ours to watch (another thread, a
+    handler that somebody has set) every interrupt is taken for the user's. So is that of a policy
+    that sends the signal to its own process.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield lambda: False  # no key of the user's arrives
+        return
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: True
+        return
+    arrived = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal arrived
+        arrived = True
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: arrived
+    finally:
+        if signal.getsignal(signal.SIGINT) is note:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _working_directory() -> str:
+    """Current directory, or "" if it no longer exists."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
+def drew_from_unseeded_torch(known: bool) -> bool:
+    """Whether a play that imported torch itself (it was not `known` before) has used its generator,
+    which nobody could seed in time."""
+    torch = sys.modules.get("torch")
+    if known or torch is None:
+        return False
+    return not torch.equal(torch.get_rng_state(), torch.Generator().get_state())

@@ -1,7 +1,7 @@
-"""Trials over processes of this machine, by `pebble.ProcessPool`, or over a Dask cluster.
+"""The trials of a run, over processes of this machine by `pebble.ProcessPool` or over a Dask
+cluster. `Task` names a trial by three numbers, `Work` holds what all of them share.
 
-Rows come back as trials end. Cells and policies are pickled once per run; a task is three numbers.
-Policies of a user's own module travel with their code, so that a worker never plays an older
+Rows come back as trials end. Policies of a user's own module travel with their code, so that a worker never plays an older
 version of an edited file.
 
 A worker process that dies costs the trial that it was playing, and is replaced. The trial's outcome
@@ -17,31 +17,119 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
+import warnings
+from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import starmap
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle
+import gymnasium as gym
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.play import Row, play_trial
-from clustered_bandit_gym.harness.settings import PACKAGE
-from clustered_bandit_gym.harness.trial import Task, Work
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.seeds import trial_seeds
+from clustered_bandit_gym.harness.bound import LARGEST
+from clustered_bandit_gym.harness.play import Row, TrialSpec, lost_row, play_trial, plays_directly
+from clustered_bandit_gym.harness.settings import PACKAGE, Cell
 
-BACKENDS = {"processes": "pebble", "dask": "distributed"}
 #: Exit code of a worker that ends outside of any trial: it has lost its connection to the pool.
 _LOST_CONNECTION = 75
-#: Ends of a process that come from outside of the trial as a rule: SIGKILL, SIGTERM, and the above.
-_FROM_OUTSIDE = (-9, -15, _LOST_CONNECTION)
-#: Times that all workers may die without having ended a trial.
-_FALSE_STARTS = 2
+
+
+class ClusterLost(UserError):
+    """The cluster does not answer any more. What has ended is kept; the rest was not played."""
+
+
+class Task(NamedTuple):
+    """Which trial of which policy on which cell: positions in `Work`."""
+
+    cell: int
+    player: int
+    trial: int
+
+
+@dataclass
+class Work:
+    """All that the tasks of a run share.
+
+    Attributes:
+        cells: settings of environments.
+        players: policies as (label, object).
+        seed, bound, stepwise, strict: as in `play`.
+    """
+
+    cells: list[Cell]
+    players: list[tuple[str, Any]]
+    seed: int
+    bound: bool = True
+    stepwise: bool = False
+    strict: bool = True
+    _envs: dict[int, gym.Env[Any, Any]] = field(default_factory=dict, repr=False)
+    #: The instance drawn last, with its cell and trial: all policies of a trial play on it.
+    _drawn: tuple[int, int, Instance] | None = field(default=None, repr=False)
+
+    def spec(self, task: Task) -> TrialSpec:
+        """Everything that decides a task's row."""
+        label, policy = self.players[task.player]
+        return TrialSpec(
+            self.cells[task.cell],
+            policy,
+            label,
+            self.seed,
+            task.trial,
+            stepwise=self.stepwise,
+            strict=self.strict,
+            bound=self.bound,
+        )
+
+    def ready(self, task: Task) -> tuple[TrialSpec, gym.Env[Any, Any], Instance | None]:
+        """What `play_trial` needs; no instance if the environment draws it at its reset."""
+        spec = self.spec(task)
+        env = self.env(task.cell)
+        if not plays_directly(spec.policy, self.stepwise):
+            return spec, env, None
+        if self._drawn is None or self._drawn[:2] != (task.cell, task.trial):
+            unwrapped: Any = env.unwrapped
+            instance = unwrapped.draw_instance(trial_seeds(self.seed, task.trial).instance)
+            self._drawn = (task.cell, task.trial, instance)
+        return spec, env, self._drawn[2]
+
+    def check(self, cell: int) -> None:
+        """Draw the first instance of a cell: invalid settings raise here, before any play."""
+        unwrapped: Any = self.env(cell).unwrapped
+        instance = unwrapped.draw_instance(trial_seeds(self.seed, 0).instance)
+        unwrapped.problem_of(instance)
+        self._drawn = (cell, 0, instance)
+        if self.bound and instance.means.size > LARGEST:
+            warnings.warn(
+                f"bound skipped: {self.cells[cell].env_id} has {instance.means.size:,} means "
+                f"(M·K), and lower bounds are computed up to {LARGEST:,}",
+                stacklevel=3,
+            )
+
+    def do(self, task: Task) -> Row:
+        """Play one task."""
+        return play_trial(*self.ready(task))
+
+    def lost(self, task: Task, outcome: str, message: str) -> Row:
+        """The row of a task whose process was lost: "crash" or "timeout"."""
+        return lost_row(self.spec(task), self.env(task.cell), outcome, message)
+
+    def env(self, cell: int) -> gym.Env[Any, Any]:
+        """The environment of a cell, made once per process."""
+        if cell not in self._envs:
+            self._envs[cell] = self.cells[cell].make()
+        return self._envs[cell]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_envs": {}, "_drawn": None}
 
 
 def run(
@@ -69,8 +157,8 @@ def run(
     if backend == "dask":
         from clustered_bandit_gym.harness.dask_backend import play_on_dask
 
-        return play_on_dask(work, pack(work), tasks, n_jobs, address)
-    return _play_in_processes(pack(work), tasks, n_jobs, max_seconds)
+        return play_on_dask(work, tasks, n_jobs, address)
+    return _play_in_processes(work, tasks, n_jobs, max_seconds)
 
 
 def check_backend(
@@ -81,14 +169,12 @@ def check_backend(
         raise UserError(f"max_seconds must be positive, got {max_seconds}")
     if max_seconds is not None and backend == "dask":
         raise UserError("max_seconds needs processes of this machine; leave out backend='dask'")
-    if backend is not None and backend not in BACKENDS:
-        raise UserError(f"unknown backend {backend!r}; choose one of {', '.join(BACKENDS)}")
+    if backend not in (None, "processes", "dask"):
+        raise UserError(f"unknown backend {backend!r}; choose one of processes, dask")
     if address is not None and backend != "dask":
         raise UserError("an address needs backend='dask'")
-    if backend is not None and find_spec(BACKENDS[backend]) is None:
-        raise UserError(
-            f"backend {backend!r} is not installed: pip install 'clustered-bandit-gym[{backend}]'"
-        )
+    if backend == "dask" and find_spec("distributed") is None:
+        raise UserError("Dask is not installed: pip install 'clustered-bandit-gym[dask]'")
 
 
 def count_jobs(n_jobs: int) -> int:
@@ -129,97 +215,77 @@ def pack(work: Work) -> bytes:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-@dataclass
-class _Order:
-    """A task with what became of earlier attempts.
-
-    Attributes:
-        deaths: how many processes ended in it.
-        lost: once it is given up, the outcome and message of its row.
-    """
-
-    task: Task
-    deaths: int = 0
-    lost: tuple[str, str] | None = None
-
-
 def _play_in_processes(
-    packed: bytes, tasks: Sequence[Task], n_jobs: int, max_seconds: float | None
+    work: Work, tasks: Sequence[Task], n_jobs: int, max_seconds: float | None
 ) -> Generator[tuple[Task, Row]]:
-    """Play the tasks of a pickled `Work` in `n_jobs` processes; yields (task, row)."""
-    orders = deque(_Order(task) for task in tasks)
-    running: dict[Any, _Order] = {}
+    """Play the tasks in `n_jobs` processes; yields (task, row)."""
+    packed = pack(work)
+    waiting = deque(tasks)
+    running: dict[Any, Task] = {}
+    deaths: Counter[Task] = Counter()
     starts = 0
-    while orders:
+    while waiting:
         try:
-            with _workers(packed, min(n_jobs, len(orders))) as pool:
-                while orders or running:
-                    while orders and len(running) < 4 * n_jobs:
-                        limit = max_seconds if orders[0].lost is None else None
-                        future = _schedule(pool, orders[0], limit)
-                        running[future] = orders.popleft()
+            with _workers(packed, min(n_jobs, len(waiting))) as pool:
+                while waiting or running:
+                    while waiting and len(running) < 4 * n_jobs:
+                        future = _schedule(pool, waiting[0], max_seconds)
+                        running[future] = waiting.popleft()
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        row = _row_of(future, running[future], max_seconds)
-                        order = running.pop(future)
+                        task = running[future]
+                        row = _row_of(future, work, task, deaths, max_seconds)
+                        del running[future]
                         if row is None:
-                            orders.appendleft(order)
-                            continue
-                        starts = 0
-                        yield order.task, row
+                            waiting.appendleft(task)
+                        else:
+                            starts = 0
+                            yield task, row
         except (BrokenProcessPool, OSError, EOFError) as error:
-            # Workers died while they had no trial. Start new ones, unless they cannot start at all.
+            # All workers died while they had no trial. Start new ones; if these die as well, they
+            # cannot start at all.
             starts += 1
-            if starts == _FALSE_STARTS:
+            if starts > 1:
                 raise UserError(
                     f"worker processes cannot start here ({str(error) or type(error).__name__}; "
                     "perhaps too little memory); --jobs 1 plays without them"
                 ) from error
-            orders.extendleft(running.values())
+            waiting.extendleft(running.values())
             running.clear()
 
 
-def _schedule(pool: Any, order: _Order, limit: float | None) -> Any:
+def _schedule(pool: Any, task: Task, limit: float | None) -> Any:
     try:
-        return pool.schedule(_play, (order.task, order.lost), timeout=limit)
+        return pool.schedule(_play, (task,), timeout=limit)
     except RuntimeError as error:  # pebble: "Unexpected error within the Pool"
         raise BrokenProcessPool("they end as soon as they start") from error
 
 
-def _row_of(future: Any, order: _Order, max_seconds: float | None) -> Row | None:
-    """The row of a trial that has ended, or None if it must be sent again."""
+def _row_of(
+    future: Any, work: Work, task: Task, deaths: Counter[Task], max_seconds: float | None
+) -> Row | None:
+    """The row of a trial that has ended, or None if it must be played again."""
     from pebble import ProcessExpired
 
     try:
         row: Row = future.result()
     except TimeoutError:
-        order.lost = ("timeout", f"no answer after {max_seconds:g} seconds")
-        return None
+        message = f"no answer after {max_seconds:g} seconds"
+        return work.lost(task, "timeout", message) | {"seconds": float(max_seconds or 0)}
     except ProcessExpired as error:
-        order.deaths += 1
-        cause = _cause(error.exitcode)
-        if order.lost is not None:
-            raise UserError(
-                f"trial {order.task.trial} cannot be set up: its environment ends the process "
-                f"({cause}); leave it out"
-            ) from error
-        if order.deaths > 1 or error.exitcode not in _FROM_OUTSIDE:
-            order.lost = ("crash", f"the trial's process ended: {cause}")
-        return None
-    if order.lost is not None and order.lost[0] == "timeout":
-        return row | {"seconds": float(max_seconds or 0)}
-    if not order.deaths:
-        return row
-    if order.lost is None:
-        return row | {"attempts": 1 + order.deaths, "killed": order.deaths}
-    return row | {"attempts": order.deaths}
-
-
-def _cause(code: int) -> str:
-    """What ended a process: SIGSEGV(-11), EXIT(3)."""
-    try:
-        return f"{signal.Signals(-code).name}({code})" if code < 0 else f"EXIT({code})"
-    except ValueError:
-        return f"SIGNAL({code})"
+        deaths[task] += 1
+        code = error.exitcode
+        from_outside = code in (-signal.SIGTERM, -9, _LOST_CONNECTION)  # as a rule
+        if from_outside and deaths[task] == 1:
+            return None
+        cause = f"EXIT({code})"
+        if code < 0:
+            names = {one.value: one.name for one in signal.Signals}
+            cause = f"{names.get(-code, 'SIGNAL')}({code})"
+        message = f"the trial's process ended: {cause}"
+        return work.lost(task, "crash", message) | {"attempts": deaths[task]}
+    if deaths[task]:
+        row |= {"attempts": 1 + deaths[task], "killed": deaths[task]}
+    return row
 
 
 # --- worker processes --------------------------------------------------------------------------
@@ -305,12 +371,12 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _play(task: Task, lost: tuple[str, str] | None) -> Row:
-    """In a worker: the row of a task; of one that is given up with the outcome and message `lost`."""
+def _play(task: Task) -> Row:
+    """In a worker: the row of a task."""
     (work,) = _loaded
     if isinstance(work, Exception):
         raise work
     _playing.append(True)
-    row: Row = work.do(task) if lost is None else work.lost(task, *lost)
+    row: Row = work.do(task)
     _playing.clear()
     return row

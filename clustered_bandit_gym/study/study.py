@@ -18,7 +18,7 @@ from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.pulls import indices
 from clustered_bandit_gym.game.seeds import trial_seeds
-from clustered_bandit_gym.harness.global_state import seeded_globals
+from clustered_bandit_gym.harness.play import seeded_globals
 from clustered_bandit_gym.harness.settings import (
     CannotRebuild,
     label_of,

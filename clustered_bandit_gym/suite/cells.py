@@ -19,7 +19,7 @@ from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.datasets.suite_v2 import Fresh, Shipped, choice, shipped
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import trial_seeds
-from clustered_bandit_gym.harness.cell import Cell
+from clustered_bandit_gym.harness.settings import Cell
 
 #: Budget of a trial in pulls; in the Gymnasium loop, one pull a step, the limit is time.
 MAX_PULLS = 10**15

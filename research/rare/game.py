@@ -12,7 +12,7 @@ from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.seeds import trial_seeds
-from clustered_bandit_gym.harness.global_state import seeded_globals
+from clustered_bandit_gym.harness.play import seeded_globals
 from research.rare.source import Tilt, TiltedSource
 from research.rare.ways import World
 

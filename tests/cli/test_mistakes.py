@@ -142,7 +142,7 @@ class Moody(cbg.Policy):
     ("name", "message"),
     [
         ("Nothing", "solve returned None; expected one arm per agent: an int array of shape (4,)"),
-        ("Floats", "solve returned an array of float64; expected"),
+        ("Floats", "solve returned ndarray of float64, shape (4,); expected"),
         ("Unsent", "a local program returns payloads"),
     ],
 )

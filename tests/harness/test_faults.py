@@ -19,10 +19,9 @@ from harness_players import QUICK, TINY
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness import progress
-from clustered_bandit_gym.harness.cell import Cell
-from clustered_bandit_gym.harness.pool import run
-from clustered_bandit_gym.harness.trial import Task, Work
+from clustered_bandit_gym.harness.pool import Task, Work, run
+from clustered_bandit_gym.harness.run import Progress
+from clustered_bandit_gym.harness.settings import Cell
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 
@@ -166,6 +165,35 @@ def test_workers_killed_at_random_moments_change_no_row(tmp_path: Path) -> None:
     } == expected
 
 
+class DiesWithLock(cbg.Policy):
+    """Is killed, once, while its process holds the lock that the pool's workers share."""
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        if not os.path.exists(self.mark):
+            Path(self.mark).touch()
+            frame = sys._getframe()
+            while "channel" not in frame.f_locals:
+                assert frame.f_back is not None
+                frame = frame.f_back
+            frame.f_locals["channel"].mutex.acquire()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.zeros(federation.problem.n_agents, dtype=int)
+
+
+@POSIX
+def test_a_worker_killed_while_it_holds_the_lock_of_the_pool(tmp_path: Path) -> None:
+    """The others wait for it three seconds, end, and are replaced with a lock of their own."""
+    policy = DiesWithLock(str(tmp_path / "mark"))
+    start = time.monotonic()
+    board = cbg.evaluate(policy, TINY, trials=6, n_jobs=2, bound=False, progress=False)
+    assert "crash" not in set(board.trials["outcome"])
+    assert len(board.trials) == 6
+    assert time.monotonic() - start < 60
+
+
 class EndsWorkers(cbg.Policy):
     """Ends every process that loads it."""
 
@@ -199,8 +227,7 @@ def test_a_trial_that_ends_its_process_without_an_error_is_a_crash() -> None:
 def test_a_trial_without_end_is_not_silent(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.2)
-    monkeypatch.setattr(progress, "_HINT_SECONDS", 0.2)
+    monkeypatch.setattr(Progress, "seconds", 0.2)
     cbg.evaluate(Naps(), TINY, trials=1, bound=False)
     told = capfd.readouterr().err
     assert "0 of 1 trials after" in told

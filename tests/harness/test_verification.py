@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.cli import app
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.replay import verify
 from clustered_bandit_gym.harness.store import FILE, Key, Store
-from clustered_bandit_gym.harness.verification import verify
 
 
 @pytest.fixture

@@ -18,14 +18,13 @@ from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
 from clustered_bandit_gym.harness.audit.report import AuditReport
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.pool import run
-from clustered_bandit_gym.harness.replay_check import reproduced
+from clustered_bandit_gym.harness.pool import Task, Work, run
+from clustered_bandit_gym.harness.replay import reproduced
 from clustered_bandit_gym.harness.resume import Resume
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
 from clustered_bandit_gym.harness.settings import label_of
-from clustered_bandit_gym.harness.trial import Task, Work
 
 #: Budgets of a trial. A play that needs more is stuck; in the Gymnasium loop (one pull per step)
 #: time is the limit.

@@ -24,7 +24,7 @@ from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
-from clustered_bandit_gym.harness.cell import Cell
+from clustered_bandit_gym.harness.settings import Cell
 
 Means = tuple[tuple[float, ...], ...]
 

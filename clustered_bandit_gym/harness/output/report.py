@@ -13,14 +13,13 @@ import pandas as pd
 
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.output.page import fill
 from clustered_bandit_gym.harness.output.panels import axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
-from clustered_bandit_gym.harness.store import Store
+from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, swept_setting
+from clustered_bandit_gym.harness.settings import Cell
 
 
 def write_report(
@@ -38,9 +37,8 @@ def write_report(
             f"{path} exists already; choose another name, or overwrite it with --force (in Python: "
             "overwrite=True)"
         )
-    with Store(folder, create=False) as store:
-        rows = store.rows()
-    if not rows:
+    rows = Board.load(folder).trials
+    if not len(rows):
         raise UserError(
             f"{folder} holds no finished trials; play some with `clustered-bai compare --out "
             f"{folder}`"
@@ -51,9 +49,11 @@ def write_report(
     return path
 
 
-def report_page(rows: list[Row], title: str = "clustered-bai report", x: str | None = None) -> str:
+def report_page(
+    rows: list[Row] | pd.DataFrame, title: str = "clustered-bai report", x: str | None = None
+) -> str:
     """The page for `rows`, as text."""
-    board = Board(sorted(rows, key=lambda row: row["trial"]))
+    board = Board(frame(rows).sort_values("trial", kind="stable", ignore_index=True))
     trials = board.trials
     cells = cells_of(trials)[0]
     groups = []

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.scoring.intervals import (
     mean_interval,
     median_interval,
@@ -19,7 +18,7 @@ from clustered_bandit_gym.harness.scoring.intervals import (
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import verdict
-from clustered_bandit_gym.harness.settings import decode
+from clustered_bandit_gym.harness.settings import Cell, decode
 
 #: Outcomes of trials without an answer.
 UNFINISHED = ("budget", "error", "crash", "timeout")

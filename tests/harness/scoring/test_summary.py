@@ -10,9 +10,9 @@ import pytest
 from harness_rows import rows
 from scipy import stats
 
-from clustered_bandit_gym.harness.cell import Cell
 from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, paired_ratio, summarise
 from clustered_bandit_gym.harness.scoring.verdict import verdict
+from clustered_bandit_gym.harness.settings import Cell
 
 
 def only(table: pd.DataFrame) -> Any:

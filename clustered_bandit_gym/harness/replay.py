@@ -1,0 +1,233 @@
+"""Trials once more: one row, some trials of a run in a fresh process, some trials of a store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.identity import versions
+from clustered_bandit_gym.harness.play import Row, TrialSpec, play_trial
+from clustered_bandit_gym.harness.pool import Task, Work, pack
+from clustered_bandit_gym.harness.settings import (
+    CannotRebuild,
+    Cell,
+    decode,
+    rebuild_policy,
+    revive,
+)
+from clustered_bandit_gym.harness.store import Store
+
+#: Columns that differ between two plays of one trial, or that tell of the run and not of the play.
+_OTHER = {"seconds", "attempts", "killed", "no_key", "reproduced"}
+
+
+def replay(
+    row: Mapping[str, Any],
+    policy: Any = None,
+    *,
+    allow: Sequence[str] = (),
+    on_error: Callable[[BaseException], object] | None = None,
+    **env_kwargs: Any,
+) -> Row:
+    """Play the trial of a row again, alone: the same row except for `seconds`.
+
+    `row` is a row of `board.trials`, of a store, or of an exported table. The policy is rebuilt
+    from its class and settings. Rows may come from others, so that only policies and generators of
+    this package are rebuilt, and those of the modules that `allow` names. Pass `policy` where that
+    is impossible: the class is gone, or its settings are not its arguments. Pass environment
+    keywords that a row cannot hold, such as an instance of another session. `on_error` is called
+    with the exception that ended the play, if one did.
+    """
+    data = {key: decode(value) for key, value in dict(row).items()}
+    if data.get("version") != versions():
+        text = f"the row was played by {data.get('version')}; this is {versions()}"
+        warnings.warn(text, stacklevel=2)
+    home = str(data["env"]).rpartition(":")[0]
+    if home and home not in allow:
+        raise CannotRebuild(
+            f"the row's environment {data['env']} runs code of {home}: "
+            f'allow=["{home}"] or --allow {home} if you trust it',
+            "env",
+        )
+    if policy is None:
+        policy = rebuild_policy(data["policy_class"], data["settings"], allow)
+    for key, value in data["env_kwargs"].items():
+        if key not in env_kwargs:
+            env_kwargs[key] = revive(key, value, allow)
+    cell = Cell(data["env"], env_kwargs)
+    spec = TrialSpec(
+        cell,
+        policy,
+        data["policy"],
+        int(data["seed"]),
+        int(data["trial"]),
+        stepwise=bool(data["stepwise"]),
+        strict=bool(data.get("strict", False)),
+    )
+    return play_trial(spec, cell.make(), on_error=on_error)
+
+
+def traceback_of(row: Mapping[str, Any], policy: Any = None) -> str:
+    """The traceback of the exception that ended the trial of a row, which is played again."""
+    found: list[str] = []
+    try:
+        replay(row, policy, on_error=lambda error: found.extend(traceback.format_exception(error)))
+    except CannotRebuild as error:
+        return str(error)
+    return "".join(found)
+
+
+# --- trials of a run -----------------------------------------------------------------------------
+
+
+def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task, bool]:
+    """Play up to `replays` trials of each policy and environment again: whether each gave the same
+    row. A policy that carries something from trial to trial plays them differently.
+
+    Trials are taken evenly from those played, and each policy gets a process of its own, which
+    plays them from the last to the first, so that nothing comes before a trial that came before it
+    in the run.
+    """
+    same: dict[Task, bool] = {}
+    # What ended its process would end this one, too, and with it the trials that follow.
+    whole = sorted(task for task in rows if rows[task]["outcome"] not in ("crash", "timeout"))
+    for player in range(len(work.players)):
+        chosen: list[Task] = []
+        for cell in range(len(work.cells)):
+            tasks = [task for task in whole if (task.cell, task.player) == (cell, player)]
+            places = np.linspace(len(tasks) - 1, 0, min(replays, len(tasks))).astype(int)
+            chosen += [tasks[place] for place in places]
+        for task, row in zip(chosen, _played_fresh(work, chosen), strict=True):
+            same[task] = row is not None and _content(row) == _content(rows[task])
+    return same
+
+
+def _content(row: Row) -> Row:
+    """What both plays of a trial must agree on, as a file would hold it."""
+    content: Row = json.loads(json.dumps(row))
+    return {key: value for key, value in content.items() if key not in _OTHER}
+
+
+def _played_fresh(work: Work, tasks: list[Task]) -> list[Row | None]:
+    """The rows of `tasks`, played in one new process; None for those that it did not get to."""
+    if not tasks:
+        return []
+    paths = [path or os.getcwd() for path in sys.path]
+    code = f"import sys; sys.path[:] = {paths!r}; from {__name__} import _child; _child()"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.jsonl"
+        file.touch()
+        subprocess.run(
+            [sys.executable, "-c", code],
+            input=cloudpickle.dumps((str(file), [tuple(task) for task in tasks], pack(work))),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        rows: list[Row | None] = [json.loads(line) for line in file.read_text().splitlines()]
+    return rows + [None] * (len(tasks) - len(rows))
+
+
+def _child() -> None:
+    """In the new process: what to play comes through a pipe, rows go to a file."""
+    path, tasks, packed = cloudpickle.load(sys.stdin.buffer)
+    work: Work = cloudpickle.loads(packed)
+    with open(path, "w") as file:
+        for task in tasks:
+            print(json.dumps(work.do(Task(*task))), file=file, flush=True)
+
+
+# --- trials of a store ---------------------------------------------------------------------------
+
+
+@dataclass
+class Verification:
+    """What `verify` found. Texts name a row by policy, environment, seed and trial.
+
+    Attributes:
+        rows: rows of the store.
+        asked: how many rows were to be played once more.
+        replayed, different: rows played once more, and those that came out differently.
+        skipped: why rows could not be played once more, with their number.
+    """
+
+    rows: int = 0
+    asked: int = 0
+    replayed: int = 0
+    different: list[str] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def fine(self) -> bool:
+        """No row is different, and if replays were asked for, at least one was possible."""
+        return not self.different and (self.replayed > 0 or not self.asked)
+
+    def __str__(self) -> str:
+        lines = [f"{self.rows:,} rows; the file is sound."]
+        if self.asked:
+            count = len(self.different)
+            lines.append(f"{self.replayed:,} rows played once more: {count:,} different.")
+        lines += [f"  different: {text}" for text in self.different]
+        for reason, count in self.skipped.items():
+            lines.append(f"  not played once more ({count:,}): {reason}")
+        return "\n".join(lines)
+
+
+def verify(
+    folder: str | Path, replays: int = 0, seed: int = 0, allow: Sequence[str] = ()
+) -> Verification:
+    """Check the file of a store, and play `replays` of its trials, chosen at random, once more.
+
+    A sound file says nothing about who wrote it; playing a trial shows that the row is what the
+    policy plays. Rows run no code but that of this package and of the modules that `allow` names.
+    """
+    if replays < 0:
+        raise UserError(f"replays must be at least 0, got {replays}")
+    with Store(folder, create=False) as store:
+        result = Verification(rows=len(store), asked=replays)
+        rows = store.rows(everything=True) if replays else []
+    for position in np.random.default_rng(seed).permutation(len(rows)).tolist():
+        if result.replayed >= replays:
+            break
+        row = rows[position]
+        try:
+            changed = _changed(row, allow)
+        except CannotRebuild as error:
+            reason = f"{error.reason}; or in Python: cbg.replay(row, {error.argument}=...)"
+            result.skipped[f"{row['policy']}: {reason}"] += 1
+            continue
+        except Exception as error:
+            result.skipped[f"{row['policy']}: {type(error).__name__}: {error}"] += 1
+            continue
+        result.replayed += 1
+        if changed:
+            name = f"{row['policy']} on {row['env']}, seed {row['seed']}, trial {row['trial']}"
+            result.different.append(f"{name}: {', '.join(changed)}")
+    return result
+
+
+def _changed(row: Row, allow: Sequence[str]) -> list[str]:
+    """Columns of a row that come out differently when it is played once more."""
+    if row["version"] != versions():
+        raise UserError(f"played by {row['version']}")
+    if row["outcome"] in ("crash", "timeout"):
+        raise UserError(f"the outcome is {row['outcome']}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again = _content(replay(row, allow=allow))
+    unknown = {"policy"} if row.get("bound") is not None else {"policy", "bound"}
+    names = row.keys() - _OTHER - unknown
+    return [name for name in row if name in names and again.get(name) != row[name]]
