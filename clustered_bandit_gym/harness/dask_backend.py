@@ -2,7 +2,8 @@
 
 Dask itself sends a task to another worker when its worker dies, and gives it up after a few deaths
 (`distributed.scheduler.allowed-failures`); that trial's outcome is "crash". A scheduler cannot be
-replaced: if the connection to it breaks, the run ends with `ClusterLost`.
+replaced: if the connection to it breaks, the run ends with `ClusterLost`. One that hangs and keeps
+its connection is waited for until Ctrl-C: a busy scheduler looks the same.
 """
 
 from __future__ import annotations
@@ -12,27 +13,37 @@ import os
 import sys
 import threading
 from asyncio import CancelledError
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 import cloudpickle
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.pool import ClusterLost, Task, Work, pack
 
+T = TypeVar("T")
 #: How long a scheduler may take to answer for the first time.
 CONNECT_SECONDS = 10.0
 
 
+class ClusterLost(UserError):
+    """The cluster does not answer any more. What has ended is kept; the rest was not played."""
+
+
 def play_on_dask(
-    work: Work, tasks: Sequence[Task], n_jobs: int, address: str | None
-) -> Generator[tuple[Task, Row]]:
+    packed: bytes,
+    tasks: Sequence[T],
+    lost: Callable[[T, str, str], Row],
+    n_jobs: int,
+    address: str | None,
+) -> Generator[tuple[T, Row]]:
     """Play the tasks; yields (task, row) as trials end.
 
     Args:
+        packed: the pickled `Work`.
+        lost: gives the row of a task that is given up, from its outcome and message.
         n_jobs: processes to start where there is no address.
         address: of a running scheduler.
     """
@@ -57,11 +68,10 @@ def play_on_dask(
             raise UserError(f"there is no Dask scheduler at {address}: {error}") from error
         stack.callback(client.close, 1)
         # A task, not scattered data: it is made again if the workers that hold it die.
-        shared = client.submit(bytes, pack(work))
+        shared = client.submit(bytes, packed)
         paths = [path or os.getcwd() for path in sys.path]
         sent = {
-            client.submit(_play, shared, paths, tuple(task), retries=1, pure=False): task
-            for task in tasks
+            client.submit(_play, shared, paths, task, retries=1, pure=False): task for task in tasks
         }
         suspects = []
         try:
@@ -73,12 +83,12 @@ def play_on_dask(
                 future.release()
             # Dask also blames trials that waited at a worker when it died: each is played alone.
             for task in suspects:
-                alone = client.submit(_play, shared, paths, tuple(task), retries=1, pure=False)
+                alone = client.submit(_play, shared, paths, task, retries=1, pure=False)
                 try:
                     yield task, alone.result()
                 except KilledWorker as error:
                     message = f"the trial ended its Dask worker, attempt after attempt: {error}"
-                    yield task, work.lost(task, "crash", message)
+                    yield task, lost(task, "crash", message)
         except (CancelledError, FutureCancelledError, OSError) as error:
             where = address or "of this machine"
             raise ClusterLost(f"the Dask scheduler {where} is lost") from error
@@ -86,19 +96,22 @@ def play_on_dask(
 
 # --- in the worker -----------------------------------------------------------------------------
 
-_loaded: dict[bytes, Work] = {}
+_loaded: dict[bytes, Any] = {}
 #: Threads of one worker take turns: environments and global random states are shared.
 _turn = threading.Lock()
 
 
-def _play(packed: bytes, paths: list[str], task: tuple[int, int, int]) -> Row:
+def _play(packed: bytes, paths: list[str], task: Any) -> Row:
     """The row of a task of the pickled `Work`; `paths` say where the user's modules are."""
     with _turn:
         if packed not in _loaded:
             sys.path.extend(path for path in paths if path not in sys.path)
             _loaded.clear()
             _loaded[packed] = cloudpickle.loads(packed)
+        work = _loaded[packed]
+        row: Row
         try:
-            return _loaded[packed].do(Task(*task))
+            row = work.do(task)
         except KeyboardInterrupt:  # the policy's own: nobody sits at a worker's keyboard
-            return _loaded[packed].lost(Task(*task), "error", "KeyboardInterrupt")
+            row = work.lost(task, "error", "KeyboardInterrupt")
+        return row

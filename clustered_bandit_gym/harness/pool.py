@@ -43,10 +43,6 @@ from clustered_bandit_gym.harness.settings import PACKAGE, Cell
 _LOST_CONNECTION = 75
 
 
-class ClusterLost(UserError):
-    """The cluster does not answer any more. What has ended is kept; the rest was not played."""
-
-
 class Task(NamedTuple):
     """Which trial of which policy on which cell: positions in `Work`."""
 
@@ -157,7 +153,7 @@ def run(
     if backend == "dask":
         from clustered_bandit_gym.harness.dask_backend import play_on_dask
 
-        return play_on_dask(work, tasks, n_jobs, address)
+        return play_on_dask(pack(work), tasks, work.lost, n_jobs, address)
     return _play_in_processes(work, tasks, n_jobs, max_seconds)
 
 

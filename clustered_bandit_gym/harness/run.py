@@ -15,11 +15,11 @@ from typing import Any
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed
+from clustered_bandit_gym.harness.dask_backend import ClusterLost
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.pool import (
-    ClusterLost,
     Task,
     Work,
     check_backend,

@@ -24,7 +24,7 @@ from clustered_bandit_gym.cli.app import BUG, FAILED
         (("compare", "-n", "99999999999999", "--trials", "1"), "does not fit in memory"),
         (
             ("compare", "--set", "told=5"),
-            "told takes a dict of n_clusters, eta, eta1, support, got 5",
+            "told takes a dict of n_clusters, eta, eta1, support; sigma apart; got 5",
         ),
         (
             ("compare", "ClusteredBAI-v0", "--set", f"instance={__file__}"),
@@ -86,7 +86,7 @@ def test_a_bug_shows_its_traceback_and_asks_for_a_report(monkeypatch: pytest.Mon
     def broken(*_: Any) -> Any:
         raise ValueError("operands could not be broadcast together")
 
-    monkeypatch.setattr(run, "_run", broken)
+    monkeypatch.setattr(run, "resolve_policies", broken)
     output = call("compare", "--trials", 1, "--quiet", code=BUG)
     assert "Traceback" in output
     assert "operands could not be broadcast" in output

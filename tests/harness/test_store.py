@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -137,3 +138,25 @@ def test_stores_of_an_older_format_are_refused(tmp_path: Path) -> None:
         db.execute("PRAGMA user_version = 1")
     with pytest.raises(UserError, match=r"older version .* use another folder"):
         Store(tmp_path)
+
+
+def test_reading_many_rows_holds_what_repeats_once(tmp_path: Path) -> None:
+    """10^5 rows must fit in memory: without sharing they take about 7 kB each."""
+    row = cbg.play("naive", "ClusteredBAI-PaperSmall-v0", env_kwargs={"n_agents": 9})
+    row = json.loads(json.dumps(row))
+    count = 2000
+    with Store(tmp_path) as store:
+        place = ("env", "policy", "versions", "0")
+        store.announce("naive", *place)
+        for trial in range(count):
+            store.put(Key(*place, trial), row | {"trial": trial})
+    cbg.Board.load(tmp_path)  # imports what it needs
+    tracemalloc.start()
+    try:
+        board = cbg.Board.load(tmp_path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(board.trials) == count
+    assert board.trials.iloc[7].to_dict() == row | {"trial": 7}
+    assert peak / count < 3000
