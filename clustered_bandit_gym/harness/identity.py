@@ -230,10 +230,12 @@ class _Hasher:
 
     def __init__(self, parent: _Hasher | None = None) -> None:
         self.hash = hashlib.sha256()
-        self.modules: set[str] = set() if parent is None else parent.modules
-        self.loaded = loaded_user_modules() if parent is None else parent.loaded
-        self.in_code = 0 if parent is None else parent.in_code
         self.seen: dict[int, tuple[int, Any]] = {}  # id -> position and value, which stays alive
+        self.modules: set[str] = set() if parent is None else parent.modules
+        self.loaded: dict[str, ModuleType] = (
+            loaded_user_modules() if parent is None else parent.loaded
+        )
+        self.in_code: int = 0 if parent is None else parent.in_code
 
     def digest(self, value: Any, where: str, roots: set[str]) -> str:
         """A hash of `value` and of the files and versions behind it; `where` is for errors."""

@@ -76,7 +76,7 @@ class Cell:
 
     def same(self, other: Cell) -> bool:
         """Whether both are one setting: objects that only look alike in rows may differ."""
-        plain_types = str | int | float | list | tuple | dict | None
+        plain_types = (str, int, float, list, tuple, dict, type(None))
         return self == other and all(
             value is other.kwargs[key] or isinstance(value, plain_types)
             for key, value in self.kwargs.items()
