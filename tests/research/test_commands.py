@@ -18,6 +18,7 @@ from research.prices import __main__ as prices
 from research.rare import __main__ as rare
 from research.rare.kept import kept
 from research.which_policy import __main__ as which_policy
+from research.which_policy import differing
 
 
 def test_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +101,13 @@ def test_which_policy(tmp_path: Path) -> None:
     assert text.endswith("|\n<!-- end grid -->\nafter\n")
     assert "| 0/1 | 0.2 to 0.4 | 2 | 3 | 10 | nothing |" in text
     assert "previous" not in text
+
+
+def test_agents_that_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    differing.main(["--trials", "1", "--policies", "naive:engine=mixture"])
+    head, _, line = capsys.readouterr().out.splitlines()
+    assert head.startswith("| policy | s = 0 |")
+    assert line.startswith("| naive:engine=mixture | 0%; ")
 
 
 def test_prices(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
