@@ -497,5 +497,5 @@ def _payloads(answer: Payload | Sequence[Payload] | None) -> list[Payload]:
     """What a program returned, as a list of payloads as their constructors made them."""
     if answer is None:
         return []
-    several = isinstance(answer, tuple | list)
-    return [as_made(payload) for payload in (answer if several else [answer])]
+    several = answer if isinstance(answer, tuple | list) else [answer]
+    return [as_made(payload) for payload in several]

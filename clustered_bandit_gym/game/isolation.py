@@ -263,7 +263,7 @@ def _fill(module: ModuleType, variables: dict[str, Any]) -> None:
     vars(module).update(variables, __builtins__=_BUILTINS)
 
 
-def _cached_again(function: Program, parameters: dict[str, Any]) -> Program:
+def _cached_again(function: Program, parameters: dict[str, Any]) -> Any:
     """A copy of what `lru_cache` makes, with an empty cache."""
     return lru_cache(**parameters)(function)
 
