@@ -39,14 +39,14 @@ def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
         raise BudgetExceeded(
             f"round {r} of an elimination: the arms that are left cannot be told apart"
         )
-    if not np.all(np.asarray(gamma) > 0):
+    if not np.min(gamma) > 0:
         raise UserError(
             f"an elimination needs a positive error budget, got {gamma}: delta is too small to "
             "divide"
         )
     scale = 8.0 * sigma**2 * 4.0**r
-    sizes = np.maximum(1.0, np.ceil(scale * np.log(4 * np.asarray(n_arms) * (r * r) / gamma)))
-    if np.any(sizes > MAX_TIMES):
+    sizes = np.maximum(1.0, np.ceil(scale * np.log(4 * n_arms * (r * r) / gamma)))
+    if np.max(sizes) > MAX_TIMES:
         raise BudgetExceeded(
             f"round {r} of an elimination takes more than {MAX_TIMES:,} pulls of one arm, more "
             "than can be counted: the arms that are left tie, or nearly so"
