@@ -89,7 +89,7 @@ def summarise(trials: pd.DataFrame, baseline: str = "naive") -> pd.DataFrame:
     result = []
     for cell, here in trials.groupby(cells, sort=False):
         assert isinstance(cell, Cell)
-        place = {"env": cell.env_id}
+        place: dict[str, Any] = {"env": cell.env_id}
         for name in varied:
             if name != "env":
                 place[name] = cell.plain_kwargs.get(name)
