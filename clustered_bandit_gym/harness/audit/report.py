@@ -222,4 +222,4 @@ def _table(title: str, cells: pd.DataFrame) -> Table:
     marks = cells["unfinished"].gt(0).map({True: "≥", False: ""})
     shown["mean pulls"] = marks + cells["pulls_mean"].map(number)
     shown["what it tests"] = cells["why"]
-    return Table(title, list(shown), shown.to_numpy().tolist())
+    return Table(title, shown.columns.tolist(), shown.to_numpy().tolist())
