@@ -1,9 +1,10 @@
 """The catalogue of named environments.
 
-`import clustered_bandit_gym` registers them all; `gym.make("clustered_bandit_gym:ClusteredBAI-v0")` imports the package
-first, which is what a fresh worker process needs. Every id has a flat twin for learning libraries, with `Discrete` in
-its name: `ClusteredBAI-Tiny-v0` and `ClusteredBAI-Tiny-Discrete-v0`. Entry points are strings and settings are plain
-values: nothing heavy is loaded, no data is needed, and a specification survives JSON.
+`import clustered_bandit_gym` registers them all; `gym.make("clustered_bandit_gym:ClusteredBAI-v0")`
+imports the package first, which is what a fresh worker process needs. Every id has two variants for
+learning libraries: `ClusteredBAI-Tiny-Discrete-v0` (flat actions) and `ClusteredBAI-Tiny-Box-v0`
+(flat observations as well) for `ClusteredBAI-Tiny-v0`. Entry points are strings and settings are
+plain values: nothing heavy is loaded, no data is needed, and a specification survives JSON.
 """
 
 from __future__ import annotations
@@ -12,27 +13,27 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-_ENV = "clustered_bandit_gym.envs.env:ClusteredBAIEnv"
-_FLAT = "clustered_bandit_gym.envs.flat_env:FlatClusteredBAIEnv"
-_VECTOR = "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv"
-
 
 class Entry(NamedTuple):
-    """One named environment: what it is, keywords that `gym.make` may override, whether it needs the user's data."""
+    """One named environment.
+
+    Attributes:
+        about: what it is.
+        kwargs: keywords that `gym.make` may override.
+        needs_data: whether it needs the user's copy of a data set.
+    """
 
     about: str
-    kwargs: dict[str, Any] = {}
-    entry_point: str = _ENV
-    vector_entry_point: str | None = None
+    kwargs: dict[str, Any]
     needs_data: bool = False
 
 
 CATALOGUE: dict[str, Entry] = {
     "ClusteredBAI-v0": Entry(
-        "Any instance or generator; by default the paper's first data set with N = 9"
+        "Any instance or generator; by default the paper's first data set with N = 9", {}
     ),
     "ClusteredBAI-Discrete-v0": Entry(
-        "The same with a flat action space, for learning libraries", {}, _FLAT, _VECTOR
+        "The same with a flat action space, for learning libraries", {}
     ),
     "ClusteredBAI-PaperSmall-v0": Entry(
         "Paper, data set 1: M = 3, K = 10, fixed means", {"generator": "paper-small"}
@@ -77,20 +78,19 @@ CATALOGUE: dict[str, Entry] = {
 
 
 def flat_id(name: str, kind: str = "Discrete") -> str:
-    """The id of the same game for learning libraries: `ClusteredBAI-Tiny-Discrete-v0` for `ClusteredBAI-Tiny-v0`.
-
-    `kind` is "Discrete" (flat actions) or "Box" (flat actions and observations).
-    """
+    """The id of the same game for learning libraries, of kind "Discrete" or "Box"."""
     base = name.replace("-Discrete-v", "-v").replace("-Box-v", "-v")
     return base.replace("-v", f"-{kind}-v")
 
 
 def register() -> None:
-    """Register every environment of the catalogue and its flat variants with Gymnasium; safe to call again."""
-    for name, entry in CATALOGUE.items():
-        _register(name, entry.entry_point, entry.vector_entry_point, entry.kwargs)
-        _register(flat_id(name), _FLAT, _VECTOR, entry.kwargs)
-        _register(flat_id(name, "Box"), _FLAT, _VECTOR, {**entry.kwargs, "observation": "box"})
+    """Register every environment and its variants with Gymnasium; safe to call again."""
+    flat = "clustered_bandit_gym.envs.flat_env:FlatClusteredBAIEnv"
+    vector = "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv"
+    for name, (_, kwargs, _) in CATALOGUE.items():
+        _register(flat_id(name), flat, vector, kwargs)
+        _register(flat_id(name, "Box"), flat, vector, {**kwargs, "observation": "box"})
+        _register(name, "clustered_bandit_gym.envs.env:ClusteredBAIEnv", None, kwargs)
 
 
 def _register(name: str, entry_point: str, vector: str | None, kwargs: dict[str, Any]) -> None:

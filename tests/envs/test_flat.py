@@ -137,27 +137,38 @@ def test_the_limit_asks_for_an_answer() -> None:
         gym.make(TINY, truncation="never")
 
 
+def returns(script: np.ndarray, n_plays: int, generator: str) -> float:
+    """The average return of one list of actions."""
+    envs = cbg.ClusteredBAIVectorEnv(
+        n_plays, generator=generator, autoreset_mode=gym.vector.AutoresetMode.DISABLED
+    )
+    envs.reset(seed=1)
+    total = np.zeros(n_plays)
+    for action in script:
+        _, rewards, terminated, truncated, _ = envs.step(np.full(n_plays, action))
+        total += rewards
+    assert (terminated | truncated).all()
+    return float(total.mean())
+
+
 def test_figures_of_the_docstring() -> None:
-    """Returns on Tiny, as the manual gives them: silence, and ten pulls of each arm. Standard errors 0.015 and 0.004."""
+    """Returns as the manual gives them, within six standard errors (at most 0.015) and rounding.
 
-    def returns(script: np.ndarray) -> float:
-        envs = cbg.ClusteredBAIVectorEnv(
-            4000, generator="tiny", autoreset_mode=gym.vector.AutoresetMode.DISABLED
-        )
-        envs.reset(seed=1)
-        total = np.zeros(4000)
-        for action in script:
-            _, rewards, terminated, truncated, _ = envs.step(np.full(4000, action))
-            total += rewards
-        assert (terminated | truncated).all()
-        return float(total.mean())
-
-    manual = cbg.FlatClusteredBAIEnv.__doc__ or ""
-    silence, ten = (float(one) for one in re.findall(r"−(\d\.\d\d)", manual.split("## Episode")[0]))
-    # Six standard errors: false alarms below 1e-8.
-    assert returns(np.zeros(300, dtype=int)) == pytest.approx(-silence, abs=0.09)
-    assert returns(np.append(np.tile(np.arange(12), 10), 12)) == pytest.approx(-ten, abs=0.024)
-    assert f"with ten pulls of each arm, −{ten:.2f}" in (cbg.ClusteredBAIEnv.__doc__ or "")
+    False alarms below 1e-8.
+    """
+    flat = (cbg.FlatClusteredBAIEnv.__doc__ or "").split("## Episode")[0]
+    silence, ten = (float(one) for one in re.findall(r"−(\d\.\d\d)", flat))
+    assert returns(np.zeros(300, dtype=int), 4000, "tiny") == pytest.approx(-silence, abs=0.09)
+    sweeps = np.append(np.tile(np.arange(12), 10), 12)
+    assert returns(sweeps, 4000, "tiny") == pytest.approx(-ten, abs=0.024)
+    plain = (cbg.ClusteredBAIEnv.__doc__ or "").split("## Rewards")[1].split("## Starting")[0]
+    guess, twenty, tiny, again = (float(one) for one in re.findall(r"−(\d\.\d+)", plain))
+    assert again == ten
+    assert returns(np.array([90]), 4000, "paper-small") == pytest.approx(-guess, abs=0.14)
+    cells = [10 * agent + arm for agent in range(9) for arm in (3, 5, 6)]
+    some = returns(np.append(np.tile(cells, 20), 90), 2000, "paper-small")
+    assert some == pytest.approx(-twenty, abs=0.14)
+    assert returns(np.array([12]), 4000, "tiny") == pytest.approx(-tiny, abs=0.14)
 
 
 def test_evaluate_policy_ends() -> None:

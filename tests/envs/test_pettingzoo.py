@@ -14,7 +14,7 @@ import pytest
 import clustered_bandit_gym as cbg
 
 pytest.importorskip("pettingzoo", reason="needs the extra 'pettingzoo'")
-from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test
+from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, render_test
 from pettingzoo.utils.conversions import parallel_to_aec
 
 #: N = 3 agents, M = 2 clusters, K = 2 arms, without noise.
@@ -34,6 +34,11 @@ def test_passes_the_tests_of_pettingzoo(communication: str, rewards: str) -> Non
     parallel_api_test(cbg.parallel_env(generator="tiny", **settings), num_cycles=200)
     parallel_seed_test(lambda: cbg.parallel_env(generator="tiny", **settings), num_cycles=40)
     api_test(parallel_to_aec(cbg.parallel_env(generator="tiny", **settings)), num_cycles=200)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_passes_the_render_test_of_pettingzoo() -> None:
+    render_test(lambda render_mode: parallel_to_aec(make(max_cycles=3, render_mode=render_mode)))
 
 
 def test_naive_world_hears_nothing_and_bills_the_commitment_alone() -> None:
