@@ -19,7 +19,7 @@ from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.policy import PULL, STOP
 
 
-class PullOrStop(spaces.OneOf):
+class PullOrStop(spaces.OneOf):  # type: ignore[type-arg]
     """`OneOf((MultiDiscrete([N, K]), MultiDiscrete([K] * N)))`: pull an arm, or stop with N arms.
 
     Libraries that cannot use it print it in their error: its text says what to use instead.
@@ -158,9 +158,11 @@ def empirical_best(pulls: Ints, means: Floats, rng: Callable[[], np.random.Gener
     """
     seen = np.where(pulls > 0, means, -np.inf)
     tied = seen == seen.max(axis=-1, keepdims=True)
+    weights: Any = tied
     if np.count_nonzero(tied) > tied[..., 0].size:
-        return (tied * (1 - rng().random(tied.shape))).argmax(axis=-1)
-    return tied.argmax(axis=-1)
+        weights = tied * (1 - rng().random(tied.shape))
+    best: Ints = weights.argmax(axis=-1)
+    return best
 
 
 def are_good(truth: Floats, arms: Ints, epsilon: float) -> NDArray[np.bool_]:

@@ -126,7 +126,13 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         self._all: Ints = np.arange(num_envs)
         self._done: Bools = np.zeros(num_envs, dtype=np.bool_)
         self._started = False
-        self._hidden: Ints = np.full(cells[:2], -1)
+        self._blank: dict[str, Any] = {
+            "stopped": np.zeros(num_envs, dtype=np.bool_),
+            "correct": np.zeros(num_envs, dtype=np.bool_),
+            "agent_correct": np.zeros(cells[:2], dtype=np.bool_),
+            "wrong_agents": np.zeros(num_envs, dtype=np.int64),
+            "best_arms": np.full(cells[:2], -1),
+        }
         self._answers: Ints = np.full(cells[:2], -1)  # of the last ends; −1 for none
         self._frames: list[list[Any]] = [[] for _ in range(num_envs)]
 
@@ -238,7 +244,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
 
     def told_of(self, i: int) -> dict[str, Any]:
         """What the learner of sub-environment i is told: the `info` of its reset."""
-        return {key: values[i].copy() for key, values in self._told.items()}
+        support = self._told["support"][i].copy()
+        numbers = {key: values.item(i) for key, values in self._told.items() if key != "support"}
+        return {**numbers, "support": support}
 
     # --- step -------------------------------------------------------------------------------------
 
@@ -414,17 +422,12 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
 
     def _values(self, samples: Floats) -> dict[str, Any]:
         """The `info` of a step before the end, with nothing of the truth."""
-        shape = (self.num_envs, self.game.n_agents)
         return {
+            **{key: blank.copy() for key, blank in self._blank.items()},
             "sample": samples,
-            "stopped": np.zeros(self.num_envs, dtype=np.bool_),
-            "correct": np.zeros(self.num_envs, dtype=np.bool_),
-            "agent_correct": np.zeros(shape, dtype=np.bool_),
-            "wrong_agents": np.zeros(self.num_envs, dtype=np.int64),
             "pulls": self._count.copy(),
             "pulls_per_agent": self._per_agent.copy(),
             "communication": self.communication(),
-            "best_arms": self._hidden.copy(),
         }
 
     def _enter_final(self, infos: dict[str, Any], done: Bools, values: dict[str, Any]) -> None:

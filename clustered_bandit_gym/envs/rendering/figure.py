@@ -102,7 +102,7 @@ class Viewer:
             sides = 0.9 * np.sqrt(0.1 + 0.9 * shares)
             for row, column in np.ndindex(self._n, self._k):
                 if pulled[row, column]:
-                    tile = self._tile(row, column, sides[row, column])
+                    tile = self._tile(row, column, float(sides[row, column]))
                     pen.rectangle(tile, fill=tuple(colours[row, column].tolist()))
                 else:
                     pen.line(self._tile(row, column, 0.5), fill=FAINT)
