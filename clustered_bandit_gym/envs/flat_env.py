@@ -288,7 +288,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """(A,) which actions make sense now; to stop, every agent must have a pull."""
-        return self._masks[int(not self._unpulled)].astype(np.bool_)
+        mask: NDArray[np.bool_] = self._masks[int(not self._unpulled)].astype(np.bool_)
+        return mask
 
     def _observe(self) -> Any:
         if self.observation == "dict":

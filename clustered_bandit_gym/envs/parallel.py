@@ -30,7 +30,7 @@ Observations = dict[str, Any]
 Infos = dict[str, dict[str, Any]]
 
 
-class ParallelClusteredBAI(ParallelEnv[str, Any, int]):
+class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     """N agents that act at once, each for itself: pull an arm, idle, or commit to an arm and leave.
 
     ## Action Space
@@ -264,7 +264,8 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):
     def state(self) -> NDArray[np.float64]:
         """(2·N·K,) counts and means of all agents, for a centralised critic."""
         pulls, means = self._core.seen
-        return np.concatenate([pulls.ravel(), means.ravel()])
+        state: NDArray[np.float64] = np.concatenate([pulls.ravel(), means.ravel()])
+        return state
 
     def render(self) -> Any:
         """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"; "human": a window."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -270,7 +271,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         if self.max_episode_steps is not None:
             # As TimeLimit does it, which counts the stop as a step and may set both flags.
             cut |= (self._orders + stopped >= self.max_episode_steps) & ~self._done
-        rewards: Floats = -game.pull_cost * pulls
+        rewards: Floats = np.multiply(-game.pull_cost, pulls, dtype=np.float64)
         done = judged | cut
         values = self._values(samples)
         if done.any():
@@ -407,8 +408,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
             for row, i in enumerate(which.tolist() if self._alone else ()):
                 seed = self._alone[i].policy_seed if i in self._alone else None
                 if seed is not None:
-                    rng = np.random.default_rng(seed)
-                    arms[row] = empirical_best(pulls[row], means[row], lambda rng=rng: rng)
+                    rng = partial(np.random.default_rng, seed)
+                    arms[row] = empirical_best(pulls[row], means[row], rng)
         answered = (stopped if game.truncation == "penalty" else judged)[which, None]
         right = are_good(truth, arms, game.epsilon) & answered
         self._answers[which] = np.where(answered, arms, -1)
