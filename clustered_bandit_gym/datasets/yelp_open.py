@@ -65,8 +65,8 @@ def _select(source: Source, states: tuple[str, ...], weights: str) -> Bandits:
         raise UserError(f"no business name is present in all of {', '.join(states)}: no arm left")
     means = np.array([[names[name][0] / names[name][1] for name in shared] for names in totals])
     keep = np.flatnonzero(_arms(means, shared, states))
-    names = tuple(shared[k] for k in keep.tolist())
-    return Bandits(means[:, keep], Gaussian(), names, states)
+    arm_names = tuple(shared[k] for k in keep.tolist())
+    return Bandits(means[:, keep], Gaussian(), arm_names, states)
 
 
 def _arms(means: Floats, names: list[str], states: tuple[str, ...]) -> np.ndarray:
