@@ -73,7 +73,7 @@ class Cells:
             arms = columns if arms is None else arms
             self._add((rows, columns), times, draw(rows if agents is None else agents, arms, times))
 
-    def _add(self, at: tuple[Ints, Ints], times: Any, averages: Floats) -> None:
+    def _add(self, at: tuple[Ints, Ints], times: Any, averages: Any) -> None:
         n, mean = self.n[at], self.mean[at]
         self.mean[at] = (averages / self.unit - mean) * (times / (n + times)) + mean
         self.n[at] = n + times
