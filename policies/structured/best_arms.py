@@ -212,7 +212,8 @@ class _Plan:
             self._aim_at_closeness(y[apart], k[apart], goal)
             self._aim_at_distinct(x[~apart], y[~apart], goal)
         if self.only_distinct:
-            self._aim_at_distinct(*np.nonzero(np.triu(~distinct, 1)), goal)
+            x, y = np.nonzero(np.triu(~distinct, 1))
+            self._aim_at_distinct(x, y, goal)
         # Against rivals with n_k pulls the sum is least if the leader has √Σn_k².
         others = goal.copy()
         others[self.top] = 0
