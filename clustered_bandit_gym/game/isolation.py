@@ -154,7 +154,9 @@ def is_ours(program: Program) -> bool:
             continue
         seen.add(id(value))
         if kind is FunctionType:
-            if not value.__code__.co_filename.startswith(_package_folders()):
+            module = sys.modules.get(value.__globals__.get("__name__", ""))
+            own_globals = module is not None and vars(module) is value.__globals__
+            if not own_globals or not value.__code__.co_filename.startswith(_package_folders()):
                 return False
             todo += [value.__closure__, value.__defaults__, value.__kwdefaults__]
         elif kind is np.ndarray:

@@ -179,3 +179,13 @@ def test_the_package_is_known_by_its_folders() -> None:
     assert os.path.dirname(cbg.__file__) + os.sep in folders
     assert cbg.policies.NaiveSE.solve.__code__.co_filename.startswith(folders)
     assert not __file__.startswith(folders)
+
+
+def test_a_file_name_of_the_package_proves_nothing() -> None:
+    """A program that is compiled under a name of the package's files has variables of its own."""
+    source = "def program(block):\n    found.append(block.pull_grid(1))\n"
+    names: dict[str, Any] = {"found": [], "__name__": isolation.__name__}
+    exec(compile(source, isolation.__file__, "exec"), names)
+    view = strict_view(2)
+    view.local(view.agents, names["program"])
+    assert names["found"] == []
