@@ -317,7 +317,9 @@ def _workers(packed: bytes, count: int) -> Iterator[Any]:
     environment = dict(os.environ)
     context = _Context()
     context.set_forkserver_preload([__name__, "clustered_bandit_gym.theory"])
-    pool = ProcessPool(count, initializer=_start, initargs=(packed, environment), context=context)
+    pool: Any = ProcessPool(
+        count, initializer=_start, initargs=(packed, environment), context=context
+    )
     try:
         # Read where NumPy is loaded: processes share the cores, so that each gets one thread.
         os.environ.update({f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")})
