@@ -66,7 +66,7 @@ def test_demo(tmp_path: Path) -> None:
     assert text.count("PASS") >= 4
     assert (tmp_path / "pulls.png").stat().st_size > 5000
     assert "pulls.png" in text
-    assert "bai-cl++" in (tmp_path / "report.html").read_text()
+    assert "bai-cl++" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert call("report", tmp_path, "-o", tmp_path / "again.html")
     assert (tmp_path / "again.html").stat().st_size > 10_000
 

@@ -244,11 +244,11 @@ def test_x_chooses_the_axis_and_a_report_is_not_overwritten(tmp_path: Path) -> N
     call("show", out, "--plot", tmp_path / "p.png", "--x", "delta")
     assert "cannot plot against" in error("show", out, "--plot", tmp_path / "p.png", "--x", "sigma")
     call("report", out, "-o", page, "--x", "delta")
-    assert '"x": "δ"' in page.read_text()
+    assert '"x": "δ"' in page.read_text(encoding="utf-8")
     assert "exists already" in error("report", out, "-o", page)
-    assert '"x": "δ"' in page.read_text()
+    assert '"x": "δ"' in page.read_text(encoding="utf-8")
     call("report", out, "-o", page, "--force")
-    assert '"x": "agents N"' in page.read_text()
+    assert '"x": "agents N"' in page.read_text(encoding="utf-8")
 
 
 def test_jobs_count_from_all_cores() -> None:
