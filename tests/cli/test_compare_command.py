@@ -45,7 +45,10 @@ def test_the_scoreboard_of_the_four_schemes(tmp_path: Path) -> None:
     ]
     options = ["--n-agents", "30", "--delta", "1e-10", "--trials", "50", "--jobs", "2"]
     done = subprocess.run(
-        [*command, *options, "--out", tmp_path / "out"], capture_output=True, text=True, timeout=120
+        [*command, *options, "--out", tmp_path / "out"],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     for part in ("naive", "cl-bai", "bai-cl", "bai-cl++", "0/50", "no simulation can give a PASS"):
@@ -81,7 +84,7 @@ def test_a_policy_of_the_user_s_own_file(tmp_path: Path) -> None:
         "csv",
     ]
     done = subprocess.run(
-        [*command, *chosen], capture_output=True, text=True, timeout=120, cwd=tmp_path
+        [*command, *chosen], capture_output=True, encoding="utf-8", timeout=120, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
     table = csv(done.stdout)
@@ -111,7 +114,7 @@ def test_a_thread_that_a_policy_leaves_running_does_not_keep_the_command_from_en
     ]
     chosen = ["--policies", "with_a_thread:Busy", "--trials", "3", "--format", "csv"]
     done = subprocess.run(
-        [*command, *chosen], capture_output=True, text=True, timeout=120, cwd=tmp_path
+        [*command, *chosen], capture_output=True, encoding="utf-8", timeout=120, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert list(csv(done.stdout)["trials"]) == [3]

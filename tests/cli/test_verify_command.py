@@ -26,7 +26,7 @@ TINY = "ClusteredBAI-Tiny-v0"
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     # Python without -P would search the folder anyway; the console script does not.
     command = [sys.executable, "-P", "-m", "clustered_bandit_gym.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+    return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, cwd=folder)
 
 
 @pytest.fixture
