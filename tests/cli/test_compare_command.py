@@ -247,9 +247,9 @@ def test_x_chooses_the_axis_and_a_report_is_not_overwritten(tmp_path: Path) -> N
     call("show", out, "--plot", tmp_path / "p.png", "--x", "delta")
     assert "cannot plot against" in error("show", out, "--plot", tmp_path / "p.png", "--x", "sigma")
     call("report", out, "-o", page, "--x", "delta")
-    assert '"x": "δ"' in page.read_text(encoding="utf-8")
+    assert r'"x": "\u03b4"' in page.read_text(encoding="utf-8")  # δ
     assert "exists already" in error("report", out, "-o", page)
-    assert '"x": "δ"' in page.read_text(encoding="utf-8")
+    assert r'"x": "\u03b4"' in page.read_text(encoding="utf-8")  # δ
     call("report", out, "-o", page, "--force")
     assert '"x": "agents N"' in page.read_text(encoding="utf-8")
 
