@@ -282,9 +282,9 @@ def run_copy(home: Path, code: str) -> str:
     ("file", "edit", "policy", "env"),
     [
         (
-            "policies/engines/lucb.py",
-            "GROWTH = GROWTH + 0.5",
-            "naive:engine=lucb",
+            "policies/engines/top_two.py",
+            "STEPS = STEPS + 1",
+            "naive:engine=top-two",
             "ClusteredBAI-PaperSmall-v0",
         ),
         (
