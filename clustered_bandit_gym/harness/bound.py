@@ -11,7 +11,7 @@ from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 from clustered_bandit_gym.harness.settings import instance_digest
 
-#: Means (M·K) beyond which no bound is computed: an instance of 12,000 takes about a minute.
+#: Means (M·K) beyond which no bound is computed; 6,000 take 17 s and 230 MB.
 LARGEST = 20_000
 
 
