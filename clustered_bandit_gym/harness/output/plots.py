@@ -13,7 +13,7 @@ import io
 import re
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -33,11 +33,23 @@ from clustered_bandit_gym.harness.output.tables import setting
 from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
 
-if TYPE_CHECKING:
-    from clustered_bandit_gym.harness.output.board import Board
-
 #: Colour of the cross of a FAIL.
 _FAIL = "#b3261e"
+
+
+class Trials(Protocol):
+    """What a picture needs of a board."""
+
+    trials: pd.DataFrame
+
+    @property
+    def summary(self) -> pd.DataFrame: ...
+
+    @property
+    def varied(self) -> list[str]: ...
+
+    @property
+    def title(self) -> str: ...
 
 
 def check_suffix(path: str | Path) -> None:
@@ -47,7 +59,7 @@ def check_suffix(path: str | Path) -> None:
 
 
 def plot_board(
-    board: Board,
+    board: Trials,
     path: str | Path | None = None,
     x: str | None = None,
     *,
@@ -141,7 +153,7 @@ def _draw_sweep(ax: Axes, summary: pd.DataFrame, x: str, measure: Measure) -> No
         ax.plot(bound.index, bound, color=INK, ls=":", lw=1.2, zorder=1, label="lower bound")
 
 
-def _draw_trials(ax: Axes, board: Board, measure: Measure, paper: bool) -> None:
+def _draw_trials(ax: Axes, board: Trials, measure: Measure, paper: bool) -> None:
     """Every trial a dot, wrong and unfinished ones crosses; above them the centre and its interval."""
     ax.set_xscale("log")
     summary = board.summary
@@ -267,7 +279,7 @@ def _grid(panels: int, shared: bool) -> tuple[Figure, list[Axes]]:
     return figure, axes[:panels]
 
 
-def _finish(figure: Figure, board: Board, width: float | None, paper: bool) -> None:
+def _finish(figure: Figure, board: Trials, width: float | None, paper: bool) -> None:
     """Title (environment, settings, δ, trials), legend and axes."""
     if width is not None:
         height = figure.get_figheight() / figure.get_figwidth() * width
