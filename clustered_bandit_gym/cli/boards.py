@@ -255,7 +255,8 @@ def tell_broken(board: Board, players: dict[str, Any], traceback: bool) -> list[
         from clustered_bandit_gym.harness.replay import traceback_of
 
         errors = raised[raised["outcome"] == "error"].drop_duplicates("policy")
-        for row in errors.to_dict("records"):
+        for _, found in errors.iterrows():
+            row = {str(key): value for key, value in found.items()}
             name = row["policy"]
             say(f"{name}, trial {row['trial']}:\n{traceback_of(row, players[name])}")
     hint = "" if traceback else "; --traceback shows where"

@@ -190,7 +190,8 @@ def find_in_list(
         return ArmIndex(accept(block, arms, ref.levels, level), among=arms)
     lead = np.full((len(block), arms.size), log(arms.size) + 2)
     answer = arms[stand_out(block, arms, lead, ref.levels)]
-    rest = np.flatnonzero(which_side(block, answer, *number, ref) != 1)
+    height, distance = number
+    rest = np.flatnonzero(which_side(block, answer, height, distance, ref) != 1)
     if rest.size:
         answer[rest] = accept(block.part(rest), arms, ref.levels, level)
     return ArmIndex(answer, among=arms)
@@ -254,7 +255,7 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
             ranked = sorted(clusters, key=rough.mean[:, arm].__getitem__)
             gaps = np.diff(rough.mean[ranked, arm]) - margin[arm]
             cut = int(gaps.argmax()) + 1
-            found.append(Node(arm, tuple(ranked[:cut]), tuple(ranked[cut:]), gaps[cut - 1]))
+            found.append(Node(int(arm), tuple(ranked[:cut]), tuple(ranked[cut:]), gaps[cut - 1]))
         # The arm and the cut with the largest gap, less half a standard deviation.
         node = max(found, key=attrgetter("gap"))
         return [node, *grow(node.lower), *grow(node.upper)]

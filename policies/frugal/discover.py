@@ -113,7 +113,7 @@ def group(points: Floats, n_groups: int) -> tuple[Ints, float]:
     n, d = points.shape
     labels = np.zeros(n, dtype=np.int64)
     if n >= n_groups:
-        labels = fcluster(linkage(points, "ward"), n_groups, "maxclust") - 1
+        labels = np.asarray(fcluster(linkage(points, "ward"), n_groups, "maxclust"), np.int64) - 1
     if labels.max() + 1 < n_groups:
         return np.zeros(n_groups, dtype=np.int64), 0.0
     groups = [np.flatnonzero(labels == g) for g in range(n_groups)]

@@ -149,8 +149,9 @@ class SB3VecEnv(VecEnv):
 
     def action_masks(self) -> np.ndarray:
         """(num_envs, actions) booleans, for MaskablePPO: to stop, every agent must have a pull."""
-        masks = self.envs.action_masks()
-        return masks if self.features is None else masks[:, -int(self.action_space.n) :]
+        masks: Any = self.envs.action_masks()
+        actions: Any = self.action_space
+        return masks if self.features is None else masks[:, -int(actions.n) :]
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         """A frame of each sub-environment; `render()` tiles them."""
