@@ -251,7 +251,7 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
         if len(clusters) == 1:
             return []
         found = []
-        for arm in np.flatnonzero(inside):
+        for arm in np.flatnonzero(inside).tolist():
             ranked = sorted(clusters, key=rough.mean[:, arm].__getitem__)
             gaps = np.diff(rough.mean[ranked, arm]) - margin[arm]
             cut = int(gaps.argmax()) + 1
