@@ -37,8 +37,7 @@ class FrugalBAI(Policy):
 
     With one cluster, one agent finds the best arm for all. Otherwise it needs M ≤ N and η; without
     them, or if guesses fail, it plays `StructuredBAI`. η1 is not used. An η that is too large voids
-    the guarantee. ε > 0 is used with one cluster only; otherwise the problem for ε = 0 is solved.
-    docs/frugal-bai.md has the proof.
+    the guarantee. ε > 0 is used with one cluster only. docs/frugal-bai.md has the proof.
 
     Args:
         growth: pulls of sketches grow by this factor where they do not suffice. A larger one sends
