@@ -42,7 +42,7 @@ def scoreboard() -> str:
 #: Policies of the leaderboard shown in the README: the paper's schemes among the best.
 LEADERS = (
     *("structured-bai", "frugal-bai", "bai-cl++", "bai-cl", "cl-bai"),
-    *("naive", "naive:engine=mixture", "naive:engine=top-two"),
+    *("naive", "naive:engine=mixture"),
 )
 
 
@@ -70,25 +70,6 @@ def leaderboard() -> str:
     lines = top_lines(folders).splitlines()
     shown = [line for line in lines[2:-2] if line.split("|")[2].strip() in LEADERS]
     return "\n".join([*lines[:2], *shown, *lines[-2:]])
-
-
-#: Figures of `make bench` shown in the README: module, start of the name, what is compared.
-SPEED = (
-    ("env", "the same with one action in 91", "vector environment", "`SyncVectorEnv`"),
-    ("rl", "SB3 VecEnv.step, 64 envs, raw, with ends", "`SB3VecEnv`", "`DummyVecEnv`"),
-)
-
-
-def speed() -> str:
-    """Two figures from the stored output of the benchmarks; the page has their dates."""
-    stored = json.loads((RESULTS / "bench.json").read_text(encoding="utf-8"))
-    parts = []
-    for module, start, mine, other in SPEED:
-        value = next(
-            one["value"] for one in stored[module]["figures"] if one["name"].startswith(start)
-        )
-        parts.append(f"{mine} {value:.0f}× {other}")
-    return f"[Steps per second](docs/results/bench.md): {', '.join(parts)}."
 
 
 def learned() -> str:
@@ -137,7 +118,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "leaderboard": leaderboard,
     "claims": claims,
     "learned": learned,
-    "speed": speed,
     "beyond": beyond,
 }
 
