@@ -100,14 +100,19 @@ def _spec(name: str) -> ModuleSpec | None:
 
 
 @cache
-def _is_installed(file: str) -> bool:
-    """Whether a file is of the standard library, of an installed package or of this package."""
+def _installed_folders() -> tuple[Path, ...]:
+    """Folders of the standard library, of installed packages and of this package."""
     names = {sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")}
     names.update([*site.getsitepackages(), site.getusersitepackages()])
     # A virtual environment may see the packages of the Python that it was made from.
     names.update(name for name in sys.path if Path(name).name in ("site-packages", "dist-packages"))
-    folders = [*(Path(name).resolve() for name in names), *_package_folders().values()]
-    return any(Path(file).resolve().is_relative_to(folder) for folder in folders)
+    return (*(Path(name).resolve() for name in names), *_package_folders().values())
+
+
+@cache
+def _is_installed(file: str) -> bool:
+    path = Path(file).resolve()
+    return any(path.is_relative_to(folder) for folder in _installed_folders())
 
 
 def is_user_module(name: str) -> bool:
@@ -117,7 +122,7 @@ def is_user_module(name: str) -> bool:
     top = name.partition(".")[0]
     for one in (name, top):
         file = getattr(sys.modules.get(one), "__file__", None)
-        if file:
+        if file and os.path.isfile(file):  # torch.ops claims a file that does not exist
             return not _is_installed(file)
     return top not in sys.stdlib_module_names and top != PACKAGE
 
@@ -133,14 +138,15 @@ def loaded_user_modules() -> dict[str, ModuleType]:
     }
 
 
-def user_files(names: Iterable[str]) -> dict[str, Path]:
-    """Files of the modules `names`, and of the user's modules that they import, and so on.
+def user_files(roots: Iterable[str], loaded: Iterable[str] = ()) -> dict[str, Path]:
+    """Files of the modules `roots` and `loaded`, and of the user's modules that they import, and
+    so on.
 
-    Of installed packages those count that `names` are in: their authors may reinstall them under
+    Of installed packages those count that `roots` are in: their authors may reinstall them under
     the same version.
     """
-    waiting = sorted(names)
-    own = {name.partition(".")[0] for name in waiting}
+    own = {name.partition(".")[0] for name in roots}
+    waiting = sorted({*roots, *loaded})
     seen = {"__main__"}
     files: dict[str, Path] = {}
     while waiting:
@@ -247,7 +253,7 @@ class _Hasher:
         outside = {name for name in self.modules | roots if name.partition(".")[0] not in known}
         if outside:  # the user's code may reach any loaded module by ways that no text shows
             own_roots = {name for name in roots if name.partition(".")[0] not in known}
-            for name, file in user_files(own_roots | self.loaded.keys()).items():
+            for name, file in user_files(own_roots, self.loaded).items():
                 self.put(name, hashlib.sha256(file.read_bytes()).hexdigest())
             self.put(_all_distributions())
         return self.hash.hexdigest()[:40]

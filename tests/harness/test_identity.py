@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from harness_players import Empirical
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.identity import env_key, policy_key, versions
+from clustered_bandit_gym.harness.identity import env_key, is_user_module, policy_key, versions
 from clustered_bandit_gym.harness.settings import (
     find_instance,
     instance_digest,
@@ -229,3 +230,11 @@ def test_rebuild() -> None:
 def test_versions_name_package_and_numpy() -> None:
     assert cbg.__version__ in versions()
     assert np.__version__ in versions()
+
+
+def test_a_module_without_its_file_is_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch.ops names a file that does not exist; all of torch must not count as the user's."""
+    module = ModuleType("numpy.operators")
+    module.__file__ = "_operators.py"
+    monkeypatch.setitem(sys.modules, "numpy.operators", module)
+    assert not is_user_module("numpy.operators")
