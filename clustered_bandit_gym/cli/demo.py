@@ -52,10 +52,10 @@ def run_demo(out: Path, jobs: int, progress: bool, console: Any) -> None:
     trials = verdict(0, 0, DELTA).more or 0
     console.print(
         f"\n[bold]2. With a verdict[/bold]: δ = {DELTA}, where {trials} trials without an error "
-        "are enough for a PASS\n"
+        "are enough for a PASS; naive:engine=mixture is what agents alone can do today\n"
     )
     board = evaluate(
-        FOUR,
+        [*FOUR, "naive:engine=mixture"],
         DEFAULT_ENV,
         n_agents=30,
         delta=DELTA,
