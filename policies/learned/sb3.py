@@ -149,9 +149,8 @@ class SB3VecEnv(VecEnv):
 
     def action_masks(self) -> np.ndarray:
         """(num_envs, actions) booleans, for MaskablePPO: to stop, every agent must have a pull."""
-        masks: Any = self.envs.action_masks()
         actions: Any = self.action_space
-        return masks if self.features is None else masks[:, -int(actions.n) :]
+        return np.asarray(self.envs.action_masks())[:, -actions.n :]
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         """A frame of each sub-environment; `render()` tiles them."""
