@@ -45,7 +45,7 @@ def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
             "divide"
         )
     scale = 8.0 * sigma**2 * 4.0**r
-    sizes = np.maximum(1.0, np.ceil(scale * np.log(4 * n_arms * (r * r) / gamma)))
+    sizes = np.maximum(1.0, np.ceil(scale * np.log(4 * n_arms * r**2 / gamma)))
     if np.max(sizes) > MAX_TIMES:
         raise BudgetExceeded(
             f"round {r} of an elimination takes more than {MAX_TIMES:,} pulls of one arm, more "
