@@ -13,6 +13,7 @@ from clustered_bandit_gym.policies.registry import POLICIES, make
 if TYPE_CHECKING:
     from clustered_bandit_gym.policies.baselines import RandomPolicy, UniformPolicy
     from clustered_bandit_gym.policies.cluster_then_bai import ClusterThenBAI
+    from clustered_bandit_gym.policies.collaborative import CollaborativeBAI
     from clustered_bandit_gym.policies.frugal.policy import FrugalBAI
     from clustered_bandit_gym.policies.learned.player import LearnedPolicy
     from clustered_bandit_gym.policies.paper.bai_cl import BAICl
@@ -28,6 +29,7 @@ __all__ = [
     "BAIClPlusPlus",
     "ClBAI",
     "ClusterThenBAI",
+    "CollaborativeBAI",
     "FrugalBAI",
     "LearnedPolicy",
     "NaiveSE",

@@ -30,8 +30,7 @@ class ClusterThenBAI(Policy):
 
     Phase 2 ("identify"): in each round every agent pulls the arms that are left in its cluster; the
     centre pools the averages of a cluster and drops the arms that are shown to be worse. With a
-    single cluster there is no phase 1: this is collaborative learning in rounds (Tao, Zhang and Zhou
-    2019, arXiv:1904.03293; Karpov, Zhang and Zhou 2022, arXiv:2207.08015).
+    single cluster there is no phase 1; see `CollaborativeBAI` for a planned number of rounds.
 
     Needs M, the number of clusters that have agents, and no assumption on the means: clusters may
     share a best arm.

@@ -23,6 +23,7 @@ POLICIES: dict[str, str] = {
     "structured-bai": f"{_PACKAGE}.structured.policy:StructuredBAI",
     "frugal-bai": f"{_PACKAGE}.frugal.policy:FrugalBAI",
     "cluster-then-bai": f"{_PACKAGE}.cluster_then_bai:ClusterThenBAI",
+    "collaborative": f"{_PACKAGE}.collaborative:CollaborativeBAI",
     "uniform": f"{_PACKAGE}.baselines:UniformPolicy",
     "random": f"{_PACKAGE}.baselines:RandomPolicy",
     "uniform-glr": f"{_PACKAGE}.uniform_glr:UniformGLR",

@@ -1,0 +1,128 @@
+"""Collaborative learning in R rounds: all agents search for the best arm of one bandit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym.errors import NotApplicable, UserError
+from clustered_bandit_gym.game.federation import FederationView
+from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.policies.paper.requirements import require
+from clustered_bandit_gym.policies.sequential.paired import drift_evidence
+from clustered_bandit_gym.policy import Policy
+
+#: Precision of the first and of the planned last round, in units of σ. Rewards in [0, 1] have
+#: σ = 1/2, so their means differ by at most the first.
+FIRST, LAST = 2.0, 0.01
+#: Nats that `drift_evidence` costs at most for being valid at all times, gaps from LAST to FIRST.
+MIXING = 4.0
+
+
+class CollaborativeBAI(Policy):
+    """Successive elimination with the pulls of each arm shared by all agents, in few rounds.
+
+    Plays problems with one cluster (M = 1 told). In each round the centre orders equally many pulls
+    of every arm that is left, spread evenly over the agents, and pools their averages; it drops the
+    arms that are shown to be worse than the leader. The precision of the rounds shrinks by a fixed
+    ratio, from 2σ in the first to `gap` in round R. If arms are left then, rounds go on and the
+    pulls double: the answer is right with probability at least 1 − δ whatever the gaps are.
+
+    The model and the trade-off between rounds and speed-up are those of Tao, Zhang and Zhou (2019,
+    arXiv:1904.03293); see also Karpov and Zhang (2022, arXiv:2207.08015). Elimination at fixed
+    confidence with a precision that shrinks geometrically, N times as fast as one agent in a number
+    of rounds logarithmic in 1/gap, is due to Hillel, Karnin, Koren, Lempel and Somekh (2013,
+    arXiv:1311.0800). Adapted: all pulls since the start count, not those of a round only; paired
+    differences are tested with a boundary that is valid at all times instead of a union bound over
+    rounds; single pulls are spread over agents where an arm needs fewer pulls than there are agents.
+
+    Args:
+        rounds: planned number of rounds R. Fewer rounds: more pulls.
+        gap: precision of round R, in the units of the rewards: R rounds suffice with probability at
+            least 1 − δ if the best arm is ahead by this much, or if ε is at least this. None for ε,
+            or for 0.01σ if ε is 0.
+
+    Error: K − 1 walks at δ/(K − 1); proof in docs/engines.md.
+
+    Communication: an order and a real for each agent, arm left and round. Averages of ordered pulls
+    are not rounded.
+    """
+
+    name = "collaborative"
+    guarantee = "delta-PC if M = 1 is told; proof in docs/engines.md"
+
+    def __init__(self, rounds: int = 16, gap: float | None = None) -> None:
+        if rounds < 1:
+            raise UserError(f"rounds must be at least 1, got {rounds}")
+        if gap is not None and not gap > 0:
+            raise UserError(f"gap must be positive (or None), got {gap}")
+        self.rounds = int(rounds)
+        self.gap = gap
+
+    def solve(self, federation: FederationView) -> np.ndarray:
+        p = federation.problem
+        (m,) = require(self.name, p, "n_clusters")
+        if m != 1:
+            raise NotApplicable(
+                f"{self.name} plays problems with one cluster, but M = {m}; use cluster-then-bai"
+            )
+        left = np.ones(p.n_arms, dtype=bool)
+        means = np.zeros(p.n_arms)
+        done = p.n_arms == 1
+        number, n, first_agent = 0, 0, 0
+        with federation.phase("identify"):
+            while not done:
+                number += 1
+                more = self.pulls_after(p, number) - n
+                times = _spread(p.n_agents, int(left.sum()), more, first_agent)
+                first_agent = (first_agent + times.sum()) % p.n_agents
+                n += more
+                fresh = _pooled_averages(federation, np.flatnonzero(left), times)
+                means[left] += (fresh - means[left]) * (more / n)
+                left, done = _eliminate(p, means, left, n)
+        federation.report_clusters(np.zeros(p.n_agents, dtype=np.int64))
+        return np.full(p.n_agents, np.where(left, means, -np.inf).argmax())
+
+    def pulls_after(self, p: Problem, number: int) -> int:
+        """Pulls of each arm left, by all agents together, after so many rounds.
+
+        Enough that a gap as large as the round's precision is shown, also if its walk falls short
+        by what it falls short with probability δ/(K − 1).
+        """
+        level = np.log((p.n_arms - 1) / p.delta)
+        last = (self.gap or p.epsilon or LAST * p.sigma) / p.sigma
+        to_go = self.rounds - number
+        if to_go >= 0:
+            precision = last * max(FIRST / last, 1.5) ** (to_go / max(self.rounds - 1, 1))
+        else:
+            precision = last * 2 ** (to_go / 2)
+        spread = np.sqrt(2 * level) + np.sqrt(2 * (level + MIXING))
+        return int(np.ceil(2 * (spread / precision) ** 2))
+
+
+def _spread(n_agents: int, n_arms: int, n: int, first_agent: int) -> Ints:
+    """(N, n_arms) n pulls of each arm, shared out in turn from `first_agent` on: agents differ by
+    one pull at most."""
+    each, rest = divmod(n, n_agents)
+    turn = np.arange(n_agents)[:, None] - first_agent - rest * np.arange(n_arms)
+    return each + (turn % n_agents < rest)
+
+
+def _pooled_averages(federation: FederationView, arms: Ints, times: Ints) -> Floats:
+    """(k,) averages over all agents of `times` (N, k) fresh pulls of `arms` (k,)."""
+    agents, columns = np.nonzero(times)
+    counts = times[agents, columns]
+    averages = federation.pull(agents, arms[columns], counts)
+    return np.bincount(columns, counts * averages) / times.sum(axis=0)
+
+
+def _eliminate(p: Problem, means: Floats, left: Bools, n: int) -> tuple[Bools, bool]:
+    """The arms (K,) that are left after n pulls of each, and whether the leader is shown to be
+    within ε of all of them."""
+    level = np.log((p.n_arms - 1) / p.delta)
+    leader = np.where(left, means, -np.inf).argmax()
+    behind = means[leader] - means
+    rivals = left & (np.arange(p.n_arms) != leader)
+    worse = drift_evidence(n / 2 * behind / p.sigma, n / 2, level) >= level
+    within = drift_evidence(n / 2 * (behind + p.epsilon) / p.sigma, n / 2, level) >= level
+    return left & ~(rivals & worse), not (rivals & ~within).any()
