@@ -100,6 +100,35 @@ def test_options_in_the_how_tos_exist() -> None:
         assert [word for word in words if word.startswith("--") and word not in known] == [], line
 
 
+#: What a reader writes, or what a submission holds: no files of the repository.
+READERS = {"mine.py", "source/"}
+FOLDERS = (
+    *("clustered_bandit_gym", "policies", "envs_registry"),
+    *("research", "benchmarks", "tests", "docs", "examples", "notebooks", "submissions"),
+)
+
+
+def test_files_and_modules_that_pages_name_exist() -> None:
+    """`game/rewards.py` may be the end of a path. `python -m` needs a module of the repository."""
+    known = set()
+    for top in FOLDERS:
+        for path in (ROOT / top, *(ROOT / top).rglob("*")):
+            if path.is_dir() or path.suffix == ".py":
+                parts = path.relative_to(ROOT).parts
+                end = "/" if path.is_dir() else ""
+                known |= {"/".join(parts[i:]) + end for i in range(len(parts))}
+    names, commands = set(), set()
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        names |= set(re.findall(r"`([\w./-]+(?:\.py|/))`", text))
+        commands |= set(re.findall(r"python -m (research[.\w]*)", text))
+    assert len(names) > 50
+    assert len(commands) > 5
+    assert sorted(names - known - READERS) == []
+    modules = {name.replace(".", "/").strip("/") for name in commands}
+    assert [name for name in modules if not {f"{name}.py", f"{name}/__main__.py"} & known] == []
+
+
 def test_arguments_that_share_a_line_are_listed_one_by_one() -> None:
     pytest.importorskip("griffe", reason="needs the extra 'docs'")
     from griffe_names import split_names

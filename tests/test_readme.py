@@ -97,10 +97,11 @@ def test_generated_parts_are_up_to_date(name: str) -> None:
     )
 
 
-def test_links_and_pictures_exist() -> None:
-    targets = re.findall(r"\]\((?!https?://)([^)#]+)\)", README)
-    assert targets
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "examples/README.md"])
+def test_links_and_pictures_exist(name: str) -> None:
+    path = ROOT / name
+    targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (path.parent / target).exists()] == []
 
 
 def test_it_is_short() -> None:
