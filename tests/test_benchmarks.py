@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from benchmarks import Figure, families, panel, ratio, stress
+from benchmarks.__main__ import main
+from benchmarks.page import keep, render
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "benchmarks").glob("bench_*.py"))
@@ -22,21 +24,16 @@ def test_every_file_yields_figures(path: Path) -> None:
     assert "figures" in names
 
 
-def test_command_line() -> None:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "benchmarks", *arguments]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-
-    assert "core" in run("--help").stdout
-    unknown = run("nonsense")
-    assert unknown.returncode == 2
-    assert "no benchmark nonsense; there are:" in unknown.stderr
+def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    assert "core" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        main(["nonsense"])
+    assert "no benchmark nonsense; there are:" in capsys.readouterr().err
 
 
-def test_targets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks import Figure, ratio
-
+def test_targets() -> None:
     assert Figure("a", 3.0, 4.0).ok
     assert not Figure("a", 5.0, 4.0).ok
     assert Figure("a", 5.0, 4.0, sense="at least").ok
@@ -45,11 +42,7 @@ def test_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ratio(lambda: sum(range(200_000)), lambda: sum(range(2_000)), repeats=5) > 10
 
 
-def test_figures_are_kept_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks import Figure
-    from benchmarks.page import keep, render
-
+def test_figures_are_kept_and_shown(tmp_path: Path) -> None:
     path = tmp_path / "bench.json"
     keep(path, "env", [Figure("steps", 12.345, 10.0, "at least"), Figure("frames", 3.0, unit="/s")])
     keep(path, "core", [Figure("memory", 5.0, 4.0)])
@@ -63,10 +56,7 @@ def test_figures_are_kept_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
 
 
-def test_games_of_the_panel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks import panel
-
+def test_games_of_the_panel() -> None:
     tuning, held_out = panel.numbers("tuning"), panel.numbers("held-out")
     assert sorted([*tuning, *held_out]) == list(range(panel.GAMES))
     for number in (0, 7, 32, 65):
@@ -79,9 +69,6 @@ def test_games_of_the_panel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_studies(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks import families, panel, stress
-
     monkeypatch.setattr(panel, "GAMES", 1)
     monkeypatch.setattr(families, "FAMILIES", {"PaperSmall": 9})
     monkeypatch.setattr(stress, "CASES", {"tight coins": stress.CASES["tight coins"]})

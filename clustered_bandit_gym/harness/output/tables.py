@@ -108,9 +108,9 @@ def to_html(table: Table) -> str:
 def to_rich(table: Table, width: int = 120) -> Any:
     """Something for `rich.console.Console.print` at `width` columns.
 
-    Varied settings become headings between the rows. A long name in the first column is folded;
-    only where the figures themselves do not fit do columns go to a second table below, since a
-    figure without its last digits is wrong.
+    Varied settings become headings between the rows. In the first column a name of more than 20
+    letters is folded; only where the figures themselves do not fit do columns go to a second table
+    below, since a figure without its last digits is wrong.
     """
     from rich.console import Group
     from rich.text import Text
@@ -119,7 +119,7 @@ def to_rich(table: Table, width: int = 120) -> Any:
     start = table.places
     widths = [max(map(len, column)) for column in zip(table.heads, *rows, strict=True)]
     figures = sum(widths[start + 1 :]) + 2 * (len(widths) - start)
-    widths[start] = min(widths[start], max(12, width - figures))
+    widths[start] = min(widths[start], max(20, width - figures))
     parts: list[Any] = []
     title = table.title
     for columns in _packs(widths, start, width):
