@@ -9,31 +9,26 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 
 
-def scoreboard() -> str:
+#: Policies of the board on the first screen.
+SHOWN = (
+    *("naive", "naive:engine=mixture", "cl-bai", "bai-cl", "bai-cl++"),
+    *("structured-bai", "frugal-bai"),
+)
+
+
+def scoreboard(policies: Sequence[str] = SHOWN, trials: int = 100) -> str:
     """The board on the first screen, as `compare` prints it."""
     import clustered_bandit_gym as cbg
 
     board = cbg.evaluate(
-        [
-            "naive",
-            "naive:engine=mixture",
-            "cl-bai",
-            "bai-cl",
-            "bai-cl++",
-            "structured-bai",
-            "frugal-bai",
-        ],
-        "ClusteredBAI-PaperSmall-v0",
-        delta=0.05,
-        trials=100,
-        progress=False,
+        list(policies), "ClusteredBAI-PaperSmall-v0", delta=0.05, trials=trials, progress=False
     )
     tables = board.to_text().partition("\n\nCommunication")[0].rstrip()
     return f"```text\n{tables}\n```"

@@ -82,9 +82,9 @@ def test_options_in_the_how_tos_exist() -> None:
 
     lines = [
         line
-        for path in sorted((ROOT / "docs").rglob("*.md"))
+        for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
         for line in path.read_text(encoding="utf-8").splitlines()
-        if line.startswith("clustered-bai ")
+        if re.match(r"(\.venv/bin/)?clustered-bai ", line)
     ]
     assert len(lines) > 15
     for line in lines:

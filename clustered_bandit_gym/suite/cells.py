@@ -103,8 +103,13 @@ class SuiteCell:
 
     def bounds_of(self, trials: list[int]) -> Floats:
         """(n,) lower bound on the expected pulls on the instance of each trial."""
-        rngs = [np.random.default_rng(trial_seeds(self.seed, t).instance) for t in trials]
-        return np.array([self.bounds[choice(rng)] for rng in rngs])
+        return np.array([self.bounds[_instance_number(self.seed, t)] for t in trials])
+
+
+@cache  # a board asks for every trial of every submission, several times
+def _instance_number(seed: int, trial: int) -> int:
+    """Which of the shipped instances a trial plays."""
+    return choice(np.random.default_rng(trial_seeds(seed, trial).instance))
 
 
 @cache

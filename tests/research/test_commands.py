@@ -16,6 +16,7 @@ from research.counterexample import __main__ as counterexample
 from research.paper import __main__ as paper
 from research.prices import __main__ as prices
 from research.rare import __main__ as rare
+from research.rare import table as rare_table
 from research.rare.kept import kept
 from research.which_policy import __main__ as which_policy
 from research.which_policy import differing
@@ -23,7 +24,7 @@ from research.which_policy import differing
 
 def test_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figure = FIGURES["fig1a"]
-    monkeypatch.setitem(FIGURES, "fig1a", replace(figure, cells=figure.cells[:2]))
+    monkeypatch.setitem(FIGURES, "fig1a", replace(figure, cells=figure.cells[:1]))
     paper.main(["fig1a", "--trials", "2", "--out", str(tmp_path), "--quiet"])
     text = (tmp_path / "claims.md").read_text(encoding="utf-8")
     assert "python -m research.paper fig1a --trials 2" in text
@@ -42,7 +43,10 @@ def test_rare_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert row["error"] > row["low"] > 0.2
 
 
-def test_rare_table_is_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rare_table_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(rare_table.BASELINES, "random", rare_table.Effort(20, 5, 1, 2))
     words = ["table", "--policies", "random", "--out", str(tmp_path)]
     assert rare.main(words) == 0
     rows = kept(tmp_path)
@@ -60,17 +64,17 @@ def test_rare_brute_force(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_beyond(tmp_path: Path) -> None:
-    words = ["--trials", "2", "--settings", "0", "--n-agents", "12", "--quiet", "--out"]
+    words = ["--trials", "1", "--settings", "0", "--n-agents", "6", "--quiet", "--out"]
     beyond.main([*words, str(tmp_path)])
     text = (tmp_path / "beyond.md").read_text(encoding="utf-8")
-    assert "| PaperSmall | 12 | frugal-bai |" in text
+    assert "| PaperSmall | 6 | frugal-bai |" in text
     assert (tmp_path / "beyond.png").stat().st_size > 1000
 
 
 def test_counterexample(capsys: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        counterexample.main(["--trials", "2", "--n-agents", "30", "--quiet"])
+        counterexample.main(["--trials", "1", "--n-agents", "10", "--quiet"])
     assert "bai-cl:confidence=certified,engine=mixture" in capsys.readouterr().out
     with pytest.warns(UserWarning, match=r"python -m research\.counterexample"):
         BAICl(engine="mixture")
