@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import Reals
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.paper.requirements import require
-from clustered_bandit_gym.policies.sequential.paired import drift_evidence
+from clustered_bandit_gym.policies.sequential.paired import drift_evidence, shows_drift
 from clustered_bandit_gym.policy import Policy
 
 #: A real that is sent may be off by this part of its size: it arrives in single precision.
@@ -134,9 +134,9 @@ def _behind(means: Floats, off: Floats) -> Floats:
     return np.where(np.isfinite(means), least - (means + off), 0.0)
 
 
-def _shown(behind: Floats, half: Floats | float, level: float, sigma: float) -> np.ndarray:
+def _shown(behind: Floats, half: Floats | float, level: float, sigma: float) -> Bools:
     """Whether averages of n pulls each that differ by `behind` show a difference; `half` is n/2."""
-    return drift_evidence(half * behind / sigma, half, level) >= level
+    return shows_drift(half * behind / sigma, half, level)
 
 
 def _best_alone(p: Problem, means: Floats, off: Floats, n: int) -> Ints | None:

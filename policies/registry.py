@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from importlib import import_module
-from inspect import Parameter, signature
+from inspect import signature
 from typing import Any
 
 from clustered_bandit_gym.errors import UserError
@@ -89,18 +89,12 @@ def _build(spec: str, cls: Any, text: str) -> Policy | StepPolicy:
     positional = [parse_value(item) for item in items if parse_pair(item) is None]
     pairs = [item for item in items if parse_pair(item) is not None]
     settings = parse_pairs(pairs, f"policy {spec!r}")
-    known = signature(cls).parameters
-    free = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values())
-    unknown = [key for key in settings if key not in known]
-    if unknown and not free:
-        raise UserError(
-            f"policy {spec!r} has no setting {', '.join(unknown)}; it has: "
-            f"{', '.join(known) or 'none'}"
-        )
+    known = signature(cls)
     try:
-        signature(cls).bind(*positional, **settings)
+        known.bind(*positional, **settings)
     except TypeError as error:
-        raise UserError(f"policy {spec!r}: {error}") from None
+        names = ", ".join(known.parameters) or "none"
+        raise UserError(f"policy {spec!r}: {error}; its settings: {names}") from None
     try:
         return cls(*positional, **settings)
     except (UserError, ImportError, OSError):

@@ -54,7 +54,7 @@ class UniformGLR(Policy):
     def solve(self, federation: FederationView) -> np.ndarray:
         p = federation.problem
         level = math.log(p.n_agents * max(1, p.n_arms - 1) / p.delta)
-        epsilon = p.epsilon / p.sigma if p.epsilon else 0.0
+        epsilon = p.epsilon / p.sigma
 
         def pull_until_clear(block: Block) -> ArmIndex:
             answers = np.zeros(len(block), dtype=np.int64)
@@ -95,7 +95,7 @@ def beats_all(
     means = cells.mean[rows]
     means[np.arange(rows.size), leader] = -np.inf
     second = means.argmax(axis=1)
-    clear = cells.shows(rows, second, rows, leader, epsilon, level)
+    clear = cells.shows((rows, second), (rows, leader), epsilon, level)
     others = (means > -np.inf) & clear[:, None]
     return clear & (cells.shows_worse(rows, leader, epsilon, level, others) == others).all(axis=1)
 

@@ -40,37 +40,33 @@ def adaptive(
     See `Engine` for arguments and result.
     """
     n, k = len(block), arms.size
+    active = np.ones((n, k), dtype=np.bool_)
+    if k == 1 or precision == np.inf:
+        return active, np.zeros((n, k))
     gamma = np.broadcast_to(gamma, n)
-    width = np.inf if precision is None else precision / block.problem.sigma
-    if k == 1 or (precision is not None and np.isinf(width)):
-        return np.ones((n, k), dtype=np.bool_), np.zeros((n, k))
     part = max(1, MOST_CELLS // k**2)
     if n > part:
-        pieces = [np.arange(start, min(start + part, n)) for start in range(0, n, part)]
-        results = [
-            adaptive(block.part(rows), arms, gamma[rows], precision, plan=plan) for rows in pieces
-        ]
+        results = []
+        for start in range(0, n, part):
+            rows = np.arange(start, min(start + part, n))
+            results.append(adaptive(block.part(rows), arms, gamma[rows], precision, plan=plan))
         left, estimates = zip(*results, strict=True)
         return np.concatenate(left), np.concatenate(estimates)
-    events = (1 if precision is None else 2) * (k - 1)
-    nats = -np.log(np.minimum(gamma / events, 0.5))
-    most = float(nats.max())
-    cells = block_cells(block, k, Scales.around(800 * most, float(np.exp(-most))))
+    width = (precision or 0.0) / block.problem.sigma
+    nats, cells = levels_and_cells(block, k, gamma, precision)
     walks = PairedWalks(nats - np.log(PLAIN) if cells.bets else nats, k)
     to_bet = nats - np.log(1 - PLAIN)
-    active = np.ones((n, k), dtype=np.bool_)
     running = np.arange(n)
     times = np.full((n, k), int(max(1, np.ceil(nats.min() / 2))))
     while running.size:
         _pull(block, arms, cells, walks, running, times)
-        means = np.where(active[running], cells.mean[running], -np.inf)
+        left = active[running]
+        means = np.where(left, cells.mean[running], -np.inf)
         leader = means.argmax(axis=1)
-        beaten = walks.shows_worse(running, leader)
+        left &= ~walks.shows_worse(running, leader)
         if cells.bets:
-            left = active[running] & ~beaten
-            beaten |= cells.shows_worse(running, leader, 0.0, to_bet[running], left)
-        beaten[np.arange(running.size), leader] = False
-        left = active[running] & ~beaten
+            left &= ~cells.shows_worse(running, leader, 0.0, to_bet[running], left)
+        left[np.arange(running.size), leader] = True
         active[running] = left
         done = left.sum(axis=1) == 1
         if precision is not None:
@@ -85,6 +81,19 @@ def adaptive(
         wanted = plan(cells.n[running], gaps, nats[running])
         times = np.where(left, np.maximum(np.rint(wanted), 1), 0).astype(np.int64)
     return active, cells.mean * block.problem.sigma
+
+
+def levels_and_cells(
+    block: Block, k: int, gamma: Any, precision: float | None
+) -> tuple[Floats, Cells]:
+    """(n,) nats that every test of an agent takes, and empty cells (n, k) tuned to them.
+
+    k − 1 events for each agent, or twice as many with `precision`, share its γ.
+    """
+    events = (1 if precision is None else 2) * (k - 1)
+    nats = -np.log(np.minimum(np.broadcast_to(gamma, len(block)) / events, 0.5))
+    most = float(nats.max())
+    return nats, block_cells(block, k, Scales.around(800 * most, float(np.exp(-most))))
 
 
 def _pull(

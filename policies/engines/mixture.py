@@ -8,9 +8,9 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.policies.sequential.cells import PLAIN, block_cells
-from clustered_bandit_gym.policies.sequential.paired import drift_evidence
-from clustered_bandit_gym.policies.sequential.scales import Scales
+from clustered_bandit_gym.policies.engines.adaptive import levels_and_cells
+from clustered_bandit_gym.policies.sequential.cells import PLAIN
+from clustered_bandit_gym.policies.sequential.paired import shows_drift
 
 
 def mixture(
@@ -31,14 +31,10 @@ def mixture(
     See `Engine` for arguments and result.
     """
     active = np.ones((len(block), arms.size), dtype=np.bool_)
-    width = np.inf if precision is None else precision / block.problem.sigma
-    if arms.size == 1 or (precision is not None and np.isinf(width)):
+    if arms.size == 1 or precision == np.inf:
         return active, np.zeros(active.shape)
-    events = (1 if precision is None else 2) * (arms.size - 1)
-    alpha = np.minimum(np.broadcast_to(gamma, len(block)) / events, 0.5)
-    nats = np.log(1 / alpha)
-    scales = Scales.around(800 * float(nats.max()), float(alpha.min()))
-    cells = block_cells(block, arms.size, scales)
+    width = (precision or 0.0) / block.problem.sigma
+    nats, cells = levels_and_cells(block, arms.size, gamma, precision)
     to_walk = nats - np.log(PLAIN) if cells.bets else nats
     to_bet = nats - np.log(1 - PLAIN)
     running = np.arange(len(block))
@@ -46,14 +42,14 @@ def mixture(
     n = int(max(1, np.ceil(nats.min() / 2)))
     pulled = 0
     while running.size:
-        rows, columns = np.nonzero(active[running])
+        left = active[running]
+        rows, columns = np.nonzero(left)
         cells.pull(block, running[rows], columns, n - pulled, arms[columns])
         pulled = n
-        means = np.where(active[running], cells.mean[running], -np.inf)
-        top = means.max(axis=1, keepdims=True)
+        means = np.where(left, cells.mean[running], -np.inf)
+        behind = np.where(left, means.max(axis=1, keepdims=True) - means, 0.0)
         level = to_walk[running][:, None]
-        behind = np.where(active[running], top - means, 0.0)
-        left = active[running] & (drift_evidence(n / 2 * behind, n / 2, level) < level)
+        left &= ~shows_drift(n / 2 * behind, n / 2, level)
         if cells.bets:
             leader = means.argmax(axis=1)
             left &= ~cells.shows_worse(running, leader, 0.0, to_bet[running], left)
@@ -62,8 +58,7 @@ def mixture(
         if precision is not None:
             # The hardest pair: the lowest average left against the highest.
             furthest = np.where(left, behind, 0.0).max(axis=1)
-            close = drift_evidence(n / 2 * (width - furthest), n / 2, level[:, 0])
-            done |= close >= level[:, 0]
+            done |= shows_drift(n / 2 * (width - furthest), n / 2, level[:, 0])
             if cells.bets:
                 done |= cells.all_close(running, left, width, to_bet[running])
         running = running[~done]

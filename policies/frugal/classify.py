@@ -20,7 +20,7 @@ from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload, Quanti
 from clustered_bandit_gym.policies.frugal.discover import RoughMeans, sketch_arms, stand_out
 from clustered_bandit_gym.policies.frugal.settings import Levels, recall, top_up
 from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
-from clustered_bandit_gym.policies.sequential.cells import BettingCells
+from clustered_bandit_gym.policies.sequential.cells import BettingCells, leader_pulls
 
 
 # References: numbers that agents compare an arm with.
@@ -134,18 +134,18 @@ def which_side(block: Block, arm: Ints, number: Floats, gap: Floats, ref: Refere
     """(n,) 1 if the mean of `arm` is shown above `number`, 0 if below `number + gap`, 2 if neither."""
     settings, level = ref.levels.settings, ref.levels.agent + ref.price
     cells = recall(block, ref.levels, 1)
-    rows, zero = np.arange(len(block)), np.zeros(len(block), dtype=np.int64)
+    zero = np.zeros(len(block), dtype=np.int64)
     plan = 2 * level * (block.problem.sigma / gap) ** 2
     rho = tuned_rho(plan * (1 + 1 / ref.ratio), exp(-level))
     limit = np.inf if ref.bounded else settings.patience * (plan + 1)
     times = np.ceil((0.06 if ref.bounded else 0.45) * plan)
-    side, todo = zero + 2, rows
+    side, todo = zero + 2, np.arange(len(block))
     while todo.size:
         cells.pull(block, todo, zero[todo], times[todo].astype(np.int64), arm[todo])
         n = cells.n[:, 0]
         up = cells.mean[:, 0] >= number + gap / 2
         bound = np.where(up, number, number + gap)
-        evidence = cells.side(rows, zero, bound, up, ref.worth(gap), rho)
+        evidence = cells.side(bound, up, ref.worth(gap), rho)
         side = np.where(evidence >= level, up, 2)
         times = np.ceil(settings.look / 2 * n)
         todo = np.flatnonzero((side == 2) & (n <= limit))
@@ -169,10 +169,9 @@ def accept(block: Block, arms: Ints, levels: Levels, level: float) -> Ints:
         left = leader[:, None] != np.arange(arms.size)
         left &= ~cells.shows_worse(rows, leader, levels.eta, level, left)
         goal = np.where(left, (1 + levels.settings.look) * cells.n, 0.0)
-        # √Σn² pulls of the leader make the sum of all pulls least. Arms far ahead of it wait.
         n_leader = cells.n[rows, leader]
-        most = np.sqrt((goal**2).sum(axis=1))
-        goal[cells.n > 2 * n_leader[:, None]] = 0
+        most = leader_pulls(goal)
+        goal[cells.n > 2 * n_leader[:, None]] = 0  # these wait for the leader
         goal[rows, leader] = np.minimum(most, 2 * n_leader)
     return arms[leader]
 
@@ -276,19 +275,18 @@ def tree_references(
     federation: FederationView, reps: Ints, tree: list[Node], ref: References
 ) -> list[tuple[float, float, float]]:
     """What `ref.threshold` takes, for each node; nothing if references do not suffice."""
-    arms = sketch_arms(ref.levels)
-    low, high, least = np.zeros((3, reps.size, arms.size))
-    used = np.unique([node.arm for node in tree])
-    gap = [min(node.gap for node in tree if node.arm == arm) for arm in used]
+    used, column = np.unique([node.arm for node in tree], return_inverse=True)
+    gap = np.full(used.size, np.inf)
+    np.minimum.at(gap, column, [node.gap for node in tree])
+    arms = np.tile(sketch_arms(ref.levels)[used], (reps.size, 1))
     for part in (0.9, 0.6, 0.4):
-        asked = np.tile(part * np.array(gap), (reps.size, 1))
+        asked = np.tile(part * gap, (reps.size, 1))
         if asked.min() < ref.gaps[0]:
             break
-        places = np.tile(arms[used], (reps.size, 1))
-        got = order(federation, reps, places, asked, ref)
-        low[:, used], high[:, used], least[:, used] = got
+        low, high, least = order(federation, reps, arms, asked, ref)
         ends = [
-            (high[x.lower, x.arm].max(), low[x.upper, x.arm].min(), least[0, x.arm]) for x in tree
+            (high[node.lower, at].max(), low[node.upper, at].min(), least[0, at])
+            for node, at in zip(tree, column, strict=True)
         ]
         if all(ref.threshold(*one, 1) for one in ends):
             return ends

@@ -192,9 +192,9 @@ def shown_distinct(
         mean[:, members] = low[:, None] + step[:, None] * place
         off[:, members] = rounding(low, step, sigma)[:, None]
         n[members] = 8 * 2.0**code
-        apart = np.maximum(np.abs(mean[a] - mean[b]) - off[a] - off[b], 0) / sigma
-        arm = (apart * np.sqrt(n)).argmax(axis=1)
-        apart = np.take_along_axis(apart, arm[:, None], axis=1)[:, 0]
+        of_arms = np.maximum(np.abs(mean[a] - mean[b]) - off[a] - off[b], 0) / sigma
+        arm = (of_arms * np.sqrt(n)).argmax(axis=1)
+        apart = of_arms[np.arange(arm.size), arm]
         open_ = scales.pair_evidence(apart, n[arm], n[arm]) < levels.distinct
         if not open_.any():
             return RoughMeans(mean, n, sigma * float(np.sqrt(variance.mean())))

@@ -16,7 +16,6 @@ from clustered_bandit_gym.policies.frugal import classify
 from clustered_bandit_gym.policies.frugal.discover import guesses, search, shown_distinct
 from clustered_bandit_gym.policies.frugal.race import best_arms
 from clustered_bandit_gym.policies.frugal.settings import Levels, Settings, Stuck
-from clustered_bandit_gym.policies.sequential.cells import bounded
 from clustered_bandit_gym.policies.structured.policy import StructuredBAI
 from clustered_bandit_gym.policy import Policy
 
@@ -80,7 +79,7 @@ def find_alone(block: Block) -> Payload:
 def solve_together(federation: FederationView, settings: Settings) -> Ints:
     """(N,) the best arms of all agents, or `Stuck`."""
     p = federation.problem
-    levels = Levels.of(p, settings, number=1)
+    levels = Levels(p, settings, number=1)
     rough = None
     with federation.phase("discover"):
         for reps, pulls in guesses(federation, levels):
@@ -89,12 +88,13 @@ def solve_together(federation: FederationView, settings: Settings) -> Ints:
             rough = shown_distinct(federation, reps, pulls, levels)
             if rough is not None:
                 break
-            levels = Levels.of(p, settings, levels.number + 1)
+            levels = Levels(p, settings, levels.number + 1)
         else:
             reps = search(federation, levels)
     with federation.phase("best arms"):
         best = best_arms(federation, reps, levels, together=rough is not None)
-    ref = classify.References(levels, bounded(p, federation.reward_values))
+    bounded = p.support is not None and federation.reward_values is not None
+    ref = classify.References(levels, bounded)
     arms = np.full(p.n_agents, -1)
     arms[reps] = best
     tree = classify.choose_tree(rough, ref) if rough and levels.m <= settings.few else []

@@ -11,7 +11,7 @@ from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmSubset, Flag, Payload, Symbol
 from clustered_bandit_gym.policies.frugal.settings import Levels, Stuck, recall, top_up
-from clustered_bandit_gym.policies.sequential.cells import Cells
+from clustered_bandit_gym.policies.sequential.cells import At, Cells, leader_pulls, leaders
 
 
 def race(
@@ -25,69 +25,51 @@ def race(
     rows = np.arange(len(block))
     close = np.zeros_like(live)
     while True:
-        leader = np.where(live, cells.mean, -np.inf).argmax(axis=1)
+        leader = leaders(cells.mean, live)
+        top = (rows[:, None], leader[:, None])
         live &= ~cells.shows_worse(rows, leader, 0.0, levels.beaten, live)
-        row, arm, left = _closeness(cells, live, wanted & ~close, leader, levels)
-        done = ~left.any(axis=1)
-        close[row[done], arm[done]] = True
-        active, hope = _tests(cells, live, wanted & ~close, leader, effort, levels)
+        may_be_close = wanted & ~close & (cells.mean + levels.eta > cells.mean[top])
+        row, arm = np.nonzero(may_be_close)
+        row, arm, left = cells.not_yet_close(row, arm, leader, live, levels.eta, levels.close)
+        close[row, arm] = ~left.any(axis=1)
+        hope = _pulls_of_tests(cells, live, wanted & ~close, top, levels)
+        active = hope <= effort[:, None]
         # What is close to the leader waits for other live arms.
         waits = active[row, arm]
         np.logical_or.at(active, row[waits], left[waits])
-        goal = _goal(cells, active, hope, leader, levels)
+        goal = _goal(cells, active, hope, top, levels)
         if not goal.any():
             return close
         top_up(block, cells, goal)
 
 
-def _closeness(
-    cells: Cells, live: Bools, wanted: Bools, leader: Ints, levels: Levels
-) -> tuple[Ints, Ints, Bools]:
-    """Arms of `wanted` that are close to the leader: (P,) rows and arms.
+def _pulls_of_tests(cells: Cells, live: Bools, wanted: Bools, top: At, levels: Levels) -> Floats:
+    """(R, K) pulls of an arm and the leader that its test seems to take, inf if that has no end.
 
-    With each, (P, K) the other live arms that it is not yet shown close to.
+    `top`: the leaders' cells, (R, 1) each.
     """
-    top = np.take_along_axis(cells.mean, leader[:, None], axis=1)
-    row, arm = np.nonzero(wanted & (cells.mean + levels.eta > top))
-    # The leader is the hardest to be close to, for most arms: it is tried first.
-    near = cells.shows(row, leader[row], row, arm, levels.eta, levels.close)
-    near |= arm == leader[row]
-    row, arm = row[near], arm[near]
-    left = live[row]
-    left[np.arange(row.size), arm] = False
-    left &= ~cells.shows_worse(row, arm, levels.eta, levels.close, left)
-    return row, arm, left
-
-
-def _tests(
-    cells: Cells, live: Bools, wanted: Bools, leader: Ints, effort: Floats, levels: Levels
-) -> tuple[Bools, Floats]:
-    """(R, K) arms whose tests seem to take at most `effort` pulls, and the pulls of each test."""
     variance = cells.variance()
-    at = np.arange(leader.size), leader
-    behind = cells.mean[at][:, None] - cells.mean
-    noise = np.sqrt(variance / cells.n + (variance / cells.n)[at][:, None])
+    error = variance / cells.n
+    behind = cells.mean[top] - cells.mean
     # An arm takes part in two tests, worse than the leader and close to it; the easier one counts.
     worse = np.where(live, behind, -np.inf)
-    worse[at] = -np.inf
+    worse[top] = -np.inf
     ahead = np.where(wanted, levels.eta - behind, -np.inf)
     level = np.where(worse >= ahead, levels.beaten, levels.close) + cells.slack
     # With a standard deviation of luck, the test may be over after so many pulls of both arms.
-    gap = np.maximum(worse, ahead) + noise
-    both = variance + variance[at][:, None]
-    hope = 2 * level * both / np.maximum(gap, 1e-140) ** 2
-    return (gap > 0) & (hope <= effort[:, None]), hope
+    gap = np.maximum(worse, ahead) + np.sqrt(error + error[top])
+    pulls = 2 * level * (variance + variance[top]) / np.maximum(gap, 1e-140) ** 2
+    return np.where(gap > 0, pulls, np.inf)
 
 
-def _goal(cells: Cells, active: Bools, hope: Floats, leader: Ints, levels: Levels) -> Floats:
+def _goal(cells: Cells, active: Bools, hope: Floats, top: At, levels: Levels) -> Floats:
     """(R, K) pulls that cells should have next, for the tests of `active` (R, K); 0 for no more."""
-    n, at = cells.n, (np.arange(leader.size), leader)
-    active[at] = False
+    n = cells.n
+    active[top] = False
     goal = np.where(active, n + np.clip(hope - n, levels.settings.look * n, n), 0.0)
-    # The leader is compared with all others: √Σn² makes the sum of all pulls least.
-    most = np.sqrt((goal**2).sum(axis=1))
-    goal[n > 1.5 * n[at][:, None] + 8] = 0.0  # these wait for the leader
-    goal[at] = np.minimum(most, 2 * n[at] + 8)
+    most = leader_pulls(goal)
+    goal[n > 1.5 * n[top] + 8] = 0.0  # these wait for the leader
+    goal[top] = np.minimum(most[:, None], 2 * n[top] + 8)
     return goal
 
 

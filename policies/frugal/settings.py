@@ -57,48 +57,39 @@ class Settings:
         return self.likely if number == 1 else (1 - self.likely) / ((number - 1) * number)
 
 
-@dataclass(frozen=True)
 class Levels:
-    """Levels of all tests in nats, ln(1/α): functions of what everybody knows."""
+    """Levels of all tests in nats, ln(1/α): functions of what everybody knows.
 
-    problem: Problem
-    settings: Settings
-    number: int  # of the choice of representatives, from 1
-    m: int  # M, the number of clusters
-    eta: float
-    beaten: float  # M representatives, K − 1 arms that could be shown better than the best one
-    close: float  # M representatives, M − 1 best arms of other clusters
-    distinct: float  # pairs of representatives, arms of a sketch
-    bound: float  # two ends for each arm of a sketch, or for the best arm, at each representative
-    agent: float  # N agents, M − 1 tests in which one can reject its cluster in its first try
-    agent_again: float  # the same for the second try
+    Args:
+        number: of the choice of representatives, from 1. Levels of agents do not depend on it.
 
-    @classmethod
-    def of(cls, problem: Problem, settings: Settings, number: int) -> Levels:
-        """Levels for choice `number` of representatives, from 1. Those of agents do not change."""
-        m, k, d = problem.n_clusters, problem.n_arms, settings.sketch_arms
+    Attributes:
+        m, eta: M and η.
+        name: under which representatives keep what they see.
+        beaten: M representatives, K − 1 arms that could be shown better than the best one.
+        close: M representatives, M − 1 best arms of other clusters.
+        distinct: pairs of representatives, arms of a sketch.
+        bound: two ends for each arm of a sketch, or for the best arm, at each representative.
+        agent: N agents, M − 1 tests in which one can reject its cluster in its first try.
+        agent_again: the same for the second try.
+    """
+
+    def __init__(self, problem: Problem, settings: Settings, number: int) -> None:
+        m, eta, d = problem.n_clusters, problem.eta, settings.sketch_arms
         assert m is not None
-        assert problem.eta is not None
+        assert eta is not None
+        self.problem, self.settings, self.number = problem, settings, number
+        self.m, self.eta = m, eta
+        self.name = f"representative {number}"
         delta = problem.delta * (1 - settings.fallback)
         chosen = delta * settings.weight(number)
+        self.beaten = log(max(1, m * (problem.n_arms - 1)) / (settings.beaten * chosen))
+        self.close = log(m * (m - 1) / (settings.close * chosen))
+        self.distinct = log(m * (m - 1) / 2 * d / (settings.distinct * chosen))
+        self.bound = log(2 * m * d / (settings.bound * chosen))
         agents = problem.n_agents * (m - 1) / (settings.classify * delta)
-        return cls(
-            problem,
-            settings,
-            number,
-            m,
-            problem.eta,
-            beaten=log(max(1, m * (k - 1)) / (settings.beaten * chosen)),
-            close=log(m * (m - 1) / (settings.close * chosen)),
-            distinct=log(m * (m - 1) / 2 * d / (settings.distinct * chosen)),
-            bound=log(2 * m * d / (settings.bound * chosen)),
-            agent=log(agents / settings.likely),
-            agent_again=log(agents / (1 - settings.likely)),
-        )
-
-    @property
-    def name(self) -> str:  # under which representatives keep what they see
-        return f"representative {self.number}"
+        self.agent = log(agents / settings.likely)
+        self.agent_again = log(agents / (1 - settings.likely))
 
 
 def recall(

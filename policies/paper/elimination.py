@@ -149,10 +149,7 @@ def eliminate(
             estimates[row, column] = averages[i, column]
             active[partly] = averages >= averages.max(axis=1, keepdims=True) - epsilon
         if whole.size:
-            if isinstance(times, int) and whole.size == n and k == block.problem.n_arms:
-                averages = block.pull_grid(times)
-            else:
-                averages = block.pull(whole[:, None], arms[None, :], _at(times, whole[:, None]))
+            averages = block.pull(whole[:, None], arms[None, :], _at(times, whole[:, None]))
             estimates[whole] = averages
             active[whole] = averages >= averages.max(axis=1, keepdims=True) - epsilon
         left = active.sum(axis=1)

@@ -78,17 +78,13 @@ class Bets:
         counts_b: Floats,
         shift: Floats,
         share: Floats,
-        level: Floats | None = None,
+        level: Floats | float = -np.inf,
     ) -> Floats:
         """(P,) evidence that mean_a < mean_b + shift, from counts (P, S).
 
         If mean_a ≥ mean_b + shift, then at c = mean_b both "mean_a is at least c + shift" and
         "mean_b is at most c" are true, and the product of the wealth against each is an e-process.
-        This is a lower bound on the least logarithm of that product over all c in [0, 1]. The
-        wealth against the first, F(c), rises with c; that against the second, G(c), falls. So
-        between two points l < r it is at least F(l)·G(r); and for bets that are admissible at both
-        points unchanged, the logarithm of the product of two of them is concave in c, hence at
-        least the smaller of its values there; F·G is at least the sum of all these products.
+        This is a lower bound on the least logarithm of that product over all c in [0, 1].
 
         Args:
             shift: (P,) at least −1.
@@ -97,71 +93,81 @@ class Bets:
             level: (P,) evidence that is of interest; where it is not reached the result may be
                 −inf.
         """
-        if level is not None:
-            # The product at any point is an upper bound on what follows, and takes a fraction of
-            # the time.
-            middle = counts_a @ self.x / counts_a.sum(axis=1) - shift
-            middle += share * (counts_b @ self.x / counts_b.sum(axis=1) - middle)
-            middle = np.clip(middle, np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift))
-            most = self.below(counts_a, np.clip(middle + shift, 0, 1))
-            hope = most + self.above(counts_b, middle) >= level
-            evidence = np.full(hope.shape, -np.inf)
-            if hope.any():
-                evidence[hope] = self.pair(counts_a[hope], counts_b[hope], shift[hope], share[hope])
-            return evidence
-        shift = np.minimum(shift, 1.0)[:, None]  # more is never true
-        low = (counts_a @ self.x / counts_a.sum(axis=1))[:, None] - shift
-        high = (counts_b @ self.x / counts_b.sum(axis=1))[:, None]
-        ends = np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift)
+        shift = np.minimum(shift, 1.0)  # more is never true
+        low = counts_a @ self.x / counts_a.sum(axis=1) - shift
+        high = counts_b @ self.x / counts_b.sum(axis=1)
+        # The product at any point is an upper bound, and takes a fraction of the time.
+        middle = np.clip(low + share * (high - low), *_ends(shift))
+        of_a = self.below(counts_a, np.clip(middle + shift, 0, 1))
+        hope = (high > low) & (of_a + self.above(counts_b, middle) >= level)
+        evidence = np.full(hope.shape, -np.inf)
+        if hope.any():
+            around = np.clip(share[hope, None] + OFFSETS, 0, 1)
+            points = low[hope, None] + (high - low)[hope, None] * around
+            evidence[hope] = self._least(counts_a[hope], counts_b[hope], shift[hope, None], points)
+        return evidence
 
-        def wealth(points: Floats) -> tuple[Floats, Floats]:
-            target = np.clip(points + shift, 0, 1)
-            short = self._wealth(counts_a[:, None], target, up=False)
-            return short, self._wealth(counts_b[:, None], points, up=True)
+    def _least(self, counts_a: Floats, counts_b: Floats, shift: Floats, points: Floats) -> Floats:
+        """(P,) the bound of `pair`, from the product at `points` (P, n); shift is (P, 1).
 
-        inner = low + (high - low) * np.clip(share[:, None] + OFFSETS, 0, 1)
-        points = np.clip(np.concatenate([ends[0], inner, ends[1]], axis=1), *ends)
-        first, second = wealth(points)
+        The wealth against "mean_a is at least c + shift", F(c), rises with c; that against "mean_b
+        is at most c", G(c), falls. So between two points l < r the product is at least F(l)·G(r).
+        """
+        ends = _ends(shift)
+        points = np.clip(np.concatenate([ends[0], points, ends[1]], axis=1), *ends)
+        of_a, of_b = self._both(counts_a, counts_b, points, shift)
         # More points around the one where the product is least.
-        total = logsumexp(first) + logsumexp(second)
+        total = logsumexp(of_a) + logsumexp(of_b)
         least = np.clip(total.argmin(axis=1)[:, None], 1, points.shape[1] - 2)
-        left, right = (np.take_along_axis(points, least + step, axis=1) for step in (-1, 1))
+        left = np.take_along_axis(points, least - 1, axis=1)
+        right = np.take_along_axis(points, least + 1, axis=1)
         finer = left + (right - left) * FINER
-        points, parts = np.concatenate([points, finer], axis=1), wealth(finer)
+        finer_a, finer_b = self._both(counts_a, counts_b, finer, shift)
+        points = np.concatenate([points, finer], axis=1)
         order = points.argsort(axis=1)
         points = np.take_along_axis(points, order, axis=1)
-        first, second = (
-            np.take_along_axis(np.concatenate(both, axis=1), order[..., None], axis=1)
-            for both in zip((first, second), parts, strict=True)
-        )
-        bound = logsumexp(first)[:, :-1] + logsumexp(second)[:, 1:]
+        order = order[..., None]
+        of_a = np.take_along_axis(np.concatenate([of_a, finer_a], axis=1), order, axis=1)
+        of_b = np.take_along_axis(np.concatenate([of_b, finer_b], axis=1), order, axis=1)
+        bound = logsumexp(of_a)[:, :-1] + logsumexp(of_b)[:, 1:]
         # Bets that neither end of an interval has to cut: larger targets cut bets on "above",
         # smaller ones on "below".
         target = np.clip(points + shift, 0, 1)
-        fixed_a = self.bets <= RISK / np.maximum(1 - target[:, :-1], RISK / (2 * TOP))[..., None]
-        fixed_b = self.bets <= RISK / np.maximum(points[:, 1:], RISK / (2 * TOP))[..., None]
+        fixed_a = self.bets <= _largest_bet(1 - target[:, :-1])[..., None]
+        fixed_b = self.bets <= _largest_bet(points[:, 1:])[..., None]
         rows = np.arange(bound.shape[0])
         for _ in range(6):
-            # The interval that decides: each product of two fixed bets is at least the smaller of
-            # its values there.
-            at = bound.argmin(axis=1)
-            a, b = fixed_a[rows, at], fixed_b[rows, at]
+            # The interval that decides. For bets that are admissible at both of its ends unchanged,
+            # the logarithm of the product of two of them is concave, hence at least the smaller of
+            # its values there; F·G is at least the sum of all these products.
+            at = (rows, bound[rows].argmin(axis=1))
             products = []
-            for end in (at, at + 1):
-                of_a = np.where(a, first[rows, end], -np.inf)
-                of_b = np.where(b, second[rows, end], -np.inf)
-                products.append(of_a[:, :, None] + of_b[:, None])
+            for end in (at, (rows, at[1] + 1)):
+                bet_a = np.where(fixed_a[at], of_a[end], -np.inf)
+                bet_b = np.where(fixed_b[at], of_b[end], -np.inf)
+                products.append(bet_a[:, :, None] + bet_b[:, None])
             least_sum = logsumexp(np.minimum(*products).reshape(rows.size, -1))
-            bound[rows, at] = np.maximum(bound[rows, at], least_sum)
-        return np.where(high > low, bound, -np.inf).min(axis=1)
+            better = least_sum > bound[at]
+            bound[at] = np.where(better, least_sum, bound[at])
+            rows = rows[better]  # the others would find the same interval again
+            if not rows.size:
+                break
+        return bound.min(axis=1)
+
+    def _both(
+        self, counts_a: Floats, counts_b: Floats, points: Floats, shift: Floats
+    ) -> tuple[Floats, Floats]:
+        """(P, n, L) wealth against "mean_a ≥ c + shift" and "mean_b ≤ c" for c = `points` (P, n)."""
+        target = np.clip(points + shift, 0, 1)
+        of_a = self._wealth(counts_a[:, None], target, up=False)
+        return of_a, self._wealth(counts_b[:, None], points, up=True)
 
     def _wealth(self, counts: Floats, m: Floats, up: bool) -> Floats:
         """(..., L) weight and wealth of every bet that the mean is above (`up`) or below m, as
         logarithms.
         """
         m = np.asarray(m)[..., None]
-        ruin = np.maximum(m if up else 1 - m, RISK / (2 * TOP))
-        bets = np.minimum(self.bets, RISK / ruin)
+        bets = np.minimum(self.bets, _largest_bet(m if up else 1 - m))
         bets = bets if up else -bets
         total = np.broadcast_to(self.log_weight, bets.shape).copy()
         for s, x in enumerate(self.x):
@@ -169,10 +175,19 @@ class Bets:
         return total
 
 
+def _largest_bet(ruin: Floats) -> Floats:
+    """The largest bet on rewards that may fall short of the mean by `ruin`."""
+    return RISK / np.maximum(ruin, RISK / (2 * TOP))
+
+
+def _ends(shift: Floats) -> tuple[Floats, Floats]:
+    """The least and the largest c for which c and c + shift may both be means."""
+    return np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift)
+
+
 def logsumexp(terms: Floats) -> Floats:
     """ln Σ exp over the last axis; not all terms may be −inf. SciPy's is several times slower on
     small arrays.
     """
-    top = terms.max(axis=-1, keepdims=True)
-    top = np.maximum(top, -1e300)
+    top = np.maximum(terms.max(axis=-1, keepdims=True), -1e300)
     return np.log(np.exp(terms - top).sum(axis=-1)) + top[..., 0]

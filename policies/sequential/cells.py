@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.sequential.betting import Bets
@@ -21,6 +21,10 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: Weight of the sub-Gaussian test beside the bets. Betting costs ln(1/0.7) = 0.4 nats more for it.
 PLAIN = 0.3
+
+
+#: Cells: (P,) rows and (P,) columns.
+At = tuple[Ints, Ints]
 
 
 class Source(Protocol):
@@ -71,31 +75,22 @@ class Cells:
         if rows.size:
             draw = source.pull_counts if self.bets else source.pull
             arms = columns if arms is None else arms
-            self._add((rows, columns), times, draw(rows if agents is None else agents, arms, times))
+            agents = rows if agents is None else agents
+            self._add((rows, columns), times, draw(agents, arms, times))
 
-    def _add(self, at: tuple[Ints, Ints], times: Any, averages: Any) -> None:
+    def _add(self, at: At, times: Any, averages: Any) -> None:
         n, mean = self.n[at], self.mean[at]
         self.mean[at] = (averages / self.unit - mean) * (times / (n + times)) + mean
         self.n[at] = n + times
 
-    def shows(
-        self,
-        row_a: Ints,
-        a: Ints,
-        row_b: Ints,
-        b: Ints,
-        shift: Any,
-        level: Any,
-        other: Any = None,
-    ) -> np.ndarray:
-        """(P,) whether the mean of cell (row_a, a) is shown to be less than that of (row_b, b) plus
-        `shift`.
+    def shows(self, a: At, b: At, shift: Any, level: Any, other: Any = None) -> Bools:
+        """(P,) whether the mean of cell `a` is shown to be less than that of cell `b` plus `shift`.
 
-        (row_b, b) is a cell of `other`, a table of the same kind, where one is given.
+        `b` is a cell of `other`, a table of the same kind, where one is given.
         """
         other = self if other is None else other
-        n_a, n_b = self.n[row_a, a], other.n[row_b, b]
-        d = (other.mean[row_b, b] + shift - self.mean[row_a, a]) / self.sigma
+        n_a, n_b = self.n[a], other.n[b]
+        d = (other.mean[b] + shift - self.mean[a]) / self.sigma
         level = np.broadcast_to(level, d.shape)
         # Mixing costs something, so what does not even reach the level without it is not looked at.
         hope = (d > 0) & (0.5 * d * d * (n_a * n_b) >= level * (n_a + n_b)) & (n_a > 0) & (n_b > 0)
@@ -106,9 +101,7 @@ class Cells:
             shown[hope] = pair(d[hope], n_a, n_b, rho) >= level[hope] - weight
         return shown
 
-    def shows_worse(
-        self, rows: Ints, arm: Ints, shift: float, level: Any, among: np.ndarray
-    ) -> np.ndarray:
+    def shows_worse(self, rows: Ints, arm: Ints, shift: float, level: Any, among: Bools) -> Bools:
         """(n, K) those of the arms `among` (n, K) whose mean at rows[i] is shown to be less than
         arm[i]'s plus `shift`.
 
@@ -117,12 +110,33 @@ class Cells:
         index, other = np.nonzero(among)
         level = np.broadcast_to(level, rows.shape)[index]
         shown = np.zeros(among.shape, dtype=bool)
-        shown[index, other] = self.shows(rows[index], other, rows[index], arm[index], shift, level)
+        own = rows[index]
+        shown[index, other] = self.shows((own, other), (own, arm[index]), shift, level)
         return shown
 
-    def all_close(
-        self, rows: Ints, active: np.ndarray, precision: float, level: Floats
-    ) -> np.ndarray:
+    def not_yet_close(
+        self, row: Ints, arm: Ints, leader: Ints, live: Bools, eta: float, level: Any
+    ) -> tuple[Ints, Ints, Bools]:
+        """Those of the cells (row, arm), (P,) each, that are shown less than η worse than the leader.
+
+        With each, (P, K) the other live arms that it is not yet shown less than η worse than.
+
+        Args:
+            leader: (R,) the live arm with the highest average.
+            live: (R, K) arms that may be the best.
+            level: nats, one number or (R,).
+        """
+        level = np.broadcast_to(level, leader.shape)
+        # The leader is the hardest to be close to, for most arms: it is tried first.
+        near = self.shows((row, leader[row]), (row, arm), eta, level[row])
+        near |= arm == leader[row]
+        row, arm = row[near], arm[near]
+        left = live[row]
+        left[np.arange(row.size), arm] = False
+        left &= ~self.shows_worse(row, arm, eta, level[row], left)
+        return row, arm, left
+
+    def all_close(self, rows: Ints, active: Bools, precision: float, level: Floats) -> Bools:
         """(n,) rows at which every arm of `active` (n, K) is shown less than `precision` worse than
         every other one, each with `level` (n,) nats.
 
@@ -134,31 +148,27 @@ class Cells:
         i, arm, other = np.nonzero((active & close[:, None])[:, :, None] & active[:, None, :])
         pairs = arm != other
         i, arm, other = i[pairs], arm[pairs], other[pairs]
-        shown = self.shows(rows[i], other, rows[i], arm, precision, level[i])
+        shown = self.shows((rows[i], other), (rows[i], arm), precision, level[i])
         close[i[~shown]] = False
         return close
 
-    def side(
-        self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None
-    ) -> Floats:
-        """(P,) evidence that the mean of a cell is above (`up`) or below `bound`, in nats.
+    def side(self, bound: Floats, up: Bools, worth: Floats, rho: Floats) -> Floats:
+        """(R,) evidence that the mean of the first column is above (`up`) or below `bound`, in nats.
+
+        All arguments are (R,).
 
         Args:
-            up: booleans.
-            worth: the bound is not a number but another cell's average, worth that many pulls: its
-                noise is counted. For sub-Gaussian rewards only.
-            rho: ρ of the mixture, fixed before the data; None takes the grid. For sub-Gaussian
-                rewards only.
+            worth: the bound is another cell's average, worth that many pulls, or a number (inf).
+            rho: ρ of the mixture, fixed before the data.
         """
         # A bound that is the average R of a stream worth w pulls: the least value over its mean μ
         # of ½w(R − μ)² + λn(m − μ) − ½λ²n is λn(m − R) − ½λ²(n + n²/w), the walk of a larger
         # variance.
-        n = self.n[row, column]
-        rho, weight = self.scales.at(np.maximum(n, 1.0)) if rho is None else (rho, 0.0)
-        walk = np.where(up, 1.0, -1.0) * n * (self.mean[row, column] - bound) / self.sigma
-        return half_normal(walk, n * (1 + n / worth), rho) + weight
+        n = self.n[:, 0]
+        walk = np.where(up, 1.0, -1.0) * n * (self.mean[:, 0] - bound) / self.sigma
+        return half_normal(walk, n * (1 + n / worth), rho)
 
-    def keep(self, rows: np.ndarray) -> None:
+    def keep(self, rows: Bools) -> None:
         """Forget all rows but these: an index of rows."""
         self.n, self.mean = self.n[rows], self.mean[rows]
 
@@ -207,28 +217,19 @@ class BettingCells(Cells):
         mean = memory @ values / np.maximum(n, 1)
         super().__init__(sigma, scales, np.stack([n, mean], axis=-1))
 
-    def _add(self, at: tuple[Ints, Ints], times: Any, counts: Any) -> None:
+    def _add(self, at: At, times: Any, counts: Any) -> None:
         self.counts[at] += counts
         self.n[at] += times
         self.mean[at] = self.counts[at] @ self.values / self.n[at]
 
-    def shows(
-        self,
-        row_a: Ints,
-        a: Ints,
-        row_b: Ints,
-        b: Ints,
-        shift: Any,
-        level: Any,
-        other: Any = None,
-    ) -> np.ndarray:
+    def shows(self, a: At, b: At, shift: Any, level: Any, other: Any = None) -> Bools:
         other = self if other is None else other
-        shown = super().shows(row_a, a, row_b, b, shift, level - np.log(PLAIN), other)
-        d = other.mean[row_b, b] + shift - self.mean[row_a, a]
+        shown = super().shows(a, b, shift, level - np.log(PLAIN), other)
+        d = other.mean[b] + shift - self.mean[a]
         level = np.broadcast_to(level - np.log(1 - PLAIN), d.shape)
         shift = np.broadcast_to(shift, d.shape)
-        counts_a, counts_b = self.counts[row_a, a], other.counts[row_b, b]
-        n_a, n_b = self.n[row_a, a], other.n[row_b, b]
+        counts_a, counts_b = self.counts[a], other.counts[b]
+        n_a, n_b = self.n[a], other.n[b]
         noise_a = self._variance(counts_a) / np.maximum(n_a, 1)
         noise = noise_a + self._variance(counts_b) / np.maximum(n_b, 1)
         # As normal laws would have it, and one part in ten more: where that is too little the bets
@@ -241,14 +242,10 @@ class BettingCells(Cells):
             shown[hope] = evidence >= level
         return shown
 
-    def side(
-        self, row: Ints, column: Ints, bound: Any, up: Any, worth: Any = np.inf, rho: Any = None
-    ) -> Floats:
-        if np.any(np.isfinite(worth)):
-            raise ValueError("bounded rewards are compared with bounds on a mean, not averages")
-        scaled = np.clip((np.asarray(bound) - self.low) / self.width, 0, 1)
-        scaled = np.broadcast_to(scaled, row.shape)
-        counts = self.counts[row, column]
+    def side(self, bound: Floats, up: Bools, worth: Floats, rho: Floats) -> Floats:
+        """As for `Cells`, for a `bound` that is a number: it takes no `worth` and no `rho`."""
+        scaled = np.clip((bound - self.low) / self.width, 0, 1)
+        counts = self.counts[:, 0]
         return np.where(up, self.wealth.above(counts, scaled), self.wealth.below(counts, scaled))
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
@@ -258,7 +255,7 @@ class BettingCells(Cells):
         low, high = self.wealth.interval(self.counts, level)
         return self.low + self.width * low, self.low + self.width * high
 
-    def keep(self, rows: np.ndarray) -> None:
+    def keep(self, rows: Bools) -> None:
         super().keep(rows)
         self.counts = self.counts[rows]
 
@@ -276,11 +273,15 @@ class BettingCells(Cells):
         return self.counts.copy()
 
 
-def bounded(problem: Problem, values: Floats | None) -> bool:
-    """Whether betting is possible: the support is told, and rewards take finitely many values
-    inside it.
-    """
-    return problem.support is not None and values is not None
+def leaders(mean: Floats, among: Bools) -> Ints:
+    """(n,) of each row, the arm of `among` (n, K) with the highest average."""
+    return np.where(among, mean, -np.inf).argmax(axis=1)
+
+
+def leader_pulls(pulls: Floats) -> Floats:
+    """(n,) the pulls of a leader that make the sum of all pulls least, if the arms that it is
+    compared with get `pulls` (n, K)."""
+    return np.sqrt((pulls**2).sum(axis=1))
 
 
 def make_cells(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
 from clustered_bandit_gym.policies.sequential.gaussian import half_normal
 
@@ -39,6 +39,16 @@ def drift_evidence(s: Any, v: Any, level: Any) -> Floats:
     return np.logaddexp.reduce(parts)
 
 
+def shows_drift(s: Any, v: Any, level: Any) -> Bools:
+    """Whether `drift_evidence` reaches `level`: arguments broadcast."""
+    s, v, level = np.broadcast_arrays(s, v, level)
+    # No mixture is worth more than the best λ: s²/2v.
+    hope = (s > 0) & (s * s >= 2 * level * v)
+    shown = np.zeros(hope.shape, dtype=bool)
+    shown[hope] = drift_evidence(s[hope], v[hope], level[hope]) >= level[hope]
+    return shown
+
+
 class PairedWalks:
     """The walks of all pairs of k arms at n agents.
 
@@ -60,18 +70,15 @@ class PairedWalks:
         self._walk[rows] += information * difference
         self._variance[rows] += information
 
-    def shows_worse(self, rows: Ints, arm: Ints, shift: float = 0.0) -> np.ndarray:
-        """(r, k) the arms whose mean is shown to be less than that of arm[i] plus `shift`."""
-        variance = self._variance[rows, arm]
-        walk = self._walk[rows, arm] + shift * variance
+    def shows_worse(self, rows: Ints, arm: Ints) -> Bools:
+        """(r, k) the arms whose mean is shown to be less than that of arm[i]."""
         level = self._level[rows][:, None]
-        return drift_evidence(walk, variance, level) >= level
+        return shows_drift(self._walk[rows, arm], self._variance[rows, arm], level)
 
-    def all_close(self, rows: Ints, active: np.ndarray, shift: float) -> np.ndarray:
+    def all_close(self, rows: Ints, active: Bools, shift: float) -> Bools:
         """(r,) rows where each of `active` (r, k) is shown less than `shift` worse than the rest."""
         variance = self._variance[rows]
         walk = self._walk[rows] + shift * variance
-        level = self._level[rows][:, None, None]
-        shown = drift_evidence(walk, variance, level) >= level
+        shown = shows_drift(walk, variance, self._level[rows][:, None, None])
         pairs = active[:, :, None] & active[:, None, :] & ~np.eye(active.shape[1], dtype=bool)
         return (shown | ~pairs).all(axis=(1, 2))

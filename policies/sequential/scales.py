@@ -10,9 +10,10 @@ import numpy as np
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence, tuned_rho
 
-#: A scale is used from this many times its ρ on. At the levels of interest n/ρ from 20 to 640 is
-#: within a nat of the best ρ; with a step of 32 between scales, one of them always is.
+#: A scale is used from this many times its ρ on, and the next is `RATIO` times larger. At the levels
+#: of interest n/ρ from 20 to 640 is within a nat of the best ρ, so one of them always is.
 FROM = 20.0
+RATIO = 32.0
 
 
 @dataclass(frozen=True)
@@ -31,23 +32,23 @@ class Scales:
     weight: Floats
 
     @classmethod
-    def around(cls, n: float, alpha: float, ratio: float = 32.0, above: int = 8) -> Scales:
+    def around(cls, n: float, alpha: float) -> Scales:
         """Half of the weight tuned to n pulls at level α, a quarter each to geometrically fewer and
         to more.
 
         The j-th scale away from the centre gets a share 1/(j(j + 1)); below it scales go down to
         one pull.
         """
-        below = max(0, int(np.ceil(np.log(max(n, 1.0)) / np.log(ratio))))
-        level = np.arange(-below, above + 1)
+        below = int(np.ceil(np.log(max(n, 1.0)) / np.log(RATIO)))
+        level = np.arange(-below, 9)
         away = np.maximum(np.abs(level), 1.0)
         weight = np.where(level == 0, 0.5, 0.25 / (away * (away + 1)))
-        return cls(float(tuned_rho(n, alpha)) * ratio ** level.astype(float), weight)
+        return cls(float(tuned_rho(n, alpha)) * RATIO ** level.astype(float), weight)
 
     def at(self, n: Any) -> tuple[Floats, Floats]:
         """ρ and the logarithm of its weight, at the scale that suits n > 0 pulls."""
         steps = np.log(n / (FROM * self.rho[0])) / np.log(self.rho[1] / self.rho[0])
-        level = np.minimum(np.maximum(steps, 0), self.rho.size - 1).astype(np.int64)
+        level = np.clip(steps, 0, self.rho.size - 1).astype(np.int64)
         return self.rho[level], np.log(self.weight)[level]
 
     def pair_evidence(self, difference: Any, n_a: Any, n_b: Any) -> Floats:

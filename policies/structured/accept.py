@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym.policies.sequential.cells import leader_pulls, leaders
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.evidence import AcceptanceTests
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
@@ -72,9 +73,8 @@ class _Block(Record):
             rows, needed, centre = rows[~done], needed[~done], centre[~done]
             n, at = self.n[rows], (np.arange(rows.size), centre)
             times = np.where(needed, STEP * n + 1, 0)
-            # The arm that all others are compared with: √Σn² against rivals with n pulls makes the
-            # sum least. It may be the wrong one, so it gets there step by step.
-            goal = np.sqrt((np.where(needed, n + times, 0) ** 2).sum(axis=1))
+            # The arm that all others are compared with may be the wrong one: step by step.
+            goal = leader_pulls(np.where(needed, n + times, 0))
             times[at] = np.clip(goal - n[at], 0, 2 * STEP * n[at])
             self.pull_where(times, rows)
 
@@ -87,7 +87,7 @@ class _Block(Record):
         if self.eta is None:
             return tests.found[rows] != UNKNOWN, needed, leader
         hopeful = tests.live[rows] & known
-        guess = np.where(hopeful, self.mean[rows], -np.inf).argmax(axis=1)
+        guess = leaders(self.mean[rows], hopeful)
         within = tests.accept(rows, guess, known)
         # While the leader is not a known best arm, either may be wrong, so the leader is pulled
         # along.

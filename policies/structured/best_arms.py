@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.policies.sequential.cells import leader_pulls
 from clustered_bandit_gym.policies.structured.budget import nats
 from clustered_bandit_gym.policies.structured.evidence import CandidateTests
 from clustered_bandit_gym.policies.structured.representatives import Representatives
@@ -99,28 +100,32 @@ class _Plan:
     """
 
     def __init__(self, owner: BestArms) -> None:
-        reps, eta, tests = owner.reps, owner.eta, owner.tests
-        self.reps, self.eta = reps, eta
-        self.rows = rows = np.arange(len(reps))
+        reps, tests = owner.reps, owner.tests
+        levels, slack = tests.levels, reps.cells.slack
+        self.reps, self.eta = reps, owner.eta
+        self.rows = np.arange(len(reps))
         #: All rows are good enough, but not shown distinct: that, or their best arms, are left.
         self.only_distinct = bool((reps.settled >= 0).all())
         together = (~reps.distinct).sum(axis=1) > 1
         open_ = ~reps.resolved & (together if self.only_distinct else reps.settled < 0)
         task = reps.live & open_[:, None]
         # Late in a play few arms are left: 4 times as fast on the paper's 100 arms.
-        wanted = np.asarray(task.any(axis=0))
+        wanted = task.any(axis=0)
         wanted[reps.leader] = True
         self.arms = arms = np.flatnonzero(wanted)
-        self.top = top = (rows, np.searchsorted(arms, reps.leader))
-        self.task, self.live, mean = task[:, arms], reps.live[:, arms], reps.mean[:, arms]
-        self.gap = gap = mean[top][:, None] - mean
+        self.top = top = (self.rows, np.searchsorted(arms, reps.leader))
+        self.task, self.live = task[:, arms], reps.live[:, arms]
+        mean = reps.mean[:, arms]
+        self.gap = mean[top][:, None] - mean
         # Bets on small differences find the variance of the rewards; on large ones they gain less,
         # as in Bernstein's inequality for rewards in an interval of 2σ.
-        hardest = np.abs(gap) if eta is None else np.maximum(np.abs(gap), eta - gap)
+        hardest = np.abs(self.gap)
+        if self.eta is not None:
+            hardest = np.maximum(hardest, self.eta - self.gap)
         self.variance = np.minimum(reps.cells.variance()[:, arms] + 2 / 3 * hardest, 1)
         self.worth = reps.n[:, arms] / self.variance
-        self.n = n = np.maximum(self.worth, 1)
-        self.n_leader = n[top][:, None]
+        self.n = np.maximum(self.worth, 1)
+        self.n_leader = self.n[top][:, None]
         self.rival = self.task.copy()
         self.rival[top] = False
         self.enough = 0.0
@@ -130,17 +135,18 @@ class _Plan:
         # The least batch: a small share of all expected pulls over the number of tasks.
         tasks = max(1, int(self.rival.sum()))
         self.trifle = 0.005 * (owner.ahead + float(self.worth.sum())) / tasks
-        levels, slack = tests.levels, reps.cells.slack
         self.level_beaten = 2 * (levels.beaten + slack)[:, None]
         self.level_close = 2 * (levels.close + slack)[:, None]
-        a, b = np.nonzero(~reps.distinct & (rows[:, None] != rows))
+        a, b = np.nonzero(~reps.distinct & (self.rows[:, None] != self.rows))
         level = levels.distinct(a, b) + np.log(4 * reps.n.shape[1]) + slack
-        pulls = pulls_to_tell(mean, n, a, b, level)
+        pulls = pulls_to_tell(mean, self.n, a, b, level)
         self.to_distinct = np.where(reps.distinct, 0.0, np.inf)
         self.to_distinct[a, b] = pulls.min(axis=1)
-        self.telling: Ints = np.zeros(self.to_distinct.shape, dtype=np.int64)
+        self.telling = np.zeros(self.to_distinct.shape, dtype=np.int64)
         self.telling[a, b] = pulls.argmin(axis=1)
-        self.structural = eta is not None and rows.size > 1
+        self.close = np.zeros(self.gap.shape)
+        self.via = np.zeros(self.gap.shape, dtype=np.int64)
+        self.elsewhere = np.zeros(self.gap.shape, dtype=bool)
         self._cover()
 
     def _cover(self) -> None:
@@ -157,20 +163,19 @@ class _Plan:
             self.beaten = self.level_beaten / size**2
             cost = np.where(self.rival, self._still(self.beaten), 0.0)
             price = cost.sum(axis=0)
-            if self.structural:
-                price = self._cover_by_closeness(cost, doubt)
+            if self.eta is not None and self.rows.size > 1:
+                price = self._cover_by_closeness(cost, self.eta - self.gap + doubt)
             doubt = np.sqrt(2 * np.log1p(price / n) * (1 / n + 1 / self.n_leader))
 
-    def _cover_by_closeness(self, cost: Floats, doubt: Any) -> Floats:
+    def _cover_by_closeness(self, cost: Floats, margin: Floats) -> Floats:
         """Set `close`, `via`, `elsewhere`; returns (K,) the price of the cheapest cover.
 
         Args:
             cost: (R, K) pulls still to make to show an arm beaten.
-            doubt: (R, K) how much an average may be off.
+            margin: (R, K) by how much arms may be closer than η.
         """
-        assert self.eta is not None
         rival, top, distinct = self.rival, self.top, self.reps.distinct
-        self.close = self.level_close / np.maximum(self.eta - self.gap + doubt, TINY) ** 2
+        self.close = self.level_close / np.maximum(margin, TINY) ** 2
         cost_close = self._still(self.close)
         # A leader is close once all else has left, which has to be shown anyway: wait for that.
         second, _ = self._cheapest(cost_close)
@@ -182,7 +187,8 @@ class _Plan:
         # At y itself the pulls for closeness count towards beating the arm, too.
         own = np.where(rival, np.minimum(np.maximum(cost - cost_close, 0), second), 0.0)
         total = cost_close + (~distinct).astype(np.float64) @ rest - rest + own
-        first, least, everywhere = total.argmin(axis=0), total.min(axis=0), cost.sum(axis=0)
+        first, least = total.argmin(axis=0), total.min(axis=0)
+        everywhere = cost.sum(axis=0)
         covered = distinct[:, first] & (least < everywhere) & rival
         self.via = np.where(covered, first, via)
         self.elsewhere = covered | (rival & (second < cost))
@@ -195,29 +201,26 @@ class _Plan:
 
     def times(self) -> Floats:
         """(R, K) pulls to make next. Ways that need few go first: they may make the others moot."""
-        beaten, beat, distinct = np.maximum(self.beaten, self.n), self.rival, self.reps.distinct
+        distinct, columns = self.reps.distinct, np.arange(self.arms.size)
+        beaten = np.maximum(self.beaten, self.n)
         need = np.where(self.rival, beaten, np.inf)
-        if self.structural:
-            columns = np.arange(self.arms.size)
-            first = self.to_distinct[self.rows[:, None], self.via]
-            after = np.where(first > 0, first, self.close[self.via, columns])
-            need = np.where(self.elsewhere, after, need)
-            beat = self.rival & ~self.elsewhere
+        first = self.to_distinct[self.rows[:, None], self.via]
+        then = np.where(first > 0, first, self.close[self.via, columns])
+        need = np.where(self.elsewhere, then, need)
         now = (need <= TUNING.urgent * need.min(initial=np.inf)) & np.isfinite(need)
-        goal = np.where(beat & now, self._next(beaten, self.worth), 0.0)
-        if self.structural:
-            x, k = np.nonzero(now & self.elsewhere)
-            y = self.via[x, k]
-            apart = distinct[x, y]
-            self._aim_at_closeness(y[apart], k[apart], goal)
-            self._aim_at_distinct(x[~apart], y[~apart], goal)
+        beat = now & self.rival & ~self.elsewhere
+        goal = np.where(beat, self._next(beaten, self.worth), 0.0)
+        x, k = np.nonzero(now & self.elsewhere)
+        y = self.via[x, k]
+        apart = distinct[x, y]
+        self._aim_at_closeness(y[apart], k[apart], goal)
+        self._aim_at_distinct(x[~apart], y[~apart], goal)
         if self.only_distinct:
             x, y = np.nonzero(np.triu(~distinct, 1))
             self._aim_at_distinct(x, y, goal)
-        # Against rivals with n_k pulls the sum is least if the leader has √Σn_k².
         others = goal.copy()
         others[self.top] = 0
-        goal[self.top] = np.maximum(goal[self.top], np.sqrt((others**2).sum(axis=1)))
+        goal[self.top] = np.maximum(goal[self.top], leader_pulls(others))
         times = goal - self.worth
         if not (times > 0).any():
             # A plan is never empty while a live set has several arms, whatever the averages are.
@@ -234,10 +237,9 @@ class _Plan:
 
     def _aim_at_closeness(self, y: Ints, k: Ints, goal: Floats) -> None:
         """Raise the goals of arms k at y, and of live arms there that k is not yet close to."""
-        assert self.eta is not None
         own_worth = self.worth[y, k]
         np.maximum.at(goal, (y, k), self._next(self.close[y, k], own_worth))
-        margin = np.maximum(self.eta + self.gap[y] - self.gap[y, k][:, None], 0)
+        margin = np.maximum((self.eta or 0.0) + self.gap[y] - self.gap[y, k][:, None], 0)
         # Two averages with n and n' pulls show closeness from 1/n + 1/n' = margin²/level on.
         target = margin**2 / self.level_close[y]
         blocked = self.live[y] & (1 / own_worth[:, None] + 1 / self.worth[y] > target)

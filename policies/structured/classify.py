@@ -109,7 +109,7 @@ class _Block:
         rule out, and the next batch as a share of the plan."""
         tests, beta, index = self.tests, self.plan.beta, np.arange(guess.size)
         evidence = tests.evidence(guess, self.cells.n / self.noise, self.cells.mean)
-        self.ruled_out |= tests.rejects(guess, evidence, self.cells, index)
+        self.ruled_out |= tests.rejects(guess, evidence, self.cells)
         done, answer = remaining(self.ruled_out, guess)
         left_open = np.where(self.ruled_out, np.inf, evidence)
         left_open[index, guess] = np.inf

@@ -6,8 +6,7 @@ agents, in which order, and when the rules below are applied. All evidence is an
 Ville's inequality none of these decisions can raise the probability of an error.
 
 Rewards are in units of σ. m and n are averages and numbers of pulls, ñ = n²/(n + ρ). `reps` is the
-record of the
-representatives (`Representatives`): it counts only what was pulled after an agent was chosen.
+record of the representatives: it counts only what was pulled after an agent was chosen.
 """
 
 from __future__ import annotations
@@ -17,15 +16,11 @@ from math import log
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
-from clustered_bandit_gym.policies.sequential.cells import Cells
+from clustered_bandit_gym.policies.sequential.cells import Cells, leaders
 from clustered_bandit_gym.policies.structured.budget import CandidateLevels, ClusterWeights, nats
-from clustered_bandit_gym.policies.structured.representatives import (
-    Record,
-    Representatives,
-    epsilon_in_sigmas,
-)
+from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 
 
 def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> np.ndarray:
@@ -44,7 +39,7 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> np.ndarray:
     arm = terms.argmax(axis=1)
     larger = difference[np.arange(a.size), arm] > 0
     low, high = np.where(larger, b, a), np.where(larger, a, b)
-    shown = cells.shows(low, arm, high, arm, 0.0, level + np.log(4 * n_arms))
+    shown = cells.shows((low, arm), (high, arm), 0.0, level + np.log(4 * n_arms))
     # All arms together, only where that could reach the level with the ρ that suits best.
     mean = np.maximum(terms.mean(axis=1), 1)
     hope = ~shown & (n_arms * (mean - 1 - np.log(mean)) >= level)
@@ -69,7 +64,8 @@ class CandidateTests:
 
     def __init__(self, reps: Representatives, eta: float | None) -> None:
         self.reps, self.eta = reps, eta
-        self.epsilon = epsilon_in_sigmas(reps.federation.problem)
+        problem = reps.federation.problem
+        self.epsilon = problem.epsilon / problem.sigma
         self.within = np.zeros(reps.live.shape, dtype=bool)
 
     @property
@@ -110,18 +106,11 @@ class CandidateTests:
         reps.live &= ~beaten
         if self.eta is None:
             return
-        # Arm k leaves x if k is close at some y that is distinct from x: only such y, k matter. The
-        # leader of y is the hardest to be close to for most arms, so the comparison with it comes
-        # first.
+        # Arm k leaves x if k is close at some y that is distinct from x: only such y, k matter.
         y, k = np.nonzero(reps.distinct @ task)
-        near = reps.cells.shows(y, leader[y], y, k, self.eta, levels.close[y])
-        near |= k == leader[y]
-        y, k = y[near], k[near]
-        others = reps.live[y]
-        others[np.arange(y.size), k] = False
-        within = reps.cells.shows_worse(y, k, self.eta, levels.close[y], others)
+        y, k, left = reps.cells.not_yet_close(y, k, leader, reps.live, self.eta, levels.close)
         close = np.zeros_like(task)
-        close[y, k] = (within == others).all(axis=1)
+        close[y, k] = ~left.any(axis=1)
         shrunk = reps.live & ~(reps.distinct @ close)
         reps.live = np.where(shrunk.any(axis=1, keepdims=True), shrunk, reps.live)
 
@@ -251,8 +240,8 @@ class ClusterTests:
         evidence[rows, x] = -np.inf
         return evidence
 
-    def rejects(self, x: Ints, evidence: Floats, cells: Cells, rows: Ints) -> np.ndarray:
-        """(rows, R) clusters that are ruled out at agents `rows` of `cells`, with alternative x.
+    def rejects(self, x: Ints, evidence: Floats, cells: Cells) -> Bools:
+        """(rows, R) clusters that are ruled out at the agents of `cells`, with alternative x.
 
         `evidence` is that of `evidence` for these agents. Where agents bet it is a forecast only:
         the test is then a bet on one arm, on the side on which x has it.
@@ -260,16 +249,16 @@ class ClusterTests:
         if not self.bets:
             return evidence >= self.level
         shown = np.zeros(evidence.shape, dtype=bool)
-        i, j = np.nonzero(evidence > -np.inf)
-        test = x[i], j
-        up, shift, needed = self.up[test], self.shift[test], self.level + self.bet_price[test]
-        agent = cells, rows[i], self.places[test]
-        rep = self.reps.cells, j, self.cell[test]
-        for on, low, high in ((up, rep, agent), (~up, agent, rep)):
-            table, row_a, a = low
-            other, row_b, b = high
-            below = table.shows(row_a[on], a[on], row_b[on], b[on], shift[on], needed[on], other)
-            shown[i[on], j[on]] = below
+        reps = self.reps.cells
+        for up in (True, False):
+            i, j = np.nonzero((evidence > -np.inf) & (self.up[x] == up))
+            test = (x[i], j)
+            agent, rep = (i, self.places[test]), (j, self.cell[test])
+            shift, needed = self.shift[test], self.level + self.bet_price[test]
+            if up:
+                shown[i, j] = reps.shows(rep, agent, shift, needed, cells)
+            else:
+                shown[i, j] = cells.shows(agent, rep, shift, needed, reps)
         return shown
 
 
@@ -309,7 +298,8 @@ class AcceptanceTests:
 
     def __init__(self, record: Record, eta: float | None) -> None:
         self.cells, self.eta = record.cells, eta
-        self.epsilon = epsilon_in_sigmas(record.federation.problem)
+        problem = record.federation.problem
+        self.epsilon = problem.epsilon / problem.sigma
         self.level = nats(record.budgets.accept())
         self.live = np.ones(record.n.shape, dtype=bool)
         self.found: Ints = np.full(record.agents.size, self.UNKNOWN)
@@ -318,7 +308,7 @@ class AcceptanceTests:
         """Rule (a) at agents `rows`. Returns the leaders (rows,), and the leaders and arms that may
         be ε better (rows, K). A leader is the answer where there are no such arms."""
         cells, level, live = self.cells, self.level, self.live[rows]
-        leader = np.where(live, cells.mean[rows], -np.inf).argmax(axis=1)
+        leader = leaders(cells.mean[rows], live)
         live &= ~cells.shows_worse(rows, leader, 0.0, level, live)
         self.live[rows] = live
         if self.epsilon > 0:

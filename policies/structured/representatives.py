@@ -9,7 +9,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.policies.sequential.cells import Cells, make_cells
+from clustered_bandit_gym.policies.sequential.cells import Cells, leaders, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.budget import Budgets, nats
 
@@ -27,21 +27,20 @@ class Teams:
 
     def _spread(self, rows: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
         """For orders of `times` pulls at `rows`: the order, agent and pulls of every part."""
-        order, agents, parts = [], [], []
-        for i, (row, count) in enumerate(zip(rows, times, strict=True)):
-            team = self.members[row]
-            each, rest = divmod(count, team.size)
-            team = team if each else team[:rest]
-            order.append(np.full(team.size, i))
-            agents.append(team)
-            parts.append(each + (np.arange(team.size) < rest))
-        return np.concatenate(order), np.concatenate(agents), np.concatenate(parts)
+        teams = [self.members[row] for row in rows]
+        sizes = np.array([team.size for team in teams])
+        order = np.repeat(np.arange(rows.size), sizes)
+        place = np.concatenate([np.arange(size) for size in sizes])
+        # The first members of a team make the pulls that are left over.
+        part = (times + sizes - 1)[order] - place
+        part //= sizes[order]
+        busy = part > 0
+        return order[busy], np.concatenate(teams)[busy], part[busy]
 
     def pull(self, rows: Ints, arms: Ints, times: Ints) -> Floats:
         order, agents, part = self._spread(rows, times)
-        sums = np.zeros(rows.size)
-        np.add.at(sums, order, self.federation.pull(agents, arms[order], part) * part)
-        return sums / times
+        averages = self.federation.pull(agents, arms[order], part)
+        return np.bincount(order, averages * part) / times
 
     def pull_counts(self, rows: Ints, arms: Ints, times: Ints) -> Ints:
         order, agents, part = self._spread(rows, times)
@@ -152,7 +151,7 @@ class Representatives(Record):
         keep = np.arange(len(self)) != row
         self.keep(keep)
         self.number, self.settled = self.number[keep], self.settled[keep]
-        self.live, self.distinct = self.live[keep], self.distinct[keep][:, keep]
+        self.live, self.distinct = self.live[keep], self.distinct[np.ix_(keep, keep)]
         self.dropped += 1
 
     @property
@@ -163,7 +162,7 @@ class Representatives(Record):
     @property
     def leader(self) -> Ints:
         """(R,) the live arm with the highest average."""
-        return np.where(self.live, self.mean, -np.inf).argmax(axis=1)
+        return leaders(self.mean, self.live)
 
     def twin(self) -> int | None:
         """A row left with one arm that is also the only arm of an earlier row: both are of one
@@ -173,11 +172,6 @@ class Representatives(Record):
         _, first = np.unique(self.leader[resolved], return_index=True)
         again = np.delete(resolved, first)
         return int(again[0]) if again.size else None
-
-
-def epsilon_in_sigmas(problem: Problem) -> float:
-    """ε in units of σ."""
-    return problem.epsilon / problem.sigma if problem.epsilon else 0.0
 
 
 def eta_in_sigmas(problem: Problem) -> float | None:

@@ -25,11 +25,11 @@ SHARED = [[1.0, 0.7, 0.0], [1.0, 0.0, 0.7], [0.0, 0.4, 1.0]]
 
 
 def test_error_rate_where_clusters_share_a_best_arm() -> None:
-    """200 plays at δ = 0.3: at most 30% wrong; false-alarm rate below 1e-9 (exact binomial)."""
+    """100 plays at δ = 0.3: at most 30% wrong; false-alarm rate below 1e-9 (exact binomial)."""
     clusters = [0, 1, 2, 0, 1, 2, 0, 0]
-    plays = [play(SHARED, clusters, 0.3, seed) for seed in range(200)]
+    plays = [play(SHARED, clusters, 0.3, seed) for seed in range(100)]
     wrong = sum(not f.judgement.correct for f in plays if f.judgement)
-    assert wrong <= binom.isf(1e-9, 200, 0.3)
+    assert wrong <= binom.isf(1e-9, 100, 0.3)
     assert np.median([f.judgement.clustering_errors for f in plays if f.judgement]) == 0
 
 

@@ -86,7 +86,7 @@ def test_one_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("xyz", "unknown policy 'xyz'; known: naive"),
         ("bai-cl:engine=lucb,engine=mixture", "engine is set twice"),
         ("", "unknown policy"),
-        ("bai-cl:confidance=certified", "no setting confidance; it has: confidence"),
+        ("bai-cl:confidance=certified", "argument 'confidance'; its settings: confidence"),
         ("bai-cl:confidence=sure", "must be one of 'paper', 'certified'"),
         ("no_such_module_anywhere:Mine", "no module 'no_such_module_anywhere'"),
         ("random:1", "too many positional"),

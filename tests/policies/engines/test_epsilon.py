@@ -26,9 +26,9 @@ def test_a_near_tie_costs_little_with_epsilon(policy: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_error_rate_with_epsilon(engine: str) -> None:
-    """1,500 agents, γ = 0.2 each; arms 2 and 3 are just not good enough. At most 20% wrong;
+    """600 agents, γ = 0.2 each; arms 2 and 3 are just not good enough. At most 20% wrong;
     false-alarm rate below 1e-9 (exact binomial)."""
-    n = 1500
+    n = 600
     instance = cbg.Instance([[1.0, 0.95, 0.89, 0.89]], np.zeros(n, dtype=int), allow_ties=True)
     federation = cbg.Federation(instance, cbg.Problem.of(instance, 0.1, epsilon=0.1), 5)
 

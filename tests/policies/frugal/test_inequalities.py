@@ -20,7 +20,7 @@ CASES = 500_000
 
 def references(bounded: bool = False, eta: float = 0.1, n_agents: int = 100) -> References:
     problem = Problem(n_agents, 10, 4, 0.01, eta=eta, support=(0.0, 1.0) if bounded else None)
-    return References(Levels.of(problem, Settings(), 1), bounded)
+    return References(Levels(problem, Settings(), 1), bounded)
 
 
 def log_uniform(rng: np.random.Generator, low: float, high: float, size: int = CASES) -> np.ndarray:
@@ -60,10 +60,10 @@ def test_cells_make_that_claim() -> None:
     """`Cells.side` with a worth is the formula of the test above, in units of σ."""
     memory = np.array([[[50.0, 1.4]]])
     cells = Cells(2.0, Scales.around(100.0, 0.1), memory)
-    zero = np.zeros(1, dtype=np.int64)
-    claimed = cells.side(zero, zero, np.array([1.0]), np.array([True]), np.array([300.0]), 7.0)
+    one, worth, rho = (np.array([x]) for x in (1.0, 300.0, 7.0))
+    claimed = cells.side(one, np.array([True]), worth, rho)
     expected = half_normal(50 * 0.4 / 2, 50 * (1 + 50 / 300), 7.0)
-    assert claimed == pytest.approx(expected)
+    assert claimed[0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("eta", [0.01, 0.3, 5.0])
@@ -175,7 +175,7 @@ def test_an_interval_may_reach_the_end_of_the_support() -> None:
     rewards = cbg.Categorical([-0.7, 0.4], [[always, never], [never, always]])
     instance = cbg.Instance([[0.4, -0.7], [-0.7, 0.4]], [0, 1], rewards)
     problem = Problem.of(instance, 0.1)
-    ref = References(Levels.of(problem, Settings(), 1), True)
+    ref = References(Levels(problem, Settings(), 1), True)
     federation = cbg.Federation(instance, problem, seed=0)
     arms, gap = np.array([[0, 1]] * 2), np.full((2, 2), 0.2)
     low, high, _ = order(federation, np.arange(2), arms, gap, ref)

@@ -31,7 +31,7 @@ def test_levels_of_all_events_add_up_to_delta(problem: Problem) -> None:
     assert m is not None
     total = 0.0
     for number in range(1, 3001):
-        levels = Levels.of(problem, SETTINGS, number)
+        levels = Levels(problem, SETTINGS, number)
         # The events of the page, each as many times as it can happen.
         total += m * (k - 1) * exp(-levels.beaten)
         total += m * (m - 1) * exp(-levels.close)
@@ -44,7 +44,7 @@ def test_levels_of_all_events_add_up_to_delta(problem: Problem) -> None:
 
 
 def test_agents_need_not_know_which_choice_it_is() -> None:
-    first, later = (Levels.of(PROBLEMS[0], SETTINGS, number) for number in (1, 5))
+    first, later = (Levels(PROBLEMS[0], SETTINGS, number) for number in (1, 5))
     assert (first.agent, first.agent_again) == (later.agent, later.agent_again)
     assert first.beaten < later.beaten
 

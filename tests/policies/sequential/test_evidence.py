@@ -213,11 +213,11 @@ def tables(kind: str, rows: int) -> tuple[Instance, Problem, Scales]:
 
 @pytest.mark.parametrize("kind", ["gaussian", "coins", "different variances"])
 def test_level_over_many_looks(kind: str) -> None:
-    """100,000 plays, 12 looks each: equal means are told apart at most as often as the level says.
+    """40,000 plays, 12 looks each: equal means are told apart at most as often as the level says.
 
-    False alarm of this test: an error rate of α passes α + 6√(α/1e5) with probability below 1e-8.
+    False alarm of this test: an error rate of α passes α + 6√(α/4e4) with probability below 1e-8.
     """
-    rows, alpha = 100_000, 0.05
+    rows, alpha = 40_000, 0.05
     instance, problem, scales = tables(kind, rows)
     federation = Federation(instance, problem, seed=11)
     wrong: list[np.ndarray] = []
@@ -234,7 +234,7 @@ def test_level_over_many_looks(kind: str) -> None:
             )
             for side in (0, 1):
                 a, b = np.full(every.size, side), np.full(every.size, 1 - side)
-                shown[side] |= cells.shows(every, a, every, b, 0.0, -log(alpha))
+                shown[side] |= cells.shows((every, a), (every, b), 0.0, -log(alpha))
             n = n * 2
         wrong.append(shown)
 
@@ -270,16 +270,15 @@ def test_cells_find_what_is_there_and_survive_memory(kind: str) -> None:
     assert isinstance(cells, BettingCells) == (kind != "gaussian")
     zero, one = np.array([0]), np.array([1])
     assert cells.n.tolist() == [[1500, 1200]]
-    assert cells.shows(zero, zero, zero, one, 0.0, 20.0).all()
-    assert not cells.shows(zero, one, zero, zero, 0.0, 1.0).any()
-    assert cells.shows(
-        zero, one, zero, zero, 2 * (instance.means[0, 1] - instance.means[0, 0]), 20.0
-    ).all()
-    middle = instance.means[0].mean()
-    assert cells.side(zero, one, middle, True)[0] > 10 > 0 > cells.side(zero, zero, middle, True)[0]
-    assert (
-        cells.side(zero, zero, middle, False)[0] > 10 > 0 > cells.side(zero, one, middle, False)[0]
+    assert cells.shows((zero, zero), (zero, one), 0.0, 20.0).all()
+    assert not cells.shows((zero, one), (zero, zero), 0.0, 1.0).any()
+    twice = 2 * (instance.means[0, 1] - instance.means[0, 0])
+    assert cells.shows((zero, one), (zero, zero), twice, 20.0).all()
+    middle, rho = instance.means.mean(axis=1), np.array([50.0])
+    above, below = (
+        cells.side(middle, np.array([up]), np.array([np.inf]), rho)[0] for up in (True, False)
     )
+    assert below > 10 > 0 > above
     # 1500 pulls: a guess of the variance that is off by a half has a probability below 1e-20 in
     # each of these laws.
     true = {"gaussian": [1, 1], "coins": [0.25, 0.16]}.get(kind, [0.09, 0.09])
@@ -297,7 +296,7 @@ def test_evidence_is_claimed_only_above_the_level_reached() -> None:
     evidence = pair((mean[:, 1] + 0.1 - mean[:, 0]) / 1.5, n[:, 0], n[:, 1], rho) + weight
     for level in (1.0, 4.0, 30.0):
         expected = (evidence >= level) & (mean[:, 1] + 0.1 > mean[:, 0])
-        assert np.array_equal(cells.shows(rows, a, rows, b, 0.1, level), expected)
+        assert np.array_equal(cells.shows((rows, a), (rows, b), 0.1, level), expected)
         assert 0 < expected.sum() < 400
 
 

@@ -94,7 +94,7 @@ def test_corners(name: str) -> None:
 
 @pytest.mark.parametrize("rewards", ["gaussian", "bernoulli", "categorical"])
 def test_random_instances(rewards: str) -> None:
-    for seed in range(6):
+    for seed in range(4):
         generator = RandomFamily(
             n_agents=15, n_clusters=4, n_arms=7, gap=0.05, rewards=rewards, sizes="power", alpha=1.5
         )
@@ -117,7 +117,8 @@ def error_count(generator: Any, trials: int, delta: float, **told: Any) -> int:
     ],
 )
 def test_errors_are_no_more_frequent_than_delta(generator: Any) -> None:
-    trials, delta = 100, 0.1
+    """A policy that errs in three of four plays passes with probability below 1e-3."""
+    trials, delta = 40, 0.1
     assert error_count(generator, trials, delta) <= binom.isf(RARE, trials, delta)
 
 
@@ -223,7 +224,7 @@ def test_near_ties_that_are_close_elsewhere_cost_little_in_every_play() -> None:
     instance = cbg.Instance(
         [[0.31, 0.01, 0.0, 0.3], [0.01, 0.31, 0.0, 0.3]], np.arange(12) % 2, cbg.Bernoulli()
     )
-    plays = [play(instance, 0.1, seed=seed, eta=0.29) for seed in range(20)]
+    plays = [play(instance, 0.1, seed=seed, eta=0.29) for seed in range(10)]
     assert max(federation.pulls for federation in plays) < 30_000
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from structured_tables import representatives
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.generators import PaperSmall
@@ -19,7 +20,6 @@ from clustered_bandit_gym.policies.structured.budget import (
     retry_weight,
 )
 from clustered_bandit_gym.policies.structured.plan import UNKNOWN_BEST, Plan
-from clustered_bandit_gym.policies.structured.representatives import Representatives
 
 SIZES = [(300, 10, 3), (1000, 100, 20), (5, 4, 4), (1, 1, 1), (2, 6, 4), (40, 2, 2)]
 #: Enough terms: Σ_{t > T} of the weights below is 0.1/(T − M), added to each sum.
@@ -69,22 +69,9 @@ def test_weights_of_attempts_fall_and_never_vanish() -> None:
     assert late < first + 22
 
 
-def representatives(
-    instance: cbg.Instance, delta: float, pulls: int = 50, seed: int = 0
-) -> Representatives:
-    """One representative of every cluster, every arm pulled `pulls` times."""
-    problem = cbg.Problem.of(instance, delta)
-    federation = cbg.Federation(instance, problem, seed=seed)
-    reps = Representatives(federation, Budgets.of(problem))
-    for cluster in range(instance.n_clusters):
-        reps.add(int(np.flatnonzero(instance.clusters == cluster)[0]))
-    reps.pull_where(np.full(reps.n.shape, float(pulls)))
-    return reps
-
-
 def test_thresholds_of_the_code_are_those_of_the_budgets() -> None:
     instance = PaperSmall(n_agents=30)(np.random.default_rng(0))
-    reps = representatives(instance, 0.01)
+    reps = representatives(instance, 50.0, delta=0.01)
     best_arms = BestArms(reps, 0.3)
     best_arms.resolve()
     tests = best_arms.tests
@@ -95,7 +82,7 @@ def test_thresholds_of_the_code_are_those_of_the_budgets() -> None:
 
 
 def test_candidates_are_numbered_in_the_order_in_which_they_were_chosen() -> None:
-    reps = representatives(PaperSmall(n_agents=30)(np.random.default_rng(0)), 0.01)
+    reps = representatives(PaperSmall(n_agents=30)(np.random.default_rng(0)), 50.0)
     reps.drop(1)
     reps.add(29)
     reps.drop(0)
@@ -148,7 +135,7 @@ def test_scales_have_weights_that_sum_to_at_most_one(n: float) -> None:
 def test_price_of_a_test_is_what_its_parts_cost() -> None:
     """price = ln(R − 1) + what the arm costs + ½ ln(1 + n/ρ) + what ρ costs."""
     instance = PaperSmall(n_agents=30)(np.random.default_rng(1))
-    reps = representatives(instance, 1e-10, pulls=3000)
+    reps = representatives(instance, 3000.0, delta=1e-10)
     best = instance.best_arms
     plan = Plan(reps, best, 0.3, beta=30.0)
     tests = plan.prepare()
@@ -169,7 +156,7 @@ def test_price_of_a_test_is_what_its_parts_cost() -> None:
 def test_the_grid_of_rho_does_not_depend_on_how_the_play_went() -> None:
     """A ρ tuned to an attempt's own level would be chosen after the rewards that it is used on."""
     instance = PaperSmall(n_agents=30)(np.random.default_rng(0))
-    reps = representatives(instance, 0.01)
+    reps = representatives(instance, 50.0, delta=0.01)
     eta = instance.eta
     unknown = np.full(3, UNKNOWN_BEST)
     first, *others = (

@@ -99,7 +99,7 @@ def mislabelled(
 def test_an_agents_own_cluster_is_ruled_out_as_rarely_as_stated(
     means: np.ndarray, eta: float | None
 ) -> None:
-    runs, alpha = 120, 0.2
+    runs, alpha = 80, 0.2
     assert mislabelled(means, eta, runs, alpha, 60.0, trusting=False) <= binom.isf(
         RARE, runs, alpha
     )
@@ -109,7 +109,7 @@ def test_an_agents_own_cluster_is_ruled_out_as_rarely_as_stated(
 def test_bets_rule_out_an_agents_own_cluster_as_rarely_as_stated(
     means: np.ndarray, eta: float
 ) -> None:
-    runs, alpha = 120, 0.2
+    runs, alpha = 80, 0.2
     assert mislabelled(means, eta, runs, alpha, 200.0, trusting=False, bets=True) <= binom.isf(
         RARE, runs, alpha
     )
