@@ -12,7 +12,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.policies.sequential.cells import PLAIN, Cells, block_cells
+from clustered_bandit_gym.policies.sequential.cells import PLAIN, block_cells
 from clustered_bandit_gym.policies.sequential.paired import PairedWalks
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
@@ -26,7 +26,13 @@ MOST_CELLS = 2**22
 
 
 def adaptive(
-    block: Block, arms: Ints, gamma: Any, precision: float | None = None, *, plan: Plan
+    block: Block,
+    arms: Ints,
+    gamma: Any,
+    precision: float | None = None,
+    *,
+    plan: Plan,
+    walks_of: type[PairedWalks] = PairedWalks,
 ) -> tuple[np.ndarray, Floats]:
     """Pull the batches that `plan` asks for; drop an arm once the leader is shown to be better.
 
@@ -44,22 +50,31 @@ def adaptive(
     if k == 1 or precision == np.inf:
         return active, np.zeros((n, k))
     gamma = np.broadcast_to(gamma, n)
-    part = max(1, MOST_CELLS // k**2)
+    part = max(1, MOST_CELLS // k**2) if walks_of is PairedWalks else n
     if n > part:
         results = []
         for start in range(0, n, part):
             rows = np.arange(start, min(start + part, n))
-            results.append(adaptive(block.part(rows), arms, gamma[rows], precision, plan=plan))
+            piece = block.part(rows)
+            results.append(
+                adaptive(piece, arms, gamma[rows], precision, plan=plan, walks_of=walks_of)
+            )
         left, estimates = zip(*results, strict=True)
         return np.concatenate(left), np.concatenate(estimates)
     width = (precision or 0.0) / block.problem.sigma
-    nats, cells = levels_and_cells(block, k, gamma, precision)
-    walks = PairedWalks(nats - np.log(PLAIN) if cells.bets else nats, k)
+    events = (1 if precision is None else 2) * (k - 1)
+    nats = -np.log(np.minimum(gamma / events, 0.5))
+    most = float(nats.max())
+    cells = block_cells(block, k, Scales.around(800 * most, float(np.exp(-most))))
+    walks = walks_of(cells, nats - np.log(PLAIN) if cells.bets else nats)
     to_bet = nats - np.log(1 - PLAIN)
     running = np.arange(n)
+    # Before this many pulls only gaps beyond about 3σ could show.
     times = np.full((n, k), int(max(1, np.ceil(nats.min() / 2))))
     while running.size:
-        _pull(block, arms, cells, walks, running, times)
+        i, column = np.nonzero(times)
+        cells.pull(block, running[i], column, times[i, column], arms[column])
+        walks.add(running, times)
         left = active[running]
         means = np.where(left, cells.mean[running], -np.inf)
         leader = means.argmax(axis=1)
@@ -81,27 +96,3 @@ def adaptive(
         wanted = plan(cells.n[running], gaps, nats[running])
         times = np.where(left, np.maximum(np.rint(wanted), 1), 0).astype(np.int64)
     return active, cells.mean * block.problem.sigma
-
-
-def levels_and_cells(
-    block: Block, k: int, gamma: Any, precision: float | None
-) -> tuple[Floats, Cells]:
-    """(n,) nats that every test of an agent takes, and empty cells (n, k) tuned to them.
-
-    k − 1 events for each agent, or twice as many with `precision`, share its γ.
-    """
-    events = (1 if precision is None else 2) * (k - 1)
-    nats = -np.log(np.minimum(np.broadcast_to(gamma, len(block)) / events, 0.5))
-    most = float(nats.max())
-    return nats, block_cells(block, k, Scales.around(800 * most, float(np.exp(-most))))
-
-
-def _pull(
-    block: Block, arms: Ints, cells: Cells, walks: PairedWalks, rows: Ints, times: Ints
-) -> None:
-    """Pull a batch of `times` (r, k) at agents `rows` and add it to the walks."""
-    before = cells.n[rows] * cells.mean[rows]
-    i, column = np.nonzero(times)
-    cells.pull(block, rows[i], column, times[i, column], arms[column])
-    total = cells.n[rows] * cells.mean[rows] - before
-    walks.add(rows, times, total / np.maximum(times, 1))

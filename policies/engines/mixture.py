@@ -1,66 +1,52 @@
-"""Successive elimination on cumulative samples, with a mixture for each pair of arms."""
+"""Successive elimination on cumulative samples, with a mixture for each pair of arms.
+
+All arms that are left are pulled equally often. After n pulls each, the difference of two averages
+times n/2 is a walk with variance n/2 (`sequential.paired`, σ = 1): one average per arm is all that
+has to be kept. The stopping rule is that of `adaptive`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.policies.engines.adaptive import levels_and_cells
-from clustered_bandit_gym.policies.sequential.cells import PLAIN
-from clustered_bandit_gym.policies.sequential.paired import shows_drift
+from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym.policies.engines.adaptive import adaptive
+from clustered_bandit_gym.policies.sequential.cells import Cells
+from clustered_bandit_gym.policies.sequential.paired import PairedWalks, shows_drift
 
 
-def mixture(
-    block: Block, arms: Ints, gamma: Any, precision: float | None = None
-) -> tuple[np.ndarray, Floats]:
-    """Pull all active arms equally often; drop an arm once another one is shown to be better.
+class EqualWalks(PairedWalks):
+    """The walks of all pairs of arms that were pulled equally often, as `PairedWalks` has them."""
 
-    After n pulls each, the difference of two averages times n/2 is a walk with variance n/2
-    (`sequential.paired`, σ = 1). The best arm is dropped only if the walk of some other arm against
-    it shows a drift: |A| − 1 walks at level γ/(|A| − 1). With `precision` it ends once every arm
-    left is shown less than `precision` worse than every other one. This is false for an arm that
-    far below the best, if the best is left: 2(|A| − 1) events at γ/(2(|A| − 1)).
+    def __init__(self, cells: Cells, level: Floats) -> None:
+        self._cells, self._level = cells, level
 
-    Where the support of rewards is told, 0.3 of each level goes to the walks and 0.7 to bets
-    (`sequential.cells`), which adapt to the variance. A bet is an e-process under every law in the
-    interval for which the other arm is not better: the events are the same.
+    def add(self, rows: Ints, times: Ints) -> None:
+        """Nothing to add: the walks follow from the averages."""
 
-    See `Engine` for arguments and result.
-    """
-    active = np.ones((len(block), arms.size), dtype=np.bool_)
-    if arms.size == 1 or precision == np.inf:
-        return active, np.zeros(active.shape)
-    width = (precision or 0.0) / block.problem.sigma
-    nats, cells = levels_and_cells(block, arms.size, gamma, precision)
-    to_walk = nats - np.log(PLAIN) if cells.bets else nats
-    to_bet = nats - np.log(1 - PLAIN)
-    running = np.arange(len(block))
-    # Before this many pulls only gaps beyond about 3σ could show.
-    n = int(max(1, np.ceil(nats.min() / 2)))
-    pulled = 0
-    while running.size:
-        left = active[running]
-        rows, columns = np.nonzero(left)
-        cells.pull(block, running[rows], columns, n - pulled, arms[columns])
-        pulled = n
-        means = np.where(left, cells.mean[running], -np.inf)
-        behind = np.where(left, means.max(axis=1, keepdims=True) - means, 0.0)
-        level = to_walk[running][:, None]
-        left &= ~shows_drift(n / 2 * behind, n / 2, level)
-        if cells.bets:
-            leader = means.argmax(axis=1)
-            left &= ~cells.shows_worse(running, leader, 0.0, to_bet[running], left)
-        active[running] = left
-        done = left.sum(axis=1) == 1
-        if precision is not None:
-            # The hardest pair: the lowest average left against the highest.
-            furthest = np.where(left, behind, 0.0).max(axis=1)
-            done |= shows_drift(n / 2 * (width - furthest), n / 2, level[:, 0])
-            if cells.bets:
-                done |= cells.all_close(running, left, width, to_bet[running])
-        running = running[~done]
-        n = int(np.ceil(n * 1.1))  # an arm is dropped at most this much too late
-    return active, cells.mean * block.problem.sigma
+    def shows_worse(self, rows: Ints, arm: Ints) -> Bools:
+        """(r, k) the arms whose mean is shown to be less than that of arm[i]."""
+        at = (rows[:, None], arm[:, None])
+        half = self._cells.n[at] / 2
+        behind = self._cells.mean[at] - self._cells.mean[rows]
+        return shows_drift(half * behind, half, self._level[rows][:, None])
+
+    def all_close(self, rows: Ints, active: Bools, shift: float) -> Bools:
+        """(r,) rows where each of `active` (r, k) is shown less than `shift` worse than the rest."""
+        # The hardest pair: the lowest average left against the highest.
+        mean = self._cells.mean[rows]
+        highest = np.where(active, mean, -np.inf).max(axis=1)
+        lowest = np.where(active, mean, np.inf).min(axis=1)
+        half = self._cells.n[rows].max(axis=1) / 2
+        return shows_drift(half * (shift - (highest - lowest)), half, self._level[rows])
+
+
+def _plan(counts: Floats, gaps: Floats, level: Floats) -> Floats:
+    """(r, k) a tenth more of every arm that is left: one is dropped at most that much too late."""
+    n = counts.max(axis=1, keepdims=True)
+    return np.broadcast_to(np.ceil(n * 1.1) - n, counts.shape)
+
+
+mixture = partial(adaptive, plan=_plan, walks_of=EqualWalks)

@@ -16,6 +16,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
+from clustered_bandit_gym.policies.sequential.cells import Cells
 from clustered_bandit_gym.policies.sequential.gaussian import half_normal
 
 #: Gaps in units of σ for which the mixture is tuned, and their weights: the evidence is valid
@@ -53,17 +54,22 @@ class PairedWalks:
     """The walks of all pairs of k arms at n agents.
 
     Args:
+        cells: (n, k) the arms, in units of σ.
         level: (n,) nats that are asked for in every test of an agent.
-        k: number of arms.
     """
 
-    def __init__(self, level: Floats, k: int) -> None:
-        self._level = level
-        self._walk = np.zeros((level.size, k, k))
-        self._variance = np.zeros((level.size, k, k))
+    def __init__(self, cells: Cells, level: Floats) -> None:
+        self._cells, self._level = cells, level
+        n, k = cells.n.shape
+        self._sums = np.zeros((n, k))
+        self._walk = np.zeros((n, k, k))
+        self._variance = np.zeros((n, k, k))
 
-    def add(self, rows: Ints, times: Ints, averages: Floats) -> None:
-        """Add a batch of `times` (r, k) pulls with `averages` (r, k) at agents `rows` (r,)."""
+    def add(self, rows: Ints, times: Ints) -> None:
+        """Add a batch of `times` (r, k) pulls at agents `rows` (r,), which the cells already hold."""
+        sums = self._cells.n[rows] * self._cells.mean[rows]
+        averages = (sums - self._sums[rows]) / np.maximum(times, 1)
+        self._sums[rows] = sums
         first, second = times[:, :, None], times[:, None, :]
         information = first * second / np.maximum(first + second, 1)
         difference = averages[:, :, None] - averages[:, None, :]
