@@ -39,14 +39,14 @@ def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
         raise BudgetExceeded(
             f"round {r} of an elimination: the arms that are left cannot be told apart"
         )
-    if not np.min(gamma) > 0:
+    if not np.asarray(gamma).min() > 0:
         raise UserError(
             f"an elimination needs a positive error budget, got {gamma}: delta is too small to "
             "divide"
         )
     scale = 8.0 * sigma**2 * 4.0**r
     sizes = np.maximum(1.0, np.ceil(scale * np.log(4 * n_arms * r**2 / gamma)))
-    if np.max(sizes) > MAX_TIMES:
+    if sizes.max() > MAX_TIMES:
         raise BudgetExceeded(
             f"round {r} of an elimination takes more than {MAX_TIMES:,} pulls of one arm, more "
             "than can be counted: the arms that are left tie, or nearly so"
@@ -137,8 +137,8 @@ def eliminate(
         r += 1
         epsilon = 2.0**-r
         times = round_size(sizes, gamma, r, block.problem.sigma)
-        rows = np.concatenate([whole, partly])
         for watcher in _watchers:
+            rows = np.concatenate([whole, partly])
             size, budget, pulls = (np.broadcast_to(x, n)[rows] for x in (sizes, gamma, times))
             watcher.append(Round(block.agents[rows], size, budget, r, pulls, left[rows]))
         if partly.size:

@@ -87,4 +87,4 @@ class PairedWalks:
         walk = self._walk[rows] + shift * variance
         shown = shows_drift(walk, variance, self._level[rows][:, None, None])
         pairs = active[:, :, None] & active[:, None, :] & ~np.eye(active.shape[1], dtype=bool)
-        return (shown | ~pairs).all(axis=(1, 2))
+        return np.asarray((shown | ~pairs).all(axis=(1, 2)))

@@ -110,7 +110,7 @@ class _Plan:
         open_ = ~reps.resolved & (together if self.only_distinct else reps.settled < 0)
         task = reps.live & open_[:, None]
         # Late in a play few arms are left: 4 times as fast on the paper's 100 arms.
-        wanted = task.any(axis=0)
+        wanted = np.asarray(task.any(axis=0))
         wanted[reps.leader] = True
         self.arms = arms = np.flatnonzero(wanted)
         self.top = top = (self.rows, np.searchsorted(arms, reps.leader))
