@@ -25,33 +25,35 @@ def lucb(
 
     See `Engine` for arguments and result.
     """
-    cells = block_cells(block, arms.size)
-    alpha = np.minimum(np.broadcast_to(gamma, len(block)) / arms.size, 0.5)
+    n, k = len(block), arms.size
+    active = np.ones((n, k), dtype=np.bool_)
+    if k == 1 or precision == np.inf:
+        return active, np.zeros((n, k))
+    cells = block_cells(block, k)
+    alpha = np.minimum(np.broadcast_to(gamma, n) / k, 0.5)
     # The intervals are valid whatever gaps they are tuned for: 0.1σ if no precision is asked for.
     width = 0.1 if precision is None else precision / block.problem.sigma
     rho = tuned_rho(8 * np.log(1 / alpha) / width**2, alpha)
-    active = np.ones((len(block), arms.size), dtype=np.bool_)
-    running = np.arange(len(block) if arms.size > 1 and np.isfinite(width) else 0)
-    if running.size:
-        rows, columns = np.nonzero(active)
-        first_batch = int(max(1, np.ceil(np.log(1 / alpha.max()) / 2)))
-        cells.pull(block, rows, columns, first_batch, arms[columns])
+    rows, columns = np.nonzero(active)
+    first_batch = int(max(1, np.ceil(np.log(1 / alpha.max()) / 2)))
+    cells.pull(block, rows, columns, first_batch, arms[columns])
+    running = np.arange(n)
     while running.size:
         here = np.arange(running.size)
         means = cells.mean[running]
         reach = radius(cells.n[running], alpha[running][:, None], rho[running][:, None])
-        upper, lower = means + reach, means - reach
+        upper = means + reach
+        lower = means - reach
         left = upper >= lower.max(axis=1)[:, None]
         active[running] = left
+        done = left.sum(axis=1) == 1
         if precision is None:
             first = means.argmax(axis=1)
-            others = upper.copy()
-            others[here, first] = -np.inf
-            second = others.argmax(axis=1)
+            upper[here, first] = -np.inf
+            second = upper.argmax(axis=1)
         else:
-            first, second = upper.argmax(axis=1), np.where(left, lower, np.inf).argmin(axis=1)
-        done = left.sum(axis=1) == 1
-        if precision is not None:
+            first = upper.argmax(axis=1)
+            second = np.where(left, lower, np.inf).argmin(axis=1)
             done |= upper[here, first] - lower[here, second] < width
         running, first, second = running[~done], first[~done], second[~done]
         apart = first != second
