@@ -71,23 +71,23 @@ BETTING = ("mixture", "track-and-stop", "top-two", "batched")
 @pytest.mark.parametrize("means", [[0.5, 0.6, 0.45], [0.9, 0.95, 0.88]])
 @pytest.mark.parametrize("engine", BETTING)
 def test_error_rate_of_bets_on_a_near_tie(engine: str, means: list[float]) -> None:
-    """600 agents, coins, γ = 0.3: wrong at most 30%. False-alarm rate below 1e-9 (exact binomial)."""
-    active, _, _ = run(means, 600, engine, 0.3, seed=4, rewards=cbg.Bernoulli())
+    """400 agents, coins, γ = 0.3: wrong at most 30%. False-alarm rate below 1e-9 (exact binomial)."""
+    active, _, _ = run(means, 400, engine, 0.3, seed=4, rewards=cbg.Bernoulli())
     assert (active.sum(axis=1) == 1).all()
-    assert int((~active[:, 1]).sum()) <= binom.isf(1e-9, 600, 0.3)
+    assert int((~active[:, 1]).sum()) <= binom.isf(1e-9, 400, 0.3)
 
 
 @pytest.mark.parametrize("engine", BETTING)
 def test_precision_of_bets(engine: str) -> None:
-    """200 agents, coins; arm 0 is best, arms 3 and 4 are `precision` below. Broken promises: at most γ = 0.3,
+    """120 agents, coins; arm 0 is best, arms 3 and 4 are `precision` below. Broken promises: at most γ = 0.3,
     false-alarm rate below 1e-9 (exact binomial)."""
     means, coins = [0.95, 0.93, 0.93, 0.75, 0.75], cbg.Bernoulli()
-    active, _, federation = run(means, 200, engine, 0.3, seed=5, precision=0.2, rewards=coins)
+    active, _, federation = run(means, 120, engine, 0.3, seed=5, precision=0.2, rewards=coins)
     broken = ~active[:, 0] | active[:, 3] | active[:, 4]
-    assert broken.sum() <= binom.isf(1e-9, 200, 0.3)
+    assert broken.sum() <= binom.isf(1e-9, 120, 0.3)
     assert active[:, 1].mean() > 0.5, "an early stop need not resolve the near tie"
     resolved = run(means, 20, engine, 0.3, seed=5, rewards=coins)[2]
-    assert federation.pulls / 200 < resolved.pulls / 20, "stopping early must be cheaper"
+    assert federation.pulls / 120 < resolved.pulls / 20, "stopping early must be cheaper"
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_agents_of_one_cluster_are_rarely_held_for_distinct(
     """Two representatives of one cluster, watched while their pulls grow: the share ever called
     distinct is ≤ level.
     """
-    level, runs = 0.2, 150
+    level, runs = 0.2, 80
     monkeypatch.setattr(
         CandidateLevels,
         "distinct",
