@@ -1,6 +1,4 @@
-"""Uniform sampling with a generalised-likelihood-ratio stopping rule: a baseline for adaptive
-policies.
-"""
+"""Uniform sampling with a generalised-likelihood-ratio stopping rule."""
 
 from __future__ import annotations
 
@@ -19,8 +17,7 @@ from clustered_bandit_gym.policy import Policy
 
 
 class UniformGLR(Policy):
-    """Each agent pulls its arms in turn and stops when its leader beats every other arm by a
-    likelihood ratio.
+    """Each agent pulls its arms in turn until its leader beats all others by a likelihood ratio.
 
     After n pulls of each arm the statistic of the leader against the runner-up is n·(difference of
     averages)²/(4σ²), the log-likelihood ratio of "they differ" to "they are equal" for Gaussian

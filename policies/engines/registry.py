@@ -1,5 +1,4 @@
-"""Engines: the best-arm subroutine of `NaiveSE`, `BAICl` and `BAIClPlusPlus`, behind one small
-protocol.
+"""Engines: the best-arm subroutine of `NaiveSE`, `BAICl` and `BAIClPlusPlus`.
 
 Every engine runs many agents in lock-step and pulls in batches whose size grows geometrically, so
 that 10^9 pulls are hundreds of steps. It guarantees for each agent, with probability at least 1 −

@@ -1,6 +1,4 @@
-"""BAI-Cl: identify the best arms at a few agents, then cluster the others among them (the paper's
-Algorithm 3).
-"""
+"""BAI-Cl: best arms at a few agents, then the others among them (the paper's Algorithm 3)."""
 
 from __future__ import annotations
 
@@ -153,9 +151,7 @@ class BAICl(Policy):
         return p.delta * -math.log1p(-1 / p.n_clusters) / math.log(3 * p.n_clusters / p.delta)
 
     def _assign(self, federation: FederationView, rest: Ints, known: Ints, means: Floats) -> Ints:
-        """Algorithm 3, lines 19 to 24: the arms of `rest`, each one of `known`, the set S (`means`:
-        see above).
-        """
+        """Algorithm 3, lines 19 to 24: the arms of `rest`, each one of `known`, the set S."""
         p = federation.problem
         engine = get_engine(self.engine)
 

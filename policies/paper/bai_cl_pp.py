@@ -1,6 +1,4 @@
-"""BAI-Cl++: BAI-Cl with a cheaper second phase that checks a guess instead of proving it (the
-paper's Algorithm 4).
-"""
+"""BAI-Cl++: BAI-Cl whose second phase checks a guess (the paper's Algorithm 4)."""
 
 from __future__ import annotations
 
@@ -24,8 +22,7 @@ MAX_TRIES = 300
 
 
 class BAIClPlusPlus(BAICl):
-    """BAI-Cl whose second phase guesses cheaply and checks the guess against the centre's mean of
-    that arm.
+    """BAI-Cl whose second phase checks a cheap guess against the centre's mean of that arm.
 
     Phase 1 ("identify") is that of `BAICl`; besides, an agent with a *new* best arm pulls it ⌈32σ²
     ln(12M/δ)/η1²⌉ fresh times and sends the average. Phase 2 ("assign") is SE-hat with γ = δ/(6N)
@@ -118,9 +115,7 @@ class BAIClPlusPlus(BAICl):
         return known[se_hat(stored, eta1, propose, tell)]
 
     def _propose(self, block: Block, known: Ints, k: int) -> tuple[Ints, Floats]:
-        """Algorithm 4, lines 3 and 4, at every agent of the block: the candidate's place in S, and
-        its average.
-        """
+        """Algorithm 4, lines 3 and 4: each agent's candidate, as a place in S, and its average."""
         p = block.problem
         eta, eta1 = require(self.name, p, "eta", "eta1")
         active, estimates = get_engine(self.engine)(block, known, 10.0**-k, precision=eta)
@@ -166,9 +161,7 @@ def se_hat(
 
 
 def check_size(log_term: float, eta1: float, sigma: float) -> int:
-    """⌈32σ²·log_term/η1²⌉, at least 1: an average this long is within η1/4 of its mean but for
-    2·exp(−log_term).
-    """
+    """⌈32σ²·log_term/η1²⌉ ≥ 1: such an average is off by η1/4 with chance 2·exp(−log_term)."""
     size = max(1.0, np.ceil(32 * sigma**2 * log_term / eta1**2))
     if size > MAX_TIMES:
         raise BudgetExceeded(

@@ -16,8 +16,7 @@ from clustered_bandit_gym.policy import Policy
 
 
 class ClBAI(Policy):
-    """Cluster first: a short elimination at every agent, a graph at the centre, one full
-    elimination per component.
+    """Cluster first: short eliminations, a graph, one full elimination per component.
 
     Phase 1 ("cluster"): each agent runs SE([K], γ, R) with γ = (δ/(12NK))^(4/3) and R =
     ⌈log2(17/η)⌉ and sends what is left and all K estimates. Agents with one arm left are done. The

@@ -55,9 +55,7 @@ def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
 
 
 def separating_rounds(eta: float) -> int:
-    """R = ⌈log2(1/η) + 1⌉, after which arms η below the best are gone; at least 1, and 0 if η is
-    infinite.
-    """
+    """R = ⌈log2(1/η) + 1⌉ ≥ 1, after which arms η below the best are gone; 0 if η is infinite."""
     return max(1, math.ceil(math.log2(1 / eta) + 1)) if math.isfinite(eta) else 0
 
 
@@ -87,9 +85,7 @@ _watchers: list[list[Round]] = []
 
 @contextmanager
 def watch() -> Iterator[list[Round]]:
-    """Every round of every elimination run inside is appended to the list: for tests and for
-    teaching.
-    """
+    """A list to which every round of every elimination run inside is appended: for tests."""
     rounds: list[Round] = []
     _watchers.append(rounds)
     try:

@@ -40,8 +40,7 @@ def require(policy: str, problem: Problem, *names: str) -> tuple[Any, ...]:
 
 
 def warn_if_unproved(policy: str, confidence: str, engine: str) -> None:
-    """Warn when the printed error budgets are used with an engine other than the paper's
-    elimination.
+    """Warn when the printed error budgets are used with another engine than the paper's.
 
     The printed γ of BAI-Cl is larger than its proof needs. With the paper's elimination the budgets
     hold all the same, because a call errs with a probability of order γ². An engine that spends its

@@ -55,8 +55,7 @@ class Bets:
         return logsumexp(self._wealth(counts, m, up=False))
 
     def interval(self, counts: Floats, level: float) -> tuple[Floats, Floats]:
-        """Two bounds (...) on the mean, each wrong at any time ever with probability at most
-        exp(−level).
+        """Two bounds (...) on the mean, each ever wrong with probability at most exp(−level).
 
         Evidence that the mean is above m falls with m, so the lower bound is the least m that it
         leaves standing.
@@ -163,9 +162,7 @@ class Bets:
         return of_a, self._wealth(counts_b[:, None], points, up=True)
 
     def _wealth(self, counts: Floats, m: Floats, up: bool) -> Floats:
-        """(..., L) weight and wealth of every bet that the mean is above (`up`) or below m, as
-        logarithms.
-        """
+        """(..., L) log of weight and wealth of each bet that the mean is above (`up`) or below m."""
         m = np.asarray(m)[..., None]
         bets = np.minimum(self.bets, _largest_bet(m if up else 1 - m))
         bets = bets if up else -bets
@@ -186,8 +183,6 @@ def _ends(shift: Floats) -> tuple[Floats, Floats]:
 
 
 def logsumexp(terms: Floats) -> Floats:
-    """ln Σ exp over the last axis; not all terms may be −inf. SciPy's is several times slower on
-    small arrays.
-    """
+    """ln Σ exp over the last axis, with a finite term. SciPy's is slow on small arrays."""
     top = np.maximum(terms.max(axis=-1, keepdims=True), -1e300)
     return np.log(np.exp(terms - top).sum(axis=-1)) + top[..., 0]

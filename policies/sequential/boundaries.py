@@ -1,5 +1,4 @@
-"""Time-uniform boundaries from normal mixtures: valid at all numbers of pulls at once, however
-these are chosen.
+"""Time-uniform boundaries from normal mixtures: valid at all numbers of pulls at once.
 
 All functions are for 1-sub-Gaussian rewards in the moment-generating sense; divide means by σ
 first. Each mixture has a constant ρ > 0 that must be fixed before the data. The mechanism is always
@@ -30,8 +29,7 @@ def radius(n: Any, alpha: Any, rho: Any) -> Any:
 
 
 def pair_evidence(mean_a: Any, mean_b: Any, n_a: Any, n_b: Any, rho: Any) -> Any:
-    """Log-evidence against equal means of two arms (or of one arm at two agents) with n_a and n_b
-    pulls.
+    """Log-evidence against equal means of two arms, or of one arm at two agents.
 
     At the true common mean the product of the two arms' mixtures is a supermartingale; this is the
     logarithm of its minimum over common means. It ever exceeds ln(1/α) with probability at most α.

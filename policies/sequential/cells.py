@@ -1,5 +1,4 @@
-"""What agents have seen of their arms, and what that shows: one interface over sub-Gaussian and
-bounded rewards.
+"""What agents have seen of their arms, and what that shows, for all kinds of rewards.
 
 A *cell* is all pulls of one arm at one agent; tables of cells are (R, K). "Shown at level L" means
 that an e-process for the opposite has reached e^L, which ever happens with probability at most e^−L
@@ -102,8 +101,7 @@ class Cells:
         return shown
 
     def shows_worse(self, rows: Ints, arm: Ints, shift: float, level: Any, among: Bools) -> Bools:
-        """(n, K) those of the arms `among` (n, K) whose mean at rows[i] is shown to be less than
-        arm[i]'s plus `shift`.
+        """(n, K) arms of `among` (n, K) shown to be less than arm[i] plus `shift` at rows[i].
 
         `level` is one number, or (n,).
         """
@@ -249,9 +247,7 @@ class BettingCells(Cells):
         return np.where(up, self.wealth.above(counts, scaled), self.wealth.below(counts, scaled))
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
-        """(R, K) lower and upper bounds on the means, each wrong at any time ever with probability
-        e^−level.
-        """
+        """(R, K) lower and upper bounds on the means, each ever wrong with probability e^−level."""
         low, high = self.wealth.interval(self.counts, level)
         return self.low + self.width * low, self.low + self.width * high
 
@@ -291,9 +287,7 @@ def make_cells(
     memory: Floats | tuple[int, int],
     unit: float = 1.0,
 ) -> Cells:
-    """Cells of the right kind for the rewards of `problem`, empty (R, K) or from memory; rewards in
-    units of `unit`.
-    """
+    """Cells for the rewards of `problem` in units of `unit`, empty (R, K) or from memory."""
     sigma = problem.sigma / unit
     if problem.support is None or values is None:
         memory = np.zeros((*memory, 2)) if isinstance(memory, tuple) else memory

@@ -22,17 +22,14 @@ SAFETY = 1e-6
 
 
 def half_normal(s: Any, v: Any, rho: Any) -> Floats:
-    """Evidence that a walk at `s` with variance process `v` drifts upwards: (...), arguments
-    broadcast.
-    """
+    """(...) evidence that a walk at `s` with variance process `v` drifts upwards."""
     total = np.asarray(v, dtype=np.float64) + rho
     z = s / np.sqrt(total)
     return np.log(2) + 0.5 * np.log(rho / total) + 0.5 * z * z + log_ndtr(z)
 
 
 def pair(difference: Any, n_a: Any, n_b: Any, rho: Any) -> Floats:
-    """Evidence that μ_a < μ_b + s: `difference` is m_b + s − m_a, averages of n_b and n_a > 0
-    pulls; arguments broadcast.
+    """(...) evidence that μ_a < μ_b + s; `difference` is m_b + s − m_a, averages of n pulls.
 
     If μ_a ≥ μ_b + s there is a c with μ_b ≤ c and μ_a ≥ c + s. There the product of the two arms'
     mixtures, one against each of these, is an e-process; this is the logarithm of the least value

@@ -33,8 +33,7 @@ class Scales:
 
     @classmethod
     def around(cls, n: float, alpha: float) -> Scales:
-        """Half of the weight tuned to n pulls at level α, a quarter each to geometrically fewer and
-        to more.
+        """Half of the weight tuned to n pulls at level α, a quarter each to fewer and to more.
 
         The j-th scale away from the centre gets a share 1/(j(j + 1)); below it scales go down to
         one pull.

@@ -1,6 +1,4 @@
-"""Acceptance: for agents whose cluster may be none of those known (M not told, or clusters without
-agents).
-"""
+"""Acceptance: for agents whose cluster may be none of those known."""
 
 from __future__ import annotations
 
@@ -61,9 +59,7 @@ class _Block(Record):
         self.tests = AcceptanceTests(self, eta)
 
     def run(self) -> None:
-        """Continue with agents that have no arm yet until each has one, or all known best arms are
-        beaten at it.
-        """
+        """Continue until each agent has an arm, or all known best arms are beaten at it."""
         known = np.zeros(self.n.shape[1], dtype=bool)
         known[self.reps.leader] = True
         rows = np.flatnonzero(self.tests.found == UNKNOWN)

@@ -51,9 +51,7 @@ class Budgets:
         return cls(n, k, problem.n_clusters or min(n, k), share * problem.delta)
 
     def number_weight(self, number: int) -> float:
-        """Weight of the number-th candidate: nine tenths for the first M, the rest for those
-        beyond; the sum is one.
-        """
+        """Weight of the number-th candidate: 0.9 in all for the first M, 0.1 for the others."""
         beyond = number - self.n_clusters
         return retry_weight(beyond + 1) if beyond > 0 else LIKELY / self.n_clusters
 
@@ -75,9 +73,7 @@ class Budgets:
         return 2 * SHARES["distinct"] * self.delta
 
     def classify(self, generation: int = 1, attempt: int = 1) -> float:
-        """An agent's own cluster, whose representative is its generation-th candidate, is ruled out
-        in one attempt.
-        """
+        """An agent's cluster, represented by its generation-th candidate, is ruled out."""
         weight = retry_weight(generation) * retry_weight(attempt)
         return SHARES["classify"] * self.delta * weight / self.n_agents
 

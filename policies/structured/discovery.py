@@ -117,8 +117,7 @@ class Discovery:
             self.group *= 2
 
     def _explore(self, rows: Ints) -> Ints:
-        """Pull until every agent of `rows` is explained, or some of them fit no representative:
-        these.
+        """Pull until all of `rows` are explained or some fit no representative, which it returns.
 
         An agent pulls the leader of the representative that fits it best, in batches of a quarter
         of the effort: one that does not fit falls behind after a few.

@@ -24,8 +24,7 @@ from clustered_bandit_gym.policies.structured.representatives import Record, Rep
 
 
 def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> np.ndarray:
-    """(pairs,) whether the evidence against "rows a and b of `cells` have the same bandit" reaches
-    `level` (pairs,).
+    """(pairs,) whether rows a and b of `cells` are shown to differ, with `level` (pairs,) nats.
 
     Two kinds of weight ½. One of the K arms is larger at one of the two: weight 1/(2K) for each arm
     and direction. All K arms together, with one ρ from a grid of eight, weight ⅛ each, that covers
@@ -80,9 +79,7 @@ class CandidateTests:
         return bool(self.reps.distinct.sum() == r * (r - 1))
 
     def certify(self) -> None:
-        """Mark pairs as distinct whose rewards are shown to differ, or whose live sets have no arm
-        in common.
-        """
+        """Mark pairs as distinct that are shown to differ, or have no live arm in common."""
         reps = self.reps
         reps.distinct |= ~(reps.live @ reps.live.T)
         np.fill_diagonal(reps.distinct, False)
@@ -265,8 +262,7 @@ class ClusterTests:
 def one_sided(
     n: Floats, mean: Floats, worth: Floats, reference: Floats, alternative: Floats, free: Floats
 ) -> Floats:
-    """Evidence by Assumption 1: smallest value over u of ½ñ(R − u)² plus the agent's Wald ratio of
-    ν to u.
+    """Evidence by Assumption 1: least value over u of ½ñ(R − u)² + the Wald ratio of ν to u.
 
     The agent's mean is at most u. The ratio is used for u below the alternative ν only; for larger
     u it is replaced by 1. `free` is the smallest value without this restriction.

@@ -46,8 +46,7 @@ class Plan:
         self.set_kind(bets=False)
 
     def prepare(self) -> ClusterTests:
-        """Choose arms, pull representatives where their noise would cost their agents more, and
-        freeze the tests."""
+        """Choose arms, pull representatives where their noise would cost more, freeze the tests."""
         if self.reps.cells.bets:
             self.choose_kind()
         for _ in range(4):

@@ -1,6 +1,4 @@
-"""StructuredBAI: discovery by rejection, best arms resolved together, classification by sequential
-test.
-"""
+"""StructuredBAI: discovery by rejection, best arms resolved together, sequential tests."""
 
 from __future__ import annotations
 
@@ -21,8 +19,7 @@ from clustered_bandit_gym.policy import Policy
 
 
 class StructuredBAI(Policy):
-    """Finds a representative of every cluster, resolves their best arms together, then assigns the
-    other agents.
+    """Finds representatives of all clusters, their best arms, then assigns the other agents.
 
     1. "discover": agents that look like no representative so far become candidates. Nothing is
        trusted here: a candidate starts again from zero pulls, and a wrong guess costs pulls, not

@@ -1,6 +1,4 @@
-"""The agents that represent the clusters found so far, and all that was pulled at them since they
-were chosen.
-"""
+"""The agents that represent the clusters found so far, and what was pulled at them."""
 
 from __future__ import annotations
 
@@ -51,8 +49,7 @@ class Teams:
 
 
 class Record:
-    """What the centre knows of some agents' arms, in units of σ: cells of the kind that the rewards
-    allow.
+    """What the centre knows of some agents' arms, in units of σ.
 
     Attributes:
         agents: (R,) ids.
@@ -165,9 +162,7 @@ class Representatives(Record):
         return leaders(self.mean, self.live)
 
     def twin(self) -> int | None:
-        """A row left with one arm that is also the only arm of an earlier row: both are of one
-        cluster.
-        """
+        """A row whose one live arm is also that of an earlier row: both are of one cluster."""
         resolved = np.flatnonzero(self.resolved)
         _, first = np.unique(self.leader[resolved], return_index=True)
         again = np.delete(resolved, first)
