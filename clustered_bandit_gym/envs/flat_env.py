@@ -13,11 +13,13 @@ from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.envs.actions import FlatActions, are_good, empirical_best, whole
+from clustered_bandit_gym.envs.actions import empirical_best, read_flat
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.payloads import bits_for
+from clustered_bandit_gym.game.pulls import MAX_PULLS
 from clustered_bandit_gym.game.rewards import RewardModel
 from clustered_bandit_gym.game.seeds import episode_seeds
 from clustered_bandit_gym.game.source import Simulator
@@ -46,11 +48,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     arm's index carries no information.
 
     Longer games need coarser actions. With `pull_sizes=(1, 4, 16)` an action orders that many pulls
-    of one arm, drawn at once and answered with their average. With `sweep=True` an agent has one
-    action more, behind its arms, that orders as many pulls of *each* of its arms. There are
-    S·N·C + 1 actions for S sizes and C = K + 1 with sweeps, else K: action
-    `(size_index * N + agent) * C + column`. An order costs ⌈log2(S·C)⌉ bits and one real per arm
-    pulled.
+    of one arm, drawn at once and answered with their average. With S sizes there are S·N·K + 1
+    actions: `(size_index * N + agent) * K + arm`. An order costs ⌈log2(S·K)⌉ bits and one real.
 
     `info["action_mask"]` (int8) and `action_masks()` (booleans) exclude the stop until every agent
     has a pull, for libraries with masks. Without masks an early stop is legal, and a guess.
@@ -66,8 +65,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     pulls of each arm and a stop −0.18.
 
     ## Episode End
-    `terminated` at the stop. An order that reaches `max_pulls` ends the episode, too. `truncation`
-    decides what it costs:
+    `terminated` at the stop. An order that reaches `max_pulls` ends the episode, too; one that would
+    exceed it is not carried out. `truncation` decides what the end costs:
 
     | value | at the limit |
     |---|---|
@@ -83,7 +82,6 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     Args:
         observation: "dict" or "box".
         pull_sizes: numbers of pulls that an action can order.
-        sweep: add orders for all arms of an agent.
         truncation: see Episode End.
         max_pulls: "auto" is 25 orders of the largest size for each arm of each agent: 300 on Tiny;
             None for no limit.
@@ -102,7 +100,6 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         *,
         observation: str = "dict",
         pull_sizes: Sequence[int] = (1,),
-        sweep: bool = False,
         truncation: str = "answer",
         max_pulls: int | str | None = "auto",
         **settings: Any,
@@ -111,22 +108,28 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             raise UserError(f"observation must be one of dict, box, got {observation!r}")
         if truncation not in ("answer", "penalty", "free"):
             raise UserError(f"truncation must be one of answer, penalty, free, got {truncation!r}")
+        if not pull_sizes or any(size != int(size) or size < 1 for size in pull_sizes):
+            raise UserError(f"pull_sizes must be whole numbers >= 1, got {pull_sizes}")
+        self.pull_sizes = tuple(map(int, pull_sizes))
         limit = cast("int | None", None if max_pulls == "auto" else max_pulls)
         super().__init__(instance, generator, max_pulls=limit, **settings)
-        self.actions = FlatActions(self.n_agents, self.n_arms, pull_sizes, sweep)
+        cells = self.n_agents * self.n_arms
         if max_pulls == "auto":
-            orders = ORDERS_PER_CELL * self.n_agents * self.n_arms
-            self.max_pulls = orders * int(self.actions.sizes.max())
+            self.max_pulls = ORDERS_PER_CELL * cells * max(self.pull_sizes)
         self.observation = observation
         self.truncation = truncation
-        self._order_bits = self.actions.order_bits
-        self._masks = self.actions.masks([False, True])
+        #: The action that stops: the last one.
+        self.stop_action = len(self.pull_sizes) * cells
+        #: Pulls after which an episode ends.
+        self.limit = MAX_PULLS if self.max_pulls is None else self.max_pulls
+        self.order_bits = bits_for(len(self.pull_sizes) * self.n_arms)
         self._buffer = InstanceBuffer(self)
-        self._law: Law | None = None
+        self._scale = 1.0
+        self._mask = np.ones(self.stop_action + 1, dtype=np.int8)
 
     @cached_property
     def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
-        return spaces.Discrete(self.actions.stop + 1)
+        return spaces.Discrete(self.stop_action + 1)
 
     @cached_property
     def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
@@ -149,8 +152,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
 
     @property
     def truth(self) -> Instance:
-        if self._instance is None and self._law is not None:
-            self._instance = Instance(*self._law, allow_ties=True, allow_overlap=True)
+        if isinstance(self._law, Law):
+            self._law = Instance(*self._law, allow_ties=True, allow_overlap=True)
         return super().truth
 
     # --- the episode ------------------------------------------------------------------------------
@@ -163,24 +166,21 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         if options or self.itemise or self.max_pulls_per_agent is not None:
             if "local_pulls" in (options or {}):
                 raise UserError("local_pulls needs an id without Discrete: a composite action")
-            obs, told = super().reset(seed=seed, options=options)
-            self._law = Law(self.truth.means, self.truth.clusters, self.truth.rewards)
+            _, told = super().reset(seed=seed, options=options)
         else:
             gym.Env.reset(self, seed=seed)
             told = self._draw_game()
-            self._begin(told)
-            obs = self._observe()
-        return obs, told | {"action_mask": self._masks[0].copy()}
-
-    def _begin(self, told: dict[str, Any]) -> None:
+            self._begin()
         self._scale = told["sigma"]
+        return self._observe(), {**told, "action_mask": self._action_mask()}
+
+    def _begin(self) -> None:
         self._unpulled = set(range(self.n_agents))
-        super()._begin(told)
+        super()._begin()
 
     def _draw_game(self) -> dict[str, Any]:
         """A fresh instance with rewards from `np_random`; returns what the learner is told."""
         self._federation = None
-        self._instance = self.fixed_instance
         drawn = self._buffer.take(1, self.np_random)
         if drawn is not None:
             batch, told_of_all, rows = drawn
@@ -188,114 +188,71 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             self._law = Law(batch.means[i], batch.clusters[i], batch.rewards)
             told = told_of_all.row(i)
         else:
-            one = self.draw_instance(episode_seeds(self.np_random)[0])
-            self.check_size(one)
-            self._instance = one
-            self._law = Law(one.means, one.clusters, one.rewards)
-            told = self.told_values(one)
-        self._source = Simulator(cast(Instance, self._law), self.np_random)
+            self._law = self.draw_instance(episode_seeds(self.np_random)[0])
+            self.check_size(self._law)
+            told = self.told_values(self._law)
+        self._source = Simulator(self._law, self.np_random)
         return told
 
     def step(self, action: Any) -> StepResult:
         if self._over:
             raise self._no_episode()
-        number = whole(action, "a flat action")
-        if number == self.actions.stop:
-            self._over = True
-            charge, info = self._judge(0.0)
-            info["stopped"] = True
-            return self._observed(charge, True, False, info)
-        if not 0 <= number < self.actions.stop:
-            raise UserError(f"action {number} is out of range: {self.actions.about}")
-        if self.actions.single:
-            agent, arm = divmod(number, self.n_arms)
-            sample = self._draw_one(agent, arm)
-            pulls = 1
-        else:
-            sample, pulls = self._draw_many(number)
-        reward = -self.pull_cost * pulls
-        if pulls and (self.max_pulls is None or self._count < self.max_pulls):
+        number = read_flat(action, self.stop_action)
+        if number == self.stop_action:
+            return self._end(0.0, 0.0, self._best(), stopped=True)
+        size, cell = divmod(number, self.n_agents * self.n_arms)
+        agent, arm = divmod(cell, self.n_arms)
+        times = self.pull_sizes[size]
+        reward = sample = 0.0
+        fits = self._count + times <= self.limit
+        if fits:
+            sample = self._draw(agent, arm, times)
+            self._enter(agent, arm, sample, times)
+            self._unpulled.discard(agent)
+            reward = -self.pull_cost * times
+        if fits and self._count < self.limit:
             return self._observed(reward, False, False, self._info(sample))
-        self._over = True
         if self.truncation == "answer":
-            charge, info = self._judge(sample)
-            return self._observed(reward + charge, True, False, info)
-        info = self._info(sample)
-        info["best_arms"] = self.truth.agent_best_arms.copy()
-        if self.truncation == "free":
-            return self._observed(reward, False, True, info)
-        info["wrong_agents"] = self.n_agents
-        return self._observed(reward - self.error_penalty * self.n_agents, True, False, info)
+            return self._end(reward, sample, self._best())
+        free = self.truncation == "free"
+        wrong = 0 if free else self.n_agents
+        return self._end(reward, sample, None, truncated=free, wrong=wrong)
 
-    def _draw_one(self, agent: int, arm: int) -> float:
-        """One pull of one arm."""
-        if self._federation is None:
-            sample = self._source.single(agent, arm)
-        else:
-            sample = self._federation.draw_one(agent, arm)
-            self._bill(self._federation, agent, 1)
-        self._enter(agent, arm, sample)
-        self._unpulled.discard(agent)
-        return sample
-
-    def _draw_many(self, number: int) -> tuple[float, int]:
-        """An order of many pulls: their average and number. Beyond the limit none are made."""
-        agent, column, times = map(int, self.actions.read(number))
-        arms = np.arange(self.n_arms) if column == self.n_arms else np.array([column])
-        pulls = times * arms.size
-        if self.max_pulls is not None and self._count + pulls > self.max_pulls:
-            return 0.0, 0
-        whom = np.array([agent])
-        if self._federation is None:
-            averages = self._source.averages(whom, arms, times)
-        else:
-            averages = self._federation.draw(whom, arms, times)
-            self._bill(self._federation, agent, arms.size)
-        self._pulls[agent, arms] += times
-        old = self._means[agent, arms]
-        self._means[agent, arms] = old + (averages - old) * times / self._pulls[agent, arms]
-        self._per_agent[agent] += pulls
-        self._last = agent, int(arms[-1])
-        self._unpulled.discard(agent)
-        self._count += pulls
-        self._orders += 1
-        self._reals += arms.size
-        return float(averages.mean()), pulls
-
-    def _judge(self, sample: float) -> tuple[float, dict[str, Any]]:
-        """The charge for recommending each agent's empirical best, and the last `info`."""
-        assert self._law is not None
+    def _draw(self, agent: int, arm: int, times: int) -> float:
+        """The average of `times` pulls of an arm."""
         federation = self._federation
-        rng = self.np_random if federation is None else federation.rng
-        arms = empirical_best(self._pulls, self._means, lambda: rng)
-        self._answer = arms
         if federation is not None:
-            federation.stop(arms)
-        means = self._law.means[self._law.clusters]
-        right = are_good(means, arms, self.epsilon)
-        wrong = self.n_agents - int(np.count_nonzero(right))
-        info = self._info(sample)
-        info["correct"] = wrong == 0
-        info["agent_correct"] = right
-        info["wrong_agents"] = wrong
-        info["best_arms"] = means.argmax(axis=1)
-        return 0.0 - self.error_penalty * wrong, info
+            self._bill(federation, agent)
+        if times == 1:
+            draw_one = self._source.single if federation is None else federation.draw_one
+            return draw_one(agent, arm)
+        draw = self._source.averages if federation is None else federation.draw
+        return float(draw(np.array([agent]), np.array([arm]), times)[0])
+
+    def _best(self) -> Ints:
+        """(N,) each agent's empirical best arm."""
+        rng = self.np_random if self._federation is None else self._federation.rng
+        return empirical_best(self._pulls, self._means, rng)
 
     def _info(self, sample: float) -> dict[str, Any]:
         info = super()._info(sample)
-        info["action_mask"] = self._masks[int(not self._unpulled)].copy()
+        info["action_mask"] = self._action_mask()
         return info
+
+    def _action_mask(self) -> NDArray[np.int8]:
+        mask = self._mask.copy()
+        mask[-1] = not self._unpulled
+        return mask
 
     def action_masks(self) -> NDArray[np.bool_]:
         """(A,) which actions make sense now; to stop, every agent must have a pull."""
-        mask: NDArray[np.bool_] = self._masks[int(not self._unpulled)].astype(np.bool_)
-        return mask
+        return self._action_mask().astype(np.bool_)
 
     def _observe(self) -> Any:
         if self.observation == "dict":
             return super()._observe()
-        time = 0.0 if self.max_pulls is None else self._count / self.max_pulls
-        return box_features(self._pulls[None], self._means[None], self._scale, np.array([time]))[0]
+        time = np.array([self._count / self.limit])
+        return box_features(self._pulls[None], self._means[None], self._scale, time)[0]
 
 
 def box_features(
@@ -343,19 +300,18 @@ class DiscreteActions(gym.Wrapper[Obs, Any, Obs, Any], gym.utils.RecordConstruct
         if not isinstance(core, ClusteredBAIEnv):
             raise TypeError(f"DiscreteActions wraps a ClusteredBAIEnv, got {type(core).__name__}")
         self._core = core
-        self._actions = FlatActions(core.n_agents, core.n_arms, (1,), False)
-        self.action_space = spaces.Discrete(self._actions.stop + 1)
+        self._stop = core.n_agents * core.n_arms
+        self.action_space = spaces.Discrete(self._stop + 1)
 
     def step(self, action: int) -> StepResult:
-        core, number = self._core, whole(action, "a flat action")
+        core, number = self._core, read_flat(action, self._stop)
         choice: tuple[int, Any] = PULL, divmod(number, core.n_arms)
-        if number == self._actions.stop:
-            choice = STOP, empirical_best(*core.seen, lambda: core.federation.rng)
-        elif not 0 <= number < self._actions.stop:
-            raise UserError(f"action {number} is out of range: {self._actions.about}")
+        if number == self._stop:
+            choice = STOP, empirical_best(*core.seen, core.federation.rng)
         return cast(StepResult, self.env.step(choice))
 
     def action_masks(self) -> NDArray[np.bool_]:
         """(N*K + 1,) which actions make sense now; to stop, every agent must have a pull."""
-        pulls, _ = self._core.seen
-        return self._actions.masks(pulls.any(axis=1).all()).astype(np.bool_)
+        masks = np.ones(self._stop + 1, dtype=np.bool_)
+        masks[-1] = self._core.seen[0].any(axis=1).all()
+        return masks

@@ -72,15 +72,10 @@ class GameSettings:
         if not isinstance(told, dict | None) or set(told or {}) - set(known):
             raise UserError(f"told takes a dict of {', '.join(known)}; sigma apart; got {told!r}")
         source = _source(instance, generator, settings | generator_kwargs)
-        self._fixed: Instance | None = None
-        self._generator: Generator | None = None
-        declared: dict[str, Any] = {}
-        if isinstance(source, Instance):
-            self._fixed = source
-        else:
-            self._generator = source
-            declared = getattr(source, "declared", {})
-        self._told = {**declared, **(told or {})}
+        self._generator = source
+        #: The instance of every episode, if `instance` or `instance_seed` fixes one.
+        self.fixed_instance = source if isinstance(source, Instance) else None
+        self._told = {**getattr(source, "declared", {}), **(told or {})}
         self._sigma = sigma
         self._check = bool(check)
         self.delta = delta
@@ -91,23 +86,17 @@ class GameSettings:
         self.c_r = float(c_r)
         self.itemise = bool(itemise)
         if instance_seed is not None:
-            self._fixed = self.draw_instance(instance_seed)
+            self.fixed_instance = self.draw_instance(instance_seed)
         # The sizes of the spaces come from an instance: a user's generator need not know them.
         sample = self.draw_instance(0)
         self.n_agents, self.n_arms = sample.n_agents, sample.n_arms
         # Refuses bad values of delta, told, max_pulls, c_b, c_r now rather than at reset.
         self.federation_on(sample, 0)
 
-    @property
-    def fixed_instance(self) -> Instance | None:
-        """The instance of every episode, if `instance` or `instance_seed` fixes one."""
-        return self._fixed
-
     def draw_instance(self, seed: Seed) -> Instance:
         """The instance that `seed` draws, or the fixed one where there is one."""
-        if self._fixed is not None:
-            return self._fixed
-        assert self._generator is not None
+        if self.fixed_instance is not None:
+            return self.fixed_instance
         drawn = self._generator(np.random.default_rng(seed))
         if not isinstance(drawn, Instance):
             raise TypeError(f"the generator must return an Instance, got {type(drawn).__name__}")
@@ -136,11 +125,12 @@ class GameSettings:
 
     def told_values(self, instance: Instance) -> dict[str, Any]:
         """What a learner is told of `instance`, as numbers that vectorise: 0 stands for None."""
-        values = self.problem_of(instance).values()
-        support = values.pop("support")
-        told = {key: _zero(key) if value is None else value for key, value in values.items()}
-        told["support"] = np.array((-np.inf, np.inf) if support is None else support)
-        return told
+        told = self.problem_of(instance).values()
+        support = told.pop("support")
+        for key, value in told.items():
+            if value is None:
+                told[key] = 0.0 if key in ("eta", "eta1") else 0
+        return told | {"support": np.array((-np.inf, np.inf) if support is None else support)}
 
     def new_federation(self, instance_seed: Seed, play_seed: Seed) -> Federation:
         """A separate play, independent of this environment's episode."""
@@ -163,18 +153,18 @@ class GameSettings:
 
     def draw_batch(self, rng: np.random.Generator, n: int) -> Batch | None:
         """`n` instances at once; None if the generator has no batch form or an unusual law."""
-        if self._fixed is not None:
-            return Batch.repeat(self._fixed, n)
-        draw = getattr(self._generator, "batch", None)
-        batch: Batch | None = None if draw is None else draw(rng, n)
-        if batch is None or type(batch.rewards) not in (Gaussian, Bernoulli):
-            return None
-        return batch
+        batch: Batch | None = None
+        if self.fixed_instance is not None:
+            batch = Batch.repeat(self.fixed_instance, n)
+        elif hasattr(self._generator, "batch"):
+            batch = self._generator.batch(rng, n)
+        known = batch is not None and type(batch.rewards) in (Gaussian, Bernoulli)
+        return batch if known else None
 
     def told_of_batch(self, batch: Batch) -> Told:
         """`told_values` of all instances of `batch`."""
-        if self._fixed is not None:
-            return Told(self.told_values(self._fixed), {})
+        if self.fixed_instance is not None:
+            return Told(self.told_values(self.fixed_instance), {})
         first = batch[0]
         self.check_size(first)
         varied = {}
@@ -186,11 +176,6 @@ class GameSettings:
                 # Beyond rounding it is an error, and the message names the clusters.
                 self.problem_of(batch[int((told - truth).argmax())])
         return Told(self.told_values(first), varied)
-
-
-def _zero(name: str) -> float:
-    """What stands for a value that is not told, in the type of the value."""
-    return 0.0 if name in ("eta", "eta1") else 0
 
 
 def _source(
@@ -211,10 +196,7 @@ def _source(
     if not isinstance(instance, Instance):
         path = Path(instance)
         if not path.is_file():
-            raise UserError(
-                f"instance: there is no file {path}; expected a CSV file of means or of "
-                "(cluster, arm, reward) rows, or a file that `Instance.save` wrote"
-            )
+            raise UserError(f"instance: there is no file {path}")
         if path.suffix.lower() == ".csv" and not is_log(path):
             # A table of means says nothing of agents: a generator spreads any number of them.
             return make_generator("fixed-means", means=str(instance), **settings)

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.envs.actions import integers
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.envs.flat_env import box_features
 from clustered_bandit_gym.errors import UserError
@@ -55,8 +56,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
 
     ## Rewards
     −`pull_cost` for a pull; −`error_penalty` for committing to an arm that is not the agent's best.
-    With `rewards="shared"` every agent present gets the sum over all agents. Rewards depend on the
-    truth and are meant for training: a policy under test must not read them.
+    Rewards depend on the truth and are meant for training: a policy under test must not read them.
 
     ## Episode End
     An agent terminates when it commits. All that are left are truncated after `max_cycles` steps,
@@ -67,7 +67,6 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
 
     Args:
         communication: "none" or "broadcast".
-        rewards: "agent" or "shared".
         max_cycles: steps after which the episode is truncated; None for no limit.
         render_mode: None, "human", "rgb_array" or "ansi".
         observation: "dict" or "box".
@@ -85,48 +84,42 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     def __init__(
         self,
         communication: str = "none",
-        rewards: str = "agent",
         max_cycles: int | None = None,
         render_mode: str | None = None,
         observation: str = "dict",
         **settings: Any,
     ) -> None:
-        _check("communication", communication, ("none", "broadcast"))
-        _check("rewards", rewards, ("agent", "shared"))
-        _check("observation", observation, ("dict", "box"))
+        if communication not in ("none", "broadcast"):
+            raise UserError(f"communication must be none or broadcast, got {communication!r}")
+        if observation not in ("dict", "box"):
+            raise UserError(f"observation must be dict or box, got {observation!r}")
         if max_cycles is not None and max_cycles < 1:
             raise UserError(f"max_cycles must be at least 1 (or None: no limit), got {max_cycles}")
         # It draws the games, holds what was pulled, and draws pictures.
         core = ClusteredBAIEnv(render_mode=render_mode, **settings)
-        n, k = core.n_agents, core.n_arms
-        if core.max_pulls is not None and core.max_pulls < n:
-            raise UserError(
-                f"max_pulls = {core.max_pulls} is less than one pull for each of {n} agents"
-            )
         self._core = core
         self.communication = communication
-        self.rewards = rewards
         self.max_cycles = max_cycles
         self.render_mode = render_mode
         self.observation = observation
-        self.n_arms = k
-        self.possible_agents = [f"agent_{i}" for i in range(n)]
+        self.n_arms = core.n_arms
+        self.possible_agents = [f"agent_{i}" for i in range(core.n_agents)]
         self.agents: list[str] = []
         self._index = {name: i for i, name in enumerate(self.possible_agents)}
         self._broadcast = communication == "broadcast"
         # One space object for each agent: a space carries its own generator for sampling.
         self._observation_spaces = {name: self._space() for name in self.possible_agents}
-        self._action_spaces = {name: spaces.Discrete(2 * k + 1) for name in self.possible_agents}
-        self.state_space = spaces.Box(-np.inf, np.inf, (2 * n * k,), np.float64)
+        actions = 2 * core.n_arms + 1
+        self._action_spaces = {name: spaces.Discrete(actions) for name in self.possible_agents}
+        size = 2 * core.n_agents * core.n_arms
+        self.state_space = spaces.Box(-np.inf, np.inf, (size,), np.float64)
 
     def _space(self) -> spaces.Space[Any]:
         n, k = len(self.possible_agents), self.n_arms
         if self.observation == "box":
             return spaces.Box(-1.0, 1.0, (4 * k * (n if self._broadcast else 1) + 1,), np.float32)
-        shapes: dict[str, tuple[int, ...]] = {"": (k,)}
-        if self._broadcast:
-            shapes["heard_"] = (n - 1, k)
         parts: dict[str, spaces.Space[Any]] = {}
+        shapes = {"": (k,), "heard_": (n - 1, k)} if self._broadcast else {"": (k,)}
         for prefix, shape in shapes.items():
             parts[prefix + "pulls"] = spaces.Box(0, MAX_PULLS, shape, np.int64)
             parts[prefix + "means"] = spaces.Box(-np.inf, np.inf, shape, np.float64)
@@ -146,12 +139,12 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, Infos]:
-        known = ("instance_seed", "play_seed")
-        given = {name: value for name, value in (options or {}).items() if name in known}
-        if unknown := sorted(set(options or {}) - set(known)):
+        given = dict(options or {})
+        seeds = {name: given.pop(name) for name in ("instance_seed", "play_seed") if name in given}
+        if given:
             # Not an error: PettingZoo's own tests pass an option that no environment knows.
-            gym.logger.warn(f"unknown reset options {unknown} are ignored; known: {known}")
-        _, told = self._core.reset(seed=seed, options=given)
+            gym.logger.warn(f"unknown reset options {sorted(given)} are ignored")
+        _, told = self._core.reset(seed=seed, options=seeds)
         self.agents = self.possible_agents[:]
         self._committed: Ints = np.full(len(self.agents), -1)
         self._cycles = 0
@@ -162,48 +155,41 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     ) -> tuple[Observations, dict[str, float], dict[str, bool], dict[str, bool], Infos]:
         acting, k = self.agents, self.n_arms
         if set(actions) != set(acting):
-            raise UserError(
-                f"expected one action for each of {acting}, got actions for {sorted(actions)}"
-            )
+            raise UserError(f"expected one action for each of {acting}, got {sorted(actions)}")
         if not acting:
             return {}, {}, {}, {}, {}
         who = np.array([self._index[agent] for agent in acting])
-        choice = np.array([actions[agent] for agent in acting])
-        if choice.dtype.kind not in "iu" or choice.min() < 0 or choice.max() > 2 * k:
-            raise UserError(f"an action is an integer from 0 to {2 * k}, got {actions}")
-        gains: Floats = np.zeros(len(self.possible_agents))
-        infos: Infos = {agent: {} for agent in acting}
+        choice = integers([actions[agent] for agent in acting], who.shape, 2 * k + 1)
         pulling, leaving = choice < k, choice > k
+        gains: Floats = np.where(pulling, -self._core.pull_cost, 0.0)
+        infos: Infos = {agent: {} for agent in acting}
         if pulling.any():
-            pullers = who[pulling]
-            gains[pullers] -= self._core.pull_cost
-            samples = self._pull(pullers, choice[pulling])
-            for i, sample in zip(pullers.tolist(), samples.tolist(), strict=True):
-                infos[self.possible_agents[i]]["sample"] = sample
+            samples = self._pull(who[pulling], choice[pulling])
+            for row, sample in zip(np.flatnonzero(pulling), samples.tolist(), strict=True):
+                infos[acting[row]]["sample"] = sample
         if leaving.any():
-            self._commit(who[leaving], choice[leaving] - k - 1, gains)
+            right = self._commit(who[leaving], choice[leaving] - k - 1)
+            gains[leaving] -= self._core.error_penalty * ~right
         self.federation.rounds += bool(leaving.any() or (self._broadcast and pulling.any()))
         self._cycles += 1
-        if self.rewards == "shared":
-            gains[:] = gains.sum()
-        present = self._committed < 0
-        cut = bool(present.any()) and self._at_limit(int(present.sum()))
-        terminated = {agent: not present[self._index[agent]] for agent in acting}
+        cut = self._at_limit()
+        terminated = dict(zip(acting, leaving.tolist(), strict=True))
         truncated = {agent: cut and not terminated[agent] for agent in acting}
         self.agents = [agent for agent in acting if not (cut or terminated[agent])]
         if not self.agents:
-            result = self._end(self._committed if present.sum() == 0 else None)
+            result = self._end()
             infos = {agent: info | result for agent, info in infos.items()}
         if self.render_mode == "human":
             self.render()
-        rewards = {agent: float(gains[self._index[agent]]) for agent in acting}
+        rewards = dict(zip(acting, gains.tolist(), strict=True))
         return self._observe(acting), rewards, terminated, truncated, infos
 
-    def _at_limit(self, present: int) -> bool:
-        """Whether the episode must end, with `present` agents that could pull."""
+    def _at_limit(self) -> bool:
+        """Whether the episode must end: the next step could exceed a limit."""
         if self.max_cycles is not None and self._cycles >= self.max_cycles:
             return True
-        return self.federation.pulls + present > min(self.federation.max_pulls, MAX_PULLS)
+        present = int((self._committed < 0).sum())
+        return self.federation.pulls + present > self.federation.max_pulls
 
     def _pull(self, who: Ints, arms: Ints) -> Floats:
         """One pull at each of `who`; with broadcast, their reports."""
@@ -217,25 +203,24 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
             bits = bits_for(self.n_arms)
             ledger.record(phase, "up", "report", who, bits, 1)
             # Each report reaches everybody present but its sender.
-            hearers = np.flatnonzero(self._committed < 0)
-            receivers = np.tile(hearers, who.size)
-            receivers = receivers[receivers != np.repeat(who, hearers.size)]
+            senders, hearers = np.meshgrid(who, np.flatnonzero(self._committed < 0), indexing="ij")
             bits += bits_for(len(self.possible_agents))
-            ledger.record(phase, "down", "report", receivers, bits, 1)
+            ledger.record(phase, "down", "report", hearers[hearers != senders], bits, 1)
         return samples
 
-    def _commit(self, who: Ints, arms: Ints, gains: Floats) -> None:
-        """`who` send their `arms` and leave; wrong ones are charged in `gains` (N,)."""
+    def _commit(self, who: Ints, arms: Ints) -> NDArray[np.bool_]:
+        """`who` send their `arms` and leave; whether these are right."""
         federation, truth = self.federation, self._core.truth
         phase = federation.current_phase
         federation.ledger.record(phase, "up", "arm", who, bits_for(self.n_arms), 0)
-        right = truth.good_arms(self._core.epsilon)[truth.clusters[who], arms]
-        gains[who[~right]] -= self._core.error_penalty
         self._committed[who] = arms
+        right: NDArray[np.bool_] = truth.good_arms(self._core.epsilon)[truth.clusters[who], arms]
+        return right
 
-    def _end(self, arms: Ints | None) -> dict[str, Any]:
-        """The last `info`; `arms` (N,) is what the agents chose, None if not all have."""
+    def _end(self) -> dict[str, Any]:
+        """The last `info`: judged if all agents have chosen."""
         federation = self.federation
+        arms = None if (self._committed < 0).any() else self._committed
         if arms is not None:
             federation.stop(arms)
         self._core.end_episode(arms)
@@ -247,24 +232,22 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         pulls, means = self._core.seen
         seen: Observations = {}
         for agent in agents:
-            i = self._index[agent]
+            # The agent itself first, then those it hears.
+            rows = (self._index[agent] + np.arange(n if self._broadcast else 1)) % n
             if self.observation == "box":
-                rows = np.arange(i, i + n) % n if self._broadcast else [i]
-                time = np.array([self._cycles / self.max_cycles if self.max_cycles else 0.0])
+                time = np.array([self._cycles / (self.max_cycles or np.inf)])
                 sigma = self.federation.problem.sigma
                 seen[agent] = box_features(pulls[rows][None], means[rows][None], sigma, time)[0]
-                continue
-            seen[agent] = {"pulls": pulls[i].copy(), "means": means[i].copy()}
-            if self._broadcast:
-                others = np.arange(i + 1, i + n) % n
-                seen[agent]["heard_pulls"] = pulls[others]
-                seen[agent]["heard_means"] = means[others]
+            else:
+                seen[agent] = {"pulls": pulls[rows[0]].copy(), "means": means[rows[0]].copy()}
+                if self._broadcast:
+                    seen[agent]["heard_pulls"] = pulls[rows[1:]]
+                    seen[agent]["heard_means"] = means[rows[1:]]
         return seen
 
     def state(self) -> NDArray[np.float64]:
         """(2·N·K,) counts and means of all agents, for a centralised critic."""
-        pulls, means = self._core.seen
-        state: NDArray[np.float64] = np.concatenate([pulls.ravel(), means.ravel()])
+        state: NDArray[np.float64] = np.concatenate([one.ravel() for one in self._core.seen])
         return state
 
     def render(self) -> Any:
@@ -273,11 +256,6 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
 
     def close(self) -> None:
         self._core.close()
-
-
-def _check(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise UserError(f"{name} must be one of {', '.join(known)}, got {value!r}")
 
 
 #: PettingZoo's name for it.

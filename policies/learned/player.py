@@ -51,9 +51,6 @@ class SB3Policy(StepPolicy):
             )
         self._content = sha256(file.read_bytes()).hexdigest()
         self._network = Network(self.path)
-        self._rng = np.random.default_rng(0)
-        self._features: Features | None = None
-        self._sigma = 1.0
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -73,8 +70,6 @@ class SB3Policy(StepPolicy):
 
     def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:
         pulls, means = obs["pulls"], obs["means"]
-        if self._features is None:
-            raise RuntimeError("reset(info) must be called with the info of env.reset() first")
         may_stop = not self._network.masked or bool(pulls.any(axis=1).all())
         if self._network.inputs == SIZE:
             seen = self._features(pulls[None], means[None])
@@ -86,7 +81,7 @@ class SB3Policy(StepPolicy):
         else:
             action = self._choose(self._look(pulls, means), pulls.size + 1, may_stop)
             if action == pulls.size:
-                return STOP, empirical_best(pulls, means, lambda: self._rng)
+                return STOP, empirical_best(pulls, means, self._rng)
         return PULL, divmod(action, pulls.shape[1])
 
     def _choose(self, inputs: np.ndarray, n_actions: int, may_stop: bool) -> int:

@@ -14,7 +14,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from clustered_bandit_gym.envs.game import GameSettings
-from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
+from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv, row_of
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policies.learned.features import SIZE, TOP, Features, Seen
 
@@ -67,10 +67,8 @@ class SB3VecEnv(VecEnv):
         space: spaces.Space[Any] = envs.single_observation_space
         action_space = envs.single_action_space
         if self.features is not None:
-            if envs.game.actions.columns > envs.game.n_arms:
-                raise UserError("features rank single arms: they cannot be used with sweep=True")
             space = spaces.Box(-np.inf, np.inf, (SIZE,), np.float32)
-            action_space = spaces.Discrete(TOP * len(envs.game.actions.sizes) + 1)
+            action_space = spaces.Discrete(TOP * len(envs.game.pull_sizes) + 1)
         super().__init__(envs.num_envs, space, action_space)
         self.render_mode = envs.render_mode
         self._actions: np.ndarray = np.zeros(envs.num_envs, dtype=np.int64)
@@ -81,56 +79,51 @@ class SB3VecEnv(VecEnv):
 
     def reset(self) -> Any:
         seeds = None if all(seed is None for seed in self._seeds) else list(self._seeds)
-        names = {name for options in self._options for name in options}
-        if any(options.keys() != names for options in self._options):
-            raise UserError(
-                f"set_options: {', '.join(sorted(names))} must be set for all sub-environments or none"
-            )
-        merged = {name: [options[name] for options in self._options] for name in names}
-        obs, _ = self.envs.reset(seed=seeds, options=merged)
+        if any(self._options):
+            raise UserError(f"SB3VecEnv takes no reset options, got {self._options}")
+        obs, told = self.envs.reset(seed=seeds)
         self._reset_seeds()
-        self._reset_options()
         self._returns[:] = 0
         self._lengths[:] = 0
-        self.reset_infos = [self.envs.told_of(i) for i in range(self.num_envs)]
+        self.reset_infos = [row_of(told, i) for i in range(self.num_envs)]
         return self._look(obs)
 
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions
 
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        actions = self._actions
-        if self._seen is not None:
-            actions = self._orders(actions, self._seen)
+        actions = self._actions if self._seen is None else self._orders(self._actions, self._seen)
         obs, rewards, terminated, truncated, found = self.envs.step(actions)
         self._returns += rewards
         self._lengths += 1
+        dones = terminated | truncated
+        # Where all episodes end at once, only `final_info` has samples.
         samples = found.get("sample", self._returns).tolist()
         infos: list[dict[str, Any]] = [{"sample": sample} for sample in samples]
-        dones = terminated | truncated
-        ended = np.flatnonzero(dones)
-        if ended.size:
-            last = found["final_obs"][ended].tolist()
-            if self.features is not None:
-                pulls = np.stack([one["pulls"] for one in last])
-                means = np.stack([one["means"] for one in last])
-                last = list(self.features(pulls, means).features)
-            for i, terminal in zip(ended.tolist(), last, strict=True):
-                infos[i] = self._last_info(i, found["final_info"])
-                infos[i]["terminal_observation"] = terminal
-                infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
-                self.reset_infos[i] = self.envs.told_of(i)
-            self._returns[ended] = 0
-            self._lengths[ended] = 0
+        ended = np.flatnonzero(dones).tolist()
+        seen = self._last_looks(found["final_obs"][ended]) if ended else []
+        for i, observation in zip(ended, seen, strict=True):
+            last = row_of(found["final_info"], i)
+            seconds = round(time.monotonic() - self._start, 6)
+            infos[i] = {
+                **last,
+                "cost": last["communication"]["cost"],
+                "episode": {"r": float(self._returns[i]), "l": int(self._lengths[i]), "t": seconds},
+                "terminal_observation": observation,
+                "TimeLimit.truncated": bool(truncated[i] and not terminated[i]),
+            }
+            self.reset_infos[i] = row_of({key: found[key] for key in self.reset_infos[i]}, i)
+        self._returns[dones] = 0
+        self._lengths[dones] = 0
         return self._look(obs), rewards.astype(np.float32), dones, infos
 
-    def _last_info(self, i: int, final: dict[str, Any]) -> dict[str, Any]:
-        """The last info of an episode, with what SB3's `Monitor` would add."""
-        info = _row(final, i)
-        info["cost"] = info["communication"]["cost"]
-        length, seconds = int(self._lengths[i]), round(time.monotonic() - self._start, 6)
-        info["episode"] = {"r": float(self._returns[i]), "l": length, "t": seconds}
-        return info
+    def _last_looks(self, observations: np.ndarray) -> Sequence[Any]:
+        """What the learner sees of the last observations of episodes."""
+        if self.features is None:
+            return list(observations)
+        pulls = np.stack([one["pulls"] for one in observations])
+        means = np.stack([one["means"] for one in observations])
+        return self.features(pulls, means).features
 
     def _orders(self, actions: np.ndarray, seen: Seen) -> np.ndarray:
         """Ranks of cells as flat actions; a stop recommends the most probable arms."""
@@ -138,8 +131,8 @@ class SB3VecEnv(VecEnv):
         game = self.envs.game
         size, rank = np.divmod(actions, TOP)
         cells = np.take_along_axis(seen.cells, rank[:, None], axis=1)[:, 0]
-        stops = actions == TOP * len(game.actions.sizes)
-        return np.where(stops, game.actions.stop, size * game.n_agents * game.n_arms + cells)
+        stops = actions == TOP * len(game.pull_sizes)
+        return np.where(stops, game.stop_action, size * game.n_agents * game.n_arms + cells)
 
     def _look(self, obs: dict[str, np.ndarray]) -> Any:
         if self.features is None:
@@ -162,45 +155,25 @@ class SB3VecEnv(VecEnv):
     # --- SB3's calls to sub-environments: one object answers for all ------------------------------
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        return [getattr(self._owner(attr_name), attr_name)] * len(self._which(indices))
+        owner = self.envs if hasattr(self.envs, attr_name) else self.envs.game
+        return [getattr(owner, attr_name)] * len(list(self._get_indices(indices)))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        if len(self._which(indices)) < self.num_envs:
-            raise UserError(
-                "the sub-environments are one object: set an attribute for all of them (indices=None)"
-            )
-        setattr(self._owner(attr_name), attr_name, value)
-
-    def _owner(self, attribute: str) -> Any:
-        return self.envs if hasattr(self.envs, attribute) else self.envs.game
+        raise UserError(f"cannot set {attr_name}: make the environment with it")
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
     ) -> list[Any]:
-        which = self._which(indices)
+        which = list(self._get_indices(indices))
         if method_name == "action_masks":
             return list(self.action_masks()[which])
         return [getattr(self.envs, method_name)(*method_args, **method_kwargs)] * len(which)
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        return [False] * len(self._which(indices))
+        return [False] * len(list(self._get_indices(indices)))
 
     def close(self) -> None:
         self.envs.close()
-
-    def _which(self, indices: Any) -> Sequence[int]:
-        return list(self._get_indices(indices))
-
-
-def _row(infos: dict[str, Any], i: int) -> dict[str, Any]:
-    """The info of sub-environment i, from that of all of them."""
-    row: dict[str, Any] = {}
-    for key, value in infos.items():
-        if isinstance(value, dict):
-            row[key] = _row(value, i)
-        elif not key.startswith("_"):
-            row[key] = value[i].item() if value.ndim == 1 else value[i]
-    return row
 
 
 def features_of(game: GameSettings) -> Features:

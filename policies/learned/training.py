@@ -102,7 +102,7 @@ def make_vec_env(settings: TrainSettings, n_envs: int | None = None) -> Any:
         **settings.env_kwargs,
     )
     game = env.envs.game
-    game.max_pulls = settings.pulls_per_arm * game.n_agents * game.n_arms
+    game.limit = settings.pulls_per_arm * game.n_agents * game.n_arms
     env.seed(settings.seed)
     return env
 

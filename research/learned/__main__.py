@@ -83,7 +83,7 @@ def study(
 ) -> dict[str, Any]:
     """Models of several seeds, and what needs no training, on the same held-out instances."""
     settings = cbg.SB3VecEnv(env, n_envs=1, **game).envs.game
-    rule = stopping_rule(settings.actions.sizes, settings.n_agents)
+    rule = stopping_rule(settings.pull_sizes, settings.n_agents)
     lines = {"rule": play(rule, env, game, trials), "uniform": uniform(env, game, 10, trials)}
     print(json.dumps(lines), flush=True)
     short = max(20, trials // 10)

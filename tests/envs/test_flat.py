@@ -13,6 +13,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import TimeAwareObservation
 from scipy import stats
+from vector_plays import assert_same
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.envs.flat_env import box_features
@@ -241,30 +242,30 @@ def test_masks() -> None:
 
 # --- coarser actions -------------------------------------------------------------------------------------------------
 
-COARSE: dict[str, Any] = {"pull_sizes": (1, 4, 16), "sweep": True}
+COARSE: dict[str, Any] = {"pull_sizes": (1, 4, 16)}
 
 
 def test_coarse_actions_order_many_pulls() -> None:
     env = gym.make("ClusteredBAI-Discrete-v0", instance=INSTANCE, c_b=2.0, c_r=10.0, **COARSE)
-    assert env.action_space.n == 3 * 4 * 4 + 1  # type: ignore[attr-defined]
-    # Four pulls of arm 2 at agent 1; a sweep of sixteen at agent 3; one pull of arm 0 at agent 0.
-    four, sweep, one = (1 * 4 + 1) * 4 + 2, (2 * 4 + 3) * 4 + 3, 0
-    first, second, third, stop = play(env, [four, sweep, one, 48], seed=0)
-    assert [step[1] for step in (first, second, third)] == pytest.approx([-0.004, -0.048, -0.001])
+    assert env.action_space.n == 3 * 12 + 1  # type: ignore[attr-defined]
+    # Four pulls of arm 2 at agent 1; sixteen of arm 0 at agent 3; one of arm 0 at agent 0.
+    four, sixteen, one = 12 + 3 * 1 + 2, 24 + 3 * 3, 0
+    first, second, third, stop = play(env, [four, sixteen, one, 36], seed=0)
+    assert [step[1] for step in (first, second, third)] == pytest.approx([-0.004, -0.016, -0.001])
     expected = np.zeros((4, 3), dtype=int)
-    expected[1, 2], expected[3], expected[0, 0] = 4, 16, 1
+    expected[1, 2], expected[3, 0], expected[0, 0] = 4, 16, 1
     np.testing.assert_array_equal(stop[0]["pulls"], expected)
     assert stop[2]
-    assert second[4]["sample"] == pytest.approx(second[0]["means"][3].mean())
-    # ⌈log2(3 · 4)⌉ = 4 bits for each of three orders, a real for each of five arms.
+    assert second[4]["sample"] == second[0]["means"][3, 0]
+    # ⌈log2(3 · 3)⌉ = 4 bits and a real for each of three orders.
     assert stop[4]["communication"] == {
-        "cost": 2.0 * 12 + 10.0 * 5,
+        "cost": 2.0 * 12 + 10.0 * 3,
         "bits_up": 0,
         "bits_down": 12,
-        "reals_up": 5,
+        "reals_up": 3,
         "reals_down": 0,
     }
-    for bad in ((), (0, 1), (2, 2), (1.5,)):
+    for bad in ((), (0, 1), (1.5,)):
         with pytest.raises(ValueError, match=r"pull_sizes"):
             gym.make(TINY, pull_sizes=bad)
 
@@ -277,36 +278,46 @@ def test_coarse_actions_have_the_law_of_many_pulls() -> None:
         env.reset(seed=seed)
         samples.append(env.step(4)[0]["means"][1, 1])
     assert stats.kstest(samples, stats.norm(0.8, 0.25).cdf).pvalue > 1e-9
-    envs = cbg.ClusteredBAIVectorEnv(500, instance=INSTANCE, pull_sizes=(16,), sweep=True)
+    envs = cbg.ClusteredBAIVectorEnv(500, instance=INSTANCE, pull_sizes=(16,))
     envs.reset(seed=0)
-    means = envs.step(np.full(500, 7))[0]["means"][:, 1]
-    for arm, mean in enumerate(INSTANCE.means[1]):
-        assert stats.kstest(means[:, arm], stats.norm(mean, 0.25).cdf).pvalue > 1e-9
+    means = envs.step(np.full(500, 4))[0]["means"][:, 1, 1]
+    assert stats.kstest(means, stats.norm(0.8, 0.25).cdf).pvalue > 1e-9
 
 
 @pytest.mark.parametrize("limit", [40, 45])
-def test_coarse_vector_steps_equal_single_ones(limit: int) -> None:
-    """With given seeds, draw for draw; an order beyond the limit is not carried out and ends the episode."""
-    settings = {"instance": INSTANCE, "max_pulls": limit, **COARSE}
-    envs = cbg.ClusteredBAIVectorEnv(1, **settings)
-    env = gym.make("ClusteredBAI-Discrete-v0", **settings)
-    script = np.random.default_rng(3).integers(48, size=30)
-    for seed in range(4):
-        options = {"instance_seed": seed, "play_seed": seed}
-        envs.reset(options=options)
-        env.reset(options=options)
-        for action in script.tolist():
-            obs, reward, terminated, truncated, info = env.step(action)
-            many = envs.step(np.array([action]))
-            for key in obs:
-                np.testing.assert_allclose(many[0][key][0], obs[key], rtol=1e-12)
-            assert (many[1][0], many[2][0], many[3][0]) == (reward, terminated, truncated)
-            assert many[4]["pulls"][0] == info["pulls"] <= limit
-            assert many[4]["wrong_agents"][0] == info["wrong_agents"]
-            assert many[4]["communication"]["cost"][0] == info["communication"]["cost"]
-            if terminated or truncated:
-                break
-        assert terminated or truncated
+@pytest.mark.parametrize("truncation", ["answer", "penalty", "free"])
+def test_noiseless_vector_steps_equal_single_ones(limit: int, truncation: str) -> None:
+    """All is determined by the actions; an order beyond the limit is not carried out and ends the episode."""
+    noiseless = cbg.Instance(INSTANCE.means, INSTANCE.clusters, cbg.Gaussian(0.0))
+    settings = {"instance": noiseless, "max_pulls": limit, "truncation": truncation, **COARSE}
+    envs = gym.make_vec("ClusteredBAI-Discrete-v0", num_envs=2, **settings)
+    sync = gym.make_vec(
+        "ClusteredBAI-Discrete-v0", num_envs=2, vectorization_mode="sync", **settings
+    )
+    # Every agent is pulled first, so that no stop is a guess.
+    first = np.tile(np.array([[0, 3, 6, 9]]).T, 2)
+    rest = np.random.default_rng(3).integers(37, size=(60, 2))
+    envs.reset(seed=0)
+    sync.reset(seed=0)
+    ends = 0
+    for action in np.concatenate([first, rest]):
+        guess = ~envs.action_masks()[:, -1]
+        action = np.where(guess & (action == 36), 0, action)
+        mine, theirs = envs.step(action), sync.step(action)
+        over = mine[2] | mine[3]
+        sure = ~(over & guess)
+        assert_same(mine[0], theirs[0])
+        assert_same(mine[2:4], theirs[2:4])
+        np.testing.assert_allclose(mine[1][sure], theirs[1][sure], rtol=1e-12)
+        for key in ("sample", "pulls", "best_arms", "stopped"):
+            valid = theirs[4].get(f"_{key}", np.zeros(2, dtype=bool))
+            if valid.any():
+                assert_same(mine[4][key][valid], theirs[4][key][valid])
+        if over.any():
+            for key in ("wrong_agents", "correct", "agent_correct"):
+                assert_same(mine[4][key][over & sure], theirs[4][key][over & sure])
+        ends += int(over.sum())
+    assert ends >= 8
 
 
 # --- plays -----------------------------------------------------------------------------------------------------------

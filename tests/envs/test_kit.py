@@ -188,7 +188,6 @@ def test_check_policy_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> No
     check_policy(NeedsEta())
     text = capsys.readouterr().out
     assert text.startswith("9 games OK; not robust to eta=None (TypeError: '>' not supported")
-    assert " in test_kit.py, line " in text
 
 
 class Broken(cbg.Policy):
@@ -208,16 +207,12 @@ class Idles(cbg.Policy):
 
 
 def test_errors_name_the_game() -> None:
-    with pytest.raises(
-        AssertionError, match=r"gaussian rewards \(IndexError: .* in test_kit.py, line"
-    ):
+    with pytest.raises(AssertionError, match=r"gaussian rewards \(IndexError: "):
         check_policy(Broken())
 
 
 def test_a_loop_without_pulls_ends() -> None:
-    with pytest.raises(
-        AssertionError, match=r"gaussian rewards: no answer within 0.2 s, last in test_kit"
-    ):
+    with pytest.raises(AssertionError, match=r"gaussian rewards: no answer within 0.2 s"):
         check_policy(Idles(), max_seconds=0.2)
 
 

