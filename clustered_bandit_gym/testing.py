@@ -28,7 +28,7 @@ from gymnasium.error import ResetNeeded
 
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.envs.stepwise import crosstalk, play_stepwise
-from clustered_bandit_gym.errors import BudgetExceeded, UserError
+from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import Problem
@@ -255,9 +255,15 @@ def _play(
     if isinstance(policy, Policy):
         federation = env.new_federation(seed, seed)
         try:
-            federation.stop(_solve(policy, federation, strict))
+            federation.stop(policy.solve(federation.view(strict)))
         except BudgetExceeded:
             return None
+        except Exception as error:
+            failure = federation.failure or error
+            if federation.silent_program:
+                failure.add_note(f"the local program {federation.silent_program} returned nothing")
+            failure.add_note(federation.hint())
+            raise failure from None
         return _row(federation)
     obs, info = env.reset(seed=seed, options={"instance_seed": seed, "play_seed": seed})
     policy.reset(info, seed=seed)
@@ -265,22 +271,6 @@ def _play(
         obs, _, terminated, truncated, info = env.step(policy.act(obs, info))
         if terminated or truncated:
             return _row(env.federation) if terminated else None
-
-
-def _solve(policy: Policy, federation: Federation, strict: bool) -> np.ndarray:
-    """The policy's answer, given what the harness gives: a view."""
-    try:
-        arms = policy.solve(federation.view(strict))
-    except BudgetExceeded:
-        raise
-    except Exception as error:
-        failure = federation.failure or error
-        if hint := federation.hint():
-            failure.add_note(hint)
-        raise failure from None
-    if arms is None and federation.silent_program:
-        raise UserError(f"the local program {federation.silent_program} returned nothing")
-    return arms
 
 
 def _row(federation: Federation) -> dict[str, Any]:

@@ -60,6 +60,8 @@ def read_action(action: Any, n_agents: int, n_arms: int) -> tuple[int, list[int]
 
 def read_flat(action: Any, stop: int) -> int:
     """A flat action as an int from 0 to `stop`."""
+    if type(action) is int and 0 <= action <= stop:  # 0.1 µs instead of 0.3
+        return action
     try:
         number = whole(action)
         if 0 <= number <= stop:

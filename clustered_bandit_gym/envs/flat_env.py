@@ -200,18 +200,17 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         number = read_flat(action, self.stop_action)
         if number == self.stop_action:
             return self._end(0.0, 0.0, self._best(), stopped=True)
-        size, cell = divmod(number, self.n_agents * self.n_arms)
-        agent, arm = divmod(cell, self.n_arms)
+        order, arm = divmod(number, self.n_arms)
+        size, agent = divmod(order, self.n_agents)
         times = self.pull_sizes[size]
         reward = sample = 0.0
-        fits = self._count + times <= self.limit
-        if fits:
+        if self._count + times <= self.limit:
             sample = self._draw(agent, arm, times)
             self._enter(agent, arm, sample, times)
             self._unpulled.discard(agent)
             reward = -self.pull_cost * times
-        if fits and self._count < self.limit:
-            return self._observed(reward, False, False, self._info(sample))
+            if self._count < self.limit:
+                return self._observed(reward, False, False, self._info(sample))
         if self.truncation == "answer":
             return self._end(reward, sample, self._best())
         free = self.truncation == "free"
@@ -221,13 +220,15 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     def _draw(self, agent: int, arm: int, times: int) -> float:
         """The average of `times` pulls of an arm."""
         federation = self._federation
-        if federation is not None:
-            self._bill(federation, agent)
+        if federation is None and times == 1:
+            return self._source.single(agent, arm)
+        whom, which = np.array([agent]), np.array([arm])
+        if federation is None:
+            return float(self._source.averages(whom, which, times)[0])
+        self._bill(federation, agent)
         if times == 1:
-            draw_one = self._source.single if federation is None else federation.draw_one
-            return draw_one(agent, arm)
-        draw = self._source.averages if federation is None else federation.draw
-        return float(draw(np.array([agent]), np.array([arm]), times)[0])
+            return federation.draw_one(agent, arm)
+        return float(federation.draw(whom, which, times)[0])
 
     def _best(self) -> Ints:
         """(N,) each agent's empirical best arm."""

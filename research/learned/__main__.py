@@ -45,7 +45,7 @@ LONGER: dict[str, tuple[str, dict[str, Any], int]] = {
     "paper-small": (
         "ClusteredBAI-PaperSmall-v0",
         {
-            "pull_sizes": (16, 256, 4096),
+            "pull_sizes": (256, 1024, 4096),
             "pull_cost": 1e-5,
             "error_penalty": 8.0,
             "max_pulls": 1_000_000,
@@ -79,9 +79,18 @@ class Curve(BaseCallback):
 
 
 def study(
-    train: Any, env: str, game: dict[str, Any], steps: int, seeds: list[int], trials: int
+    train: Any,
+    env: str,
+    game: dict[str, Any],
+    steps: int,
+    seeds: list[int],
+    trials: int,
+    looks: int,
 ) -> dict[str, Any]:
-    """Models of several seeds, and what needs no training, on the same held-out instances."""
+    """Models of several seeds, and what needs no training, on the same held-out instances.
+
+    The learning curve has `looks` points after the first.
+    """
     settings = cbg.SB3VecEnv(env, n_envs=1, **game).envs.game
     rule = stopping_rule(settings.pull_sizes, settings.n_agents)
     lines = {"rule": play(rule, env, game, trials), "uniform": uniform(env, game, 10, trials)}
@@ -90,7 +99,7 @@ def study(
     about = {"env": env, **game, "steps": steps, "trials": trials, "curve_trials": short}
     models = []
     for seed in seeds:
-        curve = Curve(env, game, max(1, steps // 10), about["curve_trials"])
+        curve = Curve(env, game, max(1, steps // looks), about["curve_trials"])
         start = time.process_time()
         model = train(seed, steps, curve, env, game)
         seconds = time.process_time() - start
@@ -129,7 +138,8 @@ def main(words: list[str] | None = None) -> None:
         env, game, steps = games[name]
         seeds = list(range(given.seed, given.seed + (given.seeds if name == "tiny" else 1)))
         trials = given.trials if name == "tiny" else max(20, given.trials // 10)
-        result = study(example.train, env, game, given.steps or steps, seeds, trials)
+        looks = 10 if name == "tiny" else 3
+        result = study(example.train, env, game, given.steps or steps, seeds, trials, looks)
         if name == "tiny":
             compare(result, env, trials)
         else:

@@ -143,10 +143,7 @@ class Viewer:
             pen.line((96 + x, 597, 96 + x, 611), fill=tuple(colour))
         _text(pen, 191, 624, "estimated mean, low to high", 13, FAINT, "mm")
         _text(pen, 374, 604, "strength: share of the agent's pulls     ○ last pull", 13, FAINT)
-        key = {374: ("leader", LEADER), 468: ("right", RIGHT), 556: ("wrong, ★ missed best", WRONG)}
-        for x, (text, colour) in key.items():
-            pen.rectangle((x, 617, x + 13, 630), outline=colour, width=2)
-            _text(pen, x + 20, 624, text, 13, FAINT)
+        _text(pen, 374, 624, "amber: leader   green: right   red: wrong, ★ missed best", 13, FAINT)
 
     def _centre(self, row: int, column: int) -> tuple[float, float]:
         x = (self._x[column] + self._x[column + 1]) / 2
