@@ -45,7 +45,7 @@ def uniform(env: str, game: dict[str, Any], times: int, trials: int) -> dict[str
     envs = cbg.SB3VecEnv(env, n_envs=trials, **settings)
     envs.seed(TEST_SEED)
     envs.reset()
-    for action in range(envs.envs.game.stop_action):
+    for action in range(envs.envs.game.stop_action + 1):
         infos = envs.step(np.full(trials, action))[3]
     return {
         "return": float(np.mean([one["episode"]["r"] for one in infos])),
