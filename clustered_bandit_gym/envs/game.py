@@ -72,7 +72,7 @@ class GameSettings:
         if not isinstance(told, dict | None) or set(told or {}) - set(known):
             raise UserError(f"told takes a dict of {', '.join(known)}; sigma apart; got {told!r}")
         source = _source(instance, generator, settings | generator_kwargs)
-        self._generator = source
+        self._generator: Any = source
         #: The instance of every episode, if `instance` or `instance_seed` fixes one.
         self.fixed_instance = source if isinstance(source, Instance) else None
         self._told = {**getattr(source, "declared", {}), **(told or {})}

@@ -140,7 +140,8 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, Infos]:
         given = dict(options or {})
-        seeds = {name: given.pop(name) for name in ("instance_seed", "play_seed") if name in given}
+        known = {"instance_seed", "play_seed"} & set(given)
+        seeds: dict[str, Any] = {name: given.pop(name) for name in known}
         if given:
             # Not an error: PettingZoo's own tests pass an option that no environment knows.
             gym.logger.warn(f"unknown reset options {sorted(given)} are ignored")

@@ -194,7 +194,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
             cut |= acting & (self._orders + stopped >= self.max_episode_steps)
         done = judged | cut
         values = self._values(samples, stopped)
-        rewards: Floats = -game.pull_cost * pulls
+        rewards: NDArray[Any] = -game.pull_cost * pulls
         if done.any():
             self._judge(done, judged, values)
             rewards = rewards - game.error_penalty * values["wrong_agents"]

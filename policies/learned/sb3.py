@@ -117,7 +117,7 @@ class SB3VecEnv(VecEnv):
         self._lengths[dones] = 0
         return self._look(obs), rewards.astype(np.float32), dones, infos
 
-    def _last_looks(self, observations: np.ndarray) -> Sequence[Any]:
+    def _last_looks(self, observations: np.ndarray) -> Any:
         """What the learner sees of the last observations of episodes."""
         if self.features is None:
             return list(observations)
