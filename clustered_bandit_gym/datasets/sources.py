@@ -5,28 +5,20 @@ from __future__ import annotations
 import os
 import tarfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, TypeVar
 
-from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.rewards import RewardModel
+
+Parsed = TypeVar("Parsed")
 
 #: A folder that holds the data sets, or the path of one: used where no path is given.
 VARIABLE = "CLUSTERED_BANDIT_DATA"
 
-
-@dataclass(frozen=True, eq=False)
-class Bandits:
-    """The bandits of a data set, without agents: means (M, K), None if the laws give them; laws."""
-
-    means: Floats | None
-    rewards: RewardModel
-    arm_names: tuple[str, ...]
-    cluster_names: tuple[str, ...]
+_TARS = (".tar", ".tgz", ".gz")
 
 
 @dataclass(frozen=True)
@@ -37,7 +29,7 @@ class Origin:
     address: str
     containers: tuple[str, ...]
     stand_in: str  # id of the environment that needs no data
-    any_name: str = ""  # a plain file with this ending is taken whatever its name
+    any_name: str = ".none"  # files with this ending are taken whatever their name
 
     def missing(self, problem: str) -> FileNotFoundError:
         return FileNotFoundError(
@@ -67,26 +59,29 @@ class Source:
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """(line number from 1, line without its end) of every line that is not blank."""
-        with _readable(self.label), ExitStack() as stack:
-            for number, line in enumerate(_open(self.path, self.name, stack), 1):
-                if line.strip():
-                    yield number, line.rstrip(b"\r\n")
+        try:
+            with ExitStack() as stack:
+                for number, line in enumerate(_open(self.path, self.name, stack), 1):
+                    if line.strip():
+                        yield number, line.rstrip(b"\r\n")
+        except (FileNotFoundError, PermissionError):
+            raise
+        except Exception as error:  # damaged archives raise many kinds
+            raise UserError(
+                f"{self.label} cannot be read to its end ({error}); download it again"
+            ) from None
 
-    def bad_line(self, number: int, line: bytes, expected: str) -> UserError:
-        """The error for a line in the wrong format."""
-        shown = line[:80].decode("latin-1")
-        return UserError(f"{self.label}, line {number}: expected {expected}, found {shown!r}")
-
-
-@contextmanager
-def _readable(label: str) -> Iterator[None]:
-    """Damaged archives raise many kinds of errors; the user gets one that says what to do."""
-    try:
-        yield
-    except (UserError, FileNotFoundError, PermissionError):
-        raise
-    except Exception as error:
-        raise UserError(f"{label} cannot be read to its end ({error}); download it again") from None
+    def parsed(self, parse: Callable[[bytes], Parsed], expected: str) -> Iterator[Parsed]:
+        """`parse` of every line that is not blank; where it raises, the error names the line."""
+        for number, line in self.lines():
+            try:
+                found = parse(line)
+            except Exception:
+                shown = line[:80].decode("latin-1")
+                raise UserError(
+                    f"{self.label}, line {number}: expected {expected}, found {shown!r}"
+                ) from None
+            yield found
 
 
 def find(data: str | os.PathLike[str] | None, name: str, origin: Origin) -> Source:
@@ -100,8 +95,7 @@ def find(data: str | os.PathLike[str] | None, name: str, origin: Origin) -> Sour
     root = Path(path).expanduser()
     if not root.exists():
         raise origin.missing(f"{root} does not exist")
-    with _readable(str(root)):
-        holder = _holder(root, name, origin)
+    holder = _holder(root, name, origin)
     if holder is None:
         raise origin.missing(f"{root} holds no {name}")
     state = holder.stat()
@@ -109,30 +103,15 @@ def find(data: str | os.PathLike[str] | None, name: str, origin: Origin) -> Sour
 
 
 def _holder(path: Path, name: str, origin: Origin) -> Path | None:
-    """The plain file or archive at or below `path` that holds `name`."""
+    """The plain file `name`, or an archive that may hold it, at or below `path`."""
     if path.is_dir():
         inside = [path / one for one in (name, *origin.containers)]
         found = [_holder(one, name, origin) for one in inside if one.exists()]
         return next((one for one in found if one is not None), None)
-    if path.name == name or (origin.any_name and path.suffix == origin.any_name):
+    if path.suffix in (".zip", *_TARS, origin.any_name):
         return path
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            return path if _member(archive.namelist(), name) else None
-    if tarfile.is_tarfile(path):
-        return path  # it must be read through to know its members: reading it will tell
-    if path.suffix in (".zip", ".tar", ".tgz", ".gz"):
-        raise UserError(f"{path} is not a readable archive; download it again")
-    # One file of several was given: the others lie beside it.
-    beside = path.with_name(name)
-    return beside if path.suffix == beside.suffix and beside.exists() else None
-
-
-def _member(names: list[str], name: str) -> str | None:
-    """The archive's member called `name` in whatever folder, else the first tar inside it."""
-    files = [one for one in names if _is_file(one, name)]
-    tars = [one for one in names if one.endswith((".tar", ".tgz", ".tar.gz"))]
-    return next(iter(files or tars), None)
+    beside = path.with_name(name)  # one file of several was given: the others lie beside it
+    return beside if beside.exists() else None
 
 
 def _is_file(member: str, name: str) -> bool:
@@ -142,14 +121,17 @@ def _is_file(member: str, name: str) -> bool:
 
 
 def _open(path: Path, name: str, stack: ExitStack) -> IO[bytes]:
-    if zipfile.is_zipfile(path):
+    if path.suffix == ".zip":
         archive = stack.enter_context(zipfile.ZipFile(path))
-        member = _member(archive.namelist(), name)
-        assert member is not None, "found before"
-        file = stack.enter_context(archive.open(member))
-        return file if _is_file(member, name) else _open_tar(file, path, name, stack)
+        members = archive.namelist()
+        found = [one for one in members if _is_file(one, name)]
+        tars = [one for one in members if one.endswith(_TARS)]
+        for member in (found or tars)[:1]:
+            file = stack.enter_context(archive.open(member))
+            return file if found else _open_tar(file, path, name, stack)
+        raise FileNotFoundError(f"{path} holds no {name}: it is another archive than expected")
     file = stack.enter_context(path.open("rb"))
-    return _open_tar(file, path, name, stack) if tarfile.is_tarfile(path) else file
+    return _open_tar(file, path, name, stack) if path.suffix in _TARS else file
 
 
 def _open_tar(file: IO[bytes], path: Path, name: str, stack: ExitStack) -> IO[bytes]:

@@ -7,13 +7,17 @@ import json
 import os
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats
-from clustered_bandit_gym.datasets.sources import Bandits, Origin, Source, find
+from clustered_bandit_gym._types import Bools
+from clustered_bandit_gym.datasets.sources import Origin, Source, find
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.rewards import Gaussian
+from clustered_bandit_gym.game.instance import Instance
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILE = "yelp_academic_dataset_business.json"
 ORIGIN = Origin(
@@ -35,80 +39,68 @@ STATES = ("LA", "TN", "MO", "IN")
 
 def load(
     path: str | os.PathLike[str] | None, states: Sequence[str] = STATES, weights: str = "branches"
-) -> Bandits:
-    """Read (once per process and file) and select the arms."""
-    check_states(states)
+) -> Instance:
+    """One bandit per state, one agent in each; read once per process and file."""
+    if isinstance(states, str) or len(states) < 1 or len(set(states)) < len(states):
+        raise UserError(
+            f"states must be different state codes such as ('LA', 'TN'), got {states!r}"
+        )
     if weights not in ("branches", "reviews"):
         raise UserError(f'weights must be "branches" or "reviews", got {weights!r}')
     return _select(find(path, FILE, ORIGIN), tuple(states), weights)
 
 
-def check_states(states: Sequence[str]) -> None:
-    """`ValueError` unless these are one or more different state codes."""
-    if isinstance(states, str) or len(states) < 1 or len(set(states)) < len(states):
-        raise UserError(
-            f"states must be different state codes such as ('LA', 'TN'), got {states!r}"
-        )
-
-
 @lru_cache(maxsize=8)
-def _select(source: Source, states: tuple[str, ...], weights: str) -> Bandits:
-    totals, others = _read(source, states, weights)
-    for state, names in zip(states, totals, strict=True):
-        if not names:
-            common = ", ".join(sorted(others, key=lambda code: -others[code])[:12])
+def _select(source: Source, states: tuple[str, ...], weights: str) -> Instance:
+    import pandas as pd
+
+    expected = 'one JSON object with "name", "state", "stars" (1 to 5) and "review_count"'
+    rows = list(source.parsed(_business, expected))
+    frame = pd.DataFrame(rows, columns=["name", "state", "stars", "weight"])
+    sizes = frame["state"].value_counts()
+    for state in states:
+        if state not in sizes:
+            common = ", ".join(sizes.index[:12])
             raise UserError(
                 f"{source.label} has no business in state {state!r}; most are in {common}"
             )
-    shared = sorted(set(totals[0]).intersection(*totals[1:]))
-    if not shared:
-        raise UserError(f"no business name is present in all of {', '.join(states)}: no arm left")
-    means = np.array([[names[name][0] / names[name][1] for name in shared] for names in totals])
-    keep = np.flatnonzero(_arms(means, shared, states))
-    arm_names = tuple(shared[k] for k in keep.tolist())
-    return Bandits(means[:, keep], Gaussian(), arm_names, states)
-
-
-def _arms(means: Floats, names: list[str], states: tuple[str, ...]) -> np.ndarray:
-    """(K,) booleans: arms that stay, so that every state has one best arm and no two states the
-    same."""
+    if weights == "branches":
+        frame["weight"] = 1
+    frame["stars"] *= frame["weight"]
+    # A blank name would make one arm of unrelated businesses.
+    kept = frame["state"].isin(states) & (frame["name"] != "") & (frame["weight"] > 0)
+    sums = frame[kept].groupby(["state", "name"])[["stars", "weight"]].sum()
     # A sum of half stars over a whole number is rounded once: equal averages are equal floats.
-    best = means == means.max(axis=1, keepdims=True)
-    keep = ~best.any(axis=0)
-    for state, row in zip(states, best, strict=True):
-        own = np.flatnonzero(row & (best.sum(axis=0) == 1))
+    averages = (sums["stars"] / sums["weight"]).unstack().reindex(states).dropna(axis=1)
+    if averages.empty:
+        raise UserError(f"no business name is present in all of {', '.join(states)}: no arm left")
+    arms = averages.loc[:, _arms(averages)]
+    return Instance(
+        arms.to_numpy(), np.arange(len(states)), arm_names=list(arms), cluster_names=states
+    )
+
+
+def _business(line: bytes) -> tuple[str, str, float, int]:
+    """Name, state, stars and reviews."""
+    business = json.loads(line)
+    stars = float(business["stars"])
+    reviews = int(business["review_count"])
+    if not (1 <= stars <= 5 and 0 <= reviews < 2**31 and isinstance(business["state"], str)):
+        raise ValueError
+    return business["name"].strip(), business["state"], stars, reviews
+
+
+def _arms(averages: pd.DataFrame) -> Bools:
+    """(K,) arms that stay, so that every state has one best arm and no two states the same."""
+    best = averages.eq(averages.max(axis=1), axis=0)
+    keep = ~best.any().to_numpy()
+    for state, row in best.iterrows():
+        own = np.flatnonzero(row & (best.sum() == 1))
         if own.size == 0:
-            tied = ", ".join(names[k] for k in np.flatnonzero(row)[:5].tolist())
+            tied = ", ".join(best.columns[row][:5])
             raise UserError(
-                f"no unique best arm: every best business of {state} ({tied}) is also best in another state. "
-                "Choose other states"
+                f"no unique best arm: every best business of {state} ({tied}) is also best in "
+                "another state. Choose other states"
             )
         keep[own[0]] = True
     return keep
-
-
-@lru_cache(maxsize=2)
-def _read(
-    source: Source, states: tuple[str, ...], weights: str
-) -> tuple[list[dict[str, tuple[float, int]]], dict[str, int]]:
-    """Per state name -> (weighted sum of stars, sum of weights); and how many businesses every
-    state code has."""
-    totals: dict[str, dict[str, tuple[float, int]]] = {state: {} for state in states}
-    seen: dict[str, int] = {}
-    expected = 'one JSON object with "name", "state", "stars" (1 to 5) and "review_count"'
-    for number, line in source.lines():
-        try:
-            business = json.loads(line)
-            name, state = business["name"].strip(), business["state"]
-            stars, reviews = float(business["stars"]), int(business["review_count"])
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-            raise source.bad_line(number, line, expected) from None
-        if not (1 <= stars <= 5 and 0 <= reviews < 2**31 and isinstance(state, str)):
-            raise source.bad_line(number, line, expected)
-        seen[state] = seen.get(state, 0) + 1
-        weight = 1 if weights == "branches" else reviews
-        # A blank name would make one arm of unrelated businesses.
-        if state in totals and name and weight:
-            total, count = totals[state].get(name, (0.0, 0))
-            totals[state][name] = (total + weight * stars, count + weight)
-    return list(totals.values()), seen

@@ -17,9 +17,19 @@ from numpy.typing import ArrayLike, NDArray
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
-from clustered_bandit_gym.game.tables import Fit, bandits_of, fit_of, read_bandits, read_logs
+from clustered_bandit_gym.game.tables import (
+    Bandits,
+    Fit,
+    bandits_of,
+    fit_of,
+    read_bandits,
+    read_logs,
+)
 
 Frozen = TypeVar("Frozen", bound=NDArray[Any])
+
+#: What a damaged or foreign archive may raise.
+_UNREADABLE = (LookupError, TypeError, ValueError, EOFError, MemoryError, zipfile.BadZipFile)
 
 
 class Instance:
@@ -53,10 +63,9 @@ class Instance:
         self.rewards: RewardModel = Gaussian() if rewards is None else rewards
         if not isinstance(self.rewards, RewardModel):
             raise TypeError(
-                "rewards must be a RewardModel: Gaussian(), Bernoulli() or Categorical(...), got "
-                f"{rewards!r}"
+                f"rewards must be a RewardModel, e.g. Gaussian() or Bernoulli(), got {rewards!r}"
             )
-        given = None if means is None else _matrix(means)
+        given = None if means is None else mean_table(means)
         self.means: Floats = _frozen(self.rewards.check_means(given))
         self.n_clusters, self.n_arms = self.means.shape
         self.clusters: Ints = _frozen(_cluster_vector(clusters, self.n_clusters))
@@ -64,26 +73,28 @@ class Instance:
         self.arm_names = _names(arm_names, self.n_arms, "arm_names")
         self.cluster_names = _names(cluster_names, self.n_clusters, "cluster_names")
         self.allow_ties, self.allow_overlap = bool(allow_ties), bool(allow_overlap)
-        if self.n_arms < self.n_clusters and not allow_overlap:
-            raise UserError(
-                f"{self.n_clusters} clusters need as many different best arms, but there are only "
-                f"{self.n_arms} arms"
-            )
-        tied = np.flatnonzero(self.is_best.sum(axis=1) > 1)
-        if tied.size and not allow_ties:
-            m = int(tied[0])
-            raise UserError(
-                f"cluster {m} has several best arms {np.flatnonzero(self.is_best[m]).tolist()}; "
-                "make the best arm unique, or pass allow_ties=True"
-            )
-        if not allow_overlap and self.eta <= 0:
-            a, b = self.closest_pair()
-            raise UserError(
-                f"Assumption 1 fails: in cluster {b} the best arm {self.best_arms[a]} of cluster "
-                f"{a} is worse than the best one by {self.eta:.6g}, which must be positive. Pass "
-                "allow_overlap=True to build it all the same"
-            )
+        self._check_best_arms()
         self._complete = True
+
+    def _check_best_arms(self) -> None:
+        """Refuse ties and shared best arms unless they are allowed."""
+        clusters = self.cluster_names or range(self.n_clusters)
+        arms = self.arm_names or range(self.n_arms)
+        allow = "pass allow_{0}=True to play it all the same (command line: --set allow_{0}=true)"
+        tied = np.flatnonzero(self.is_best.sum(axis=1) > 1)
+        if tied.size and not self.allow_ties:
+            best = " and ".join(str(arms[k]) for k in np.flatnonzero(self.is_best[tied[0]]))
+            raise UserError(
+                f"cluster {clusters[tied[0]]} has several best arms, {best}; make the best arm "
+                f"unique, or {allow.format('ties')}"
+            )
+        if self.eta <= 0 and not self.allow_overlap:
+            a, b = self.closest_pair()
+            shared = np.flatnonzero(self.is_best[a] & self.is_best[b])[0]
+            raise UserError(
+                f"Assumption 1 fails: clusters {clusters[a]} and {clusters[b]} share the best arm "
+                f"{arms[shared]}; merge them or correct the means, or {allow.format('overlap')}"
+            )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_complete" in self.__dict__:
@@ -132,38 +143,45 @@ class Instance:
         return _frozen(gaps)
 
     @cached_property
-    def _separation(self) -> Floats:
-        """(M, M) entry (a, b): by how much a's best arm (any of them) is worse than b's, in bandit
-        b. Diagonal inf."""
-        best = self.means.max(axis=1)
-        table = np.array([best - self.means[:, arms].max(axis=1) for arms in self.is_best])
-        np.fill_diagonal(table, np.inf)
-        return table
+    def _separation(self) -> tuple[Floats, Floats]:
+        """Two tables (M, M) with infinite diagonals.
 
-    @cached_property
-    def _separation1(self) -> Floats:
-        """(M, M) entry (i, j): |μ_i,k − μ_j,k| for i's best arm k (any of them). Diagonal inf."""
-        best = self.means.max(axis=1)
-        pairs = zip(best, self.is_best, strict=True)
-        table = np.array([np.abs(top - self.means[:, arms]).min(axis=1) for top, arms in pairs])
-        np.fill_diagonal(table, np.inf)
-        return table
+        Entry (a, b): by how much a's best arm (any of them) is worse than b's, in bandit b; and
+        |μ_a,k − μ_b,k| for a's best arm k (any of them).
+        """
+        top = self.means.max(axis=1)
+        first = np.array([top - self.means[:, arms].max(axis=1) for arms in self.is_best])
+        second = np.array(
+            [
+                np.abs(top[a] - self.means[:, arms]).min(axis=1)
+                for a, arms in enumerate(self.is_best)
+            ]
+        )
+        for table in (first, second):
+            np.fill_diagonal(table, np.inf)
+        return first, second
 
     @property
     def eta(self) -> float:
         """The largest η with which Assumption 1 holds; inf for a single cluster."""
-        return float(self._separation.min())
+        return float(self._separation[0].min())
 
     @property
     def eta1(self) -> float:
         """The largest η1 with which Assumption 2 holds; inf for a single cluster."""
-        return float(self._separation1.min())
+        return float(self._separation[1].min())
 
     def closest_pair(self, assumption: int = 1) -> tuple[int, int]:
         """The two clusters that set η (assumption=1) or η1 (assumption=2)."""
-        table = self._separation if assumption == 1 else self._separation1
+        table = self._separation[assumption - 1]
         a, b = np.unravel_index(int(table.argmin()), table.shape)
         return int(a), int(b)
+
+    def with_clusters(self, clusters: ArrayLike) -> Instance:
+        """The same bandits with agents in `clusters` (N,)."""
+        names = {"arm_names": self.arm_names, "cluster_names": self.cluster_names}
+        allow = {"allow_ties": self.allow_ties, "allow_overlap": self.allow_overlap}
+        return Instance(self.means, clusters, self.rewards, **names, **allow)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):
@@ -223,14 +241,19 @@ class Instance:
             allow_overlap: accept clusters that share a best arm.
         """
         bandits = read_bandits(path)
-        return cls(
-            bandits.means,
-            np.arange(len(bandits.means)) if clusters is None else clusters,
-            rewards or bandits.rewards,
-            arm_names=bandits.arm_names,
-            cluster_names=bandits.cluster_names,
-            allow_overlap=allow_overlap,
-        )
+        labels = np.arange(len(bandits.means)) if clusters is None else clusters
+        return cls._of(bandits, labels, rewards, allow_overlap=allow_overlap)
+
+    @classmethod
+    def _of(
+        cls,
+        bandits: Bandits,
+        clusters: ArrayLike,
+        rewards: RewardModel | None = None,
+        **allow: bool,
+    ) -> Instance:
+        names = {"arm_names": bandits.arm_names, "cluster_names": bandits.cluster_names}
+        return cls(bandits.means, clusters, rewards or bandits.rewards, **names, **allow)
 
     @classmethod
     def from_logs(cls, logs: Any, clusters: int | None = None) -> Instance:
@@ -246,17 +269,8 @@ class Instance:
                 default each agent's own empirical law is the truth.
         """
         rows = read_logs(logs)
-        origin = str(logs) if isinstance(logs, str | os.PathLike) else "the frame"
-        bandits, labels = bandits_of(rows, clusters, origin)
-        made = cls(
-            bandits.means,
-            labels,
-            bandits.rewards,
-            arm_names=bandits.arm_names,
-            cluster_names=bandits.cluster_names,
-            allow_ties=True,
-            allow_overlap=True,
-        )
+        bandits, labels = bandits_of(rows, clusters)
+        made = cls._of(bandits, labels, allow_ties=True, allow_overlap=True)
         made.__dict__["fit"] = fit_of(rows, clusters)
         return made
 
@@ -281,9 +295,7 @@ class Instance:
             model = {key[8:]: data[key] for key in data if key.startswith("rewards.")}
             law = RewardModel.from_dict({**model, "kind": str(model["kind"])})
             return cls(data["means"], data["clusters"], law, **notes)
-        except (LookupError, TypeError, ValueError, EOFError, MemoryError) as error:
-            raise UserError(f"{path} is not a saved Instance ({error})") from error
-        except zipfile.BadZipFile as error:
+        except _UNREADABLE as error:
             raise UserError(f"{path} is not a saved Instance ({error})") from error
 
 
@@ -295,13 +307,14 @@ def _frozen(array: Frozen) -> Frozen:
     return array
 
 
-def _matrix(means: ArrayLike) -> Floats:
+def mean_table(means: ArrayLike) -> Floats:
+    """`means` as an array (M, K), checked."""
     try:
         matrix = np.array(means, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise UserError(f"means must be numbers in an array (clusters, arms): {error}") from None
+        raise UserError(f"means must be a table of numbers (clusters, arms): {error}") from None
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise UserError(f"means must have shape (clusters, arms), got {matrix.shape}")
+        raise UserError(f"means must be a table (clusters, arms), got shape {matrix.shape}")
     if not np.all(np.isfinite(matrix)):
         m, k = np.argwhere(~np.isfinite(matrix))[0]
         raise UserError(f"means must be finite; cluster {m}, arm {k} has {matrix[m, k]}")

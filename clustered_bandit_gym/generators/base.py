@@ -41,34 +41,23 @@ class InstanceGenerator(ABC):
     n_arms: int
     sizes: str
     alpha: float
-    #: Whether clusters may share a best arm; a setting of "fixed-means".
-    allow_overlap: bool = False
 
     def __post_init__(self) -> None:
-        self.name_rewards()
-        for setting in ("n_agents", "n_clusters", "n_arms"):
-            _whole(setting, getattr(self, setting))
-        if self.n_arms < self.n_clusters and not self.allow_overlap:
-            raise UserError(
-                f"{self.n_clusters} clusters need as many best arms, but n_arms is {self.n_arms}"
-            )
-        if self.sizes not in SIZES:
-            raise UserError(f"sizes must be one of {', '.join(SIZES)}, got {self.sizes!r}")
-        if not np.isfinite(self.alpha):
-            raise UserError(f"alpha must be a finite number, got {self.alpha}")
-        if self.alpha != 0 and self.sizes != "power":
-            raise UserError(
-                f"alpha = {self.alpha} has an effect with sizes='power' only, not with {self.sizes!r}"
-            )
-
-    def name_rewards(self) -> None:
-        """Replace a reward model given as `rewards` by its name and sigma: settings are plain
-        values."""
         model = getattr(self, "rewards", None)
-        if isinstance(model, RewardModel):
+        if isinstance(model, RewardModel):  # settings are plain values
             object.__setattr__(self, "rewards", type(model).__name__.lower())
             if isinstance(model, Gaussian):
                 object.__setattr__(self, "sigma", model.sigma)
+        for setting in ("n_agents", "n_clusters", "n_arms"):
+            value = getattr(self, setting)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise UserError(f"{setting} must be a whole number >= 1, got {value!r}")
+        if isinstance(self.sizes, str) and self.sizes not in SIZES:
+            raise UserError(f"sizes must be one of {', '.join(SIZES)}, got {self.sizes!r}")
+        if not np.isfinite(self.alpha) or (self.alpha != 0 and self.sizes != "power"):
+            raise UserError(
+                f"alpha must be a finite number, and 0 without sizes='power'; got {self.alpha}"
+            )
 
     @property
     def declared(self) -> dict[str, float]:
@@ -102,9 +91,35 @@ class InstanceGenerator(ABC):
         return shuffled(rng, np.arange(self.n_agents) % self.n_clusters, n)
 
 
+class FixedBandits(InstanceGenerator):
+    """A generator whose bandits are fixed: every draw assigns the agents to them."""
+
+    @abstractmethod
+    def bandits(self) -> Instance:
+        """The bandits, one agent in each."""
+
+    @property
+    def n_clusters(self) -> int:  # type: ignore[override]
+        return self.bandits().n_clusters
+
+    @property
+    def n_arms(self) -> int:  # type: ignore[override]
+        return self.bandits().n_arms
+
+    def __call__(self, rng: np.random.Generator) -> Instance:
+        return self.bandits().with_clusters(self.draw_clusters(rng))
+
+
 class RandomMeans(InstanceGenerator):
     """A generator whose subclasses draw means; clusters follow, the reward model is the same for
     all instances."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_arms < self.n_clusters:
+            raise UserError(
+                f"{self.n_clusters} clusters need as many best arms, but n_arms is {self.n_arms}"
+            )
 
     @abstractmethod
     def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
@@ -133,11 +148,6 @@ def shuffled(rng: np.random.Generator, values: Ints, n: int | None) -> Ints:
     if n is None:
         return rng.permutation(values)
     return rng.permuted(np.broadcast_to(values, (n, values.size)), axis=1)
-
-
-def _whole(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise UserError(f"{name} must be a whole number >= 1, got {value!r}")
 
 
 def assemble(own: Floats, rivals: Floats, others: Floats, best: Ints, rest: Ints) -> Floats:

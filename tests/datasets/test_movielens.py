@@ -183,9 +183,9 @@ def test_carriage_returns_and_blank_lines_do_not_matter(ml: Path) -> None:
             b"1::1::5",
             r"ratings\.dat, line 4: expected UserID::MovieID::Rating::Timestamp",
         ),
-        ("ratings.dat", b"1::1::6::978300000", r"line 4: .*rating of 1 to 5, found '1::1::6"),
+        ("ratings.dat", b"1::1::6::978300000", r"line 4: .*a rating of 1 to 5, found '1::1::6"),
         ("ratings.dat", b"1::one::5::978300000", r"ratings\.dat, line 4"),
-        ("ratings.dat", b"999::1::5::978300000", r"line 4: expected a user of users\.dat"),
+        ("ratings.dat", b"999::1::5::978300000", r"line 4: expected .* with a user of users\.dat"),
         ("ratings.dat", b"1,1,5,978300000", r"ratings\.dat, line 4"),
         ("users.dat", b"99::F::19::10::48067", r"users\.dat, line 4: .*age code of 18, 25, 35"),
         ("users.dat", b"99::F::18::10", r"users\.dat, line 4"),
@@ -229,7 +229,7 @@ def test_a_damaged_archive_is_an_error_not_a_short_data_set(ml: Path, tmp_path: 
     with pytest.raises(ValueError, match="cannot be read to its end"):
         datasets.movielens(tmp_path / "hurt.zip", min_ratings=2)
     (tmp_path / "short.zip").write_bytes(bytes(content[:200]))
-    with pytest.raises(ValueError, match="not a readable archive"):
+    with pytest.raises(ValueError, match="cannot be read to its end"):
         datasets.movielens(tmp_path / "short.zip", min_ratings=2)
 
 
@@ -247,11 +247,9 @@ def test_no_unique_best_arm(ml: Path) -> None:
     table = small_ratings()
     table[35, 5] = [5, 4, 5, 5, 4, 5]  # 28/6 = 14/3: equal means from different counts
     with pytest.raises(
-        ValueError, match=r"no unique best arm: in group 35-44 Léon.* and Movie 5 .*4\.66667"
+        ValueError, match=r"cluster 35-44 has several best arms, Léon.* and Movie 5"
     ):
         datasets.movielens(write(ml, table), min_ratings=2)
     table[35, 5] = [5, 5]
-    with pytest.raises(
-        ValueError, match=r"groups 35-44 and 50-55 have the same best movie, Movie 5"
-    ):
+    with pytest.raises(ValueError, match=r"clusters 35-44 and 50-55 share the best arm Movie 5"):
         datasets.movielens(write(ml, table), min_ratings=2)

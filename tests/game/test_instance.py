@@ -151,7 +151,7 @@ def test_immutable() -> None:
         (
             [[0.5, 0.5, 0.1], [0.1, 0.2, 0.3]],
             [0, 1],
-            r"cluster 0 has several best arms \[0, 1\].*allow_ties",
+            r"cluster 0 has several best arms, 0 and 1;.*allow_ties",
         ),
         ([[0.9, 0.1], [0.9, 0.1]], [0, 1], "Assumption 1 fails.*allow_overlap"),
     ],

@@ -79,8 +79,8 @@ def test_an_environment_recognises_logs(path: Path) -> None:
     ("text", "says"),
     [
         ("user,reward\na,1\n", "expected the columns agent"),
-        ("agent,arm,reward\na,x,1\na,y,0\nb,x,1\n", "no reward of arm 'y' in agent 'b'"),
-        ("agent,arm,reward\na,x,much\n", "line 2: expected a reward, got 'much'"),
+        ("agent,arm,reward\na,x,1\na,y,0\nb,x,1\n", "no reward of arm 'y' in 'b'"),
+        ("agent,arm,reward\na,x,much\n", "expected numbers: .*'much'"),
         ("agent,arm,reward\n", "no rows"),
     ],
 )

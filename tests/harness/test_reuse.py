@@ -288,13 +288,13 @@ def run_copy(home: Path, code: str) -> str:
             "ClusteredBAI-PaperSmall-v0",
         ),
         (
-            "datasets/stand_ins.py",
-            "YELP_BEST = YELP_BEST - 0.001",
+            "generators/base.py",
+            "HAIR = 2 * HAIR",
             "uniform",
-            "ClusteredBAI-YelpLike-v0",
+            "ClusteredBAI-PaperSmall-v0",
         ),
     ],
-    ids=["of an engine", "of a stand-in"],
+    ids=["of an engine", "of a generator"],
 )
 def test_a_constant_of_the_package(
     copy_of_package: Path, tmp_path: Path, file: str, edit: str, policy: str, env: str
