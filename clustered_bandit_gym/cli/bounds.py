@@ -37,9 +37,7 @@ def bounds(
     seed: Seed = 0,
     traceback: Traceback = False,
 ) -> None:
-    """Lower bounds and the order of each scheme's pulls on an instance of ENV (trial 0 of the
-    seed).
-    """
+    """Lower bounds on the pulls of any δ-PC policy on an instance of ENV (trial 0 of the seed)."""
     from clustered_bandit_gym.harness.output.tables import to_rich
 
     given = {"n_agents": n_agents, "delta": delta, "eta": eta}
@@ -89,57 +87,20 @@ def bounds_tables(
             f"the alternatives give at most {100 * lower.gap:.2g}% more",
         ],
         [
-            "this instance, the paper's as printed",
-            number(theory.paper_instance_bound(instance, problem.delta, eta)),
-            "for σ = 1; not a lower bound in general: see “The paper, read closely”",
-        ],
-        [
             f"minimax over instances with gaps ≥ {smallest:.4g}",
             number(theory.minimax_lower_bound(*shape, problem.sigma)),
             "Gaussian rewards; both terms added; every agent right",
-        ],
-        [
-            "minimax, the paper's as printed",
-            number(theory.paper_minimax_bound(*shape)),
-            "for σ = 1",
         ],
     ]
     facts = [
         ["smallest gap", number(smallest)],
         ["agents per cluster, smallest and largest", f"{sizes.min()} and {sizes.max()}"],
-        [
-            "agents drawn until every cluster was met, expected",
-            number(theory.coupon_collector_without_replacement(sizes)),
-        ],
-    ]
-    args: dict[str, Any] = {"sigma": problem.sigma}
-    terms = {
-        "naive": theory.naive_terms(instance, problem.delta, **args),
-        "cl-bai": theory.cl_bai_terms(instance, problem.delta, eta, **args),
-        "bai-cl": theory.bai_cl_terms(instance, problem.delta, eta, **args),
-        "bai-cl++": theory.bai_cl_pp_terms(instance, problem.delta, eta, problem.eta1, **args),
-    }
-    orders = [
-        [
-            name,
-            number(each.first),
-            number(each.second),
-            number(each.total),
-            number(each.total / terms["naive"].total),
-        ]
-        for name, each in terms.items()
     ]
     return head, [
         Table(
             "Lower bounds on the expected pulls of a δ-PC policy", ["over", "pulls", "note"], bounds
         ),
         Table("The instance (trial 0)", ["what", "value"], facts),
-        Table(
-            "Order of the schemes' pulls: the theorems' terms with hidden constants set to 1; "
-            "compare ratios only",
-            ["policy", "phase 1", "phase 2", "sum", "vs naive"],
-            orders,
-        ),
     ]
 
 

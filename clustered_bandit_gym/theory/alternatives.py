@@ -22,12 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.theory.laws import GaussianLaws, Laws
+from clustered_bandit_gym.theory.laws import GaussianLaws, Laws, newton
 
 
 @dataclass(frozen=True)
@@ -76,25 +77,29 @@ class Cuts:
     rows: csr_array
 
 
-@dataclass(frozen=True)
-class Moves:
-    """The alternatives spelt out: which means move where, whose answer changes, and to which arm.
+class Moves(NamedTuple):
+    """Which means move where in a batch of alternatives, and what it costs: (T,) each.
 
-    Attributes:
-        alternative, bandit, arm, target: (T,) in `alternative`, the mean of (`bandit`, `arm`)
-            becomes `target`. Bandits are numbered as in `Truth`; M stands for one that is not
-            there.
-        source: (A,) the bandit that one agent leaves; −1 if none does.
-        changed: (A,) the bandit that it joins; without such an agent, the bandit whose best arm
-            changes.
-        answer: (A,) the best arm there. Tied with the old one: it is the best by as little as one
-            likes.
+    In `alternative`, the mean of (`bandit`, `arm`) becomes `target`; it costs `kl` per pull of arm
+    `arm` in bandit `payer`. Bandits are numbered as in `Truth`; M stands for one that is not there.
     """
 
     alternative: Ints
     bandit: Ints
     arm: Ints
     target: Floats
+    payer: Ints
+    kl: Floats
+
+
+class Changes(NamedTuple):
+    """Whose answer changes in a batch of alternatives: (A,) each.
+
+    `source`: the bandit that one agent leaves; −1 if none does. `changed`: the bandit that it
+    joins; without such an agent, the bandit whose best arm changes. `answer`: the best arm there.
+    Tied with the old one: it is the best by as little as one likes.
+    """
+
     source: Ints
     changed: Ints
     answer: Ints
@@ -119,104 +124,77 @@ def all_cuts(truth: Truth, pulls: Floats) -> Iterator[Cuts]:
         (new_bandit, played * truth.n_arms if truth.spare else 0),
     ):
         for start in range(0, n, size):
-            cuts, _ = family(truth, pulls, slice(start, start + size))
+            moves, changes = family(truth, pulls, slice(start, start + size))
+            cuts = cuts_of(moves, pulls, changes.answer.size)
             possible = np.isfinite(cuts.values)
             yield Cuts(cuts.values[possible], cuts.rows[possible])
 
 
-def change_bandit(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[Cuts, Moves]:
+def cuts_of(moves: Moves, pulls: Floats, n: int) -> Cuts:
+    """The `n` alternatives at `pulls`; infinite or undefined costs make one impossible."""
+    played, n_arms = pulls.shape
+    paid = moves.payer < played  # moving the means of a bandit without agents costs nothing
+    rows, kl = moves.alternative[paid], moves.kl[paid]
+    columns = moves.payer[paid] * n_arms + moves.arm[paid]
+    matrix = csr_array((np.nan_to_num(kl, posinf=0.0), (rows, columns)), shape=(n, pulls.size))
+    values = matrix @ pulls.ravel()
+    values[rows[~np.isfinite(kl)]] = np.inf
+    return Cuts(values, matrix)
+
+
+def change_bandit(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[Moves, Changes]:
     """An agent of m plays bandit j, whose means move: all pairs m ≠ j of bandits with agents.
 
     `part` chooses some of the pairs, here and below.
     """
-    played, n_arms = truth.n_played, truth.n_arms
-    m, j = (index[part] for index in np.nonzero(~np.eye(played, dtype=bool)))
-    rows = np.arange(m.size)
+    m, j = (index[part] for index in np.nonzero(~np.eye(truth.n_played, dtype=bool)))
+    best = truth.best[j]
     # The agents of j and the one that joins them: one law stands for both, weighted by their pulls.
-    own, joining = pulls[j], pulls[m] / truth.sizes[m, None]
-    weights = own + joining
+    sizes = truth.sizes[m, None]
+    joining = pulls[m] / sizes
+    weights = pulls[j] + joining
     share = np.divide(joining, weights, out=np.zeros_like(weights), where=weights > 0)
     mixed = truth.laws[j].mixed_with(truth.laws[m], share)
-    slack = _slack(truth, m.size)
-    slack[rows, truth.best[j]] = 0.0
-    targets = closest(mixed, weights, slack, truth.best[j])
+    targets = closest(mixed, weights, _slack(truth, best, best), best)
     moved = mixed.moved_to(targets)
-    of_own, of_joining = truth.laws[j].kl(moved), truth.laws[m].kl(moved) / truth.sizes[m, None]
-    arms = np.broadcast_to(np.arange(n_arms), (m.size, n_arms))
-    cuts = _cuts(
-        pulls,
-        np.concatenate([np.repeat(rows, n_arms)] * 2),
-        np.concatenate([np.repeat(j, n_arms), np.repeat(m, n_arms)]),
-        np.concatenate([arms.ravel()] * 2),
-        np.concatenate([of_own.ravel(), of_joining.ravel()]),
-        m.size,
-    )
-    moves = Moves(
-        np.repeat(rows, n_arms),
-        np.repeat(j, n_arms),
-        arms.ravel(),
-        targets.ravel(),
-        m,
-        j,
-        truth.best[j],
-    )
-    return cuts, moves
+    rows, arms = (index.ravel() for index in np.indices(targets.shape))
+    own = Moves(rows, j[rows], arms, targets.ravel(), j[rows], truth.laws[j].kl(moved).ravel())
+    joined = own._replace(payer=m[rows], kl=(truth.laws[m].kl(moved) / sizes).ravel())
+    return _together(own, joined), Changes(m, j, best)
 
 
-def new_best_arm(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[Cuts, Moves]:
+def new_best_arm(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[Moves, Changes]:
     """Arm k becomes the best of bandit m: all bandits m with agents and arms k that are the best
     nowhere.
     """
     m, k = (index[part] for index in _choices(truth, truth.best))
-    rows = np.arange(m.size)
-    slack = _slack(truth, m.size)
-    slack[rows, truth.best[m]] = 0.0
-    here = _MovedRow(truth.laws[m], pulls[m], slack, k)
-    apart = _Apart(truth, pulls, k, skip=m)
-    which = np.concatenate([here.rows, apart.rows])
-    bandits = np.concatenate([m[here.rows], apart.bandits])
-    arms = np.concatenate([here.arms, apart.arms])
-    cuts = _cuts(pulls, which, bandits, arms, np.concatenate([here.kl, apart.kl]), m.size)
-    targets = np.concatenate([here.targets, apart.targets])
-    return cuts, Moves(which, bandits, arms, targets, np.full(m.size, -1), m, k)
+    changes = Changes(np.full(m.size, -1), m, k)
+    here = _moved_row(truth.laws[m], pulls[m], _slack(truth, truth.best[m], k), k)
+    here = here._replace(bandit=m[here.alternative], payer=m[here.alternative])
+    return _together(here, _apart(truth, pulls, changes)), changes
 
 
-def new_bandit(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[Cuts, Moves]:
+def new_bandit(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[Moves, Changes]:
     """An agent of m is alone in a bandit of its own with best arm k: all m, and arms k that are the
-    best of no bandit with agents. No such alternative without `truth.spare`."""
+    best of no bandit with agents. No such alternative without `truth.spare`.
+
+    Means of the new bandit that are not listed are those of bandit m.
+    """
     played, best = truth.n_played, truth.best
     excluded = best[:played] if truth.spare else np.arange(truth.n_arms)
     m, k = (index[part] for index in _choices(truth, excluded))
-    rows = np.arange(m.size)
-    slack = _slack(truth, m.size)
     # The bandit that is taken: the one without agents whose best arm is k, or else any of them.
     taken = np.full(m.size, played)
     for bandit in range(played, len(best)):
         taken[k == best[bandit]] = bandit
-    if len(best) > played:
-        slack[rows, best[taken]] = 0.0
-    slack[rows, k] = 0.0
+    changes = Changes(m, taken, k)
     sizes = truth.sizes[m]
-    here = _MovedRow(truth.laws[m], pulls[m] / sizes[:, None], slack, k)
-    apart = _Apart(truth, pulls, k, skip=taken, leaving=m)
-    cuts = _cuts(
-        pulls,
-        np.concatenate([here.rows, apart.rows]),
-        np.concatenate([m[here.rows], apart.bandits]),
-        np.concatenate([here.arms, apart.arms]),
-        np.concatenate([here.kl / sizes[here.rows], apart.kl]),
-        m.size,
-    )
-    moves = Moves(
-        np.concatenate([np.repeat(rows, truth.n_arms), apart.rows]),
-        np.concatenate([np.repeat(taken, truth.n_arms), apart.bandits]),
-        np.concatenate([np.tile(np.arange(truth.n_arms), m.size), apart.arms]),
-        np.concatenate([here.all_targets.ravel(), apart.targets]),
-        m,
-        taken,
-        k,
-    )
-    return cuts, moves
+    freed = best[taken] if len(best) > played else k
+    slack = _slack(truth, freed, k)
+    here = _moved_row(truth.laws[m], pulls[m] / sizes[:, None], slack, k)
+    rows = here.alternative
+    here = here._replace(bandit=taken[rows], payer=m[rows], kl=here.kl / sizes[rows])
+    return _together(here, _apart(truth, pulls, changes)), changes
 
 
 def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
@@ -257,9 +235,7 @@ def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
 def _best_mean(
     laws: Laws, weights: Floats, slack: Floats, arm: Ints, low: Floats, high: Floats, start: Floats
 ) -> Floats:
-    """(A,) the t of `closest` in [low, high], from `start` on; rows leave the iteration as they
-    converge.
-    """
+    """(A,) the t of `closest` in [low, high], from `start` on."""
     rows = np.arange(arm.size)
     own, own_weights = laws[rows, arm], weights[rows, arm]
     # Arms that no t in [low, high] pushes down stay out of it.
@@ -267,105 +243,20 @@ def _best_mean(
     needed[rows, arm] = -np.inf
     r, k = np.nonzero(needed > low[:, None])
     rivals, rival_weights, distance, reach = laws[r, k], weights[r, k], slack[r, k], needed[r, k]
-    t = start.copy()
-    left = low.copy()
-    right = high.copy()
-    close_enough = 1e-12 * (high - low)
-    todo = rows
-    for _ in range(80):
-        now = t[todo]
-        first, second = _slopes(own, own_weights, now)
-        pushed = np.flatnonzero(reach > t[r])
-        slope, curvature = _slopes(
-            rivals[pushed], rival_weights[pushed], t[r[pushed]] - distance[pushed]
-        )
-        with np.errstate(invalid="ignore", divide="ignore"):
+
+    def slopes(t: Floats, todo: Ints) -> tuple[Floats, Floats, Floats]:
+        first, second = _slopes(own[todo], own_weights[todo], t)
+        everywhere = np.full(rows.size, np.inf)  # rows that are done push nothing
+        everywhere[todo] = t
+        pushed = np.flatnonzero(reach > everywhere[r])
+        lowered = everywhere[r[pushed]] - distance[pushed]
+        slope, curvature = _slopes(rivals[pushed], rival_weights[pushed], lowered)
+        with np.errstate(invalid="ignore"):
             total = first + np.bincount(r[pushed], slope, rows.size)[todo]
             change = second + np.bincount(r[pushed], curvature, rows.size)[todo]
-            step = now - total / change
-        left[todo] = np.where(total < 0, now, left[todo])
-        right[todo] = np.where(total < 0, right[todo], now)
-        inside = (step > left[todo]) & (step < right[todo])
-        # Done by the slope, not by the step: near the support's ends Newton's steps are short far
-        # from the minimum.
-        done = np.abs(total) <= 1e-11 * first
-        t[todo] = np.where(done, now, np.where(inside, step, (left[todo] + right[todo]) / 2))
-        busy = ~done & (right[todo] - left[todo] > close_enough[todo])
-        if not busy.any():
-            break
-        if np.count_nonzero(busy) < 0.7 * todo.size:
-            todo, own, own_weights = todo[busy], own[busy], own_weights[busy]
-            kept = np.isin(r, todo)
-            r, rivals, rival_weights = r[kept], rivals[kept], rival_weights[kept]
-            distance, reach = distance[kept], reach[kept]
-    return t
+        return total, change, 1e-11 * first
 
-
-class _MovedRow:
-    """A bandit in which arm k becomes the best, for a batch of alternatives: the arms that move.
-
-    `rows`, `arms`, `targets`, `kl`: (T,) alternative, arm, new mean and divergence of each move.
-    `all_targets`: (A, K).
-    """
-
-    def __init__(self, laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> None:
-        self.all_targets = closest(laws, weights, slack, arm)
-        self.rows, self.arms = np.nonzero(~(self.all_targets == laws.means))
-        self.targets = self.all_targets[self.rows, self.arms]
-        moving = laws[self.rows, self.arms]
-        self.kl = moving.kl(moving.moved_to(self.targets))
-
-
-class _Apart:
-    """Arm k and the best arm, moved apart in every bandit where they are less than η apart.
-
-    `skip` (A,): the bandit whose best arm k becomes. `leaving` (A,): the bandit that one agent
-    leaves, so that its pulls do not count there. `rows`, `bandits`, `arms`, `targets`, `kl`: (T,)
-    as in `_MovedRow`. Moving the means of a bandit without agents costs nothing.
-    """
-
-    def __init__(
-        self, truth: Truth, pulls: Floats, k: Ints, skip: Ints, leaving: Ints | None = None
-    ) -> None:
-        best, means = truth.best, truth.laws.means
-        top = means[np.arange(len(best)), best]
-        # A hair of slack: in the paper's flat instances arms are worse by exactly η, up to
-        # rounding.
-        close = (top[:, None] - means < truth.eta * (1 - 1e-9) - 1e-12)[:, k].T
-        close &= skip[:, None] != np.arange(len(best))
-        row, b = np.nonzero(close)
-        pair = np.stack([best[b], k[row]], axis=1)
-        played = b < truth.n_played
-        weights = np.zeros(pair.shape)
-        weights[played] = pulls[b[played, None], pair[played]]
-        stays = np.ones(row.size)
-        if leaving is not None:
-            stays = np.where(leaving[row] == b, 1 - 1 / truth.sizes[leaving[row]], 1.0)
-        laws = truth.laws[b[:, None], pair]
-        slack = np.tile([0.0, truth.eta], (row.size, 1))
-        targets = closest(laws, weights * stays[:, None], slack, np.zeros(row.size, dtype=np.int64))
-        kl = laws.kl(laws.moved_to(targets)) * (stays * played)[:, None]
-        self.rows, self.bandits, self.arms = np.repeat(row, 2), np.repeat(b, 2), pair.ravel()
-        self.targets, self.kl = targets.ravel(), kl.ravel()
-
-
-def _slack(truth: Truth, n: int) -> Floats:
-    """(n, K) how much worse than the best each arm must be: η for the best arm of any bandit, else
-    0.
-    """
-    slack = np.zeros((n, truth.n_arms))
-    slack[:, truth.best] = truth.eta
-    return slack
-
-
-def _choices(truth: Truth, excluded: Ints) -> tuple[Ints, Ints]:
-    """All pairs (m, k) of a bandit with agents and an arm that is neither excluded nor, tied, a
-    right answer at m.
-    """
-    arms = np.setdiff1d(np.arange(truth.n_arms), excluded)
-    means = truth.laws.means[: truth.n_played]
-    m, place = np.nonzero(means[:, arms] < means.max(axis=1, keepdims=True))
-    return m, arms[place]
+    return newton(slopes, low, high, start, 1e-12 * (high - low))
 
 
 def _slopes(laws: Laws, weights: Floats, targets: Floats) -> tuple[Floats, Floats]:
@@ -379,18 +270,57 @@ def _slopes(laws: Laws, weights: Floats, targets: Floats) -> tuple[Floats, Float
     return slope, curvature
 
 
-def _cuts(pulls: Floats, rows: Ints, bandits: Ints, arms: Ints, kl: Floats, n: int) -> Cuts:
-    """Cuts from coefficients listed cell by cell; an infinite or undefined one makes the
-    alternative impossible.
+def _moved_row(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Moves:
+    """Bandits (A, K) in which `arm` becomes the best: the arms that move. The caller names bandits
+    and payers."""
+    targets = closest(laws, weights, slack, arm)
+    rows, arms = np.nonzero(~(targets == laws.means))
+    moving, target = laws[rows, arms], targets[rows, arms]
+    return Moves(rows, rows, arms, target, rows, moving.kl(moving.moved_to(target)))
+
+
+def _apart(truth: Truth, pulls: Floats, changes: Changes) -> Moves:
+    """The new best arm and the old one, moved apart in all other bandits where they are less than η
+    apart. Pulls of the agent that leaves a bandit do not count there."""
+    best, means = truth.best, truth.laws.means
+    bandits = np.arange(len(best))
+    # A hair of slack: in the paper's flat instances arms are worse by exactly η, up to rounding.
+    gaps = means[bandits, best][:, None] - means
+    close = (gaps < truth.eta * (1 - 1e-9) - 1e-12)[:, changes.answer].T
+    row, b = np.nonzero(close & (changes.changed[:, None] != bandits))
+    pair = np.stack([best[b], changes.answer[row]], axis=1)
+    everywhere = np.zeros_like(means)
+    everywhere[: truth.n_played] = pulls
+    stays = np.where(changes.source[row] == b, 1 - 1 / np.maximum(truth.sizes[b], 1), 1.0)[:, None]
+    laws = truth.laws[b[:, None], pair]
+    slack = np.tile([0.0, truth.eta], (row.size, 1))
+    weights = everywhere[b[:, None], pair] * stays
+    targets = closest(laws, weights, slack, np.zeros(row.size, dtype=np.int64))
+    kl = laws.kl(laws.moved_to(targets)) * stays
+    bandit = np.repeat(b, 2)
+    return Moves(np.repeat(row, 2), bandit, pair.ravel(), targets.ravel(), bandit, kl.ravel())
+
+
+def _together(one: Moves, other: Moves) -> Moves:
+    return Moves(*map(np.concatenate, zip(one, other, strict=True)))
+
+
+def _slack(truth: Truth, freed: Ints, arm: Ints) -> Floats:
+    """(A, K) how much worse than the best each arm must be: η for the best arm of any bandit, else
+    0; 0 at the arms `freed` and `arm` (A,).
     """
-    played, n_arms = pulls.shape
-    counted = bandits < played
-    rows, bandits, arms, kl = rows[counted], bandits[counted], arms[counted], kl[counted]
-    bad = np.zeros(n, dtype=bool)
-    bad[rows[~np.isfinite(kl)]] = True
-    matrix = csr_array(
-        (np.nan_to_num(kl, posinf=0.0), (rows, bandits * n_arms + arms)), shape=(n, played * n_arms)
-    )
-    values = matrix @ pulls.ravel()
-    values[bad] = np.inf
-    return Cuts(values, matrix)
+    slack = np.zeros((arm.size, truth.n_arms))
+    slack[:, truth.best] = truth.eta
+    slack[np.arange(arm.size), freed] = 0.0
+    slack[np.arange(arm.size), arm] = 0.0
+    return slack
+
+
+def _choices(truth: Truth, excluded: Ints) -> tuple[Ints, Ints]:
+    """All pairs (m, k) of a bandit with agents and an arm that is neither excluded nor, tied, a
+    right answer at m.
+    """
+    arms = np.setdiff1d(np.arange(truth.n_arms), excluded)
+    means = truth.laws.means[: truth.n_played]
+    m, place = np.nonzero(means[:, arms] < means.max(axis=1, keepdims=True))
+    return m, arms[place]

@@ -16,13 +16,14 @@ of any shape:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import rel_entr
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 
@@ -200,33 +201,56 @@ class CategoricalLaws(Laws):
         theta = np.where(short == 0, 0.0, theta)
         theta = np.where((distance[-1] <= 0) & (short > 0), np.inf, theta)
         theta = np.where((distance[0] >= 0) & (short < 0), -np.inf, theta)
-        todo = np.flatnonzero((short != 0) & np.isfinite(theta))
-        p, distance, left, right = p[:, todo], distance[:, todo], left[todo], right[todo]
-        for _ in range(60):  # bisection alone reaches 1e-18 by then
-            now = theta[todo]
+        inside = np.flatnonzero((short != 0) & np.isfinite(theta))
+
+        def slopes(now: Floats, todo: Ints) -> tuple[Floats, Floats, Floats]:
+            cells = inside[todo]
+            mass = p[:, cells]
             with np.errstate(divide="ignore", invalid="ignore"):
-                terms = distance / (1 - now * distance)
-                weighted = np.where(p > 0, p * terms, 0.0)
-                first = weighted.sum(axis=0)
-                second = np.where(p > 0, weighted * terms, 0.0).sum(axis=0)
-                step = now - first / second
-            left = np.where(first < 0, now, left)
-            right = np.where(first < 0, right, now)
-            new = np.where((step > left) & (step < right), step, (left + right) / 2)
-            # Done by the slope, not by the step: beside a pole Newton's steps are short far from
-            # the root.
-            done = np.abs(first) <= 1e-12 * np.abs(weighted).sum(axis=0)
-            theta[todo] = np.where(done, now, new)
-            busy = ~done & (right - left > 1e-12 * np.abs(now))
-            if not busy.any():
-                break
-            if np.count_nonzero(busy) < 0.7 * todo.size:
-                todo = todo[busy]
-                p = p[:, busy]
-                distance = distance[:, busy]
-                left = left[busy]
-                right = right[busy]
+                terms = distance[:, cells] / (1 - now * distance[:, cells])
+                weighted = np.where(mass > 0, mass * terms, 0.0)
+                second = np.where(mass > 0, weighted * terms, 0.0).sum(axis=0)
+            return weighted.sum(axis=0), second, 1e-12 * np.abs(weighted).sum(axis=0)
+
+        theta[inside] = newton(slopes, left[inside], right[inside], theta[inside])
         return theta.reshape(targets.shape)
+
+
+def newton(
+    slopes: Callable[[Floats, Ints], tuple[Floats, Floats, Floats]],
+    left: Floats,
+    right: Floats,
+    start: Floats,
+    width: Floats | None = None,
+) -> Floats:
+    """(n,) minima of n convex functions in [left, right], by Newton's method inside a bracket.
+
+    Args:
+        slopes: of the functions with these numbers at these points: first and second derivative,
+            and what counts as zero. Done by the slope, not by the step: beside a pole Newton's
+            steps are short far from the minimum.
+        left, right, start: (n,).
+        width: (n,) of a bracket that counts as a point; by default 1e-12 of the point.
+    """
+    x, left, right = start.copy(), left.copy(), right.copy()
+    todo = np.arange(x.size)
+    for _ in range(80):  # bisection alone reaches 1e-24 by then
+        now = x[todo]
+        first, second, zero = slopes(now, todo)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = now - first / second
+        left[todo] = np.where(first < 0, now, left[todo])
+        right[todo] = np.where(first < 0, right[todo], now)
+        low, high = left[todo], right[todo]
+        done = np.abs(first) <= zero
+        inside = (step > low) & (step < high)
+        x[todo] = np.where(done, now, np.where(inside, step, (low + high) / 2))
+        busy = ~done & (high - low > (1e-12 * np.abs(now) if width is None else width[todo]))
+        if not busy.any():
+            break
+        if np.count_nonzero(busy) < 0.7 * todo.size:
+            todo = todo[busy]
+    return x
 
 
 def laws_of(instance: Instance) -> Laws:

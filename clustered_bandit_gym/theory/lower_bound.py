@@ -68,26 +68,12 @@ def information_needed(delta: float) -> float:
 
 
 def instance_lower_bound(
-    instance: Instance,
-    delta: float,
-    eta: float | None = None,
-    *,
-    clusters_told: bool = True,
-    tolerance: float = 0.01,
-    max_programs: int = 60,
+    instance: Instance, delta: float, eta: float | None = None, **options: Any
 ) -> float:
     """Expected pulls that every δ-PC learner needs on `instance`; arguments as in
     `solve_lower_bound`.
     """
-    found = solve_lower_bound(
-        instance,
-        delta,
-        eta,
-        clusters_told=clusters_told,
-        tolerance=tolerance,
-        max_programs=max_programs,
-    )
-    return found.value
+    return solve_lower_bound(instance, delta, eta, **options).value
 
 
 def solve_lower_bound(

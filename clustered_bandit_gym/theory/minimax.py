@@ -1,14 +1,12 @@
-"""Bounds over a class of instances, and the paper's own bounds as printed."""
+"""The lower bound over a class of instances."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 from scipy.optimize import minimize_scalar
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.theory.lower_bound import information_needed
 
 #: 1 − 1/e. On [0, 1 − 1/e], −ln(1 − u) ≤ u/(1 − 1/e), by convexity.
@@ -55,14 +53,13 @@ def minimax_lower_bound(
 
 def assignment_information(n_agents: int, n_clusters: int, delta: float) -> float:
     """Nats per agent that a δ-PC learner collects on average when agents are assigned to M known
-    bandits uniformly at
-    random: about ln(N(M − 1)/(1.6δ)) for small δ, since *all* N agents must be right at once.
+    bandits uniformly at random: about ln(N(M − 1)/(1.6δ)) for small δ, since *all* N agents must be
+    right at once.
 
     With φ(e) = (1 − e − e/(M − 1))·ln((M − 1)(1 − e)/e), the information behind a posterior error
     of e, it is the minimum over 0 ≤ a ≤ δ/c of (1 − a)·φ((δ − ca)/(cN(1 − a))), where c = 1 − 1/e
-    and a is the probability of giving
-    up: a learner may be wrong about everybody with a probability near δ. docs/lower-bounds.md
-        derives it.
+    and a is the probability of giving up: a learner may be wrong about everybody with a probability
+    near δ. docs/lower-bounds.md derives it.
     """
     if n_agents < 1 or n_clusters < 2:
         raise UserError(f"need N >= 1 and M >= 2, got N = {n_agents}, M = {n_clusters}")
@@ -91,50 +88,3 @@ def assignment_information(n_agents: int, n_clusters: int, delta: float) -> floa
         at, bounds=(0.0, most), method="bounded", options={"xatol": 1e-12 * most}
     )
     return max(needed, min(at(0.0), float(found.fun)))
-
-
-def paper_minimax_bound(
-    n_agents: int, n_clusters: int, n_arms: int, gap: float, delta: float
-) -> float:
-    """The paper's minimax bound with the constants of its proof: max{M(K − M)/4, N}·ln(1/2.4δ)/Δ²,
-    for σ = 1.
-
-    For N ≥ M it is valid, and smaller than `minimax_lower_bound`; with fewer agents than bandits it
-    is too large, since it charges for bandits that nobody plays. The proof takes (a − b)² for the
-    divergence of unit Gaussians, which is (a − b)²/2, and the larger of two terms that may be
-    added.
-    """
-    return (
-        max(n_clusters * (n_arms - n_clusters) / 4, n_agents)
-        * max(0.0, -math.log(2.4 * delta))
-        / gap**2
-    )
-
-
-def paper_instance_bound(instance: Instance, delta: float, eta: float) -> float:
-    """The paper's instance-dependent bound (its appendix) as printed, with D(a, b) = (a − b)²; for
-    σ = 1.
-
-    Not a lower bound in general: its second term lets an agent use a single arm against all rivals,
-    where a mix of arms may need fewer pulls. Infinite where no single arm separates an agent from
-    all rivals.
-    """
-    needed = max(0.0, -math.log(2.4 * delta))
-    means, best = instance.means, instance.best_arms
-    top = means.max(axis=1, keepdims=True)
-    far = top - means >= eta * (1 - 1e-9) - 1e-12
-    sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
-    best_arms = assignment = 0.0
-    played = np.flatnonzero(sizes)
-    with np.errstate(divide="ignore"):
-        for m in played:
-            others = np.arange(instance.n_clusters) != m
-            free = far[others].all(axis=0)
-            free[best[m]] = False
-            best_arms += float((needed / (top[m] - means[m, free]) ** 2).sum())
-            rivals = played[played != m]
-            if rivals.size:
-                assignment += sizes[m] * float(
-                    (needed / (means[m] - means[rivals]) ** 2).max(axis=0).min()
-                )
-    return max(best_arms, assignment)

@@ -10,11 +10,11 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 
-from clustered_bandit_gym import theory
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.reproduce.figures import DELTA, SCHEMES
+from research.paper import formulas
 from research.paper.claim import NAMES, SIGNS, table
 from research.paper.ratios import drawn_agents, points_of
 
@@ -81,7 +81,7 @@ def theorem_table(played: dict[str, Played]) -> str:
             "## The theorems' terms",
             "Measured pulls of a phase over the theorem's term for it, with the hidden constant "
             "set to 1 (as in "
-            "`theory.py`), from the smallest to the largest over the figure's points. The theorems "
+            "`formulas.py`), from the smallest to the largest over the figure's points. The theorems "
             "promise that a "
             "constant above these exists; a narrow range says that the term describes how pulls "
             "grow. Where Cl-BAI's "
@@ -97,10 +97,10 @@ def _add_constants(rows: pd.DataFrame, constants: dict[tuple[str, int], list[flo
     first = rows.iloc[0]
     instance, eta, eta1 = instance_of(first), float(first["eta"]), float(first["eta1"])
     terms = {
-        "naive": theory.naive_terms(instance, DELTA),
-        "cl-bai": theory.cl_bai_terms(instance, DELTA, eta),
-        "bai-cl": theory.bai_cl_terms(instance, DELTA, eta),
-        "bai-cl++": theory.bai_cl_pp_terms(instance, DELTA, eta, eta1),
+        "naive": formulas.naive_terms(instance, DELTA),
+        "cl-bai": formulas.cl_bai_terms(instance, DELTA, eta),
+        "bai-cl": formulas.bai_cl_terms(instance, DELTA, eta),
+        "bai-cl++": formulas.bai_cl_pp_terms(instance, DELTA, eta, eta1),
     }
     for scheme, phases in _PHASES.items():
         own = rows[rows["policy"] == scheme]["pulls_by_phase"]
@@ -167,7 +167,7 @@ def _draws(sizes: tuple[int, ...]) -> tuple[float, float]:
     """Agents asked until every cluster was met: exact mean, and the variance of 500 simulated
     draws.
     """
-    expected = theory.coupon_collector_without_replacement(np.array(sizes))
+    expected = formulas.coupon_collector_without_replacement(np.array(sizes))
     if min(sizes) == 0 or max(sizes) == 1:
         return expected, 0.0
     agents = np.repeat(np.arange(len(sizes)), sizes)

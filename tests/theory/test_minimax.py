@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from clustered_bandit_gym import Instance, theory
-from clustered_bandit_gym.generators import PaperRandom, PaperSmall
+from clustered_bandit_gym import theory
 
 DELTA = 1e-3
 
@@ -68,41 +67,3 @@ def test_learners_that_give_up_are_allowed_for() -> None:
     found = theory.assignment_information(n, m, delta)
     assert found <= best.fun
     assert found >= 0.8 * best.fun
-
-
-def test_the_papers_own_bounds() -> None:
-    """Data set 1 by hand: arms that are η worse in both other bandits, and the best single arm of
-    each agent.
-    """
-    level = log(1 / 2.4e-10)
-    assert theory.paper_minimax_bound(10, 3, 100, 0.2, 1e-10) == pytest.approx(
-        3 * 97 / 4 * level / 0.04
-    )
-    assert theory.paper_minimax_bound(10**4, 3, 100, 0.2, 1e-10) == pytest.approx(
-        10**4 * level / 0.04
-    )
-    instance = PaperSmall(3)(np.random.default_rng(0))
-    mu, best = instance.means, instance.best_arms
-    arms = single = 0.0
-    for m in range(3):
-        others = [j for j in range(3) if j != m]
-        for k in range(10):
-            if k != best[m] and all(mu[j].max() - mu[j, k] >= 0.3 for j in others):
-                arms += level / (mu[m].max() - mu[m, k]) ** 2
-        single += min(
-            max(level / (mu[m, k] - mu[j, k]) ** 2 for j in others)
-            for k in range(10)
-            if k not in (7,)
-        )
-    assert theory.paper_instance_bound(instance, 1e-10, 0.3) == pytest.approx(max(arms, single))
-    # No single arm separates agent 0 from both rivals: what is printed is infinite, what is needed
-    # is not.
-    apart = Instance([[1.0, 0.0, 0.0], [1.0, 2.0, 0.0], [1.0, 0.0, 2.0]], [0, 1, 2])
-    assert theory.paper_instance_bound(apart, 1e-10, 1.0) == np.inf
-    assert theory.instance_lower_bound(apart, 1e-10) < np.inf
-
-
-def test_the_papers_instance_bound_is_smaller_on_its_own_data() -> None:
-    instance = PaperRandom()(np.random.default_rng(0))
-    paper = theory.paper_instance_bound(instance, 1e-10, 0.15)
-    assert theory.instance_lower_bound(instance, 1e-10, 0.15, max_programs=1) > paper
