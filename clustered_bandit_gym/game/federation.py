@@ -143,6 +143,8 @@ class Federation(Play):
             raise UserError(
                 "an agent is listed twice; a local program runs once at each of its agents"
             )
+        if self.isolation is not None:
+            program = self.isolation.isolated(program)
         sent = _payloads(down)
         tables = [self._arrived(payload, agents.size) for payload in sent]
         for payload in sent:
@@ -332,7 +334,8 @@ class FederationView:
         object.__setattr__(self, "_FederationView__strict", strict)
         # A copy for the centre: the agents' own is within reach of local programs.
         object.__setattr__(self, "_FederationView__problem", copy(federation.told))
-        federation.isolation = Isolation((FederationView, type(federation)), federation.told)
+        if strict:
+            federation.isolation = Isolation((FederationView, type(federation)), federation.told)
 
     # --- what the centre is told ------------------------------------------------------------------
 
@@ -413,31 +416,29 @@ class FederationView:
         n_arms: int | None = None,
     ) -> Any:
         """See `Federation.local`."""
-        books = self.__books
-        if not self.__strict or books.isolation is None:
-            return books.local(agents, program, down, n_arms=n_arms)
-        books.check_open()
-        try:
-            return books.local(agents, books.isolation.isolated(program), down, n_arms=n_arms)
-        except BaseException as error:
-            failure = error
-        raise self.__ended(failure)
+        local = self.__books.local
+        return self.__attempt(BaseException, local, agents, program, down, n_arms=n_arms)
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """See `Federation.pull`."""
-        try:
-            return self.__books.pull(agents, arms, times)
-        except BudgetExceeded as error:
-            failure = error
-        raise self.__ended(failure)
+        return self.__attempt(BudgetExceeded, self.__books.pull, agents, arms, times)
 
     def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
         """See `Federation.pull_counts`."""
+        return self.__attempt(BudgetExceeded, self.__books.pull_counts, agents, arms, times)
+
+    def __attempt(
+        self, ends: type[BaseException], request: Callable[..., Any], *order: Any, **options: Any
+    ) -> Any:
+        """`request(...)`; in strict mode an exception of the kind `ends` ends the play."""
+        if not self.__strict:
+            return request(*order, **options)
+        self.__books.check_open()
         try:
-            return self.__books.pull_counts(agents, arms, times)
-        except BudgetExceeded as error:
+            return request(*order, **options)
+        except ends as error:
             failure = error
-        raise self.__ended(failure)
+        raise self.__ended(failure)  # outside, so that it does not carry the first one with it
 
     def __ended(self, failure: BaseException) -> BaseException:
         """End a strict play, and say what kind of failure it was, nothing else.
@@ -445,8 +446,6 @@ class FederationView:
         What is wrong with an answer could tell the policy what is in it. A policy that could go on
         after a spent budget would find out, order by order, how many pulls the agents have made.
         """
-        if not self.__strict:
-            return failure
         self.__books.failure = failure
         if isinstance(failure, KeyboardInterrupt):
             return KeyboardInterrupt()

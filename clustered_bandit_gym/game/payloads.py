@@ -70,11 +70,6 @@ class Payload:
     bits: int | Ints = 0
     reals: int = 0
     _item_ndim: int = 0
-    _sealed: tuple[object, ...]
-
-    def _seal(self) -> None:
-        """Record what the constructor made, so that any later change can be detected."""
-        self._sealed = tuple(self.__dict__.values())
 
     def rows(self, n_agents: int) -> NDArray[Any]:
         """The values as (n_agents, ...), a view; `ValueError` where they are of another length."""
@@ -96,18 +91,17 @@ class ArmIndex(Payload):
     kind = "arm"
 
     def __init__(self, values: ArrayLike, among: int | ArrayLike) -> None:
-        self.values = read_only(_integers(values, "an arm index", most_axes=1))
+        self.values = _integers(values, (0, 1), "arm indices (agents,)")
         if isinstance(among, int | np.integer):
             self.among: int | Ints = _exact(among, "among, the number of arms,", 1)
             self.bits = bits_for(self.among)
             known = (self.values >= 0) & (self.values < self.among)
         else:
-            self.among = read_only(np.unique(_integers(among, "the set of arms", most_axes=1)))
+            self.among = read_only(np.unique(_integers(among, (1,), "the set of arms")))
             self.bits = bits_for(self.among.size)
             known = np.isin(self.values, self.among)
         if not known.all():
             raise UserError("an arm index lies outside the set given by `among`")
-        self._seal()
 
 
 class ArmSet(Payload):
@@ -127,17 +121,10 @@ class ArmSet(Payload):
         self.values = _booleans(values, (1, 2), shapes)
         self.at_most = None if at_most is None else _exact(at_most, "at_most", 0)
         n_arms = self.values.shape[-1]
-        if self.at_most is None or self.at_most >= n_arms:
-            self.bits = n_arms
-        else:
-            largest = int(self.values.sum(axis=-1).max(initial=0))
-            if largest > self.at_most:
-                raise UserError(
-                    f"an arm set has {largest} arms, more than the {self.at_most} announced"
-                )
-            sets = sum(math.comb(n_arms, size) for size in range(self.at_most + 1))
-            self.bits = bits_for(sets)
-        self._seal()
+        limit = n_arms if self.at_most is None else min(self.at_most, n_arms)
+        if self.values.sum(axis=-1).max(initial=0) > limit:
+            raise UserError(f"an arm set has more than the {limit} arms announced")
+        self.bits = bits_for(sum(math.comb(n_arms, size) for size in range(limit + 1)))
 
 
 class Reals(Payload):
@@ -158,7 +145,6 @@ class Reals(Payload):
         if self.values.ndim > 2 or (shared and self.values.ndim > 1):
             raise UserError(f"reals have shape (agents,) or (agents, d), got {self.values.shape}")
         self.reals = self.values.size if shared else math.prod(self.values.shape[1:])
-        self._seal()
 
 
 class Flag(Payload):
@@ -169,7 +155,6 @@ class Flag(Payload):
     def __init__(self, values: ArrayLike) -> None:
         self.values = _booleans(values, (0, 1), "a flag is a boolean, or a vector of them")
         self.bits = 1
-        self._seal()
 
 
 class ArmSubset(Payload):
@@ -202,7 +187,6 @@ class ArmSubset(Payload):
         counts = self.values.sum(axis=1).tolist()
         lengths = [_sparse_bits(n, c) for n, c in zip(sizes, counts, strict=True)]
         self.bits = read_only(np.array(lengths, dtype=np.int64))
-        self._seal()
 
 
 class Symbol(Payload):
@@ -217,15 +201,12 @@ class Symbol(Payload):
     kind = "symbol"
 
     def __init__(self, values: ArrayLike, among: int) -> None:
-        self.values = read_only(_integers(values, "symbols (agents,) or (agents, d)", most_axes=2))
+        self.values = _integers(values, (1, 2), "symbols (agents,) or (agents, d)")
         self.among = _exact(among, "among, the size of the alphabet,", 1)
-        if self.values.ndim == 0:
-            raise UserError("symbols have shape (agents,) or (agents, d), got a single one")
         if np.any((self.values < 0) | (self.values >= self.among)):
             raise UserError(f"a symbol lies outside its alphabet 0..{self.among - 1}")
         self._item_ndim = self.values.ndim - 1
         self.bits = bits_for(self.among ** math.prod(self.values.shape[1:]))
-        self._seal()
 
 
 class Quantised(Payload):
@@ -256,19 +237,16 @@ class Quantised(Payload):
         clip: bool = False,
     ) -> None:
         points = np.asarray(grid, dtype=np.float64)
-        finite = points.ndim == 1 and points.size >= 1 and bool(np.isfinite(points).all())
-        if not finite or np.any(np.diff(points) <= 0):
+        if points.ndim != 1 or not np.isfinite(points).all() or np.any(np.diff(points) <= 0):
             raise UserError("grid must be a vector of finite numbers, strictly increasing")
         if rounding not in ("up", "down", "nearest"):
             raise UserError(f"rounding must be 'up', 'down' or 'nearest', got {rounding!r}")
         exact = np.asarray(values, dtype=np.float64)
-        if exact.ndim not in (1, 2):
+        if exact.ndim not in (1, 2) or np.isnan(exact).any():
             raise UserError(
-                f"quantised numbers have shape (agents,) or (agents, d), got {exact.shape}"
+                "quantised numbers have shape (agents,) or (agents, d), and none is nan"
             )
-        if np.any(np.isnan(exact)):
-            raise UserError("nan cannot be quantised")
-        if not clip and exact.size and (exact.min() < points[0] or exact.max() > points[-1]):
+        if not clip and np.any((exact < points[0]) | (exact > points[-1])):
             raise UserError(
                 f"numbers from {exact.min():.6g} to {exact.max():.6g} leave the grid from "
                 f"{points[0]:.6g} to {points[-1]:.6g}; use a wider grid, or clip=True to send "
@@ -288,7 +266,6 @@ class Quantised(Payload):
         self.clip = bool(clip)
         self._item_ndim = exact.ndim - 1
         self.bits = bits_for(points.size ** math.prod(exact.shape[1:]))
-        self._seal()
 
 
 #: All payloads: how they are written, what they carry, what they cost per agent.
@@ -325,8 +302,8 @@ CONTENT: dict[type[Payload], tuple[str, ...]] = {
 
 
 def as_made(payload: Any) -> Payload:
-    """`payload` as its constructor made it. One that was changed since is built again from its
-    content: its form and price are those that the constructor finds.
+    """`payload` built again from its content: its form and price are those that the constructor
+    finds, whatever was changed since.
 
     Raises `TypeError` for anything but the types of `CONTENT`; their subclasses could carry more
     than they pay for.
@@ -337,10 +314,6 @@ def as_made(payload: Any) -> Payload:
         raise TypeError(
             f"a local program returns payloads (no subclass of them), got {kind.__name__}:{lines}"
         )
-    state = payload.__dict__
-    sealed = payload._sealed
-    if len(state) == len(sealed) + 1 and all(map(operator.is_, state.values(), sealed)):
-        return payload  # type: ignore[no-any-return]
     content = {name: getattr(payload, name) for name in CONTENT[kind]}
     return kind(payload.values, **content)  # type: ignore[call-arg]
 
@@ -376,8 +349,8 @@ def _booleans(values: ArrayLike, axes: tuple[int, ...], expected: str) -> Bools:
     return read_only(array.view(np.uint8) != 0)
 
 
-def _integers(values: ArrayLike, what: str, most_axes: int) -> Ints:
+def _integers(values: ArrayLike, axes: tuple[int, ...], what: str) -> Ints:
     array = np.asarray(values)
-    if array.dtype.kind not in "iu" or array.ndim > most_axes:
+    if array.dtype.kind not in "iu" or array.ndim not in axes:
         raise UserError(f"{what} must be integers, got {array.dtype} of shape {array.shape}")
-    return array.astype(np.int64, copy=False)
+    return read_only(array.astype(np.int64))

@@ -61,9 +61,9 @@ class Problem:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UserError(f"{name} must be positive (or None: not told), got {value}")
-        if not (np.isfinite(self.sigma) and self.sigma > 0):
+        if not 0 < self.sigma < np.inf:
             raise UserError(f"sigma must be a finite number > 0, got {self.sigma}")
-        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
+        if not 0 <= self.epsilon < np.inf:
             raise UserError(f"epsilon must be a finite number >= 0, got {self.epsilon}")
         if self.support is not None:
             ends = np.asarray(self.support, dtype=np.float64)
@@ -96,28 +96,30 @@ class Problem:
         for studying misspecified problems, where no guarantee holds. `sigma` defaults to the
         model's own.
         """
-        told: dict[str, Any] = {}
-        for name, value in {"n_clusters": n_clusters, "eta": eta, "eta1": eta1}.items():
+        truth = {
+            "n_clusters": instance.n_clusters,
+            # Assumption 2 may hold with η1 = 0 only, an overlapping instance has no η: there is
+            # nothing to tell.
+            "eta": instance.eta or None,
+            "eta1": instance.eta1 or None,
+            "support": instance.rewards.bounds,
+        }
+        told: dict[str, Any] = {
+            "n_clusters": n_clusters,
+            "eta": eta,
+            "eta1": eta1,
+            "support": support,
+        }
+        for name, value in told.items():
             if isinstance(value, str):
                 if value != TRUTH:
-                    raise UserError(f"{name} must be a number, None or {TRUTH!r}, got {value!r}")
-                value = getattr(instance, name)
-                # Assumption 2 may hold with η1 = 0 only, an overlapping instance has no η: there is
-                # nothing to tell.
-                value = value if value > 0 else None
-            told[name] = value
-        own_sigma = instance.rewards.sigma
-        sigma = (own_sigma if own_sigma > 0 else 1.0) if sigma is None else sigma
-        if isinstance(support, str):
-            if support != TRUTH:
-                raise UserError(f"support must be two numbers, None or {TRUTH!r}, got {support!r}")
-            support = instance.rewards.bounds
+                    raise UserError(f"{name} must be a value, None or {TRUTH!r}, got {value!r}")
+                told[name] = truth[name]
         problem = cls(
             instance.n_agents,
             instance.n_arms,
             delta=delta,
-            sigma=sigma,
-            support=support,
+            sigma=(instance.rewards.sigma or 1.0) if sigma is None else sigma,
             epsilon=epsilon,
             max_pulls_per_agent=max_pulls_per_agent,
             **told,
@@ -127,33 +129,30 @@ class Problem:
         return problem
 
     def _check_against(self, instance: Instance) -> None:
-        if self.n_clusters is not None and self.n_clusters != instance.n_clusters:
+        """Refuse what the instance does not satisfy."""
+        if self.n_clusters not in (None, instance.n_clusters):
             raise UserError(
                 f"told M = {self.n_clusters}, but the instance has {instance.n_clusters} clusters"
             )
-        if self.sigma < instance.rewards.sigma * (1 - 1e-12):
-            raise UserError(
-                f"told sigma = {self.sigma}, but the rewards need {instance.rewards.sigma}"
-            )
+        rewards = instance.rewards
+        if self.sigma < rewards.sigma * (1 - 1e-12):
+            raise UserError(f"told sigma = {self.sigma}, but the rewards need {rewards.sigma}")
         if self.support is not None:
-            own = instance.rewards.bounds
-            if own is None and instance.rewards.values is not None:
-                own = (float(instance.rewards.values[0]),) * 2
-            if own is None or self.support[0] > own[0] or self.support[1] < own[1]:
-                found = "are unbounded" if own is None else f"span {own}"
+            low, high = self.support
+            own = rewards.values if rewards.bounds is None else rewards.bounds
+            if own is None or own[0] < low or own[-1] > high:
                 raise UserError(
-                    f"told support = {self.support}, but the rewards {found}; tell an interval "
-                    "that holds them or None, or pass check=False"
+                    f"told support = {self.support}, which does not hold all rewards; tell an "
+                    "interval that does or None, or pass check=False"
                 )
         for number, told, true in ((1, self.eta, instance.eta), (2, self.eta1, instance.eta1)):
             # A small tolerance: 1 − (1 − 0.15) is not 0.15 in floating point.
             if told is not None and told > true * (1 + 1e-9) + 1e-12:
                 a, b = instance.closest_pair(number)
-                name = "eta" if number == 1 else "eta1"
                 raise UserError(
-                    f"told {name} = {told:.6g}, but clusters {a} and {b} are only {true:.6g} apart "
-                    f"(Assumption {number} fails by {told - true:.3g}); tell at most {true:.6g}, or "
-                    "pass check=False"
+                    f"told {('eta', 'eta1')[number - 1]} = {told:.6g}, but clusters {a} and {b} are "
+                    f"only {true:.6g} apart (Assumption {number} fails by {told - true:.3g}); tell "
+                    f"at most {true:.6g}, or pass check=False"
                 )
 
     def values(self) -> dict[str, Any]:

@@ -51,12 +51,6 @@ class RewardModel(ABC):
         """
         raise UserError(f"rewards of {type(self).__name__} cannot be counted")
 
-    @abstractmethod
-    def check_means(self, means: Floats | None) -> Floats:
-        """The means (M, K) of the model, from what the user gave; `ValueError` where the two
-        disagree."""
-
-    @abstractmethod
     def average(
         self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
     ) -> Floats:
@@ -65,6 +59,13 @@ class RewardModel(ABC):
 
         `means` is the (M, K) matrix of the instance.
         """
+        counts = self.counts(rng, means, clusters, arms, times)
+        return np.asarray(counts @ np.asarray(self.values) / times)
+
+    @abstractmethod
+    def check_means(self, means: Floats | None) -> Floats:
+        """The means (M, K) of the model, from what the user gave; `ValueError` where the two
+        disagree."""
 
     @abstractmethod
     def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
@@ -84,14 +85,14 @@ class RewardModel(ABC):
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> RewardModel:
-        kind = data["kind"]
-        if kind == "gaussian":
-            return Gaussian(float(data["sigma"]))
-        if kind == "bernoulli":
-            return Bernoulli()
-        if kind == "categorical":
-            return Categorical(np.asarray(data["support"]), np.asarray(data["probabilities"]))
-        raise UserError(f"unknown reward model {kind!r}; known: gaussian, bernoulli, categorical")
+        settings = {key: np.asarray(value) for key, value in data.items() if key != "kind"}
+        if data["kind"] == "gaussian":
+            return Gaussian(float(settings["sigma"]))
+        models: dict[str, Any] = {"bernoulli": Bernoulli, "categorical": Categorical}
+        if data["kind"] not in models:
+            raise UserError(f"unknown reward model {data['kind']!r}")
+        model: RewardModel = models[data["kind"]](**settings)
+        return model
 
 
 def _need_means(means: Floats | None, model: str) -> Floats:
@@ -156,11 +157,6 @@ class Bernoulli(RewardModel):
             raise UserError("Bernoulli means are probabilities: every one must lie in [0, 1]")
         return means
 
-    def average(
-        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
-    ) -> Floats:
-        return _binomial(rng, times, _gather(means, clusters, arms)) / times
-
     def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
         return rng.random(size)
 
@@ -189,22 +185,16 @@ class Categorical(RewardModel):
     def __post_init__(self) -> None:
         support = np.array(self.support, dtype=np.float64)
         p = np.array(self.probabilities, dtype=np.float64)
-        if support.ndim != 1 or support.size < 1 or not np.all(np.isfinite(support)):
-            raise UserError("support must be a vector of finite numbers")
-        if np.any(np.diff(support) <= 0):
-            raise UserError("support must be strictly increasing")
+        increasing = support.ndim == 1 and support.size and np.all(np.diff(support) > 0)
+        if not (increasing and np.all(np.isfinite(support))):
+            raise UserError("support must be a vector of finite numbers, strictly increasing")
         if p.ndim != 3 or p.shape[2] != support.size:
             raise UserError(
                 f"probabilities must have shape (clusters, arms, {support.size}), got {p.shape}"
             )
-        if not np.all(np.isfinite(p)) or np.any(p < 0):
-            raise UserError("probabilities must be finite and not negative")
         off = np.abs(p.sum(axis=2) - 1)
-        if np.any(off > 1e-9):
-            m, k = np.unravel_index(int(off.argmax()), off.shape)
-            raise UserError(
-                f"probabilities of cluster {m}, arm {k} sum to {p[m, k].sum():.6g}, not to 1"
-            )
+        if not np.all((p >= 0).all(axis=2) & (off <= 1e-9)):
+            raise UserError("probabilities must not be negative, and sum to 1 for every arm")
         # Sums that are 1 up to rounding stay as they are, so that a saved model reads back bit by
         # bit.
         p[off > 1e-12] /= p[off > 1e-12].sum(axis=1, keepdims=True)
@@ -249,11 +239,6 @@ class Categorical(RewardModel):
             left = left - counts[..., s]
         counts[..., -1] = left
         return counts
-
-    def average(
-        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
-    ) -> Floats:
-        return self.counts(rng, means, clusters, arms, times) @ self.support / times
 
     def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
         return rng.random(size)

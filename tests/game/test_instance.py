@@ -137,7 +137,7 @@ def test_immutable() -> None:
     [
         ([[1, np.nan], [0, 1]], [0], "cluster 0, arm 1 has nan"),
         ([[1, 0], [-np.inf, 1]], [0], "cluster 1, arm 0 has -inf"),
-        ([1, 2, 3], [0], r"shape \(clusters, arms\), got \(3,\)"),
+        ([1, 2, 3], [0], r"table \(clusters, arms\), got shape \(3,\)"),
         (np.zeros((0, 3)), [0], "shape"),
         ([[1, 2], [3]], [0], "array"),
         ([["a", "b"]], [0], "numbers"),
@@ -147,7 +147,7 @@ def test_immutable() -> None:
         (GOOD, [0.0, 1.0], "integers"),
         (GOOD, [], "one entry per agent"),
         (GOOD, [[0, 1]], "one entry per agent"),
-        ([[1.0], [2.0]], [0, 1], "only 1 arms"),
+        ([[1.0], [2.0]], [0, 1], "share the best arm"),
         (
             [[0.5, 0.5, 0.1], [0.1, 0.2, 0.3]],
             [0, 1],
@@ -220,7 +220,7 @@ def test_problem_tells_the_truth_less_or_nothing() -> None:
         ({"sigma": 0.5}, "the rewards need 1"),
         ({"sigma": 0.0}, "sigma"),
         ({"sigma": np.inf}, "sigma"),
-        ({"support": (0, 1)}, "the rewards are unbounded"),
+        ({"support": (0, 1)}, "does not hold all rewards"),
         ({"support": (1, 0)}, "low < high"),
         ({"support": 3.0}, "two finite numbers"),
         ({"support": "much"}, "truth"),
@@ -248,7 +248,7 @@ def test_the_support_is_told_where_there_is_one() -> None:
     assert Problem.of(coin, 0.1, support=(-1, 2)).support == (-1.0, 2.0), (
         "a wider interval is true as well"
     )
-    with pytest.raises(ValueError, match="the rewards span"):
+    with pytest.raises(ValueError, match="does not hold all rewards"):
         Problem.of(coin, 0.1, support=(0.0, 0.9))
     assert Problem.of(coin, 0.1, support=(0.0, 0.9), check=False).support == (0.0, 0.9)
     laws = np.array([[[0.1, 0.2, 0.7], [0.7, 0.2, 0.1]]])

@@ -208,9 +208,9 @@ def test_gaussian_refuses(sigma: float) -> None:
 @pytest.mark.parametrize(
     ("support", "laws", "message"),
     [
-        ([0, 1], [[[0.5, 0.4]]], "sum to 0.9"),
-        ([0, 1], [[[1.5, -0.5]]], "not negative"),
-        ([0, 1], [[[np.nan, 1.0]]], "finite"),
+        ([0, 1], [[[0.5, 0.4]]], "sum to 1"),
+        ([0, 1], [[[1.5, -0.5]]], "must not be negative"),
+        ([0, 1], [[[np.nan, 1.0]]], "must not be negative"),
         ([0, 1, 2], [[[0.5, 0.5]]], "shape"),
         ([0, 1], [[0.5, 0.5]], "shape"),
         ([1, 0], [[[0.5, 0.5]]], "increasing"),
@@ -225,7 +225,7 @@ def test_categorical_refuses(support: list[float], laws: list, message: str) -> 
 
 
 def test_unknown_model() -> None:
-    with pytest.raises(ValueError, match="known: gaussian"):
+    with pytest.raises(ValueError, match="unknown reward model"):
         RewardModel.from_dict({"kind": "cauchy"})
 
 

@@ -174,7 +174,7 @@ def test_near_tie_has_to_be_resolved() -> None:
         ("paper-flat", {"eta": np.nan}, "positive"),
         ("paper-flat", {"eta": 1e-20}, "lost beside 1"),
         ("paper-flat", {"sizes": "big"}, "equal, uniform, power"),
-        ("paper-flat", {"alpha": 1.0}, "sizes='power' only"),
+        ("paper-flat", {"alpha": 1.0}, "0 without sizes='power'"),
         ("paper-flat", {"alpha": np.inf, "sizes": "power"}, "finite"),
         ("near-tie", {"n_arms": 5}, "at least 6"),
         ("near-tie", {"gap": 0.4}, "gap must lie"),
