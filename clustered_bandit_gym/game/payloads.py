@@ -237,7 +237,8 @@ class Quantised(Payload):
         clip: bool = False,
     ) -> None:
         points = np.asarray(grid, dtype=np.float64)
-        if points.ndim != 1 or not np.isfinite(points).all() or np.any(np.diff(points) <= 0):
+        increasing = points.ndim == 1 and points.size > 0 and np.all(np.diff(points) > 0)
+        if not (increasing and np.isfinite(points).all()):
             raise UserError("grid must be a vector of finite numbers, strictly increasing")
         if rounding not in ("up", "down", "nearest"):
             raise UserError(f"rounding must be 'up', 'down' or 'nearest', got {rounding!r}")
