@@ -150,20 +150,19 @@ class Federation(Play):
         for payload in sent:
             self._bill("down", payload, agents, program)
         size = self.block_size or max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
-        first: list[Payload] | None = None
-        single = False
+        answer: Payload | Sequence[Payload] | None = None
+        forms: list[list[tuple[object, ...]]] = []
         parts: list[list[NDArray[Any]]] = []
         for start in range(0, agents.size, size):
-            block = Block(self, agents[start : start + size])
+            rows = slice(start, start + size)
+            block = Block(self, agents[rows])
             try:
-                answer = program(block, *[table[start : start + size] for table in tables])
+                answer = program(block, *[table[rows] for table in tables])
             finally:
                 block.close()
-            single = isinstance(answer, Payload)
             payloads = _payloads(answer)
-            if first is None:
-                first = payloads
-            elif [*map(alphabet, first)] != [*map(alphabet, payloads)]:
+            forms.append([alphabet(payload) for payload in payloads])
+            if forms[-1] != forms[0]:
                 raise UserError(
                     "a program sends every agent's message in the same form: kind, shape, and "
                     "`among`, `at_most` or `grid`, which both sides must know before anything is "
@@ -178,7 +177,7 @@ class Federation(Play):
         self.silent_program = "" if messages else program_name(program)
         if not messages:
             return None
-        return messages[0] if single else tuple(messages)
+        return messages[0] if isinstance(answer, Payload) else tuple(messages)
 
     def _bill(self, direction: Direction, payload: Payload, agents: Ints, program: Any) -> None:
         """`payload` goes to or comes from each of `agents`, which run `program`."""
@@ -199,7 +198,7 @@ class Federation(Play):
         """
         order = self._order(agents, arms, times)
         averages = self.draw(*order)
-        self._bill_order(order, averages.shape, "real", 0, 1)
+        self._bill_order(order, averages.shape, "real", np.array(0), 1)
         return averages
 
     def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
@@ -212,13 +211,12 @@ class Federation(Play):
         order = self._order(agents, arms, times)
         seen = self.draw_counts(*order)
         *shape, values = seen.shape
-        bits_up = counts_bits(order[2], tuple(shape), values)
-        self._bill_order(order, tuple(shape), "counts", bits_up, 0)
+        self._bill_order(order, tuple(shape), "counts", counts_bits(order[2], values), 0)
         return seen
 
     def _order(
         self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike
-    ) -> tuple[Ints, Ints, Ints | int]:
+    ) -> tuple[Ints, Ints, Ints]:
         """The arguments of `pull`, checked."""
         self.check_open()
         agent_ids = indices(agents, self.problem.n_agents, "agent")
@@ -226,10 +224,10 @@ class Federation(Play):
 
     def _bill_order(
         self,
-        order: tuple[Ints, Ints, Ints | int],
+        order: tuple[Ints, Ints, Ints],
         shape: tuple[int, ...],
         kind: str,
-        bits_up: int | Ints,
+        bits_up: Ints,
         reals_up: int,
     ) -> None:
         """Bill an order, which broadcasts to `shape`, and its answers."""
@@ -237,11 +235,10 @@ class Federation(Play):
             return
         agents, _, times = order
         receivers = np.broadcast_to(agents, shape).ravel()
-        bits = count_bits(times) + bits_for(self.problem.n_arms)
-        if not isinstance(times, int):
-            bits = np.broadcast_to(bits, shape).ravel()
-        self.ledger.record(self.current_phase, "down", "order", receivers, bits, 0)
-        self.ledger.record(self.current_phase, "up", kind, receivers, bits_up, reals_up)
+        bits_down = count_bits(times) + bits_for(self.problem.n_arms)
+        down, up = (np.broadcast_to(bits, shape).ravel() for bits in (bits_down, bits_up))
+        self.ledger.record(self.current_phase, "down", "order", receivers, down, 0)
+        self.ledger.record(self.current_phase, "up", kind, receivers, up, reals_up)
         self.rounds += 1
 
     def report_clusters(self, labels: ArrayLike) -> None:

@@ -25,29 +25,21 @@ def bits_for(size: int) -> int:
     return (operator.index(size) - 1).bit_length()
 
 
-def count_bits(numbers: Ints | int) -> Any:
+def count_bits(numbers: Ints) -> Ints:
     """Bits of the Elias δ code of whole numbers 1..2**53: prefix-free, so neither side need know a
     range. e + 2⌊log2(e + 1)⌋ + 1 for numbers from 2^e on; 1 bit for 1.
     """
     _, lengths = np.frexp(np.asarray(numbers, dtype=np.float64))  # e + 1
     _, lengths_of_lengths = np.frexp(lengths.astype(np.float64))
-    bits = (lengths + 2 * lengths_of_lengths - 2).astype(np.int64)
-    return int(bits) if isinstance(numbers, int) else bits
+    return np.asarray(lengths + 2 * lengths_of_lengths - 2, dtype=np.int64)
 
 
-@lru_cache(maxsize=65536)
-def _composition_bits(n: int, values: int) -> int:
-    """Bits that tell how often each of so many values came up in n pulls."""
-    return bits_for(math.comb(n + values - 1, values - 1))
-
-
-def counts_bits(times: Ints | int, shape: tuple[int, ...], values: int) -> int | Ints:
-    """Bits of the counts of so many pulls, ⌈log2 C(n + values − 1, values − 1)⌉: an int, or for an
-    array that broadcasts to `shape` one entry per cell."""
-    if isinstance(times, int):
-        return _composition_bits(times, values)
-    cells = np.broadcast_to(times, shape).ravel().tolist()
-    return np.array([_composition_bits(n, values) for n in cells], dtype=np.int64)
+def counts_bits(times: Ints, values: int) -> Ints:
+    """Bits that tell how often each of so many values came up in `times` pulls, ⌈log2 C(n + values
+    − 1, values − 1)⌉: of the shape of `times`."""
+    numbers, place = np.unique(times, return_inverse=True)
+    bits = [bits_for(math.comb(n + values - 1, values - 1)) for n in numbers.tolist()]
+    return np.array(bits, dtype=np.int64)[place].reshape(times.shape)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

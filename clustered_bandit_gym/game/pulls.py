@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import operator
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -46,25 +45,19 @@ def indices(values: ArrayLike, size: int, what: str) -> Ints:
     return ids.astype(np.int64, copy=False)
 
 
-def whole_times(times: ArrayLike) -> Ints | int:
-    """`times` as a plain int or an int64 array, checked to lie in 1..`MAX_TIMES`."""
-    if isinstance(times, int) and not isinstance(times, bool):
-        times = operator.index(times)  # exact, whatever a subclass of int says of itself
+def whole_times(times: ArrayLike) -> Ints:
+    """`times` as an int64 array, checked to lie in 1..`MAX_TIMES`."""
     array = np.asarray(times)
     if array.dtype.kind not in "iu" and type(times) is not int:
         raise UserError(f"times must be whole numbers, got {array.dtype}")
-    if array.size == 0:
-        return array.astype(np.int64)
-    least = int(array.min())
-    most = int(array.max())
-    if least < 1:
-        raise UserError(f"an arm is pulled at least once: times must be >= 1, got {least}")
-    if most > MAX_TIMES:
+    if array.size and array.min() < 1:
+        raise UserError(f"an arm is pulled at least once: times must be >= 1, got {array.min()}")
+    if array.size and array.max() > MAX_TIMES:
         raise BudgetExceeded(
-            f"{most:,} pulls of one arm in one request; at most {MAX_TIMES:,} can be counted "
+            f"{array.max():,} pulls of one arm in one request; at most {MAX_TIMES:,} can be counted "
             "exactly"
         )
-    return most if array.ndim == 0 else array.astype(np.int64, copy=False)
+    return array.astype(np.int64, copy=False)
 
 
 class Play:
@@ -83,6 +76,12 @@ class Play:
         values: ArrayLike | None = None,
         max_pulls: int | None = None,
     ) -> None:
+        if max_pulls is not None and not (max_pulls >= 1 and max_pulls % 1 == 0):
+            raise UserError(
+                f"max_pulls must be a whole number >= 1 (or None: no limit), got {max_pulls}"
+            )
+        # One root for all streams: without a seed it is drawn from the system.
+        root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         if instance is not None:
             told = (problem.n_agents, problem.n_arms)
             true = (instance.n_agents, instance.n_arms)
@@ -91,22 +90,13 @@ class Play:
                     f"the problem is for {told[0]} agents and {told[1]} arms, "
                     f"the instance has {true[0]} and {true[1]}"
                 )
-        if max_pulls is not None and not (max_pulls >= 1 and max_pulls % 1 == 0):
-            raise UserError(
-                f"max_pulls must be a whole number >= 1 (or None: no limit), got {max_pulls}"
-            )
-        # One root for both: without a seed it is drawn from the system.
-        root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-        self._instance = instance
-        self._values: Floats | None = None
-        if instance is not None:
-            self._values = instance.rewards.values
+            values = instance.rewards.values
             rng = np.random.default_rng(play_stream(root, REWARDS))
-            source = Simulator(instance, rng) if source is None else source
-        elif values is not None:
-            self._values = np.unique(np.asarray(values, dtype=np.float64))
+            source = source or Simulator(instance, rng)
         if source is None:
             raise UserError("a play without an instance needs a source of rewards")
+        self._instance = instance
+        self._values = None if values is None else np.unique(np.asarray(values, dtype=np.float64))
         self._source: Source = source
         #: Draws what is asked for in arrays; see `stepping`.
         self._requests: Source = source
@@ -116,9 +106,8 @@ class Play:
         self.told = copy.copy(problem)
         self.agents: Ints = read_only(np.arange(problem.n_agents))
         self.arms: Ints = read_only(np.arange(problem.n_arms))
-        limit = problem.max_pulls_per_agent
-        self.max_pulls = MAX_PULLS if max_pulls is None else min(int(max_pulls), MAX_PULLS)
-        self._agent_limit = MAX_PULLS if limit is None else limit
+        self.max_pulls = min(int(max_pulls or MAX_PULLS), MAX_PULLS)
+        self._agent_limit = problem.max_pulls_per_agent or MAX_PULLS
         self.pulls = 0
         self._per_agent: Ints = np.zeros(problem.n_agents, dtype=np.int64)
         self.pulls_by_phase: dict[str, int] = {}
@@ -220,14 +209,11 @@ class Play:
         """Shape and number of the pulls asked for; raises where they would exceed a limit."""
         self.check_open()
         shape = np.broadcast(agents, arms, times).shape
-        if isinstance(times, int):
-            total = math.prod(shape) * times
-        else:
-            each = np.broadcast_to(times, shape)
-            # The sum of floats cannot overflow, and tells whether that of integers would.
-            total = int(each.sum(dtype=np.float64))
-            if total < MAX_PULLS:
-                total = int(each.sum())
+        # Floats cannot overflow, and tell whether integers would.
+        repeats = math.prod(shape) // max(np.size(times), 1)
+        total = int(np.sum(times, dtype=np.float64)) * repeats
+        if total < MAX_PULLS:
+            total = int(np.sum(times)) * repeats
         if self.pulls + total > self.max_pulls:
             raise BudgetExceeded(
                 f"{self.pulls:,} pulls made; {total:,} more would exceed max_pulls = "
@@ -260,7 +246,7 @@ class Play:
 
 def _add(counts: Ints, agents: Ints, times: Ints | int, shape: tuple[int, ...]) -> None:
     """Add `times` pulls at `agents`, which broadcast to `shape`, to the counts (N,) of the agents."""
-    if isinstance(times, int) and len(shape) == 2 and agents.shape == (shape[0], 1):
+    if np.ndim(times) == 0 and len(shape) == 2 and agents.shape == (shape[0], 1):
         # A grid of agents and arms: one addition per agent, not one per cell, which saves a fifth
         # of a large play.
         np.add.at(counts, agents[:, 0], times * shape[1])

@@ -46,15 +46,16 @@ class Simulator:
         self._rng = rng
 
     def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
-        instance = self._instance
-        clusters = np.asarray(instance.clusters.take(agents))
+        instance, clusters = self._instance, self._clusters(agents)
         average = instance.rewards.average(self._rng, instance.means, clusters, arms, times)
         return np.asarray(average)
 
     def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
-        instance = self._instance
-        clusters = np.asarray(instance.clusters.take(agents))
+        instance, clusters = self._instance, self._clusters(agents)
         return instance.rewards.counts(self._rng, instance.means, clusters, arms, times)
+
+    def _clusters(self, agents: Ints) -> Ints:
+        return np.asarray(self._instance.clusters.take(agents))
 
     def single(self, agent: int, arm: int) -> float:
         instance = self._instance
@@ -110,16 +111,18 @@ class OwnStreams:
         self._simulators: dict[tuple[int, int], Simulator] = {}
 
     def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
-        def average(agent: int, arm: int, n: int) -> Floats:
-            return self._of(agent, arm).averages(np.array(agent), np.array(arm), n)
-
-        return by_cell(average, agents, arms, times)
+        return self._by_cell("averages", agents, arms, times)
 
     def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
-        def count(agent: int, arm: int, n: int) -> Ints:
-            return self._of(agent, arm).counts(np.array(agent), np.array(arm), n)
+        return self._by_cell("counts", agents, arms, times)
 
-        return by_cell(count, agents, arms, times)
+    def _by_cell(self, kind: str, *request: Ints) -> NDArray[Any]:
+        def draw(agent: int, arm: int, n: int) -> NDArray[Any]:
+            request = np.array(agent), np.array(arm), np.array(n)
+            drawn: NDArray[Any] = getattr(self._of(agent, arm), kind)(*request)
+            return drawn
+
+        return by_cell(draw, *request)
 
     def single(self, agent: int, arm: int) -> float:
         return self._of(agent, arm).single(agent, arm)
@@ -132,7 +135,7 @@ class OwnStreams:
 
 
 def by_cell(
-    draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Ints | int
+    draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Ints
 ) -> NDArray[Any]:
     """`draw(agent, arm, n)` for each cell of a request, in its shape."""
     cells = np.broadcast(agents, arms, times)

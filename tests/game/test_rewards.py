@@ -27,9 +27,15 @@ LAWS = np.array(
 
 
 def averages(
-    model: RewardModel, means: np.ndarray, cluster: int, arm: int, n: int, rows: int = ROWS
+    model: RewardModel,
+    means: np.ndarray,
+    cluster: int,
+    arm: int,
+    n: int,
+    rng: np.random.Generator | None = None,
+    rows: int = ROWS,
 ) -> np.ndarray:
-    rng = np.random.default_rng([cluster, arm, n % 2**31])
+    rng = rng or np.random.default_rng([cluster, arm, n % 2**31])
     return model.average(rng, means, np.full(rows, cluster), np.full(rows, arm), n)
 
 
@@ -81,24 +87,30 @@ def test_bernoulli_sum_is_binomial(n: int, cluster: int, arm: int) -> None:
         assert stats.kstest((counts - n * p) / np.sqrt(n * p * (1 - p)), "norm").pvalue > ALARM
 
 
-@pytest.mark.parametrize("p", [1e-12, 1 - 2.0**-40])
-def test_binomial_of_huge_n_and_rare_event(p: float) -> None:
+def test_binomial_of_huge_n_and_rare_event() -> None:
     """NumPy's own binomial is off by 0.4 % of a standard deviation at n = 1e15, p = 1e-12: |z| = 9 in this test."""
-    n, rows, rng = 10**15, 10**6, np.random.default_rng(1)
-    # 1 − p is exact for p > 1/2; the rare event's count is Poisson up to 1e-12 in total variation.
-    rare = min(p, 1 - p)
+    n, p, rows, rng = 10**15, 1e-12, 10**6, np.random.default_rng(1)
     z = squares = 0.0
     for _ in range(5):
-        drawn = Bernoulli().average(
-            rng, np.array([[p]]), np.zeros(rows, int), np.zeros(rows, int), n
-        )
-        counts = np.rint((drawn if p < 0.5 else 1 - drawn) * n)
-        z += (counts - n * rare).sum() / np.sqrt(n * rare)
-        squares += ((counts - n * rare) ** 2).sum() / (n * rare)
+        drawn = averages(Bernoulli(), np.array([[p]]), 0, 0, n, rng, rows)
+        counts = np.rint(drawn * n)
+        z += (counts - n * p).sum() / np.sqrt(n * p)
+        squares += ((counts - n * p) ** 2).sum() / (n * p)
     assert abs(z) / np.sqrt(5 * rows) < 6.5
     assert abs(squares - 5 * rows) / np.sqrt(10 * rows) < 6.5
-    poisson = stats.poisson(n * rare)
+    # The count is Poisson up to 1e-12 in total variation.
+    poisson = stats.poisson(n * p)
     assert uniform_p(poisson.cdf(counts - 1), poisson.pmf(counts)) > ALARM
+
+
+def test_binomial_of_a_rare_failure() -> None:
+    """Successes at 1 − p are failures at p, draw for draw."""
+    n, p = 10**15, 2.0**-40
+    rare, common = (
+        averages(Bernoulli(), np.array([[mean]]), 0, 0, n, np.random.default_rng(1), 1000)
+        for mean in (p, 1 - p)
+    )
+    assert np.rint((1 - common) * n).tolist() == pytest.approx(np.rint(rare * n).tolist(), abs=1)
 
 
 def law_of_sum(p: np.ndarray, n: int) -> np.ndarray:

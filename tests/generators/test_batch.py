@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "tiny": ("tiny", {}),
     "as many arms": ("tiny", {"n_clusters": 3}),
 }
-N = 1500
+N = 800
 
 
 def features(means: np.ndarray, clusters: np.ndarray) -> dict[str, np.ndarray]:

@@ -57,15 +57,15 @@ def test_families_against_all_alternatives(
     least 97% of it.
     """
     instance = Instance(means, clusters, model)
-    low, high = enumerated_bound(instance, eta, tolerance=0.02)
-    assert high <= 1.02 * low
+    low, high = enumerated_bound(instance, eta, tolerance=0.04)
+    assert high <= 1.04 * low
     found = theory.solve_lower_bound(instance, DELTA, eta, tolerance=1e-4)
     assert found.gap <= 1e-4
     assert found.value <= L * high * (1 + 1e-6)
     assert found.value >= 0.97 * L * low
 
 
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=4)
 @given(
     st.integers(0, 2**32),
     st.sampled_from(["gaussian", "bernoulli", "categorical"]),
@@ -170,7 +170,7 @@ def test_near_ties_and_known_separation() -> None:
 
 
 def test_paper_random_is_reproducible_and_stops_early() -> None:
-    instance = PaperRandom()(np.random.default_rng(2))
+    instance = PaperRandom(40, 8, 40)(np.random.default_rng(2))
     found = theory.solve_lower_bound(instance, 1e-10, 0.15, max_programs=2)
     again = theory.solve_lower_bound(instance, 1e-10, 0.15, max_programs=2)
     assert found.programs == 2
@@ -210,8 +210,8 @@ def test_certain_arms() -> None:
     coins = Instance([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5]], [0, 1], Bernoulli())
     laws = np.array([[[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]], [[1.0, 0.0, 0.0], [0.5, 0.0, 0.5]]])
     for instance in (coins, Instance(None, [0, 1], Categorical([0, 1, 2], laws))):
-        found = theory.solve_lower_bound(instance, DELTA, 0.5 * instance.eta)
-        assert 0 < found.value <= found.upper <= 1.01 * found.value
+        found = theory.solve_lower_bound(instance, DELTA, 0.5 * instance.eta, tolerance=0.05)
+        assert 0 < found.value <= found.upper <= 1.05 * found.value
     assert theory.instance_lower_bound(coins, DELTA, 1.0) == 0
 
 
@@ -228,10 +228,10 @@ def test_flat_instance_is_above_its_minimax_bound() -> None:
     alternatives.
     """
     for n_agents in (20, 200):
-        instance = PaperFlat(n_agents)(np.random.default_rng(0))
+        instance = PaperFlat(n_agents, 5, 25)(np.random.default_rng(0))
         needed, unit = theory.information_needed(1e-10), 0.15**-2
-        evenly = 20 * 80 * needed * unit / 2 + n_agents * 2 * needed * unit
-        assert evenly <= theory.minimax_lower_bound(n_agents, 20, 100, 0.15, 1e-10) * (1 + 1e-12)
+        evenly = 5 * 20 * needed * unit / 2 + n_agents * 2 * needed * unit
+        assert evenly <= theory.minimax_lower_bound(n_agents, 5, 25, 0.15, 1e-10) * (1 + 1e-12)
         assert evenly <= theory.instance_lower_bound(instance, 1e-10) * (1 + 1e-6)
 
 
@@ -257,7 +257,7 @@ def test_alternatives_are_worked_on_in_parts(monkeypatch: pytest.MonkeyPatch) ->
     from clustered_bandit_gym.theory import alternatives
 
     rng = np.random.default_rng(1)
-    means = 0.5 * rng.random((3, 40))
+    means = 0.5 * rng.random((3, 20))
     means[np.arange(3), np.arange(3)] = 1.0
     instance = Instance(means, np.repeat(np.arange(3), 4))
     whole = theory.solve_lower_bound(instance, 0.05, clusters_told=False)
@@ -268,9 +268,9 @@ def test_alternatives_are_worked_on_in_parts(monkeypatch: pytest.MonkeyPatch) ->
         sizes.append(weights.size)
         return closest(laws, weights, *others)
 
-    monkeypatch.setattr(alternatives, "_CELLS", 400)
+    monkeypatch.setattr(alternatives, "_CELLS", 200)
     monkeypatch.setattr(alternatives, "closest", watched)
     parts = theory.solve_lower_bound(instance, 0.05, clusters_told=False)
-    assert max(sizes) <= 400
+    assert max(sizes) <= 200
     assert parts.value == pytest.approx(whole.value, rel=1e-9)
     assert parts.upper == pytest.approx(whole.upper, rel=1e-9)
