@@ -1,7 +1,7 @@
 """Lower bounds, to be set against what is measured.
 
-`lower_bound`: the expected pulls that every δ-PC learner needs on an instance. `minimax`: those
-that it needs on some instance of a class. `formulas`: for how many agents BAI-Cl is δ-PC.
+`lower_bound`: the expected pulls that every δ-PC learner needs on an instance. `formulas`: for how
+many agents BAI-Cl is δ-PC.
 """
 
 from clustered_bandit_gym.theory.formulas import bai_cl_gamma, bai_cl_most_agents
@@ -11,15 +11,12 @@ from clustered_bandit_gym.theory.lower_bound import (
     instance_lower_bound,
     solve_lower_bound,
 )
-from clustered_bandit_gym.theory.minimax import assignment_information, minimax_lower_bound
 
 __all__ = [
     "LowerBound",
-    "assignment_information",
     "bai_cl_gamma",
     "bai_cl_most_agents",
     "information_needed",
     "instance_lower_bound",
-    "minimax_lower_bound",
     "solve_lower_bound",
 ]

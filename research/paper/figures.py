@@ -11,7 +11,6 @@ import pandas as pd
 
 from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.reproduce.figures import DELTA, SCHEMES
-from clustered_bandit_gym.theory import minimax_lower_bound
 from research.paper.claim import (
     FAILS,
     HOLDS,
@@ -21,6 +20,7 @@ from research.paper.claim import (
     Claim,
     judge,
 )
+from research.paper.minimax import minimax_lower_bound
 from research.paper.ratios import Ratio, against, paired
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ def test_list_names_everything() -> None:
 
 def test_bounds() -> None:
     text = call("bounds", "ClusteredBAI-PaperSmall-v0", "--n-agents", 300, "--delta", "1e-10")
-    assert "Lower bounds on the expected pulls of a δ-PC policy" in text
-    assert "minimax" in text
+    assert "expected pulls of any δ-PC policy, at least" in text
     assert "M = 3, K = 10" in text
 
 

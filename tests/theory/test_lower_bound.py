@@ -21,7 +21,6 @@ from clustered_bandit_gym import (
 )
 from clustered_bandit_gym.generators import (
     NearTie,
-    PaperFlat,
     PaperRandom,
     PaperSmall,
     RandomFamily,
@@ -221,18 +220,6 @@ def test_a_correct_policy_stays_above_the_bound() -> None:
         federation = Federation(instance, Problem.of(instance, DELTA), seed)
         NaiveSE().solve(federation)
         assert federation.pulls > theory.instance_lower_bound(instance, DELTA)
-
-
-def test_flat_instance_is_above_its_minimax_bound() -> None:
-    """The instance of the minimax bound is the flat one; its class asks for gaps ≥ Δ: fewer
-    alternatives.
-    """
-    for n_agents in (20, 200):
-        instance = PaperFlat(n_agents, 5, 25)(np.random.default_rng(0))
-        needed, unit = theory.information_needed(1e-10), 0.15**-2
-        evenly = 5 * 20 * needed * unit / 2 + n_agents * 2 * needed * unit
-        assert evenly <= theory.minimax_lower_bound(n_agents, 5, 25, 0.15, 1e-10) * (1 + 1e-12)
-        assert evenly <= theory.instance_lower_bound(instance, 1e-10) * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("n_agents", [8, 1000])

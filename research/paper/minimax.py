@@ -6,8 +6,7 @@ import math
 
 from scipy.optimize import minimize_scalar
 
-from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.theory.lower_bound import information_needed
+from clustered_bandit_gym.theory import information_needed
 
 #: 1 − 1/e. On [0, 1 − 1/e], −ln(1 − u) ≤ u/(1 − 1/e), by convexity.
 _KNEE = 1 - math.exp(-1)
@@ -33,11 +32,11 @@ def minimax_lower_bound(
     `assignment_information` per agent. See docs/lower-bounds.md.
     """
     if min(n_agents, n_clusters, n_arms) < 1 or n_arms < n_clusters:
-        raise UserError(
+        raise ValueError(
             f"need N, M >= 1 and K >= M, got N = {n_agents}, M = {n_clusters}, K = {n_arms}"
         )
     if not (gap > 0 and sigma > 0):
-        raise UserError(f"gap and sigma must be positive, got {gap} and {sigma}")
+        raise ValueError(f"gap and sigma must be positive, got {gap} and {sigma}")
     needed, unit = information_needed(delta), sigma**2 / gap**2
     per_bandit = (n_arms - n_clusters) * needed * unit / 2
     if n_clusters == 1:
@@ -62,7 +61,7 @@ def assignment_information(n_agents: int, n_clusters: int, delta: float) -> floa
     near δ. docs/lower-bounds.md derives it.
     """
     if n_agents < 1 or n_clusters < 2:
-        raise UserError(f"need N >= 1 and M >= 2, got N = {n_agents}, M = {n_clusters}")
+        raise ValueError(f"need N >= 1 and M >= 2, got N = {n_agents}, M = {n_clusters}")
     needed = information_needed(delta)
 
     def information(error: float) -> float:
