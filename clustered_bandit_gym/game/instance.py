@@ -20,8 +20,8 @@ from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 from clustered_bandit_gym.game.tables import (
     Bandits,
     Fit,
-    bandits_of,
     fit_of,
+    grouped,
     read_bandits,
     read_logs,
 )
@@ -269,8 +269,8 @@ class Instance:
                 default each agent's own empirical law is the truth.
         """
         rows = read_logs(logs)
-        bandits, labels = bandits_of(rows, clusters)
-        made = cls._of(bandits, labels, allow_ties=True, allow_overlap=True)
+        pooled, labels = grouped(rows, clusters)
+        made = cls._of(pooled.bandits(), labels, allow_ties=True, allow_overlap=True)
         made.__dict__["fit"] = fit_of(rows, clusters)
         return made
 

@@ -98,11 +98,6 @@ class Rows:
             self, groups=self.groups[kept], arms=self.arms[kept], rewards=self.rewards[kept]
         )
 
-    def pooled(self, labels: Ints, n_clusters: int) -> Rows:
-        """Groups with the same label (G,) as one."""
-        names = tuple(f"cluster {m}" for m in range(n_clusters))
-        return replace(self, groups=labels[self.groups], group_names=names)
-
     def bandits(self) -> Bandits:
         """Each group's empirical bandit; see `read_bandits` for the law."""
         counts = self.counts
@@ -174,12 +169,14 @@ def read_logs(source: Any) -> Rows:
     return _rows(frame, "agent" if "agent" in _lower(frame.columns) else "user", source)
 
 
-def bandits_of(rows: Rows, n_clusters: int | None) -> tuple[Bandits, Ints]:
-    """The bandits, and the bandit of each agent (N,): one per agent, or `n_clusters` of them."""
+def grouped(rows: Rows, n_clusters: int | None) -> tuple[Rows, Ints]:
+    """The rows of `n_clusters` groups of agents (None: as they are), and the group of each agent
+    (N,)."""
     if n_clusters is None:
-        return rows.bandits(), np.arange(len(rows.group_names))
+        return rows, np.arange(len(rows.group_names))
     labels = cluster(rows.means, n_clusters)
-    return rows.pooled(labels, n_clusters).bandits(), labels
+    names = tuple(f"cluster {m}" for m in range(n_clusters))
+    return replace(rows, groups=labels[rows.groups], group_names=names), labels
 
 
 def cluster(means: Floats, n_clusters: int) -> Ints:
@@ -221,10 +218,8 @@ def fit_of(rows: Rows, n_clusters: int | None) -> Fit | None:
     whole = both.all(axis=1)
     if not whole.any():
         return None
-    predicted = known.means
-    if n_clusters is not None:
-        labels = cluster(known.means, n_clusters)
-        predicted = known.pooled(labels, n_clusters).means[labels]
+    pooled, labels = grouped(known, n_clusters)
+    predicted = pooled.means[labels]
     averages = unseen.means
     noise = np.sqrt(np.mean(unseen.squares[both] / unseen.counts[both] ** 2))
     error = np.sqrt(np.mean((predicted[both] - averages[both]) ** 2))
