@@ -96,21 +96,16 @@ class Block:
     def save(self, name: str, values: ArrayLike) -> None:
         """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not
         sent."""
-        memory = self._open_play.memory
         values = np.asarray(values)
-        if values.ndim == 0 or values.shape[0] != len(self):
+        empty = np.zeros((self.problem.n_agents, *values.shape[1:]), dtype=values.dtype)
+        kept = self._open_play.memory.get(name, empty)
+        if values.shape != (len(self), *kept.shape[1:]) or values.dtype != kept.dtype:
             raise UserError(
-                f"save {name!r}: one row for each of {len(self)} agents, got shape {values.shape}"
-            )
-        if name not in memory:
-            memory[name] = np.zeros((self.problem.n_agents, *values.shape[1:]), dtype=values.dtype)
-        kept = memory[name]
-        if kept.shape[1:] != values.shape[1:] or kept.dtype != values.dtype:
-            raise UserError(
-                f"save {name!r}: agents already keep {kept.dtype} rows of shape {kept.shape[1:]} "
-                f"under that name, not {values.dtype} {values.shape[1:]}; take another name"
+                f"save {name!r}: expected {kept.dtype} of shape {(len(self), *kept.shape[1:])}, got "
+                f"{values.dtype} of shape {values.shape}; each name keeps rows of one form"
             )
         kept[self.agents] = values
+        self._open_play.memory[name] = kept
 
     def load(self, name: str) -> NDArray[Any]:
         """What these agents saved under `name`: (n, ...), zeros where an agent saved nothing."""

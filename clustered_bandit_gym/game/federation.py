@@ -145,10 +145,7 @@ class Federation(Play):
             )
         if self.isolation is not None:
             program = self.isolation.isolated(program)
-        sent = _payloads(down)
-        tables = [self._arrived(payload, agents.size) for payload in sent]
-        for payload in sent:
-            self._bill("down", payload, agents, program)
+        tables = [self._send("down", payload, agents, program) for payload in _payloads(down)]
         size = self.block_size or max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
         answer: Payload | Sequence[Payload] | None = None
         forms: list[list[tuple[object, ...]]] = []
@@ -168,25 +165,29 @@ class Federation(Play):
                     "`among`, `at_most` or `grid`, which both sides must know before anything is "
                     "pulled"
                 )
-            parts.append([self._arrived(payload, len(block)) for payload in payloads])
-            for payload in payloads:
-                self._bill("up", payload, block.agents, program)
-        messages = [np.concatenate(tables) for tables in zip(*parts, strict=True)]
-        if sent or messages:
+            parts.append([self._send("up", one, block.agents, program) for one in payloads])
+        messages = [np.concatenate(part) for part in zip(*parts, strict=True)]
+        if tables or messages:
             self.rounds += 1
         self.silent_program = "" if messages else program_name(program)
         if not messages:
             return None
         return messages[0] if isinstance(answer, Payload) else tuple(messages)
 
-    def _bill(self, direction: Direction, payload: Payload, agents: Ints, program: Any) -> None:
-        """`payload` goes to or comes from each of `agents`, which run `program`."""
+    def _send(
+        self, direction: Direction, payload: Payload, agents: Ints, program: Any
+    ) -> NDArray[Any]:
+        """Bill `payload`, to or from each of `agents`, which run `program`; returns what arrives,
+        one row per agent."""
+        rows = payload.rows(agents.size)
+        if isinstance(payload, Reals):
+            rows = self.ledger.as_sent(rows).astype(np.float64)
         bits = payload.bits
-        if getattr(payload, "within", None) is not None and not is_ours(
-            getattr(program, "__wrapped__", program)
-        ):
+        chosen_from = getattr(payload, "within", None)
+        if chosen_from is not None and not is_ours(getattr(program, "__wrapped__", program)):
             bits = bits + self.problem.n_arms  # that both sides know the set cannot be checked
         self.ledger.record(self.current_phase, direction, payload.kind, agents, bits, payload.reals)
+        return rows
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and
@@ -273,14 +274,6 @@ class Federation(Play):
         self.answer = arm_ids.copy()
         if self._instance is not None:
             self.judgement = judge(self._instance, arm_ids, self.labels, self.problem.epsilon)
-
-    def _arrived(self, payload: Payload, n_agents: int) -> NDArray[Any]:
-        """(n_agents, ...) what arrives of `payload`, one row per agent; reals rounded to the
-        precision that they are paid for."""
-        rows = payload.rows(n_agents)
-        if isinstance(payload, Reals):
-            rows = self.ledger.as_sent(rows).astype(np.float64)
-        return rows
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(

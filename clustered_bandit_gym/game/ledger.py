@@ -11,7 +11,8 @@ hidden message.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -60,7 +61,7 @@ class Ledger:
 
     def __init__(self, c_b: float = 1.0, c_r: float = 32.0, itemise: bool = False) -> None:
         for name, price in (("c_b", c_b), ("c_r", c_r)):
-            if not (np.isfinite(price) and price >= 0):
+            if not 0 <= price < np.inf:
                 raise UserError(f"{name} must be a finite price >= 0, got {price}")
         self.c_b, self.c_r = float(c_b), float(c_r)
         self.totals: dict[tuple[str, Direction, str], Total] = {}
@@ -108,10 +109,7 @@ class Ledger:
 
     def copy(self) -> Ledger:
         """A ledger of its own with the same entries."""
-        twin = Ledger(self.c_b, self.c_r)
-        twin.totals = {key: replace(total) for key, total in self.totals.items()}
-        twin._items = None if self._items is None else list(self._items)
-        return twin
+        return deepcopy(self)
 
     def total(self, phase: str, direction: Direction, kind: str) -> Total:
         """The running sums of one sort of message; a caller that sends very many may keep it and
