@@ -116,7 +116,9 @@ class ArmSet(Payload):
         limit = n_arms if self.at_most is None else min(self.at_most, n_arms)
         if self.values.sum(axis=-1).max(initial=0) > limit:
             raise UserError(f"an arm set has more than the {limit} arms announced")
-        self.bits = bits_for(sum(math.comb(n_arms, size) for size in range(limit + 1)))
+        self.bits = n_arms
+        if limit < n_arms:
+            self.bits = bits_for(sum(math.comb(n_arms, size) for size in range(limit + 1)))
 
 
 class Reals(Payload):
