@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def _select(ratings: Source, users: Source, movies: Source, min_ratings: int) ->
             f"is {fewest.max(initial=0)}. Lower min_ratings"
         )
     counts = counts[:, enough]
-    names = {
+    names: dict[str, Any] = {
         "arm_names": [titles.get(movie, f"movie {movie}") for movie in ids[enough].tolist()],
         "cluster_names": list(AGE_GROUPS.values()),
     }
@@ -85,7 +86,7 @@ def _read(ratings: Source, users: Source, movies: Source) -> tuple[Ints, Ints, d
     rating_format = (
         f"UserID::MovieID::Rating::Timestamp with a user of {users.name} and a rating of 1 to 5"
     )
-    table = np.fromiter(ratings.parsed(rating, rating_format), np.dtype((np.int64, 3)))
+    table = np.array(list(ratings.parsed(rating, rating_format)), dtype=np.int64).reshape(-1, 3)
     group, movie, score = table[table[:, 0] >= 0].T
     ids, place = np.unique(movie, return_inverse=True)
     counts = np.zeros((len(AGE_GROUPS), ids.size, 5), dtype=np.int64)

@@ -76,7 +76,10 @@ def _select(source: Source, states: tuple[str, ...], weights: str) -> Instance:
         raise UserError(f"no business name is present in all of {', '.join(states)}: no arm left")
     arms = averages.loc[:, _arms(averages)]
     return Instance(
-        arms.to_numpy(), np.arange(len(states)), arm_names=list(arms), cluster_names=states
+        arms.to_numpy(),
+        np.arange(len(states)),
+        arm_names=[str(name) for name in arms],
+        cluster_names=states,
     )
 
 

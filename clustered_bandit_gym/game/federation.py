@@ -411,11 +411,14 @@ class FederationView:
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """See `Federation.pull`."""
-        return self.__attempt(BudgetExceeded, self.__books.pull, agents, arms, times)
+        averages: Floats = self.__attempt(BudgetExceeded, self.__books.pull, agents, arms, times)
+        return averages
 
     def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
         """See `Federation.pull_counts`."""
-        return self.__attempt(BudgetExceeded, self.__books.pull_counts, agents, arms, times)
+        order = agents, arms, times
+        counts: Ints = self.__attempt(BudgetExceeded, self.__books.pull_counts, *order)
+        return counts
 
     def __attempt(
         self, ends: type[BaseException], request: Callable[..., Any], *order: Any, **options: Any

@@ -179,9 +179,15 @@ class Instance:
 
     def with_clusters(self, clusters: ArrayLike) -> Instance:
         """The same bandits with agents in `clusters` (N,)."""
-        names = {"arm_names": self.arm_names, "cluster_names": self.cluster_names}
-        allow = {"allow_ties": self.allow_ties, "allow_overlap": self.allow_overlap}
-        return Instance(self.means, clusters, self.rewards, **names, **allow)
+        return Instance(
+            self.means,
+            clusters,
+            self.rewards,
+            arm_names=self.arm_names,
+            cluster_names=self.cluster_names,
+            allow_ties=self.allow_ties,
+            allow_overlap=self.allow_overlap,
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):
@@ -252,8 +258,12 @@ class Instance:
         rewards: RewardModel | None = None,
         **allow: bool,
     ) -> Instance:
-        names = {"arm_names": bandits.arm_names, "cluster_names": bandits.cluster_names}
-        return cls(bandits.means, clusters, rewards or bandits.rewards, **names, **allow)
+        law = rewards or bandits.rewards
+        names: dict[str, Any] = {
+            "arm_names": bandits.arm_names,
+            "cluster_names": bandits.cluster_names,
+        }
+        return cls(bandits.means, clusters, law, **names, **allow)
 
     @classmethod
     def from_logs(cls, logs: Any, clusters: int | None = None) -> Instance:

@@ -43,7 +43,7 @@ class RewardModel(ABC):
         return None if values is None or values.size < 2 else (float(values[0]), float(values[-1]))
 
     def counts(
-        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints
+        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
     ) -> Ints:
         """How often each of `values` occurs in `times` pulls: (..., S).
 
@@ -52,7 +52,7 @@ class RewardModel(ABC):
         raise UserError(f"rewards of {type(self).__name__} cannot be counted")
 
     def average(
-        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints
+        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
     ) -> Floats:
         """Average of `times` pulls of `arms` in `clusters` (integer arrays that broadcast): a float
         array.
@@ -115,7 +115,7 @@ class Gaussian(RewardModel):
         return _need_means(means, "Gaussian")
 
     def average(
-        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints
+        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
     ) -> Floats:
         # In place from here on: on a grid of agents and arms the draw itself is most of the time.
         out = rng.standard_normal(np.broadcast(clusters, arms, times).shape)
@@ -146,7 +146,7 @@ class Bernoulli(RewardModel):
         return np.array([0.0, 1.0])
 
     def counts(
-        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints
+        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
     ) -> Ints:
         ones = _binomial(rng, times, _gather(means, clusters, arms))
         return np.stack([times - ones, ones], axis=-1)
@@ -226,7 +226,7 @@ class Categorical(RewardModel):
         return np.asarray(own)
 
     def counts(
-        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints
+        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
     ) -> Ints:
         shape = np.broadcast(clusters, arms, times).shape
         # Multinomial counts value by value: each is binomial among the pulls that are left, given

@@ -116,7 +116,7 @@ class OwnStreams:
     def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
         return self._by_cell("counts", agents, arms, times)
 
-    def _by_cell(self, kind: str, *request: Ints) -> NDArray[Any]:
+    def _by_cell(self, kind: str, *request: Any) -> NDArray[Any]:
         def draw(agent: int, arm: int, n: int) -> NDArray[Any]:
             request = np.array(agent), np.array(arm), np.array(n)
             drawn: NDArray[Any] = getattr(self._of(agent, arm), kind)(*request)
@@ -135,7 +135,7 @@ class OwnStreams:
 
 
 def by_cell(
-    draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Ints
+    draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Ints | int
 ) -> NDArray[Any]:
     """`draw(agent, arm, n)` for each cell of a request, in its shape."""
     cells = np.broadcast(agents, arms, times)

@@ -232,7 +232,7 @@ def _cells(path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        table = pd.read_csv(
+        table: pd.DataFrame = pd.read_csv(
             path, dtype=str, encoding="utf-8-sig", skipinitialspace=True, na_filter=False, **options
         )
     except FileNotFoundError:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -302,7 +302,8 @@ def _apart(truth: Truth, pulls: Floats, changes: Changes) -> Moves:
 
 
 def _together(one: Moves, other: Moves) -> Moves:
-    return Moves(*map(np.concatenate, zip(one, other, strict=True)))
+    parts: list[Any] = [np.concatenate(pair) for pair in zip(one, other, strict=True)]
+    return Moves(*parts)
 
 
 def _slack(truth: Truth, freed: Ints, arm: Ints) -> Floats:
