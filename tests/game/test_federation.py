@@ -102,7 +102,7 @@ def test_agents_remember_and_the_centre_does_not_see_it() -> None:
     assert federation.local([3, 2, 1], recall).tolist() == [30, 0, 10]
     with pytest.raises(KeyError, match="no agent has saved 'other'"):
         federation.local([1], lambda block: Reals(block.load("other")))
-    with pytest.raises(ValueError, match="take another name"):
+    with pytest.raises(ValueError, match="rows of one form"):
         federation.local([1], lambda block: block.save("number", np.zeros((1, 4))))
     with pytest.raises(ValueError, match="one row for each of 2 agents"):
         federation.local([1, 2], lambda block: block.save("more", np.zeros(1)))
