@@ -122,7 +122,7 @@ def audit(
         progress=not quiet and sys.stderr.isatty(),
     )
     if output == "text":
-        console().print(report)
+        report.print(console())
         typer.echo(f"Seed: {seed}.")
     else:
         typer.echo(getattr(report, f"to_{output}")().rstrip("\n"))

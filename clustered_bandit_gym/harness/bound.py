@@ -31,10 +31,9 @@ def bound_of(instance: Instance, problem: Problem) -> float | None:
 
 
 class _Shape:
-    """An instance up to the names of agents, arms and clusters, as a key: the bound does not depend
-    on them. Generators that only shuffle names (the paper's flat instances) are then solved once
-    and not once per trial.
-    """
+    """An instance up to the names of agents, arms and clusters, as a key: the bound does not
+    depend on them. Generators that only shuffle names (the paper's flat instances) are then
+    solved once and not once per trial."""
 
     def __init__(self, instance: Instance) -> None:
         sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)

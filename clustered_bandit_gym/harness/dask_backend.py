@@ -111,7 +111,7 @@ def _play(packed: bytes, paths: list[str], task: Any) -> Row:
         work = _loaded[packed]
         row: Row
         try:
-            row = work.do(task)
+            row = work.play(task)
         except KeyboardInterrupt:  # the policy's own: nobody sits at a worker's keyboard
             row = work.lost(task, "error", "KeyboardInterrupt")
         return row

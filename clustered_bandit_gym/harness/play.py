@@ -17,12 +17,12 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from types import FrameType, TracebackType
-from typing import Any
+from types import FrameType
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -31,7 +31,7 @@ from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import trial_seeds
-from clustered_bandit_gym.harness.bound import bound_of
+from clustered_bandit_gym.harness.bound import LARGEST, bound_of
 from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.settings import Cell, label_of, path_of, settings_of, writable
 
@@ -59,6 +59,86 @@ class TrialSpec:
     stepwise: bool = False
     strict: bool = True
     bound: bool = True
+
+
+class Task(NamedTuple):
+    """Which trial of which policy on which cell: positions in `Work`."""
+
+    cell: int
+    player: int
+    trial: int
+
+
+@dataclass
+class Work:
+    """All that the trials of a run share.
+
+    Attributes:
+        cells: settings of environments.
+        players: policies as (label, object).
+        seed, bound, strict: as in `play`.
+    """
+
+    cells: list[Cell]
+    players: list[tuple[str, Any]]
+    seed: int
+    bound: bool = True
+    strict: bool = True
+    _envs: dict[int, gym.Env[Any, Any]] = field(default_factory=dict, repr=False)
+    #: The instance drawn last, with its cell and trial: all policies of a trial play on it.
+    _drawn: tuple[int, int, Instance] | None = field(default=None, repr=False)
+
+    def play(self, task: Task) -> Row:
+        """The row of a task."""
+        spec = self._spec(task)
+        instance = None
+        if plays_directly(spec.policy, stepwise=False):
+            instance = self.instance(task.cell, task.trial)
+        return play_trial(spec, self.env(task.cell), instance)
+
+    def lost(self, task: Task, outcome: str, message: str) -> Row:
+        """The row of a task whose process was lost with its counts: no pulls, messages or bound."""
+        spec = self._spec(task)
+        unwrapped: Any = self.env(task.cell).unwrapped
+        truth = self.instance(task.cell, task.trial)
+        play_seed = trial_seeds(self.seed, task.trial).play
+        judged = _judge(unwrapped.federation_on(truth, play_seed), outcome, message)
+        own = {"bound": None, "seconds": 0.0, "version": versions()}
+        return _identity(spec, self.env(task.cell)) | judged | own
+
+    def check(self, cell: int) -> None:
+        """Draw the first instance of a cell: invalid settings raise here, before any play."""
+        unwrapped: Any = self.env(cell).unwrapped
+        instance = self.instance(cell, 0)
+        unwrapped.problem_of(instance)
+        if self.bound and instance.means.size > LARGEST:
+            warnings.warn(
+                f"bound skipped: {self.cells[cell].env_id} has {instance.means.size:,} means "
+                f"(M·K), and lower bounds are computed up to {LARGEST:,}",
+                stacklevel=3,
+            )
+
+    def instance(self, cell: int, trial: int) -> Instance:
+        """The instance of a trial."""
+        if self._drawn is None or self._drawn[:2] != (cell, trial):
+            unwrapped: Any = self.env(cell).unwrapped
+            instance = unwrapped.draw_instance(trial_seeds(self.seed, trial).instance)
+            self._drawn = (cell, trial, instance)
+        return self._drawn[2]
+
+    def env(self, cell: int) -> gym.Env[Any, Any]:
+        """The environment of a cell, made once per process."""
+        if cell not in self._envs:
+            self._envs[cell] = self.cells[cell].make()
+        return self._envs[cell]
+
+    def _spec(self, task: Task) -> TrialSpec:
+        label, policy = self.players[task.player]
+        how = {"strict": self.strict, "bound": self.bound}
+        return TrialSpec(self.cells[task.cell], policy, label, self.seed, task.trial, **how)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_envs": {}, "_drawn": None}
 
 
 def play(
@@ -130,12 +210,12 @@ def play_trial(
     row = _identity(spec, env)
     unwrapped: Any = env.unwrapped
     federation: Federation
+    options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
     # Outside of the try: if the environment cannot be set up, that is not the policy's failure.
     if direct:
         truth = unwrapped.draw_instance(seeds.instance) if instance is None else instance
         federation = unwrapped.federation_on(truth, seeds.play)
     else:
-        options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
         first = env.reset(seed=seeds.policy, options=options)
     raised: BaseException | None = None
     process = os.getpid()
@@ -151,15 +231,12 @@ def play_trial(
             elif spec.stepwise:
                 from clustered_bandit_gym.envs.stepwise import play_stepwise
 
-                options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
                 play_stepwise(player, env, seeds.policy, **options, strict=spec.strict)
             else:
                 _play_loop(player, env, seeds.policy, *first)
-        except KeyboardInterrupt as error:
-            if user_interrupted():
-                raise
-            raised = error  # the policy's own: one more way to fail
         except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and user_interrupted():
+                raise
             raised = error
         if os.getpid() != process:
             os._exit(1)  # a child that the policy forked: the harness goes on in its parent only
@@ -168,78 +245,44 @@ def play_trial(
         return play_trial(spec, env, instance, on_error)
     if not direct:
         federation, truth = unwrapped.federation, unwrapped.truth
-    if federation.failure is not None:  # what a policy made of a failure does not matter
-        raised = _with_callers(federation.failure, raised)
     unfinished, message = "", ""
-    if raised is not None:
-        is_budget = isinstance(raised, BudgetExceeded)
-        unfinished = "budget" if is_budget else "error"
-        message = _text(raised) if is_budget else _describe(raised)
+    failure = federation.failure or raised  # what a policy made of a failure does not matter
+    if failure is not None:
+        seen = raised or failure
+        if seen is not failure:
+            seen.__cause__ = failure
+        unfinished = "budget" if isinstance(failure, BudgetExceeded) else "error"
+        message = _text(failure) if unfinished == "budget" else _describe(failure, seen)
         if on_error is not None:
-            on_error(raised)
+            on_error(seen)
     seconds = perf_counter() - start
-    judged = _judge(federation, truth, unfinished, message, spec.bound)
-    return row | judged | {"seconds": seconds, "version": versions()}
-
-
-def _with_callers(failure: BaseException, seen: BaseException | None) -> BaseException:
-    """`failure`, which the view caught, with the policy's own lines above it in its traceback.
-
-    `seen` is what the view raised in its place: its frames lead to the view, which is the first
-    frame of `failure` as well.
-    """
-    frames = []
-    above = None if seen is None or seen is failure else seen.__traceback__
-    while above is not None and above.tb_next is not None:
-        frames.append(above)
-        above = above.tb_next
-    joined = failure.__traceback__
-    for one in reversed(frames):
-        joined = TracebackType(joined, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    return failure.with_traceback(joined)
-
-
-def lost_row(spec: TrialSpec, env: gym.Env[Any, Any], outcome: str, message: str) -> Row:
-    """The row of a trial whose process was lost with its counts: no pulls, no messages, no bound."""
-    seeds = trial_seeds(spec.seed, spec.trial)
-    unwrapped: Any = env.unwrapped
-    truth = unwrapped.draw_instance(seeds.instance)
-    federation = unwrapped.federation_on(truth, seeds.play)
-    judged = _judge(federation, truth, outcome, message, bound=False)
-    return _identity(spec, env) | judged | {"seconds": 0.0, "version": versions()}
+    judged = _judge(federation, unfinished, message)
+    bound = bound_of(truth, federation.problem) if spec.bound else None
+    return row | judged | {"bound": bound, "seconds": seconds, "version": versions()}
 
 
 def plays_directly(player: Any, stepwise: bool) -> bool:
     """Whether `solve` plays on a federation; False for play through `env.step`."""
-    if stepwise and not hasattr(player, "solve"):
-        raise TypeError(
-            f"stepwise=True plays solve(federation), which {type(player).__name__} lacks"
-        )
-    if not hasattr(player, "solve") and not hasattr(player, "act"):
-        raise TypeError(
-            f"a player needs solve(federation) or act(obs, info); {type(player).__name__} has "
-            "neither"
-        )
+    if not hasattr(player, "solve") and (stepwise or not hasattr(player, "act")):
+        need = "solve(federation)" if stepwise else "solve(federation) or act(obs, info)"
+        raise TypeError(f"a player needs {need}; {type(player).__name__} lacks it")
     return hasattr(player, "solve") and not stepwise
 
 
 def _check_answer(arms: Any, n_agents: int, silent_program: str) -> None:
-    """Refuse what `solve` must not return, in one line; `silent_program` returned nothing, if any
-    did.
-    """
+    """Refuse what `solve` must not return; `silent_program` returned nothing, if any did."""
     if arms is None and silent_program:
         raise UserError(
             f"the local program {silent_program} returned nothing, so federation.local(...) gave "
-            "None, and so did "
-            "solve; end the program with a payload, e.g. return ArmIndex(arms, "
+            "None, and so did solve; end the program with a payload, e.g. return ArmIndex(arms, "
             "among=problem.n_arms)"
         )
     try:
         found = np.asarray(arms)
-        shown = f"{type(arms).__name__} of {found.dtype}, shape {found.shape}"
     except ValueError:
-        found, shown = np.empty(0), f"{type(arms).__name__} of unequal parts"
+        found = np.empty(0)
     if found.dtype.kind not in "iu" or found.shape != (n_agents,):
+        shown = f"{type(arms).__name__} of {found.dtype}, shape {found.shape}"
         raise UserError(
             f"solve returned {'None' if arms is None else shown}; expected one arm per agent: an "
             f"int array of shape ({n_agents},)"
@@ -250,15 +293,13 @@ def _play_loop(player: Any, env: gym.Env[Any, Any], seed: int, obs: Any, info: A
     """`act` in the Gymnasium loop."""
     if hasattr(player, "reset"):
         player.reset(info, seed=seed)
-    while True:
+    terminated = truncated = False
+    while not (terminated or truncated):
         obs, _, terminated, truncated, info = env.step(player.act(obs, info))
-        if not (terminated or truncated):
-            continue
-        unwrapped: Any = env.unwrapped
-        if truncated and unwrapped.federation.judgement is None:
-            pulls = unwrapped.federation.pulls
-            raise BudgetExceeded(f"the environment ended the play after {pulls:,} pulls")
-        return
+    unwrapped: Any = env.unwrapped
+    if truncated and unwrapped.federation.judgement is None:
+        pulls = unwrapped.federation.pulls
+        raise BudgetExceeded(f"the environment ended the play after {pulls:,} pulls")
 
 
 def _identity(spec: TrialSpec, env: gym.Env[Any, Any]) -> Row:
@@ -276,9 +317,7 @@ def _identity(spec: TrialSpec, env: gym.Env[Any, Any]) -> Row:
     }
 
 
-def _judge(
-    federation: Federation, instance: Instance, unfinished: str, message: str, bound: bool
-) -> Row:
+def _judge(federation: Federation, unfinished: str, message: str) -> Row:
     """The row's figures, from the play as it stands.
 
     A play that has stopped is judged by its stop alone.
@@ -286,27 +325,27 @@ def _judge(
     judgement = federation.judgement
     problem = federation.problem
     ledger = federation.ledger
+    errors: Row = dict.fromkeys(("correct", "wrong_agents", "clustering_errors", "arm_errors"))
+    texts = []
+    quiet = False
     if judgement is None:
         outcome = unfinished or "error"
-        texts = [message or "the player ended without an answer"]
+        texts.append(message or "the player ended without an answer")
     else:
+        errors = {name: getattr(judgement, name) for name in errors}
         outcome = "solved" if judgement.correct else "wrong"
-        texts = []
+        quiet = judgement.correct and _too_quiet(judgement.arms, ledger)
         if outcome == "wrong":
             texts.append(f"{judgement.wrong_agents} of {problem.n_agents} agents got a wrong arm")
         if unfinished:
             texts.append(f"after its stop the player raised {message}")
     if outcome != "solved":
         texts.append(federation.hint())
-    quiet = judgement is not None and judgement.correct and _too_quiet(judgement.arms, ledger)
     pulls_by_phase = federation.pulls_by_phase
     return {
         "outcome": outcome,
         "message": "; ".join(text for text in texts if text),
-        "correct": None if judgement is None else judgement.correct,
-        "wrong_agents": None if judgement is None else judgement.wrong_agents,
-        "clustering_errors": None if judgement is None else judgement.clustering_errors,
-        "arm_errors": None if judgement is None else judgement.arm_errors,
+        **errors,
         "pulls": int(federation.pulls),
         "pulls_max_agent": int(federation.pulls_per_agent.max()),
         "pulls_by_phase": {writable(name): int(n) for name, n in pulls_by_phase.items()},
@@ -315,35 +354,30 @@ def _judge(
         "rounds": int(federation.rounds),
         "suspicious_communication": quiet,
         **problem.to_dict(),
-        "bound": bound_of(instance, problem) if bound else None,
     }
 
 
 def _too_quiet(arms: np.ndarray, ledger: Any) -> bool:
     """The centre learnt N answers with empirical entropy H from the agents: about N·H bits must
-    have come up.
-    """
+    have come up."""
     _, counts = np.unique(arms, return_counts=True)
     needed = float(-(counts * np.log2(counts / arms.size)).sum())
     sent = ledger.bits("up") + 64 * ledger.reals("up")  # a real is a float64
     return bool(sent < 0.5 * needed)
 
 
-def _describe(error: BaseException) -> str:
-    """Kind, text and place of an error, on one line: the last line of the player's own code, the
-    file by its name.
-    """
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if _is_players(frame.filename)
-    ]
+def _describe(error: BaseException, seen: BaseException) -> str:
+    """Kind, text and place of an error, on one line: the last line of the player's own code in its
+    traceback or in that of `seen`, which the player got in its place."""
+    stack = traceback.extract_tb(seen.__traceback__) + traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in stack if _is_players(frame.filename)]
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {_text(error)}{place}".replace("\n", " ")
 
 
 def _is_players(file: str) -> bool:
-    """Not the game's code, a library's or Python's: a mistake is found in the lines of the policy
-    that called them.
-    """
+    """Not the game's code, a library's or Python's: a mistake is found in the lines of the
+    policy that called them."""
     package = Path(__file__).parents[1]
     if Path(file).is_relative_to(package):
         return Path(file).is_relative_to(package / "policies")
@@ -352,12 +386,7 @@ def _is_players(file: str) -> bool:
 
 def _text(error: BaseException) -> str:
     """The text of an error, which may fail, hold lone surrogates, or be too long for a table."""
-    try:
-        text = str(error)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as second:
-        text = f"(its text failed with {type(second).__name__})"
+    text = "".join(traceback.format_exception_only(error)).strip().partition(": ")[2]
     if len(text) > 2000:
         text = f"{text[:2000]}... ({len(text):,} characters)"
     return writable(text)
@@ -372,11 +401,11 @@ def seeded_globals(seed: int) -> Iterator[None]:
     any process.
 
     These states are put back afterwards, and so is what else policies change for their own use and
-    would leave to the
-    next trial: NumPy's error handling, warning filters, and the working directory.
+    would leave to the next trial: NumPy's error handling, warning filters, and the working
+    directory.
     """
-    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002 (the legacy state is the point)
-    folder, filters = _working_directory(), list(warnings.filters)
+    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002
+    filters = list(warnings.filters)
     torch = sys.modules.get("torch")
     torch_before = torch.get_rng_state() if torch is not None else None
     random.seed(seed)
@@ -384,7 +413,7 @@ def seeded_globals(seed: int) -> Iterator[None]:
     if torch is not None:
         torch.manual_seed(seed)
     try:
-        with np.errstate():
+        with np.errstate(), chdir("."):
             yield
     finally:
         random.setstate(before)
@@ -393,8 +422,6 @@ def seeded_globals(seed: int) -> Iterator[None]:
             torch.set_rng_state(torch_before)
         if warnings.filters != filters:
             warnings.filters[:] = filters  # type: ignore[index]
-        if folder and folder != _working_directory():
-            os.chdir(folder)
 
 
 @contextmanager
@@ -426,14 +453,6 @@ def keyboard() -> Iterator[Callable[[], bool]]:
     finally:
         if signal.getsignal(signal.SIGINT) is note:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _working_directory() -> str:
-    """Current directory, or "" if it no longer exists."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return ""
 
 
 def drew_from_unseeded_torch(known: bool) -> bool:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import tempfile
 import traceback
 import warnings
 from collections import Counter
@@ -15,16 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import versions
-from clustered_bandit_gym.harness.play import Row, TrialSpec, play_trial
-from clustered_bandit_gym.harness.pool import Task, Work, pack
+from clustered_bandit_gym.harness.play import Row, Task, TrialSpec, Work, play_trial
+from clustered_bandit_gym.harness.pool import play_in_processes
 from clustered_bandit_gym.harness.settings import (
     CannotRebuild,
     Cell,
+    check_allowed,
     decode,
     rebuild_policy,
     revive,
@@ -56,28 +52,15 @@ def replay(
     if data.get("version") != versions():
         text = f"the row was played by {data.get('version')}; this is {versions()}"
         warnings.warn(text, stacklevel=2)
-    home = str(data["env"]).rpartition(":")[0]
-    if home and home not in allow:
-        raise CannotRebuild(
-            f"the row's environment {data['env']} runs code of {home}: "
-            f'allow=["{home}"] or --allow {home} if you trust it',
-            "env",
-        )
+    if home := str(data["env"]).rpartition(":")[0]:
+        check_allowed(home, data["env"], allow, "env")
     if policy is None:
         policy = rebuild_policy(data["policy_class"], data["settings"], allow)
-    for key, value in data["env_kwargs"].items():
-        if key not in env_kwargs:
-            env_kwargs[key] = revive(key, value, allow)
+    for key in data["env_kwargs"].keys() - env_kwargs.keys():
+        env_kwargs[key] = revive(key, data["env_kwargs"][key], allow)
     cell = Cell(data["env"], env_kwargs)
-    spec = TrialSpec(
-        cell,
-        policy,
-        data["policy"],
-        int(data["seed"]),
-        int(data["trial"]),
-        stepwise=bool(data["stepwise"]),
-        strict=bool(data.get("strict", False)),
-    )
+    how = {name: bool(data.get(name, False)) for name in ("stepwise", "strict")}
+    spec = TrialSpec(cell, policy, data["policy"], int(data["seed"]), int(data["trial"]), **how)
     return play_trial(spec, cell.make(), on_error=on_error)
 
 
@@ -111,8 +94,8 @@ def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task,
             tasks = [task for task in whole if (task.cell, task.player) == (cell, player)]
             places = np.linspace(len(tasks) - 1, 0, min(replays, len(tasks))).astype(int)
             chosen += [tasks[place] for place in places]
-        for task, row in zip(chosen, _played_fresh(work, chosen), strict=True):
-            same[task] = row is not None and _content(row) == _content(rows[task])
+        for task, row in play_in_processes(work, chosen, 1):
+            same[task] = _content(row) == _content(rows[task])
     return same
 
 
@@ -120,34 +103,6 @@ def _content(row: Row) -> Row:
     """What both plays of a trial must agree on, as a file would hold it."""
     content: Row = json.loads(json.dumps(row))
     return {key: value for key, value in content.items() if key not in _OTHER}
-
-
-def _played_fresh(work: Work, tasks: list[Task]) -> list[Row | None]:
-    """The rows of `tasks`, played in one new process; None for those that it did not get to."""
-    if not tasks:
-        return []
-    paths = [path or os.getcwd() for path in sys.path]
-    code = f"import sys; sys.path[:] = {paths!r}; from {__name__} import _child; _child()"
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "rows.jsonl"
-        file.touch()
-        subprocess.run(
-            [sys.executable, "-c", code],
-            input=cloudpickle.dumps((str(file), [tuple(task) for task in tasks], pack(work))),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        rows: list[Row | None] = [json.loads(line) for line in file.read_text().splitlines()]
-    return rows + [None] * (len(tasks) - len(rows))
-
-
-def _child() -> None:
-    """In the new process: what to play comes through a pipe, rows go to a file."""
-    path, tasks, packed = cloudpickle.load(sys.stdin.buffer)
-    work: Work = cloudpickle.loads(packed)
-    with open(path, "w") as file:
-        for task in tasks:
-            print(json.dumps(work.do(Task(*task))), file=file, flush=True)
 
 
 # --- trials of a store ---------------------------------------------------------------------------
@@ -205,10 +160,6 @@ def verify(
         row = rows[position]
         try:
             changed = _changed(row, allow)
-        except CannotRebuild as error:
-            reason = f"{error.reason}; or in Python: cbg.replay(row, {error.argument}=...)"
-            result.skipped[f"{row['policy']}: {reason}"] += 1
-            continue
         except Exception as error:
             result.skipped[f"{row['policy']}: {type(error).__name__}: {error}"] += 1
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 import warnings
 from collections.abc import Callable
@@ -10,8 +11,7 @@ from typing import Any
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import Unhashable, env_key, policy_key, versions
-from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.pool import Task, Work
+from clustered_bandit_gym.harness.play import Row, Task, Work
 from clustered_bandit_gym.harness.store import FAILED, Key, Store
 
 
@@ -35,17 +35,17 @@ class Resume:
         self.attempts: dict[Task, int] = {}
         self.added = 0
         self.labels = [label for label, _ in work.players]
-        mode = (" stepwise" if work.stepwise else "") + (" strict" if work.strict else "")
+        mode = " strict" if work.strict else ""
         envs = [_key_or_reason(env_key, cell.env_id, cell.kwargs) for cell in work.cells]
         policies = [_key_or_reason(policy_key, policy) for _, policy in work.players]
-        for c, (env, no_env) in enumerate(envs):
-            for p, (policy, no_policy) in enumerate(policies):
-                if env is None or policy is None:
-                    self.reasons[c, p] = no_policy or no_env
-                    policy = f"no key {uuid.uuid4().hex}"
-                # The next run of the same call replaces this one on the board: no random name here.
-                env_name = env or f"no key, environment {c}"
-                self.places[c, p] = (env_name, policy + mode, versions(), str(int(work.seed)))
+        for c, p in itertools.product(range(len(envs)), range(len(policies))):
+            (env, no_env), (policy, no_policy) = envs[c], policies[p]
+            if no_policy or no_env:
+                self.reasons[c, p] = no_policy or no_env
+                policy = f"no key {uuid.uuid4().hex}"
+            # The next run of the same call replaces this one on the board: no random name here.
+            env = env or f"no key, environment {c}"
+            self.places[c, p] = (env, policy + mode, versions(), str(int(work.seed)))
         if len(set(self.places.values())) < len(self.places):
             raise UserError("the same policy or environment is listed twice; list it once")
         for p, reason in {p: reason for (_, p), reason in self.reasons.items()}.items():
@@ -57,14 +57,15 @@ class Resume:
 
     def rows(self) -> dict[Task, Row]:
         """Rows of earlier runs, except failed ones, whose attempts are remembered."""
-        kept = {
-            Task(c, p, trial): row | {"policy": self.labels[p]}
-            for (c, p), place in self.places.items()
-            for trial, row in self.store.get(*place).items()
-        }
-        failed = {task: row for task, row in kept.items() if row["outcome"] in FAILED}
-        self.attempts = {task: row["attempts"] for task, row in failed.items()}
-        return {task: row for task, row in kept.items() if task not in failed}
+        rows = {}
+        for (c, p), place in self.places.items():
+            for trial, row in self.store.get(*place).items():
+                task = Task(c, p, trial)
+                if row["outcome"] in FAILED:
+                    self.attempts[task] = row["attempts"]
+                else:
+                    rows[task] = row | {"policy": self.labels[p]}
+        return rows
 
     def put(self, task: Task, row: Row) -> Row:
         """Keep a row; returns it as it is kept."""
@@ -73,9 +74,8 @@ class Resume:
         row = row | {"attempts": self.attempts.get(task, 0) + row["attempts"]}
         if row["version"] != versions():
             raise UserError(
-                f"a worker process plays {row['version']}, this process is {versions()}: the "
-                "package was edited or differs on the cluster; restart this process, or install "
-                "the same version everywhere"
+                f"a worker process plays {row['version']}, this process is {versions()}: restart "
+                "this process, or install the same version everywhere"
             )
         self.store.put(Key(*self.places[task.cell, task.player], task.trial), row)
         self.added += 1
@@ -88,9 +88,9 @@ class Resume:
         self.store.close()
 
 
-def _key_or_reason(write: Callable[..., str], *arguments: Any) -> tuple[str | None, str]:
-    """A key, or None and the reason why there is none."""
+def _key_or_reason(write: Callable[..., str], *arguments: Any) -> tuple[str, str]:
+    """A key, or "" and the reason why there is none."""
     try:
         return write(*arguments), ""
     except Unhashable as error:
-        return None, str(error)
+        return "", str(error)

@@ -1,31 +1,30 @@
-"""Many trials of many policies: `evaluate` one environment, `sweep` several."""
+"""Many trials of many policies: `evaluate` one environment, `sweep` several.
+
+`run` plays trials in this process, over processes of this machine, or over a Dask cluster.
+"""
 
 from __future__ import annotations
 
 import copy
 import itertools
+import os
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed
-from clustered_bandit_gym.harness.dask_backend import ClusterLost
+from clustered_bandit_gym.harness.dask_backend import ClusterLost, play_on_dask
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.output.progress import progress_bar
-from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.pool import (
-    Task,
-    Work,
-    check_backend,
-    count_jobs,
-    run,
-)
+from clustered_bandit_gym.harness.play import Row, Task, Work
+from clustered_bandit_gym.harness.pool import pack, play_in_processes
 from clustered_bandit_gym.harness.replay import reproduced
 from clustered_bandit_gym.harness.resume import Resume
 from clustered_bandit_gym.harness.settings import Cell, label_of
@@ -44,7 +43,6 @@ def evaluate(
     max_seconds: float | None = None,
     progress: bool = True,
     bound: bool = True,
-    stepwise: bool = False,
     strict: bool = True,
     replays: int = 0,
     **env_kwargs: Any,
@@ -76,7 +74,6 @@ def evaluate(
             unfinished.
         progress: show a progress bar.
         bound: compute each instance's lower bound on the pulls (a linear program).
-        stepwise: play `Policy.solve` through `env.step`, pull by pull.
         strict: enforce that a policy learns nothing from the agents but what they send: local
             programs run as copies without access to the policy's variables. Policies that keep to
             the rules get the same rows.
@@ -97,7 +94,6 @@ def evaluate(
         max_seconds=max_seconds,
         progress=progress,
         bound=bound,
-        stepwise=stepwise,
         strict=strict,
         replays=replays,
     )
@@ -117,7 +113,6 @@ def sweep(
     max_seconds: float | None = None,
     progress: bool = True,
     bound: bool = True,
-    stepwise: bool = False,
     strict: bool = True,
     replays: int = 0,
     **grid: Any,
@@ -131,26 +126,21 @@ def sweep(
     ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "eta": 0.2})``; each is combined with
     `grid`. The other arguments are those of `evaluate`.
     """
-    if int(trials) != trials or trials < 1:
-        raise UserError(f"trials must be a whole number >= 1, got {trials}")
-    if int(replays) != replays or replays < 0:
-        raise UserError(f"replays must be a whole number >= 0, got {replays}")
-    settings = _cells(env_id, cells, grid)
-    players = resolve_policies(policies)
-    work = Work(settings, players, int(root_seed(seed)), bound, stepwise, strict)
-    # Neighbours share the instance and its bound: trial by trial, all policies on it.
-    tasks = [
-        Task(cell, player, trial)
-        for cell in range(len(settings))
-        for trial in range(int(trials))
-        for player in range(len(players))
-    ]
-    rows: dict[Task, Row] = {}
-    interrupted = False
+    for name, value, least in (("trials", trials, 1), ("replays", replays, 0)):
+        if int(value) != value or value < least:
+            raise UserError(f"{name} must be a whole number >= {least}, got {value}")
     check_backend(backend, address, max_seconds)
     count_jobs(n_jobs)
+    settings = _cells(env_id, cells, grid)
+    players = resolve_policies(policies)
+    work = Work(settings, players, int(root_seed(seed)), bound, strict)
     for position in range(len(settings)):
         work.check(position)  # invalid settings raise before anything is played
+    # Neighbours share the instance and its bound: trial by trial, all policies on it.
+    every = itertools.product(range(len(settings)), range(int(trials)), range(len(players)))
+    tasks = [Task(cell, player, trial) for cell, trial, player in every]
+    rows: dict[Task, Row] = {}
+    interrupted = False
     with nullcontext() if out is None else Resume(out, work) as resume:
         if resume is not None:
             rows = {task: row for task, row in resume.rows().items() if task.trial < trials}
@@ -168,12 +158,9 @@ def sweep(
             text = f"interrupted: {len(rows):,} trials are done, {left:,} are not"
             warnings.warn(text, stacklevel=2)
         except ClusterLost as error:
-            kept = f"the {len(rows):,} trials that had ended are lost with it; --out keeps them"
+            kept = "the same command with --out would have kept the trials that had ended"
             if out is not None:
-                kept = (
-                    f"{len(rows):,} of {len(tasks):,} trials are kept in {out}; the same command "
-                    "plays the rest, with another --address or without --backend"
-                )
+                kept = f"{len(rows):,} trials are kept in {out}; the same command plays the rest"
             raise UserError(f"{error}; {kept}") from error
         finally:
             if isinstance(results, Generator):
@@ -192,20 +179,20 @@ def _cells(
     grid: dict[str, Any],
 ) -> list[Cell]:
     """The settings that a sweep plays; none twice."""
-    ids = [env_id] if isinstance(env_id, str) else list(env_id)
-    varied = {
-        key: list(value) for key, value in grid.items() if isinstance(value, list | tuple | range)
+    axes = {
+        key: value if isinstance(value, list | tuple | range) else [value]
+        for key, value in grid.items()
     }
-    fixed = {key: value for key, value in grid.items() if key not in varied}
-    empty = [key for key, values in varied.items() if not values]
-    if empty or not ids:
-        raise UserError(f"nothing to sweep over: {', '.join(empty) or 'env_id'} is empty")
     found: list[Cell] = []
-    for extra in cells if cells is not None else [{}]:
-        own = dict(extra)
-        here = [own.pop("env_id")] if "env_id" in own else ids
-        for one_id, *values in itertools.product(here, *varied.values()):
-            found.append(Cell(one_id, fixed | dict(zip(varied, values, strict=True)) | own))
+    for own in cells if cells is not None else [{}]:
+        ids = [env_id] if isinstance(env_id, str) else list(env_id)
+        ids = [own["env_id"]] if "env_id" in own else ids
+        for one_id, *values in itertools.product(ids, *axes.values()):
+            kwargs = dict(zip(axes, values, strict=True)) | dict(own)
+            kwargs.pop("env_id", None)
+            found.append(Cell(one_id, kwargs))
+    if not found:
+        raise UserError("nothing to sweep over: a list of settings is empty")
     for one, other in itertools.combinations(found, 2):
         if one.same(other):
             raise UserError(
@@ -220,19 +207,15 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
 
     if isinstance(policies, str) or hasattr(policies, "solve") or hasattr(policies, "act"):
         policies = [policies]
-    if not isinstance(policies, Iterable):
-        raise UserError(f"policies are objects with solve or act, or names; got {policies!r}")
+    if not isinstance(policies, Iterable) or not (given := list(policies)):
+        raise UserError(f"expected objects with solve or act, or names; got {policies!r}")
     players: dict[str, Any] = {}
-    given: list[Any] = []
-    for policy in policies:
+    for position, policy in enumerate(given):
         player = make(policy) if isinstance(policy, str) else policy
         if isinstance(player, type) or not (hasattr(player, "solve") or hasattr(player, "act")):
-            hint = (
-                f"; pass an object of it: {policy.__name__}()" if isinstance(policy, type) else ""
-            )
             raise UserError(
-                "a policy is an object with solve(federation) or act(obs, info), "
-                f"got {policy!r}{hint}"
+                "a policy is an object with solve(federation) or act(obs, info), such as "
+                f"Mine(), not Mine; got {policy!r}"
             )
         try:
             copy.deepcopy(player)
@@ -241,17 +224,58 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
                 f"every trial plays a copy of the policy, but {policy!r} cannot be copied: {error}"
             ) from error
         name = label = label_of(player)
-        if any(policy is other or (isinstance(policy, str) and policy == other) for other in given):
+        names = [one for one in given[:position] if isinstance(one, str)]
+        if policy in names or any(policy is one for one in given[:position]):
             raise UserError(f"the policy {label} is listed twice; list it once")
-        given.append(policy)
         number = 1
         while name in players:
             number += 1
             name = f"{label} #{number}"
         players[name] = player
-    if not players:
-        raise UserError("there is no policy to play; pass at least one")
     return list(players.items())
+
+
+def run(
+    work: Work,
+    tasks: Sequence[Task],
+    n_jobs: int = 1,
+    backend: str | None = None,
+    address: str | None = None,
+    max_seconds: float | None = None,
+) -> Iterator[tuple[Task, Row]]:
+    """Play the tasks; yields (task, row) as trials end, in any order. Arguments as in `evaluate`."""
+    n_jobs = count_jobs(n_jobs)
+    if n_jobs == 1 and backend is None and max_seconds is None:
+        return zip(tasks, map(work.play, tasks), strict=True)
+    if backend == "dask":
+        return play_on_dask(pack(work), tasks, work.lost, n_jobs, address)
+    return play_in_processes(work, tasks, n_jobs, max_seconds)
+
+
+def check_backend(
+    backend: str | None, address: str | None, max_seconds: float | None = None
+) -> None:
+    """Raises `UserError` unless the backend is known, installed, and takes what else is given."""
+    if max_seconds is not None and not max_seconds > 0:
+        raise UserError(f"max_seconds must be positive, got {max_seconds}")
+    if max_seconds is not None and backend == "dask":
+        raise UserError("max_seconds needs processes of this machine; leave out backend='dask'")
+    if backend not in (None, "processes", "dask"):
+        raise UserError(f"unknown backend {backend!r}; choose one of processes, dask")
+    if address is not None and backend != "dask":
+        raise UserError("an address needs backend='dask'")
+    if backend == "dask" and find_spec("distributed") is None:
+        raise UserError("Dask is not installed: pip install 'clustered-bandit-gym[dask]'")
+
+
+def count_jobs(n_jobs: int) -> int:
+    """`n_jobs` as a number of processes."""
+    if n_jobs == 0 or int(n_jobs) != n_jobs:
+        raise UserError(f"n_jobs must be a whole number >= 1, or -1 for all cores; got {n_jobs}")
+    if n_jobs > 0:
+        return int(n_jobs)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, (cores or 1) + 1 + int(n_jobs))
 
 
 class Progress:
@@ -272,48 +296,37 @@ class Progress:
         self.total = total
         self.done = done
         self.shown = shown
-        self.last = self.start = time.monotonic()
+        self.last = time.monotonic()
         self.over = threading.Event()
-        self.bar: Any = None
 
     def __enter__(self) -> Progress:
-        if not self.shown:
-            return self
-        if sys.stderr.isatty() or "ipykernel" in sys.modules:
-            self.bar = progress_bar(
-                total=self.total, initial=self.done, unit="trial", dynamic_ncols=True
-            )
-        threading.Thread(target=self._watch, daemon=True).start()
+        if self.shown:
+            silent = not sys.stderr.isatty() and "ipykernel" not in sys.modules
+            settings = {"total": self.total, "initial": self.done, "unit": "trial"}
+            self.bar = progress_bar(**settings, disable=silent)
+            threading.Thread(target=self._watch, daemon=True).start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.over.set()
-        if self.bar is not None:
+        if self.shown:
             self.bar.close()
 
     def update(self) -> None:
         """One more trial has ended."""
         self.done += 1
         self.last = time.monotonic()
-        if self.bar is not None:
+        if self.shown:
             self.bar.update()
 
     def _watch(self) -> None:
-        hinted = False
+        start = time.monotonic()
+        hint = "; --max-seconds (max_seconds=) ends trials that take too long"
         while not self.over.wait(self.seconds):
             now = time.monotonic()
-            if self.bar is None:
-                seconds = now - self.start
-                self._say(f"{self.done:,} of {self.total:,} trials after {seconds:,.0f} s")
-            if not hinted and now - self.last >= self.seconds:
-                hinted = True
-                self._say(
-                    f"no trial has ended for {self.seconds:g} s; --max-seconds (max_seconds=) "
-                    "ends trials that take longer"
-                )
-
-    def _say(self, text: str) -> None:
-        if self.bar is not None:
-            self.bar.write(text, file=sys.stderr)
-        else:
-            print(text, file=sys.stderr, flush=True)
+            silent = now - self.last >= self.seconds
+            if silent or self.bar.disable:
+                text = f"{self.done:,} of {self.total:,} trials after {now - start:,.0f} s"
+                self.bar.write(text + hint * silent, file=sys.stderr)
+            if silent:
+                hint = ""  # once

@@ -11,7 +11,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType
@@ -36,19 +36,11 @@ _instances: WeakValueDictionary[str, Instance] = WeakValueDictionary()
 
 class CannotRebuild(UserError):
     """A part of a row, its policy or a keyword of its environment, cannot be built from what the
-    row says.
-
-    Attributes:
-        reason: what is wrong, without advice.
-        argument: the keyword of `replay` that takes the part.
-    """
+    row says; `argument` is the keyword of `replay` that takes it."""
 
     def __init__(self, reason: str, argument: str) -> None:
-        super().__init__(f"{reason}; pass it: cbg.replay(row, {argument}=...)")
-        self.reason, self.argument = reason, argument
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.reason, self.argument)
+        super().__init__(f"{reason}; or pass it: cbg.replay(row, {argument}=...)")
+        self.reason = reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,37 +95,27 @@ def plain(value: Any) -> Any:
 
     Instances become ``{"instance": digest}``, other objects ``{"object": ...}``.
     """
-    if value is None or isinstance(value, bool):
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray) and value.size <= _LARGEST_ARRAY:
+        value = value.tolist()
+    if value is None or isinstance(value, bool | int | float):
         return value
-    if isinstance(value, str):
-        return writable(value)
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        return float(value)
-    if isinstance(value, np.bool_):
-        return bool(value)
-    if isinstance(value, Instance):
-        return {"instance": instance_digest(value)}
-    if isinstance(value, np.ndarray):
-        if value.size <= _LARGEST_ARRAY:
-            return plain(value.tolist())
-        return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": list(value.shape)}
+    if isinstance(value, str | Path):
+        return writable(str(value))
     if isinstance(value, dict):
         return {writable(str(key)): plain(value[key]) for key in sorted(value, key=str)}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if isinstance(value, Path):
-        return writable(str(value))
-    if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
-        fields = {
-            name: plain(getattr(value, name))
-            for name, own in value.__dataclass_fields__.items()
-            if own.init
-        }
-        return {"object": path_of(type(value)), "settings": fields}
+    if isinstance(value, Instance):
+        return {"instance": instance_digest(value)}
+    if isinstance(value, np.ndarray):
+        return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": list(value.shape)}
     if isinstance(value, type | FunctionType):
         return {"object": path_of(value)}
+    if is_dataclass(value):
+        settings = {one.name: plain(getattr(value, one.name)) for one in fields(value) if one.init}
+        return {"object": path_of(type(value)), "settings": settings}
     return {"repr": writable(repr(value))}
 
 
@@ -149,11 +131,8 @@ def revive(key: str, value: Any, allow: Sequence[str] = ()) -> Any:
     if not isinstance(value, dict):
         return value
     if set(value) == {"instance"}:
-        instance = find_instance(value["instance"])
-        if instance is None:
-            raise CannotRebuild(
-                f"the row's {key} is an Instance that this session does not hold", key
-            )
+        if (instance := find_instance(value["instance"])) is None:
+            raise CannotRebuild(f"this session does not hold the row's {key}, an Instance", key)
         return instance
     if set(value) == {"repr"}:
         raise CannotRebuild(f"the row's {key}, {value['repr']}, cannot be rebuilt", key)
@@ -166,6 +145,16 @@ def revive(key: str, value: Any, allow: Sequence[str] = ()) -> Any:
     return value
 
 
+def check_allowed(module: str, path: str, allow: Sequence[str], argument: str) -> None:
+    """Refuse a row that names code of a module which the caller has not allowed."""
+    if module not in allow:
+        raise CannotRebuild(
+            f"the row names {path}; rows run no code of modules that you have not allowed: "
+            f'allow=["{module}"] or --allow {module} if you trust it',
+            argument,
+        )
+
+
 def trusted(path: str, allow: Sequence[str], argument: str) -> Any:
     """The class or function ``module:name`` that a row names, if naming it can do no harm.
 
@@ -175,12 +164,8 @@ def trusted(path: str, allow: Sequence[str], argument: str) -> Any:
     """
     module_name, _, name = path.partition(":")
     own = module_name.partition(".")[0] == PACKAGE
-    if not own and module_name not in allow:
-        raise CannotRebuild(
-            f"the row names {path}; rows run no code of modules that you have not allowed: "
-            f'allow=["{module_name}"] or --allow {module_name} if you trust it',
-            argument,
-        )
+    if not own:
+        check_allowed(module_name, path, allow, argument)
     target: Any = load_module(module_name, "import")
     for part in name.split("."):
         target = getattr(target, part)
@@ -238,13 +223,9 @@ def settings_of(policy: Any) -> dict[str, Any]:
     """A policy's settings as plain values: its `settings`, or its public attributes."""
     settings = getattr(policy, "settings", None)
     if not isinstance(settings, dict):
-        settings = {
-            key: value
-            for key, value in getattr(policy, "__dict__", {}).items()
-            if not key.startswith("_")
-        }
-    result = plain(settings)
-    assert isinstance(result, dict)
+        attributes = getattr(policy, "__dict__", {})
+        settings = {key: one for key, one in attributes.items() if not key.startswith("_")}
+    result: dict[str, Any] = plain(settings)
     return result
 
 
@@ -258,17 +239,13 @@ def rebuild_policy(path: str, settings: dict[str, Any], allow: Sequence[str] = (
         target = trusted(path, allow, "policy")
         if not isinstance(target, type) or not (hasattr(target, "solve") or hasattr(target, "act")):
             raise TypeError(f"{path} is not a class of policies")
-        parameters = inspect.signature(target).parameters.values()
-        takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
-        names = {parameter.name for parameter in parameters}
-        policy = target(
-            **{key: value for key, value in settings.items() if takes_all or key in names}
-        )
+        parameters = inspect.signature(target).parameters
+        takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+        given = {key: one for key, one in settings.items() if takes_all or key in parameters}
+        policy = target(**given)
         if settings_of(policy) != settings:
             raise TypeError(f"the new policy has the settings {settings_of(policy)}")
-    except CannotRebuild:
-        raise
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError) as error:
         raise CannotRebuild(
             f"cannot rebuild the policy {path} with settings {settings} ({error})", "policy"
         ) from error

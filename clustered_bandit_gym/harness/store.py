@@ -3,12 +3,13 @@ trial ends.
 
 A killed process loses at most the trials that were being played. The key of a row is everything
 that made it: environment, policy, versions, root seed and trial; `identity` computes the first
-three. SQLite checks the file when it is opened; `verification` plays rows again.
+three. SQLite checks the file when it is opened; `replay.verify` plays rows again.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from math import nan
@@ -19,11 +20,19 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.play import Row
 
 FILE = "trials.sqlite"
-#: Format of the file. Keys of format 1 did not hold everything that makes a row, so its rows cannot
-#: be trusted.
+#: Format of the file.
 _SCHEMA = 3
 #: Outcomes of trials that are played again when their run is repeated.
 FAILED = ("error", "crash", "timeout")
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS trials (
+    number INTEGER PRIMARY KEY, env TEXT NOT NULL, policy TEXT NOT NULL, versions TEXT NOT NULL,
+    seed TEXT NOT NULL, trial INTEGER NOT NULL, outcome TEXT NOT NULL, row TEXT NOT NULL,
+    UNIQUE (env, policy, versions, seed, trial));
+CREATE TABLE IF NOT EXISTS current (
+    env TEXT, label TEXT, seed TEXT, policy TEXT, versions TEXT, PRIMARY KEY (env, label, seed));
+"""
 
 
 class Key(NamedTuple):
@@ -48,104 +57,58 @@ class Store:
     def __init__(self, folder: str | Path, create: bool = True) -> None:
         self.folder = Path(folder)
         self.path = self.folder / FILE
+        if not create and not self.path.exists():
+            raise UserError(
+                f"{self.folder} holds no trials (it has no {FILE}); `compare --out {self.folder}` "
+                "creates one"
+            )
         try:
-            if create:
-                if self.folder.exists() and not self.folder.is_dir():
-                    raise UserError(f"{self.folder} is a file; --out needs a folder")
-                self.folder.mkdir(parents=True, exist_ok=True)
-                self._db = self._open_to_write()
-            else:
-                if not self.path.exists():
-                    raise UserError(
-                        f"{self.folder} holds no trials (it has no {FILE}); `compare --out "
-                        f"{self.folder}` creates one"
-                    )
-                self._db = self._open_to_read()
+            self._db = self._open(create)
         except (sqlite3.Error, OSError) as error:
             raise UserError(f"{self.path} cannot be used as a store of trials: {error}") from error
 
-    def _open_to_write(self) -> sqlite3.Connection:
+    def _open(self, create: bool) -> sqlite3.Connection:
+        if create:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        # A database in WAL mode needs a file beside it, unless nobody can write to it.
+        mode = "mode=ro" if os.access(self.folder, os.W_OK) else "immutable=1"
+        address = f"{self.path.resolve().as_uri()}?{'mode=rwc' if create else mode}"
         # Autocommit: every insert is a transaction.
-        db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-        db.execute("PRAGMA journal_mode=WAL")
-        # In WAL mode NORMAL survives a killed process row by row; a power cut may cost the last
-        # rows, not the file.
-        db.execute("PRAGMA synchronous=NORMAL")
-        self._check_format(db)
-        db.execute(
-            "CREATE TABLE IF NOT EXISTS trials (number INTEGER PRIMARY KEY, env TEXT NOT NULL, "
-            "policy TEXT NOT NULL, "
-            "versions TEXT NOT NULL, seed TEXT NOT NULL, trial INTEGER NOT NULL, outcome TEXT NOT "
-            "NULL, "
-            "row TEXT NOT NULL, UNIQUE (env, policy, versions, seed, trial))"
-        )
-        db.execute(
-            "CREATE TABLE IF NOT EXISTS current (env TEXT, label TEXT, seed TEXT, policy TEXT, "
-            "versions TEXT, "
-            "PRIMARY KEY (env, label, seed))"
-        )
-        db.execute(f"PRAGMA user_version = {_SCHEMA}")
-        return db
-
-    def _open_to_read(self) -> sqlite3.Connection:
-        address = self.path.resolve().as_uri()
-        try:
-            db = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=60, isolation_level=None)
-            self._check_format(db)
-        except sqlite3.OperationalError:
-            # A database in WAL mode needs a file beside it, which a read-only file system refuses.
-            # Without a log of late writes the file itself is complete.
-            log = self.path.with_name(FILE + "-wal")
-            if log.exists() and log.stat().st_size:
-                raise UserError(
-                    f"{self.path} has late rows in {log.name}, which cannot be read here; copy the "
-                    "folder to a place "
-                    "where you may write"
-                ) from None
-            db = sqlite3.connect(f"{address}?immutable=1", uri=True, isolation_level=None)
-            self._check_format(db)
-        return db
-
-    def _check_format(self, db: sqlite3.Connection) -> None:
+        db = sqlite3.connect(address, uri=True, timeout=60, isolation_level=None)
+        if create:
+            db.execute("PRAGMA journal_mode=WAL")
+            # NORMAL survives a killed process row by row; a power cut may cost the last rows.
+            db.execute("PRAGMA synchronous=NORMAL")
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
-        if found > _SCHEMA:
-            raise UserError(
-                f"{self.path} was written by a newer version of this package; update the package"
-            )
-        if found == 1:
-            raise UserError(
-                f"{self.path} was written by an older version of this package, whose trials may "
-                "belong to other code than they claim; use another folder, or delete the file and "
-                "play again"
-            )
+        if found > _SCHEMA or found == 1:
+            age = "a newer" if found > _SCHEMA else "an older"
+            raise UserError(f"{self.path} was written by {age} version; use another folder")
         (state,) = db.execute("PRAGMA integrity_check(1)").fetchone()
         if state != "ok":
             raise UserError(
                 f"{self.path} is damaged ({' '.join(str(state).split())}); restore it from a copy, "
                 "or use another folder"
             )
+        if create:
+            db.executescript(_TABLES + f"PRAGMA user_version = {_SCHEMA};")
+        return db
 
     def _ask(self, statement: str, values: tuple[Any, ...] = ()) -> Iterator[Any]:
         """The rows of a result. A full disk or a damaged file is an error of one line."""
         try:
-            for found in self._db.execute(statement, values):  # noqa: UP028 (closes the cursor)
-                yield found
+            yield from self._db.execute(statement, values)
         except sqlite3.Error as error:
-            if "full" in str(error) or "I/O" in str(error):
-                help_ = "make room, then run the same command: finished trials are kept"
-            else:
-                help_ = "restore it from a copy, or use another folder"
-            raise UserError(f"{self.path}: {error}; {help_}") from error
+            raise UserError(
+                f"{self.path}: {error}; finished trials are kept: make room, or restore the file "
+                "from a copy"
+            ) from error
 
     def _parse(self, text: str) -> Row:
         try:
             row: Row = json.loads(text)
             row["outcome"], row["policy"]
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise UserError(
-                f"{self.path} holds a row that cannot be read; restore it from a copy, or use "
-                "another folder"
-            ) from None
+            raise UserError(f"{self.path} holds a row that cannot be read") from None
         return row
 
     def announce(self, label: str, env: str, policy: str, versions: str, seed: str) -> None:
@@ -216,15 +179,14 @@ class Store:
     def outdated(self) -> int:
         """How many rows were played by code that has changed since."""
         return self._count(
-            "SELECT COUNT(*) FROM trials LEFT JOIN current USING (env, policy, versions, seed) "
-            "WHERE label IS NULL"
+            "trials LEFT JOIN current USING (env, policy, versions, seed) WHERE label IS NULL"
         )
 
     def __len__(self) -> int:
-        return self._count("SELECT COUNT(*) FROM trials")
+        return self._count("trials")
 
-    def _count(self, statement: str) -> int:
-        ((count,),) = self._ask(statement)
+    def _count(self, source: str) -> int:
+        ((count,),) = self._ask(f"SELECT COUNT(*) FROM {source}")
         return int(count)
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.harness.play import Row
@@ -126,8 +127,5 @@ def _implausible(cell: SuiteCell, rows: list[Row], guarantee: str) -> str:
     bounds = cell.bounds_of([row["trial"] for row in rows])
     if cell.kwargs.get("epsilon"):
         bounds = np.full(len(rows), np.nan)
-    pulls = [row["pulls"] for row in rows]
-    solved = [row["outcome"] == "solved" for row in rows]
-    quiet = [row["suspicious_communication"] for row in rows]
-    policy = SimpleNamespace(guarantee=guarantee)
-    return implausible(pulls, bounds, solved, quiet, cell.delta, policy)
+    trials = pd.DataFrame(rows).assign(bound=bounds)
+    return implausible(trials, cell.delta, SimpleNamespace(guarantee=guarantee))

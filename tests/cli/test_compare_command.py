@@ -255,7 +255,7 @@ def test_x_chooses_the_axis_and_a_report_is_not_overwritten(tmp_path: Path) -> N
 
 
 def test_jobs_count_from_all_cores() -> None:
-    from clustered_bandit_gym.harness.pool import count_jobs
+    from clustered_bandit_gym.harness.run import count_jobs
 
     cores = count_jobs(-1)
     assert cores >= 1

@@ -20,12 +20,11 @@ def test_bound_does_not_depend_on_names(rewards: str) -> None:
     """The bound is solved for the instance in a standard order of its arms and clusters: the same
     up to the certified gap."""
     family = cbg.generators.RandomFamily(rewards=rewards)
-    for seed in range(2):
-        instance = family(np.random.default_rng(seed))
-        problem = cbg.Problem.of(instance, 1e-3)
-        assert bound_of(instance, problem) == pytest.approx(
-            cbg.theory.instance_lower_bound(instance, 1e-3), rel=0.01
-        )
+    instance = family(np.random.default_rng(0))
+    problem = cbg.Problem.of(instance, 1e-3)
+    assert bound_of(instance, problem) == pytest.approx(
+        cbg.theory.instance_lower_bound(instance, 1e-3), rel=0.01
+    )
 
 
 def test_bound_is_for_what_was_told() -> None:

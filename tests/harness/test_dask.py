@@ -23,7 +23,8 @@ from harness_players import TINY
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness import dask_backend
-from clustered_bandit_gym.harness.pool import Task, Work, run
+from clustered_bandit_gym.harness.play import Task, Work
+from clustered_bandit_gym.harness.run import run
 from clustered_bandit_gym.harness.settings import Cell
 
 pytest.importorskip("distributed")

@@ -19,8 +19,8 @@ from harness_players import QUICK, TINY
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.pool import Task, Work, run
-from clustered_bandit_gym.harness.run import Progress
+from clustered_bandit_gym.harness.play import Task, Work
+from clustered_bandit_gym.harness.run import Progress, run
 from clustered_bandit_gym.harness.settings import Cell
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs signals")
@@ -131,7 +131,7 @@ def test_workers_killed_at_random_moments_change_no_row(tmp_path: Path) -> None:
     tasks = [Task(0, 0, trial) for trial in range(100)]
 
     work = Work(cells, [("slow", Slow(str(tmp_path), os.getpid()))], seed=1, bound=False)
-    whole = {task: work.do(task) for task in tasks}
+    whole = {task: work.play(task) for task in tasks}
     rng, disturbed, kills = np.random.default_rng(0), {}, 0
     for task, row in run(work, tasks, n_jobs=2):
         disturbed[task] = row
@@ -270,7 +270,7 @@ def test_workers_do_not_outlive_a_parent_killed_before_their_first_trial() -> No
         ("base", "BaseException: bare"),
         ("generator", "GeneratorExit"),
         ("surrogate", "alone"),
-        ("text", "text failed"),
+        ("text", "str() failed"),
     ],
 )
 def test_whatever_a_policy_raises_becomes_a_row(what: str, text: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ import pytest
 from harness_players import Empirical
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.identity import env_key, is_user_module, policy_key, versions
+from clustered_bandit_gym.harness import identity
+from clustered_bandit_gym.harness.identity import env_key, policy_key, user_modules, versions
 from clustered_bandit_gym.harness.settings import (
     find_instance,
     instance_digest,
@@ -155,34 +156,30 @@ def test_the_hash_is_the_same_in_another_process() -> None:
     assert fresh == policy_key(BAICl())
 
 
-def test_an_installed_library_counts_with_the_version_of_its_distribution(tmp_path: Path) -> None:
-    """Import and distribution names may differ, as those of yaml and PyYAML do."""
-    packages = tmp_path / "site-packages"
-    (packages / "yamlish").mkdir(parents=True)
-    (packages / "yamlish" / "__init__.py").write_text("")
-    (tmp_path / "near.py").write_text("import yamlish\nfrom mine.space import inner\n")
-    (tmp_path / "mine" / "space").mkdir(parents=True)
-    (tmp_path / "mine" / "__init__.py").write_text("")
-    (tmp_path / "mine" / "space" / "inner.py").write_text("HERE = 2\n")
-    text = POLICY.format(helper="near", answer="0").replace("FACTOR", "inner")
-    (tmp_path / "uses_near.py").write_text(text)
-    script = (
-        f"import sys; sys.path += [{str(tmp_path)!r}, {str(packages)!r}]\n"
-        "from clustered_bandit_gym.harness.identity import policy_key, user_files\n"
-        "from uses_near import Mine\n"
-        "print(policy_key(Mine()), *user_files(['near']), sep='|')"
-    )
+def test_versions_of_installed_libraries_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all, since import and distribution names may differ, as those of yaml and PyYAML do."""
     keys = []
     for number in ("1.0", "1.0", "2.0"):
-        info = packages / "PyYamlish.dist-info"
-        info.mkdir(exist_ok=True)
-        (info / "METADATA").write_text(f"Name: PyYamlish\nVersion: {number}\n")
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-        assert done.stderr == ""
-        key, *names = done.stdout.strip().split("|")
-        assert names == ["mine", "mine.space.inner", "near"]
-        keys.append(key)
+        installed = [SimpleNamespace(name="PyYamlish", version=number)]
+        monkeypatch.setattr(identity, "distributions", lambda found=installed: found)
+        keys.append(policy_key(Empirical(1)))
     assert keys[0] == keys[1] != keys[2]
+
+
+def test_files_behind_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it imports, in functions, too, and what that imports; nothing that is installed."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "near_of_mine.py").write_text(
+        "def f():\n    import numpy, pkg_of_mine.space.inner\n"
+    )
+    (tmp_path / "pkg_of_mine" / "space").mkdir(parents=True)
+    (tmp_path / "pkg_of_mine" / "__init__.py").write_text("")
+    (tmp_path / "pkg_of_mine" / "space" / "inner.py").write_text("HERE = 2\n")
+    importlib.invalidate_caches()
+    found = list(identity.user_files(["near_of_mine"]))
+    for name in [name for name in sys.modules if name.startswith("pkg_of_mine")]:
+        del sys.modules[name]
+    assert found == ["near_of_mine", "pkg_of_mine", "pkg_of_mine.space.inner"]
 
 
 def test_environment_specs() -> None:
@@ -237,4 +234,5 @@ def test_a_module_without_its_file_is_not_the_users(monkeypatch: pytest.MonkeyPa
     module = ModuleType("numpy.operators")
     module.__file__ = "_operators.py"
     monkeypatch.setitem(sys.modules, "numpy.operators", module)
-    assert not is_user_module("numpy.operators")
+    assert "numpy.operators" not in user_modules()
+    assert __name__ in user_modules()

@@ -124,7 +124,9 @@ def test_anything_with_act_is_a_player_and_global_randomness_is_seeded() -> None
 
     def wrong_agents(state: int) -> list[int]:
         np.random.seed(state)  # noqa: NPY002
-        return [cbg.play(Duck(), TINY, seed=2, trial=t)["wrong_agents"] for t in range(20)]
+        return [
+            cbg.play(Duck(), TINY, seed=2, trial=t, bound=False)["wrong_agents"] for t in range(20)
+        ]
 
     assert wrong_agents(1) == wrong_agents(2)
     assert len(set(wrong_agents(1))) > 1
@@ -230,7 +232,7 @@ def test_texts_of_errors_that_end_the_process_or_fill_the_table() -> None:
         def solve(self, federation: cbg.Federation) -> np.ndarray:
             raise ValueError("x" * self.length) if self.length else Unprintable
 
-    assert "its text failed with SystemExit" in cbg.play(Says(0), TINY)["message"]
+    assert "str() failed" in cbg.play(Says(0), TINY)["message"]
     message = cbg.play(Says(10**6), TINY)["message"]
     assert "1,000,000 characters" in message
     assert len(message) < 2200
@@ -322,7 +324,7 @@ def test_phases_come_in_the_order_in_which_they_are_played() -> None:
 
 
 def test_neither_solve_nor_act() -> None:
-    with pytest.raises(TypeError, match="has neither"):
+    with pytest.raises(TypeError, match="lacks it"):
         cbg.play(object(), TINY)
-    with pytest.raises(TypeError, match="lacks"):
+    with pytest.raises(TypeError, match="lacks it"):
         cbg.play(Stepper(), TINY, stepwise=True)

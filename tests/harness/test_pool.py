@@ -16,7 +16,8 @@ from cluster_players import NO_DASK
 from harness_players import QUICK, TINY, Duck, Empirical, Fails, Stepper
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.pool import Task, Work, count_jobs, run
+from clustered_bandit_gym.harness.play import Task, Work
+from clustered_bandit_gym.harness.run import count_jobs, run
 from clustered_bandit_gym.harness.settings import Cell
 
 PLAYERS: list[Any] = ["naive", "bai-cl++", Empirical(3), Stepper(1), Duck(10), Fails(0.5)]

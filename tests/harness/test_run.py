@@ -231,11 +231,11 @@ def test_sweep_over_a_grid_and_over_cells(tmp_path: Path) -> None:
         ({"delta": 2.0}, "delta"),
         ({"backend": "slurm"}, "unknown backend"),
         ({"address": "tcp://x"}, "needs backend"),
-        ({"policies": []}, "no policy"),
+        ({"policies": []}, "expected objects"),
         ({"policies": ["naive", "naive"]}, "listed twice"),
-        ({"policies": [Empirical]}, r"Empirical\(\)"),
+        ({"policies": [Empirical]}, r"such as Mine\(\)"),
         ({"policies": "no-such-policy"}, "unknown policy"),
-        ({"policies": 3}, "policies are objects"),
+        ({"policies": 3}, "expected objects"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_played(

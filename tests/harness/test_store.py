@@ -68,7 +68,7 @@ def test_what_is_no_store_is_told(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no trials"):
         Store(tmp_path, create=False)
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ValueError, match="is a file"):
+    with pytest.raises(ValueError, match="cannot be used"):
         Store(tmp_path / "file")
     (tmp_path / FILE).write_bytes(b"this is no database, but long enough to be looked at" * 100)
     with pytest.raises(ValueError, match="cannot be used"):

@@ -104,7 +104,7 @@ def test_a_full_disk_is_told_in_one_line(kept: Path) -> None:
         pages = store._db.execute("PRAGMA page_count").fetchone()[0]
         store._db.execute(f"PRAGMA max_page_count = {pages}")
         row = {"outcome": "solved", "policy": "p", "text": "x" * 100_000}
-        with pytest.raises(UserError, match=r"full; make room, then run the same command"):
+        with pytest.raises(UserError, match="full; finished trials are kept: make room"):
             store.put(Key("e", "p", "v", "0", 0), row)
         assert len(store) == 4
 

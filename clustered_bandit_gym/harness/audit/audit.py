@@ -17,14 +17,13 @@ from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
 from clustered_bandit_gym.harness.audit.report import AuditReport
 from clustered_bandit_gym.harness.output.progress import progress_bar
-from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.pool import Task, Work, run
+from clustered_bandit_gym.harness.play import Row, Task, Work
 from clustered_bandit_gym.harness.replay import reproduced
 from clustered_bandit_gym.harness.resume import Resume
+from clustered_bandit_gym.harness.run import check_backend, resolve_policies, run
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
-from clustered_bandit_gym.harness.settings import label_of
 
 #: Budgets of a trial. A play that needs more is stuck; in the Gymnasium loop (one pull per step)
 #: time is the limit.
@@ -42,7 +41,6 @@ def audit(
     cells: Sequence[str | AuditGame] | None = None,
     alpha: float = 0.05,
     max_pulls: int | None = None,
-    stop_at_fail: bool = False,
     replays: int = 0,
     out: str | Path | None = None,
     max_seconds: float | None = None,
@@ -75,8 +73,6 @@ def audit(
         alpha: family-wise level.
         max_pulls: budget of a trial; default 10^12, or 50,000 in the Gymnasium loop. Lower it for a
             policy that pulls one by one.
-        stop_at_fail: end as soon as one cell fails, instead of finding out where else the policy
-            fails.
         replays: trials of each cell to play once more in a fresh process.
         out: folder that keeps every finished trial. The same call again plays only what is missing
             or has failed; a trial that failed counts as unfinished even if a later attempt is
@@ -85,45 +81,42 @@ def audit(
         progress: show a bar.
     """
     seed = root_seed(seed)
-    if isinstance(policy, str):
-        from clustered_bandit_gym.policies import make
-
-        policy = make(policy)
+    ((label, policy),) = resolve_policies(policy)
     stepper = not hasattr(policy, "solve")
-    if isinstance(policy, type) or (stepper and not hasattr(policy, "act")):
-        raise TypeError(
-            "audit takes a policy object with solve(federation) or act(obs, info), or a name; got "
-            f"{policy!r}"
-        )
     if trials is not None and trials < 1:
         raise UserError(f"trials must be at least 1, got {trials}")
     if not 0 < alpha < 1:
         raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
+    check_backend(None, None, max_seconds)
     chosen, left_out = _choose(cells, quick, stepper)
-    if max_pulls is None:
-        max_pulls = MAX_STEPS if stepper else MAX_PULLS
     # One level for everything that can fail the policy.
     share = alpha / sum(cell.in_scope for cell in chosen)
     tallies = []
-    games = []
     for cell in chosen:
         own = cell.delta(delta)
         # Enough to fail a policy whose error is 2δ, and to pass one well below δ.
         cap = trials or math.ceil((30 if quick else 60) / own)
-        if not cell.in_scope:  # not scored: a few trials show what happens
-            cap = min(cap, 60)
-        tallies.append(_Tally(cell, own, share if cell.in_scope else alpha, cap))
-        games.append(cell.env(own, max_pulls))
-    label = label_of(policy)
+        if cell.in_scope:
+            tallies.append(Tally(cell, own, share, cap))
+        else:  # not scored: a few trials show what happens
+            tallies.append(Tally(cell, own, alpha, min(cap, 60)))
+    budget = max_pulls or (MAX_STEPS if stepper else MAX_PULLS)
+    games = [tally.cell.env(tally.delta, budget) for tally in tallies]
     work = Work(games, [(label, policy)], seed, strict=True)
     bar = progress_bar(desc=f"audit of {label}", unit="trial", disable=not progress)
-    store: Resume | nullcontext[None] = nullcontext() if out is None else Resume(out, work)
-    with bar, store as kept:
-        played, failed = _play(work, tallies, bar, kept, n_jobs, max_seconds, stop_at_fail)
+    with bar, nullcontext() if out is None else Resume(out, work) as kept:
+        played: dict[Task, Row] = {}
+        known = {} if kept is None else kept.rows()
+        while tasks := _next_tasks(tallies):
+            bar.total = len(played) + len(tasks)
+            played |= {task: known[task] for task in tasks if task in known}
+            missing = [task for task in tasks if task not in known]
+            for task, row in run(work, missing, n_jobs, max_seconds=max_seconds):
+                played[task] = row if kept is None else kept.put(task, row)
+                bar.update()
+            for task in tasks:
+                tallies[task.cell].add(played[task])
         reused = 0 if kept is None else len(played) - kept.added
-    breaches: tuple[str, ...] = ()
-    if not (failed and stop_at_fail):
-        breaches = tuple(_breaches(policy, work, tallies, played, replays))
     return AuditReport(
         policy=label,
         delta=delta,
@@ -131,74 +124,38 @@ def audit(
         seed=seed,
         left_out=left_out,
         cells=pd.DataFrame([tally.row() for tally in tallies]),
-        breaches=breaches,
+        breaches=tuple(_breaches(policy, work, tallies, played, replays)),
         raised=next((row for row in played.values() if row["outcome"] == "error"), None),
         reused=reused,
     )
 
 
-def _play(
-    work: Work,
-    tallies: list[_Tally],
-    bar: Any,
-    kept: Resume | None,
-    n_jobs: int,
-    max_seconds: float | None,
-    stop_at_fail: bool,
-) -> tuple[dict[Task, Row], bool]:
-    """Plays every cell until it is decided.
-
-    Returns all rows, and whether a decisive cell has failed.
-    """
-    played: dict[Task, Row] = {}
-    known = {} if kept is None else kept.rows()
-    failed = False
-    while True:
-        tasks = []
-        for i, tally in enumerate(tallies):
-            batch = range(tally.trials, tally.trials + tally.batch())
-            tasks += [Task(i, 0, trial) for trial in batch]
-        if not tasks:
-            return played, failed
-        bar.total = len(played) + len(tasks)
-        rows = {task: known[task] for task in tasks if task in known}
-        bar.update(len(rows))
-        missing = [task for task in tasks if task not in rows]
-        for task, row in run(work, missing, n_jobs, max_seconds=max_seconds):
-            rows[task] = row if kept is None else kept.put(task, row)
-            bar.update()
-        for task in tasks:
-            tallies[task.cell].add(rows[task])
-            played[task] = rows[task]
-        failed = any(tally.cell.in_scope and tally.judge().word == "FAIL" for tally in tallies)
-        if failed:
-            # The policy has failed: a few trials show where else it does.
-            for tally in tallies:
-                enough = 0 if stop_at_fail else math.ceil(20 / tally.delta)
-                tally.cap = min(tally.cap, max(tally.trials, enough))
+def _next_tasks(tallies: list[Tally]) -> list[Task]:
+    """The next trials of every cell that is not decided."""
+    if any(tally.cell.in_scope and tally.judge().word == "FAIL" for tally in tallies):
+        # The policy has failed: a few trials show where else it does.
+        for tally in tallies:
+            tally.cap = min(tally.cap, max(tally.trials, math.ceil(20 / tally.delta)))
+    return [
+        Task(position, 0, tally.trials + more)
+        for position, tally in enumerate(tallies)
+        for more in range(tally.batch())
+    ]
 
 
 def _breaches(
-    policy: Any, work: Work, tallies: list[_Tally], played: dict[Task, Row], replays: int
+    policy: Any, work: Work, tallies: list[Tally], played: dict[Task, Row], replays: int
 ) -> Iterator[str]:
     """Rules of the game that the policy broke, in words."""
     for position, tally in enumerate(tallies):
         if not tally.cell.in_scope:
             continue
-        rows = [row for task, row in played.items() if task.cell == position]
-        reason = implausible(
-            [row["pulls"] for row in rows],
-            [math.nan if row["bound"] is None else row["bound"] for row in rows],
-            [row["outcome"] == "solved" for row in rows],
-            [row["suspicious_communication"] for row in rows],
-            tally.delta,
-            policy,
-        )
-        if reason:
+        rows = pd.DataFrame([row for task, row in played.items() if task.cell == position])
+        if reason := implausible(rows, tally.delta, policy):
             yield f"on {tally.cell.name!r} it {reason}"
         # Blocks are compared in this process, without a time limit: not where a trial has already
         # taken too long.
-        slow = any(row["outcome"] == "timeout" for row in rows)
+        slow = (rows["outcome"] == "timeout").any()
         if not hasattr(policy, "solve") or not tally.cell.small or slow:
             continue
         env: Any = work.env(position).unwrapped
@@ -218,13 +175,13 @@ def _breaches(
 
 
 @dataclass
-class _Tally:
-    """Counts of one cell, and whether it needs more trials."""
+class Tally:
+    """Counts of one game's trials at δ = `delta`, judged at level `alpha`; `cap`: most trials."""
 
     cell: AuditGame
     delta: float
     alpha: float
-    cap: int
+    cap: int = 0
     trials: int = 0
     errors: int = 0
     unfinished: int = 0
@@ -232,7 +189,8 @@ class _Tally:
     message: str = ""
 
     def add(self, row: Row) -> None:
-        retried = row.get("attempts", 1) - row.get("killed", 0) > 1
+        """Count a trial."""
+        retried = row["attempts"] - row.get("killed", 0) > 1
         self.trials += 1
         self.pulls += row["pulls"]
         if row["correct"] is None or (row["correct"] and retried):
@@ -242,12 +200,12 @@ class _Tally:
             self.errors += 1
 
     def judge(self) -> Verdict:
+        """The verdict on these counts."""
         return verdict(self.errors, self.trials, self.delta, self.alpha, unfinished=self.unfinished)
 
     def batch(self) -> int:
-        """How many trials to play next; 0 when the cell is done. Depends on the counts alone, never
-        on timing.
-        """
+        """How many trials to play next; 0 when the cell is done. Depends on the counts alone,
+        never on timing."""
         if self.trials == 0:
             return min(5, self.cap)
         judged = self.judge()
@@ -256,6 +214,7 @@ class _Tally:
         return min(max(20, min(judged.more or 0, self.trials)), self.cap - self.trials)
 
     def row(self) -> dict[str, Any]:
+        """The cell's row of the report."""
         judged = self.judge()
         return {
             "cell": self.cell.name,
@@ -288,12 +247,10 @@ def _choose(
         small = [cell for cell in GAMES if cell.small]
         return small, tuple(cell.name for cell in suite if not cell.small)
     known = {cell.name: cell for cell in GAMES}
-    if isinstance(wanted, str) or not wanted:
-        raise UserError("cells must be a list of names or of cells, with at least one")
     unknown = [repr(one) for one in wanted if isinstance(one, str) and one not in known]
-    if unknown:
+    if unknown or isinstance(wanted, str):
         raise UserError(f"unknown cells {', '.join(unknown)}; known: {', '.join(known)}")
     chosen = [known[one] if isinstance(one, str) else one for one in wanted]
     if not any(cell.in_scope for cell in chosen):
-        raise UserError("all of these cells are misspecified, and none is scored: add another")
+        raise UserError("none of these cells is scored: add one that is not misspecified")
     return chosen, ()

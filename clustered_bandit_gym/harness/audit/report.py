@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import html
-import io
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from clustered_bandit_gym.harness.output.escape import csv_cell, markdown, plain
-from clustered_bandit_gym.harness.output.tables import (
-    Table,
-    to_html,
-    to_latex,
-    to_markdown,
-    to_rich,
-)
+from clustered_bandit_gym.harness.output.escape import csv_cell, plain
+from clustered_bandit_gym.harness.output.tables import Document, Table, to_latex
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
 from clustered_bandit_gym.harness.scoring.verdict import Word
 
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
-
 
 @dataclass(frozen=True)
-class AuditReport:
+class AuditReport(Document):
     """Result of `audit`. Prints as a table; shows as one in a notebook.
 
     Attributes:
@@ -62,8 +50,7 @@ class AuditReport:
     @property
     def word(self) -> Word:
         """FAIL if a decisive cell fails or a rule is broken, PASS if all cells pass, else
-        INCONCLUSIVE.
-        """
+        INCONCLUSIVE."""
         words = set(self.decisive["verdict"])
         failed = "FAIL" in words or self.breaches
         return "FAIL" if failed else "PASS" if words == {"PASS"} else "INCONCLUSIVE"
@@ -81,26 +68,18 @@ class AuditReport:
             lines.append(self._finding())
         for breach in self.breaches:
             lines.append(f"FAIL: {self.policy} breaks the rules of the game: {breach}.")
-        records = self.cells.to_dict("records")
-        for row in records:
+        for row in self.cells.to_dict("records"):
+            name = repr(row["cell"])
             if row["unfinished"]:
-                line = (
-                    f"Unfinished: {row['unfinished']} of {row['trials']} trials on {row['cell']!r} "
-                    f"ended without an answer ({row['message']})."
+                lines.append(
+                    f"Unfinished: {row['unfinished']} of {row['trials']} trials on {name} ended "
+                    f"without an answer ({row['message']}). Such trials count against a PASS."
                 )
-                if row["in_scope"]:
-                    line += " They are not errors, but they count against a PASS."
-                lines.append(line)
-        broken = [
-            f"{row['cell']!r} {row['errors']}/{row['trials']}"
-            for row in records
-            if row["errors"] and not row["in_scope"]
-        ]
-        if broken:
-            lines.append(
-                f"Misspecified problems, where no guarantee holds: wrong on {', '.join(broken)}. "
-                "Reported, not scored."
-            )
+            if row["errors"] and not row["in_scope"]:
+                lines.append(
+                    f"Misspecified, not scored: wrong in {row['errors']} of {row['trials']} trials "
+                    f"on {name}, where no guarantee holds."
+                )
         if self.left_out:
             lines.append(
                 "Not played, since this policy pulls one by one and they take millions of pulls: "
@@ -141,45 +120,20 @@ class AuditReport:
             f"{first['reason']}."
         )
 
-    @property
-    def tables(self) -> list[Table]:
+    def parts(self, columns: Sequence[str] | None = None) -> tuple[str, list[Table], list[str]]:
         """The cells that decide and, if there are any, those in which no guarantee holds."""
-        found = [_table(f"Audit of {self.policy}, δ = {self.delta:g}", self.decisive)]
+        tables = [_table("Scored", self.decisive)]
         apart = self.cells[~self.cells["in_scope"]]
         if len(apart):
             apart = apart.drop(columns="verdict")
-            found.append(_table("Misspecified problems: reported, not scored", apart))
-        return found
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        out = io.StringIO()
-        Console(file=out, width=120, force_terminal=False, highlight=False).print(self)
-        return out.getvalue().rstrip()
-
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
-        from rich.text import Text
-
-        for table in self.tables:
-            if options.max_width < 150:  # no room for what each cell tests
-                table = _without_why(table)
-            yield to_rich(table, options.max_width)
-        yield Text(self.text)
-
-    def to_markdown(self) -> str:
-        """The tables, and the verdict in words."""
-        parts = []
-        for table in self.tables:
-            parts += [f"*{markdown(table.title)}*", to_markdown(table)]
-        return "\n\n".join([*parts, *map(markdown, self.text.split("\n"))]) + "\n"
+            tables.append(_table("Misspecified problems: reported, not scored", apart))
+        return f"Audit of {self.policy}, δ = {self.delta:g}", tables, self.text.split("\n")
 
     def to_latex(self) -> str:
-        r"""The tables as `table` environments for ``\usepackage{booktabs}``, the verdict as comments."""
-        parts = [r"% \usepackage{booktabs}", *(to_latex(_without_why(one)) for one in self.tables)]
-        return "\n".join([*parts, *(f"% {line}" for line in self.text.split("\n"))]) + "\n"
+        r"""`table` environments for ``\usepackage{booktabs}``, the verdict as comments."""
+        title, tables, notes = self.parts()
+        shown = [to_latex(table, f"{title}. {table.title}.") for table in tables]
+        return "\n".join([r"% \usepackage{booktabs}", *shown, *(f"% {n}" for n in notes)]) + "\n"
 
     def to_csv(self) -> str:
         """The cells as CSV. No field is a formula of a spreadsheet."""
@@ -199,27 +153,16 @@ class AuditReport:
         }
         return json.dumps(content, indent=1, ensure_ascii=False)
 
-    def _repr_html_(self) -> str:
-        lines = (f"<p>{html.escape(line)}</p>" for line in self.text.split("\n"))
-        return "".join([*map(to_html, self.tables), *lines])
-
-
-def _without_why(table: Table) -> Table:
-    return table._replace(heads=table.heads[:-1], rows=[row[:-1] for row in table.rows])
-
 
 def _table(title: str, cells: pd.DataFrame) -> Table:
-    shown = pd.DataFrame({"cell": cells["cell"]})
-    for head, name in (("N", "n_agents"), ("M", "n_clusters"), ("K", "n_arms")):
-        shown[head] = cells[name].astype(str)
-    shown["δ"] = cells["delta"].map("{:g}".format)
-    for head, name in (("trials", "trials"), ("wrong", "errors"), ("unfin.", "unfinished")):
-        shown[head] = cells[name].map(number)
-    ends = zip(cells["low"], cells["high"], strict=True)
-    shown["error rate"] = [interval(low, high, digits=2) for low, high in ends]
-    if "verdict" in cells:
-        shown["verdict"] = cells["verdict"]
-    marks = cells["unfinished"].gt(0).map({True: "≥", False: ""})
-    shown["mean pulls"] = marks + cells["pulls_mean"].map(number)
-    shown["what it tests"] = cells["why"]
-    return Table(title, shown.columns.tolist(), shown.to_numpy().tolist())
+    heads = ["cell", "N", "M", "K", "δ", "trials", "wrong", "unfin.", "error rate", "mean pulls"]
+    rows = []
+    for row in cells.to_dict("records"):
+        counts = [row[name] for name in ("n_agents", "n_clusters", "n_arms")]
+        seen = [row[name] for name in ("trials", "errors", "unfinished")]
+        texts = [row["cell"], *map(str, counts), f"{row['delta']:g}", *map(number, seen)]
+        mean = number(row["pulls_mean"], "≥" if row["unfinished"] else "")
+        rows.append([*texts, interval(row["low"], row["high"], digits=2), mean])
+        if "verdict" in row:
+            rows[-1].append(row["verdict"])
+    return Table(title, heads + ["verdict"] * ("verdict" in cells), rows)

@@ -21,16 +21,17 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.audit.audit import MAX_PULLS, MAX_STEPS
+from clustered_bandit_gym.harness.audit.audit import MAX_PULLS, MAX_STEPS, Tally
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
 from clustered_bandit_gym.harness.play import play
-from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
-from clustered_bandit_gym.harness.settings import label_of
+from clustered_bandit_gym.harness.run import resolve_policies
+from clustered_bandit_gym.harness.scoring.verdict import Verdict
 
 #: Trials of a new candidate.
 FIRST_TRIALS = 6
-#: Games whose fresh trials decide.
+#: Games whose fresh trials decide; a policy that is δ-correct on them fails with probability 0.01.
 FINALISTS = 3
+LEVEL = 0.01 / FINALISTS
 
 
 def vary(game: AuditGame, rng: np.random.Generator) -> AuditGame:
@@ -62,27 +63,6 @@ def vary(game: AuditGame, rng: np.random.Generator) -> AuditGame:
     return replace(varied, told={"eta": share * truth.eta, "eta1": share * truth.eta1})
 
 
-@dataclass
-class Candidate:
-    """A game, and counts of the trials played on it."""
-
-    game: AuditGame
-    delta: float
-    trials: int = 0
-    errors: int = 0
-    unfinished: int = 0
-
-    @property
-    def badness(self) -> float:
-        """Estimated error rate over δ, shrunk towards 1/2 while trials are few."""
-        errors = self.errors + 0.5 * self.delta * FIRST_TRIALS
-        return errors / (self.trials + FIRST_TRIALS) / self.delta
-
-    def judge(self, alpha: float) -> Verdict:
-        """The verdict on these counts."""
-        return verdict(self.errors, self.trials, self.delta, alpha, unfinished=self.unfinished)
-
-
 @dataclass(frozen=True)
 class WorstGame:
     """The game with the most errors relative to δ that a search found, judged by fresh trials.
@@ -96,7 +76,7 @@ class WorstGame:
     """
 
     policy: str
-    found: Candidate
+    found: Tally
     verdict: Verdict
     searched: int
     search_trials: int
@@ -104,27 +84,19 @@ class WorstGame:
     seed: int
 
     def __str__(self) -> str:
-        found = self.found
-        game = found.game
+        game = self.found.cell
         lines = [
-            f"{self.verdict.word}: {self.policy} at δ = {found.delta:g}: {found.errors} wrong and "
-            f"{found.unfinished} unfinished in {found.trials} fresh trials; P(wrong) is at least "
-            f"{self.verdict.low:.3g}",
+            f"{self.verdict.word}: {self.policy} at δ = {self.found.delta:g}, in fresh trials: "
+            f"{self.verdict.reason}",
             f"  game      {game.name}: {game.why}",
             f"  sizes     {game.sizes}   rewards {game.rewards}   sigma {game.sigma:.4g}",
-        ]
-        for m, row in enumerate(game.means):
-            lines.append(f"  means {m}   " + " ".join(f"{mean:.5g}" for mean in row))
-        lines += [
+            *(f"  means     {' '.join(f'{mean:.5g}' for mean in row)}" for row in game.means),
             f"  told      {game.told or 'the truth'}",
             f"  search    {self.searched} games, {self.search_trials:,} trials, "
             f"{self.seconds:.0f} s of processor time",
         ]
         if self.verdict.word != "FAIL":
-            lines.append(
-                "No game with an error rate above δ was found. This does not prove that none "
-                "exists."
-            )
+            lines.append("No game above δ was found. This does not prove that none exists.")
         return "\n".join(lines)
 
     def save(self, path: str | Path) -> Path:
@@ -137,7 +109,7 @@ class WorstGame:
             "errors": self.found.errors,
             "unfinished": self.found.unfinished,
             "seed": self.seed,
-            "cell": asdict(self.found.game),
+            "cell": asdict(self.found.cell),
         }
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +125,7 @@ def load_game(path: str | Path) -> tuple[AuditGame, float]:
         cell["means"] = tuple(tuple(float(mean) for mean in row) for row in cell["means"])
         cell["sizes"] = tuple(int(size) for size in cell["sizes"])
         return AuditGame(**cell), float(content["delta"])
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{path} is not a game that `clustered-bai audit --search` wrote ({error})"
         ) from error
@@ -173,16 +145,19 @@ def search(
         seed: of the search and of all trials; the time it takes decides how far the search gets.
         progress: called with a line of text from time to time.
     """
-    if isinstance(policy, str):
-        from clustered_bandit_gym.policies import make
-
-        policy = make(policy)
     if not budget > 0:
         raise UserError(f"budget must be a positive number of seconds, got {budget}")
-    run = _Search(policy, budget, seed)
+    ((label, player),) = resolve_policies(policy)
+    run = _Search(player, budget, seed)
     run.explore(progress)
-    found, judged = run.finals()
-    return WorstGame(label_of(policy), found, judged, run.games, run.played, run.spent, seed)
+    found = run.finals()
+    return WorstGame(label, found, found.judge(), run.games, run.played, run.spent, seed)
+
+
+def _badness(one: Tally) -> float:
+    """Estimated error rate over δ, shrunk towards 1/2 while trials are few."""
+    errors = one.errors + 0.5 * one.delta * FIRST_TRIALS
+    return errors / (one.trials + FIRST_TRIALS) / one.delta
 
 
 @dataclass
@@ -190,7 +165,7 @@ class _Search:
     policy: Any
     budget: float
     seed: int
-    pool: list[Candidate] = field(default_factory=list)
+    pool: list[Tally] = field(default_factory=list)
     played: int = 0
     games: int = 0
 
@@ -207,21 +182,19 @@ class _Search:
     def explore(self, progress: Callable[[str], None]) -> None:
         """Fill the pool: new candidates get a few trials, the worst ones more."""
         games = [game for game in GAMES if game.in_scope and (game.small or not self.stepper)]
-        waiting = [Candidate(game, game.delta(0.2)) for game in games]
+        waiting = [Tally(game, game.delta(0.2), 1e-6) for game in games]
         told = 0.0
         # The rest of the budget is for fresh trials.
         while self.spent < 0.7 * self.budget:
-            candidate = waiting.pop() if waiting else self._next()
-            if candidate is None:
-                continue
+            candidate = waiting.pop() if waiting else self._varied()
             self.games += 1
             self._play_more(candidate, FIRST_TRIALS)
             self.pool.append(candidate)
-            self.pool.sort(key=lambda one: -one.badness)
+            self.pool.sort(key=_badness, reverse=True)
             # The worst ones get more trials until they are known well: luck fades, errors stay.
             for one in [one for one in self.pool[:12] if one.trials < 96][:3]:
                 self._play_more(one, one.trials)
-            self.pool.sort(key=lambda one: -one.badness)
+            self.pool.sort(key=_badness, reverse=True)
             del self.pool[60:]
             best = self.pool[0]
             if self.spent > told + 5:
@@ -230,57 +203,55 @@ class _Search:
                     f"{told:.0f} s: {self.played} trials; worst so far {best.errors} wrong in "
                     f"{best.trials} at δ = {best.delta:g}"
                 )
-            if best.trials >= 32 and best.judge(1e-6).word == "FAIL":
+            if best.trials >= 32 and best.judge().word == "FAIL":
                 return  # significant even after a search: continue with fresh trials
 
-    def finals(self) -> tuple[Candidate, Verdict]:
-        """Fresh trials of the worst games: the worst of them, and the verdict on it."""
-        found: list[tuple[Candidate, Verdict]] = []
+    def finals(self) -> Tally:
+        """Fresh trials of the worst games; the worst of them."""
+        found = []
         finalists = self.pool[:FINALISTS]
         trial = 0
-        for number, one in enumerate(finalists):
-            fresh = Candidate(one.game, one.delta)
-            end = self.spent + (self.budget - self.spent) / (len(finalists) - number)
+        for position, one in enumerate(finalists):
+            fresh = Tally(one.cell, one.delta, LEVEL)
+            end = self.spent + (self.budget - self.spent) / (len(finalists) - position)
             env = self._env(one)
-            while True:
-                self._play(fresh, env, 2 * self.seed + 1, trial)
+            judged = None
+            # 200/δ trials pass or fail all but borderline error rates.
+            while fresh.trials < 40 or (self.spent < end and fresh.trials < 200 / one.delta):
+                row = play(
+                    self.policy, env, 2 * self.seed + 1, trial=trial, bound=False, env_kwargs={}
+                )
+                fresh.add(row)
                 trial += 1
-                # A policy that is δ-correct on the finalists is failed with probability 0.01 at most.
-                judged = fresh.judge(0.01 / FINALISTS)
-                decided = judged.word != "INCONCLUSIVE" or judged.hopeless
-                # 200/δ trials pass or fail all but borderline error rates.
-                over = self.spent >= end or fresh.trials >= 200 / one.delta
-                if fresh.trials >= 40 and (decided or over):
+                judged = fresh.judge()
+                if fresh.trials >= 40 and (judged.word != "INCONCLUSIVE" or judged.hopeless):
                     break
-            found.append((fresh, judged))
-            if judged.word == "FAIL":
-                return fresh, judged
-        return max(found, key=lambda pair: (pair[1].low / pair[0].delta, pair[0].badness))
+            found.append(fresh)
+            if judged is not None and judged.word == "FAIL":
+                return fresh
+        return max(found, key=lambda one: (one.judge().low / one.delta, _badness(one)))
 
-    def _next(self) -> Candidate | None:
-        """A variation of one of the worst games; None where its numbers do not fit together."""
-        parent = self.pool[int(self.rng.integers(min(12, len(self.pool))))]
-        delta = float(self.rng.choice([0.3, 0.2, 0.1, 0.05]))
-        try:
-            return Candidate(vary(parent.game, self.rng), delta)
-        except ValueError:
-            return None
+    def _varied(self) -> Tally:
+        """A variation of one of the worst games."""
+        while True:
+            parent = self.pool[int(self.rng.integers(min(12, len(self.pool))))]
+            delta = float(self.rng.choice([0.3, 0.2, 0.1, 0.05]))
+            try:
+                return Tally(vary(parent.cell, self.rng), delta, 1e-6)
+            except ValueError:  # its numbers do not fit together
+                continue
 
-    def _play_more(self, one: Candidate, more: int) -> None:
+    def _play_more(self, one: Tally, more: int) -> None:
         env = self._env(one)
         for _ in range(more):
             # Every trial of the search has noise of its own; fresh trials use another root seed.
-            self._play(one, env, 2 * self.seed, self.played)
+            one.add(
+                play(self.policy, env, 2 * self.seed, trial=self.played, bound=False, env_kwargs={})
+            )
             self.played += 1
             if one.unfinished == one.trials >= 2:
                 return
 
-    def _play(self, one: Candidate, env: Any, seed: int, trial: int) -> None:
-        row = play(self.policy, env, seed, trial=trial, bound=False, env_kwargs={}, strict=True)
-        one.trials += 1
-        one.errors += row["outcome"] == "wrong"
-        one.unfinished += row["correct"] is None
-
-    def _env(self, one: Candidate) -> Any:
+    def _env(self, one: Tally) -> Any:
         budget = MAX_STEPS if self.stepper else MAX_PULLS
-        return one.game.env(one.delta, budget).make()
+        return one.cell.env(one.delta, budget).make()

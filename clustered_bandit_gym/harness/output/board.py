@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import io
 import json
 from collections.abc import Sequence
 from functools import cached_property
@@ -16,7 +14,7 @@ from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.harness.output import escape, layout, tables
 from clustered_bandit_gym.harness.output.notes import notes_of
 from clustered_bandit_gym.harness.output.style import style_of
-from clustered_bandit_gym.harness.output.tables import Table
+from clustered_bandit_gym.harness.output.tables import Document, Table
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, summarise
 from clustered_bandit_gym.harness.store import Store
@@ -32,7 +30,7 @@ def check_export(path: str | Path) -> None:
         raise UserError(f"the export needs a name that ends in .csv or .parquet, got {name!r}")
 
 
-class Board:
+class Board(Document):
     """Trials and their scores.
 
     Args:
@@ -85,9 +83,8 @@ class Board:
 
     @classmethod
     def load(cls, folder: str | Path, everything: bool = False) -> Board:
-        """The board of a store's folder; `everything` shows trials of code that has changed since,
-        too.
-        """
+        """The board of a store's folder; `everything` shows trials of code that has changed
+        since, too."""
         with Store(folder, create=False) as store:
             return cls(pd.DataFrame(store.columns(everything)))
 
@@ -128,47 +125,14 @@ class Board:
 
     # --- showing -------------------------------------------------------------------------------
 
-    def __str__(self) -> str:
-        return self.to_text()
+    def parts(self, columns: Sequence[str] | None = None) -> tuple[str, list[Table], list[str]]:
+        if columns is None or not len(self.trials):
+            return self.title, self.tables, self.notes
+        return self.title, [layout.chosen(self.summary, self.varied, columns)], self.notes
 
     def __repr__(self) -> str:
         policies = self.trials["policy"].nunique() if len(self.trials) else 0
         return f"Board({len(self.trials)} trials of {policies} policies)"
-
-    def to_text(self, width: int = 120, columns: Sequence[str] | None = None) -> str:
-        """The board as plain text of at most `width` columns."""
-        from rich.console import Console
-
-        file = io.StringIO()
-        self.print(Console(file=file, width=width, color_system=None), columns)
-        return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
-
-    def print(self, console: Any = None, columns: Sequence[str] | None = None) -> None:
-        """Print to a `rich.console.Console`; default the terminal. `columns` of the summary replace
-        the tables.
-        """
-        from rich.console import Console
-        from rich.text import Text
-
-        console = console or Console()
-        console.print(Text(self.title, style="bold"))
-        for table in self._tables(columns):
-            console.print(tables.to_rich(table, console.width))
-        for note in self.notes:
-            console.print(Text(f"• {note}"))
-
-    def _repr_html_(self) -> str:
-        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
-        body = "".join(tables.to_html(table) for table in self.tables)
-        return f"<div><p><b>{html.escape(self.title)}</b></p>{body}<ul>{notes}</ul></div>"
-
-    def to_markdown(self, columns: Sequence[str] | None = None) -> str:
-        """Both tables, or one of `columns` of the summary, and the notes."""
-        parts = [f"**{escape.markdown(self.title)}**"]
-        for table in self._tables(columns):
-            parts += [f"*{table.title}*", tables.to_markdown(table)]
-        parts.append("\n".join(f"- {escape.markdown(note)}" for note in self.notes))
-        return "\n\n".join(parts).rstrip() + "\n"
 
     def to_latex(
         self,
@@ -191,7 +155,7 @@ class Board:
         if pivot is not None:
             shown = [layout.pivoted(self.summary, self.varied, pivot, ci, bold_best)]
         else:
-            shown = [_with_display_names(table) for table in self._tables(columns)]
+            shown = [_with_display_names(table) for table in self.parts(columns)[1]]
         counts = self.summary["trials"]
         trials = " to ".join(f"{count:,}" for count in dict.fromkeys([counts.min(), counts.max()]))
         parts = [r"% \usepackage{booktabs}"]
@@ -247,16 +211,15 @@ class Board:
             width: inches: 3.25 for a column of ICML, 5.5 for a page of NeurIPS.
         """
         with needs_extra("plots"):
-            from clustered_bandit_gym.harness.output.plots import plot_board
+            from clustered_bandit_gym.harness.output.plots import plot_board, save
 
         if style not in (None, "paper"):
             raise UserError(f"style must be 'paper' or None, got {style!r}")
-        return plot_board(self, path, x, panel=panel, paper=style == "paper", width=width)
-
-    def _tables(self, columns: Sequence[str] | None) -> list[Table]:
-        if columns is None or not len(self.trials):
-            return self.tables
-        return [layout.chosen(self.summary, self.varied, columns)]
+        board = (self.trials, self.summary, self.varied, self.title)
+        figure = plot_board(*board, x, panel=panel, paper=style == "paper", width=width)
+        if path is not None:
+            save(figure, path)
+        return figure
 
     def _chosen(self, columns: Sequence[str] | None) -> pd.DataFrame:
         if columns is None:

@@ -66,9 +66,8 @@ def latex_number(text: str) -> str:
 
 
 def csv_cell(value: Any) -> Any:
-    """A text that a spreadsheet would run as a formula gets an apostrophe in front; anything else
-    is unchanged.
-    """
+    """A text that a spreadsheet would run as a formula gets an apostrophe in front; anything
+    else is unchanged."""
     if not isinstance(value, str):
         return value
     value = value.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,6 +1,5 @@
-"""From a summary to tables of texts: the two tables of a board, or the columns that somebody asked
-for.
-"""
+"""From a summary to tables of texts: the two tables of a board, or the columns that somebody
+asked for."""
 
 from __future__ import annotations
 
@@ -100,9 +99,8 @@ def _text(name: str, row: dict[Any, Any]) -> str:
 
 
 def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
-    """The two tables of a board: correctness and pulls, then communication. Where a tail is heavy
-    the median leads.
-    """
+    """The two tables of a board: correctness and pulls, then communication. Where a tail is
+    heavy the median leads."""
     heavy = bool(summary["heavy_tail"].any())
     # An empty column says nothing; where it is not empty, a note explains it.
     quiet = bool((summary["suspicious_communication"] > 0).any())
@@ -174,8 +172,7 @@ def _mark(row: dict[Any, Any]) -> str:
 
 def _with_spread(row: dict[Any, Any], mark: str) -> str:
     """A mean and the half-width of its interval in per cent; no interval where the mean is but a
-    lower bound.
-    """
+    lower bound."""
     mean, high = row["pulls_mean"], row["pulls_high"]
     if mark or math.isnan(high) or not mean > 0:
         return number(mean, mark)

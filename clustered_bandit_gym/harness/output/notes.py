@@ -11,8 +11,7 @@ from clustered_bandit_gym.harness.scoring.verdict import MANY_TRIALS
 
 def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> list[str]:
     """The notes of a board with this summary of these trials, of which `missing` more were asked
-    for.
-    """
+    for."""
     notes: list[str] = []
     records = summary.to_dict("records")
     if missing:
@@ -105,11 +104,10 @@ def _unfinished(trials: pd.DataFrame) -> list[str]:
 def _deltas(trials: pd.DataFrame) -> str:
     """“δ = 0.05.”, or which environment has which δ."""
     pairs = trials[["env", "delta"]].drop_duplicates()
-    deltas = [f"{delta:g}" for delta in pairs["delta"].unique()]
-    if len(deltas) == 1:
-        return f"δ = {deltas[0]}."
+    if pairs["delta"].nunique() == 1:
+        return f"δ = {pairs['delta'].iloc[0]:g}."
     if pairs["env"].duplicated().any():
-        return f"δ is {', '.join(deltas)}, as the tables say."
+        return "δ varies, as the tables say."
     ends = zip(pairs["env"], pairs["delta"], strict=True)
     return " ".join(f"δ = {delta:g} on {env}." for env, delta in ends)
 
@@ -134,10 +132,8 @@ def _open_verdicts(summary: pd.DataFrame) -> list[str]:
             f"rate below {number(here['error_high'].max(), digits=2)}; for a verdict, play at a "
             "larger δ or run the audit."
         )
-    needs = []
-    for policy, own in still.drop(far.index).groupby("policy", sort=False):
-        ends = dict.fromkeys([int(own["more_for_pass"].min()), int(own["more_for_pass"].max())])
-        needs.append(f"{policy} {' to '.join(f'{end:,}' for end in ends)}")
+    near = still.drop(far.index).groupby("policy", sort=False)["more_for_pass"].max()
+    needs = [f"{policy} {int(more):,}" for policy, more in near.items()]
     if needs:
         notes.append(
             f"Further trials, all finished and right, that a PASS would need: {', '.join(needs)}."

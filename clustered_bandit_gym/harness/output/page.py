@@ -1,6 +1,5 @@
 """Self-contained HTML pages: data, style and script are inside, so a page works offline, on a
-phone, and in ten years.
-"""
+phone, and in ten years."""
 
 from __future__ import annotations
 
@@ -13,9 +12,8 @@ import pandas as pd
 
 
 def fill(template: str, data: dict[str, Any]) -> str:
-    """The page of `template`: ``__STYLE__`` and ``__SCRIPT__`` become the style and the script that
-    all pages share, and ``__DATA__`` becomes `data` as JSON.
-    """
+    """The page of `template`: ``__STYLE__`` and ``__SCRIPT__`` become the style and the script
+    that all pages share, and ``__DATA__`` becomes `data` as JSON."""
     # No "<" may occur in the script element: in a policy's message it could end the element early.
     text = json.dumps(_plain(data), allow_nan=False).replace("<", "\\u003c")
     here = files("clustered_bandit_gym.harness.output")
@@ -25,9 +23,8 @@ def fill(template: str, data: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN, no infinity and no NumPy: missing and infinite numbers become null, the rest
-    plain Python.
-    """
+    """JSON has no NaN, no infinity and no NumPy: missing and infinite numbers become null, the
+    rest plain Python."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

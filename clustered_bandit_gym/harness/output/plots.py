@@ -13,7 +13,7 @@ import io
 import re
 import textwrap
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,21 +37,6 @@ from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
 _FAIL = "#b3261e"
 
 
-class Trials(Protocol):
-    """What a picture needs of a board."""
-
-    trials: pd.DataFrame
-
-    @property
-    def summary(self) -> pd.DataFrame: ...
-
-    @property
-    def varied(self) -> list[str]: ...
-
-    @property
-    def title(self) -> str: ...
-
-
 def check_suffix(path: str | Path) -> None:
     """Refuse a file name that no picture can be written to. Call it before trials are played."""
     if Path(path).suffix.lower() not in (".png", ".pdf", ".svg"):
@@ -59,8 +44,10 @@ def check_suffix(path: str | Path) -> None:
 
 
 def plot_board(
-    board: Trials,
-    path: str | Path | None = None,
+    trials: pd.DataFrame,
+    summary: pd.DataFrame,
+    varied: list[str],
+    title: str,
     x: str | None = None,
     *,
     panel: str | None = None,
@@ -70,7 +57,7 @@ def plot_board(
     """Pulls beside the trade-off with communication; pulls alone where several panels are needed.
 
     Args:
-        path: where to write it; the suffix decides the format.
+        trials, summary, varied, title: of the board.
         x: pulls are drawn against this varied setting, whose values are numbers (default: the one
             with most values). Where there is none, every trial is drawn.
         panel: "pulls", "communication", "busiest" or "tradeoff": one kind of panel only.
@@ -78,11 +65,10 @@ def plot_board(
             otherwise.
         width: inches, e.g. 3.25 for a column of ICML.
     """
-    if not len(board.trials):
+    if not len(trials):
         raise UserError("there is nothing to plot: no trials")
-    summary = board.summary
-    x = swept_setting(summary, board.varied, x)
-    parts = panels_of(summary, board.varied, x)
+    x = swept_setting(summary, varied, x)
+    parts = panels_of(summary, varied, x)
     if len(parts) > 12:
         raise UserError(
             f"{len(parts)} combinations of settings are more than 12 panels; sweep another setting "
@@ -96,50 +82,68 @@ def plot_board(
         every_trial = x is None and kind != "tradeoff"
         shown += [(kind, "", summary)] if every_trial else [(kind, *part) for part in parts]
     figure, axes = _grid(len(shown), shared=len(kinds) == 1)
-    for ax, (kind, title, part) in zip(axes, shown, strict=True):
-        measure = measure_of(summary, kind if kind != "tradeoff" else "pulls")
+    for ax, (kind, name, part) in zip(axes, shown, strict=True):
+        measure = measure_of(summary, kind)
         if paper:  # what bars are is for the caption to say
             measure = measure._replace(words=measure.words.partition(";")[0])
         if kind == "tradeoff":
-            title = "\n".join(filter(None, [title, _draw_tradeoff(ax, part, x, measure)]))
+            name = "\n".join(filter(None, [name, _draw_tradeoff(ax, part, x, measure)]))
         elif x is None:
-            _draw_trials(ax, board, measure, paper)
+            _draw_trials(ax, trials, summary, varied, measure)
         else:
             _draw_sweep(ax, part, x, measure)
-        ax.set_title(title, fontsize=9)
+        ax.set_title(name, fontsize=9)
         spec = ax.get_subplotspec()
         if len(kinds) == 1 and spec is not None and not spec.is_first_col():
             ax.set_ylabel("")
-    _finish(figure, board, width, paper)
-    if path is not None:
-        check_suffix(path)
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        # Type 42 (TrueType): conferences refuse Matplotlib's default, Type 3.
-        with rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
-            figure.savefig(path)
+    if not paper:
+        counts = summary["trials"]
+        ends = " to ".join(map(number, dict.fromkeys([counts.min(), counts.max()])))
+        title = f"{short_title(title)}, {ends} trials per mark"
+        figure.suptitle(textwrap.fill(title, round(13 * (width or figure.get_figwidth()))), size=10)
+    _finish(figure, summary, width, paper)
     return figure
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write a figure; the suffix decides the format."""
+    check_suffix(path)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    # Type 42 (TrueType): conferences refuse Matplotlib's default, Type 3.
+    with rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
+        figure.savefig(path)
 
 
 # --- what is drawn -------------------------------------------------------------------------------
 
 
+def _draw_lines(
+    ax: Axes, rows: pd.DataFrame, x: str, y: str, order: str | None, ends: tuple[str, ...] = ()
+) -> None:
+    """A mark per row of the summary at the columns `x` and `y`, with bars between the columns
+    `ends`; marks of a policy are joined in the order of `order`."""
+    rows = rows[rows[y] > 0]
+    for policy, own in rows.groupby("policy", sort=False):
+        own = own if order is None else own.sort_values(order)
+        look = style_of(str(policy))
+        at = own[x].to_numpy(dtype=float)
+        height = own[y].to_numpy(dtype=float)
+        spread = None
+        if ends:
+            low, high = (own[end].to_numpy(dtype=float) for end in ends)
+            low = np.maximum(low, rows[y].min() / 2)  # a bar that reaches zero ends here
+            spread = np.stack([height - low, high - height])
+            spread[:, own["unfinished"] > 0] = np.nan  # the centre is a lower bound: no bar
+        dashes = "none" if order is None else look.dashes
+        ax.errorbar(at, height, spread, color=look.colour, ls=dashes, lw=1.2, capsize=2.5)
+        draw_marks(ax, at, height, own, 6)
+
+
 def _draw_sweep(ax: Axes, summary: pd.DataFrame, x: str, measure: Measure) -> None:
     """A line per policy, with an interval at each mark."""
     ax.set_yscale("log")
-    summary = summary[summary[measure.centre] > 0]
-    floor = summary[measure.centre].min() / 2  # a bar that reaches zero ends here
-    for policy, own in summary.groupby("policy", sort=False):
-        own = own.sort_values(x)
-        look = style_of(str(policy))
-        at = own[x].to_numpy(dtype=float)
-        centre = own[measure.centre].to_numpy(dtype=float)
-        spread = None
-        if measure.low:
-            low = np.maximum(own[measure.low], floor)
-            spread = np.stack([centre - low, own[measure.high] - centre])
-            spread[:, own["unfinished"] > 0] = np.nan  # the centre is a lower bound: no bar
-        ax.errorbar(at, centre, spread, color=look.colour, ls=look.dashes, lw=1.5, capsize=2.5)
-        draw_marks(ax, at, centre, own, 6)
+    ends = (measure.low, measure.high) if measure.low else ()
+    _draw_lines(ax, summary, x, measure.centre, x, ends)
     values = sorted(set(summary[x].astype(float)))
     if values[0] > 0 and values[-1] >= 3 * values[0]:
         ax.set_xscale("log")
@@ -153,39 +157,35 @@ def _draw_sweep(ax: Axes, summary: pd.DataFrame, x: str, measure: Measure) -> No
         ax.plot(bound.index, bound, color=INK, ls=":", lw=1.2, zorder=1, label="lower bound")
 
 
-def _draw_trials(ax: Axes, board: Trials, measure: Measure, paper: bool) -> None:
+def _draw_trials(
+    ax: Axes, trials: pd.DataFrame, summary: pd.DataFrame, varied: list[str], measure: Measure
+) -> None:
     """Every trial a dot, wrong and unfinished ones crosses; above them the centre and its interval."""
     ax.set_xscale("log")
-    summary = board.summary
     rng = np.random.default_rng(0)  # only shifts dots so that they do not hide each other
-    cells = cells_of(board.trials)[0]
-    groups = board.trials.groupby([cells, "policy"], sort=False)  # the order of the summary's rows
+    groups = trials.groupby([cells_of(trials)[0], "policy"], sort=False)
     names = []
-    for place, ((_, policy), own) in enumerate(groups):
-        row = summary.iloc[[place]]
-        look = style_of(str(policy))
+    for place, (_, own) in enumerate(groups):
+        row = summary.iloc[[place]]  # in the same order
+        look = style_of(row["policy"].iloc[0])
         shown = own[own[measure.row] > 0]
         height = place + rng.uniform(-0.28, 0.28, len(shown))
         solved = (shown["outcome"] == "solved").to_numpy()
         for chosen, mark in ((solved, "."), (~solved, "x")):
             at = shown[measure.row][chosen]
             ax.plot(at, height[chosen], mark, color=look.colour, alpha=0.4, ms=4, zorder=1)
-        centre = row[measure.centre].to_numpy(dtype=float)
-        if centre[0] > 0:
-            if measure.low and not row["unfinished"].iloc[0]:
-                ends = row[[measure.low, measure.high]].to_numpy(dtype=float)[0]
-                ends = np.maximum(ends, shown[measure.row].min() / 2)  # above zero
-                ax.plot(ends, [place, place], color=INK, lw=1.5, zorder=3)
-            draw_marks(ax, centre, np.array([float(place)]), row, 7)
-        where = ", ".join(setting(row[name].iloc[0]) for name in board.varied)
-        name = f"{look.label} ({where})" if where else look.label
-        names.append(textwrap.fill(name, 30))
+        if measure.low and not row["unfinished"].iloc[0] and len(shown):
+            ends = row[[measure.low, measure.high]].to_numpy(dtype=float)[0]
+            ends = np.maximum(ends, shown[measure.row].min() / 2)  # above zero
+            ax.plot(ends, [place, place], color=INK, lw=1.5, zorder=3)
+        draw_marks(ax, row[measure.centre].to_numpy(float), np.array([float(place)]), row, 7)
+        where = ", ".join(setting(row[name].iloc[0]) for name in varied)
+        names.append(textwrap.fill(f"{look.label} ({where})" if where else look.label, 30))
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
-    words = measure.words if paper else f"dots: trials; mark: {measure.words}"
-    ax.set_xlabel(f"{measure.name} ({words})", fontsize=9)
+    ax.set_xlabel(f"{measure.name} (dots: trials; mark: {measure.words})", fontsize=9)
     bound = summary["bound_median"].median()
-    if measure.row == "pulls" and not board.varied and bound > 0:
+    if measure.row == "pulls" and not varied and bound > 0:
         ax.axvline(bound, color=INK, ls=":", lw=1.2, zorder=1, label="lower bound")
 
 
@@ -194,15 +194,7 @@ def _draw_tradeoff(ax: Axes, summary: pd.DataFrame, x: str | None, measure: Meas
 
     Returns what the lines are.
     """
-    for policy, own in summary.groupby("policy", sort=False):
-        own = own if x is None else own.sort_values(x)
-        own = own[(own[measure.centre] > 0) & (own["cost_mean"] > 0)]
-        look = style_of(str(policy))
-        pulls = own[measure.centre].to_numpy(dtype=float)
-        cost = own["cost_mean"].to_numpy(dtype=float)
-        if x is not None:
-            ax.plot(pulls, cost, ls=look.dashes, lw=0.8, color=look.colour, zorder=2)
-        draw_marks(ax, pulls, cost, own, 7)
+    _draw_lines(ax, summary[summary[measure.centre] > 0], measure.centre, "cost_mean", x)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel(f"pulls ({measure.words.partition(';')[0]})", fontsize=9)
@@ -227,8 +219,7 @@ def draw_marks(ax: Axes, x: Floats, y: Floats, rows: pd.DataFrame, size: float) 
 
 def legend_entries(rows: pd.DataFrame) -> list[Line2D]:
     """An entry per policy of these rows (`policy`, `trials`, `unfinished`, `verdict`), FAIL and
-    unfinished trials in words, and what hollow and crossed-out marks mean, where there are any.
-    """
+    unfinished trials in words, and what hollow and crossed-out marks mean, where there are any."""
     entries = []
     for policy, own in rows.groupby("policy", sort=False):
         look = style_of(str(policy))
@@ -242,16 +233,16 @@ def legend_entries(rows: pd.DataFrame) -> list[Line2D]:
         if "pulls_mean" in own and (own["pulls_mean"] == 0).any():
             label += ", zero pulls (not on a log axis)"
         face = "white" if unfinished else look.colour
-        entry = Line2D([], [], color=look.colour, ls=look.dashes, marker=look.marker, label=label)
-        entry.set_markerfacecolor(face)
-        entries.append(entry)
+        entries.append(_entry(look.colour, look.marker, label, ls=look.dashes, mfc=face))
     if (rows["unfinished"] > 0).any():
-        label = "hollow: some trials unfinished"
-        entries.append(Line2D([], [], color=INK, ls="", marker="o", mfc="white", label=label))
+        entries.append(_entry(INK, "o", "hollow: some trials unfinished", mfc="white"))
     if (rows["verdict"] == "FAIL").any():
-        label = "crossed out: FAIL"
-        entries.append(Line2D([], [], color=_FAIL, ls="", marker="x", mew=2, label=label))
+        entries.append(_entry(_FAIL, "x", "crossed out: FAIL", mew=2))
     return entries
+
+
+def _entry(colour: str, marker: str, label: str, **look: Any) -> Line2D:
+    return Line2D([], [], **{"color": colour, "marker": marker, "label": label, "ls": ""} | look)
 
 
 # --- common --------------------------------------------------------------------------------------
@@ -279,18 +270,13 @@ def _grid(panels: int, shared: bool) -> tuple[Figure, list[Axes]]:
     return figure, axes[:panels]
 
 
-def _finish(figure: Figure, board: Trials, width: float | None, paper: bool) -> None:
-    """Title (environment, settings, δ, trials), legend and axes."""
+def _finish(figure: Figure, summary: pd.DataFrame, width: float | None, paper: bool) -> None:
+    """Size, legend and axes."""
     if width is not None:
         height = figure.get_figheight() / figure.get_figwidth() * width
         figure.set_size_inches(width, max(height, 0.85 * width))
     room = figure.get_figwidth()
-    if not paper:
-        counts = board.summary["trials"]
-        trials = " to ".join(map(number, dict.fromkeys([counts.min(), counts.max()])))
-        title = f"{short_title(board.title)}, {trials} trials per mark"
-        figure.suptitle(textwrap.fill(title, round(13 * room)), fontsize=10)
-    entries = legend_entries(board.summary)
+    entries = legend_entries(summary)
     bounds = [line for line in figure.axes[0].lines if line.get_label() == "lower bound"]
     entries += bounds
     longest = max(len(str(entry.get_label())) for entry in entries)
@@ -316,9 +302,8 @@ def _finish(figure: Figure, board: Trials, width: float | None, paper: bool) -> 
 
 
 def _log_ticks(axis: Axis) -> None:
-    """Labels at powers of ten, and at 2 and 5 where those are few; the automatic ones run into each
-    other.
-    """
+    """Labels at powers of ten, and at 2 and 5 where those are few; the automatic ones run into
+    each other."""
     low, high = np.log10(axis.get_view_interval())
     subs = (1.0, 2.0, 5.0) if high - low < 1.6 else (1.0,)
     everywhere = (np.inf, np.inf)

@@ -1,6 +1,5 @@
 """One HTML page of a store: sortable board, interactive plots, verdicts in words, settings and
-seeds.
-"""
+seeds."""
 
 from __future__ import annotations
 
@@ -74,8 +73,7 @@ def report_page(
 
 def _sweep(board: Board, x: str | None) -> dict[str, Any] | None:
     """The panels of "Across settings": within a panel the points of a policy differ in the swept
-    setting alone.
-    """
+    setting alone."""
     x = swept_setting(board.summary, board.varied, x)
     if x is None:
         return None

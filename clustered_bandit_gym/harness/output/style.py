@@ -7,7 +7,6 @@ without colour.
 
 from __future__ import annotations
 
-import itertools
 import zlib
 from typing import NamedTuple
 
@@ -43,21 +42,14 @@ _KNOWN = {
 
 def style_of(policy: str) -> Style:
     """The look of `policy`. A policy with settings ("bai-cl++:verify=agent") keeps the colour of
-    its family and gets another marker and dashes; a name that is not known gets a look from a
-    checksum of the name."""
+    its family; the rest follows from a checksum of the name."""
     if policy in _KNOWN:
         return _KNOWN[policy]
     family, _, settings = policy.partition(":")
-    markers = "os^DvPX"
-    dashes = ((0, (5, 2)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+    code = zlib.crc32(policy.encode(errors="replace"))
+    marker = "os^DvPX"[code % 7]
+    dashes = ((0, (5, 2)), (0, (1, 1)), (0, (5, 1, 1, 1)))[code // 7 % 3]
     if family in _KNOWN:
         base = _KNOWN[family]
-        code = zlib.crc32(settings.encode(errors="replace"))
-        others = [marker for marker in markers if marker != base.marker]
-        label = f"{base.label} ({settings})"
-        return Style(label, base.colour, others[code % 6], dashes[code // 7 % 3])
-    taken = {(known.colour, known.marker) for known in _KNOWN.values()}
-    free = [pair for pair in itertools.product(COLOURS, markers) if pair not in taken]
-    code = zlib.crc32(policy.encode(errors="replace"))
-    colour, marker = free[code % len(free)]
-    return Style(policy, colour, marker, ("-", *dashes)[code // len(free) % 4])
+        return Style(f"{base.label} ({settings})", base.colour, marker, dashes)
+    return Style(policy, COLOURS[code // 21 % 7], marker, dashes)

@@ -1,8 +1,10 @@
-"""The one table writer: a table of texts, written for a terminal, a notebook, Markdown or LaTeX."""
+"""The one table writer: tables of texts, written for a terminal, a notebook, Markdown or LaTeX."""
 
 from __future__ import annotations
 
 import html
+import io
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -12,9 +14,8 @@ from clustered_bandit_gym.harness.output import escape
 
 
 class Table(NamedTuple):
-    """A title, column heads and rows of texts; the first `places` columns say where: settings that
-    were varied.
-    """
+    """A title, column heads and rows of texts; the first `places` columns say where: settings
+    that were varied."""
 
     title: str
     heads: list[str]
@@ -22,9 +23,56 @@ class Table(NamedTuple):
     places: int = 0
 
 
+class Document:
+    """Tables with a title above and notes below. Subclasses say by `parts` what they are."""
+
+    def parts(self, columns: Sequence[str] | None = None) -> tuple[str, list[Table], list[str]]:
+        """Title, tables and notes; `columns` replace the usual tables where there are such."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self, width: int = 120, columns: Sequence[str] | None = None) -> str:
+        """Plain text of at most `width` columns."""
+        from rich.console import Console
+
+        file = io.StringIO()
+        self.print(Console(file=file, width=width, color_system=None), columns)
+        return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+    def print(self, console: Any = None, columns: Sequence[str] | None = None) -> None:
+        """Print to a `rich.console.Console`; default the terminal."""
+        from rich.console import Console
+        from rich.text import Text
+
+        console = console or Console()
+        title, tables, notes = self.parts(columns)
+        console.print(Text(title, style="bold"))
+        for table in tables:
+            console.print(to_rich(table, console.width))
+        for note in notes:
+            console.print(Text(f"• {note}"))
+
+    def to_markdown(self, columns: Sequence[str] | None = None) -> str:
+        """The tables and the notes."""
+        title, tables, notes = self.parts(columns)
+        texts = [f"**{escape.markdown(title)}**"]
+        for table in tables:
+            texts += [f"*{escape.markdown(table.title)}*", to_markdown(table)]
+        texts.append("\n".join(f"- {escape.markdown(note)}" for note in notes))
+        return "\n\n".join(texts).rstrip() + "\n"
+
+    def _repr_html_(self) -> str:
+        title, tables, notes = self.parts()
+        items = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
+        body = "".join(map(to_html, tables))
+        return f"<div><p><b>{html.escape(title)}</b></p>{body}<ul>{items}</ul></div>"
+
+
 #: Columns that hold text and are aligned to the left.
 _TEXT = {
-    *("policy", "verdict", "reason", "env", "environment", "cell", "what", "what it tests"),
+    *("policy", "verdict", "reason", "env", "environment", "cell", "what"),
     *("figure", "claim", "measured", "scheme", "setting", "first phase", "second phase"),
 }
 
@@ -45,33 +93,21 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table, caption: str = "") -> str:
-    r"""A `table` environment for ``\usepackage{booktabs}``, with `caption` or else the title as its caption."""
+    r"""A `table` environment for ``\usepackage{booktabs}``, with `caption` or else the title."""
     columns = "".join("l" if head in _TEXT else "r" for head in table.heads)
-    lines = [_latex_line([_latex_head(head) for head in table.heads])]
+    heads = " & ".join(map(_latex_head, table.heads))
+    lines = [heads + r" \\", r"\midrule"]
     for row in table.rows:
-        pairs = zip(table.heads, row, strict=True)
-        lines.append(_latex_line([_latex_cell(head, cell) for head, cell in pairs]))
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"  \centering",
-            rf"  \caption{{{escape.latex(caption or table.title)}}}",
-            rf"  \begin{{tabular}}{{{columns}}}",
-            r"    \toprule",
-            lines[0],
-            r"    \midrule",
-            *lines[1:],
-            r"    \bottomrule",
-            r"  \end{tabular}",
-            r"\end{table}",
-        ]
+        cells = [_latex_cell(*pair) for pair in zip(table.heads, row, strict=True)]
+        # A leading bracket after \\ would be read as its optional argument.
+        cells = ["{}" + cell if cell.startswith("[") else cell for cell in cells]
+        lines.append(" & ".join(cells) + r" \\")
+    body = "\n".join(f"    {line}" for line in [r"\toprule", *lines, r"\bottomrule"])
+    title = escape.latex(caption or table.title)
+    return (
+        f"\\begin{{table}}\n  \\centering\n  \\caption{{{title}}}\n"
+        f"  \\begin{{tabular}}{{{columns}}}\n{body}\n  \\end{{tabular}}\n\\end{{table}}"
     )
-
-
-def _latex_line(cells: list[str]) -> str:
-    # A leading bracket after \\ would be read as its optional argument.
-    texts = ["{}" + text if text.startswith("[") else text for text in cells]
-    return f"    {' & '.join(texts)} \\\\"
 
 
 def _latex_head(head: str) -> str:

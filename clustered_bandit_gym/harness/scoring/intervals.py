@@ -1,6 +1,5 @@
 """Intervals for what trials measure: Student's t for means, order statistics for medians. Pure
-functions on arrays.
-"""
+functions on arrays."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ def mean_interval(values: ArrayLike) -> Estimate:
 
 def ratio_interval(logs: ArrayLike) -> Estimate:
     """Geometric mean of ratios whose logarithms are `logs` (n,), with the t interval of the
-    logarithms.
-    """
+    logarithms."""
     return Estimate(*(float(np.exp(value)) for value in t_interval(logs)))
 
 

@@ -11,8 +11,7 @@ DASH = "–"
 
 def number(value: Any, mark: str = "", digits: int = 3) -> str:
     """`value` as text: whole numbers below 100,000 in full ("12,345"), else `digits` significant
-    ones ("6.42e7").
-    """
+    ones ("6.42e7")."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return DASH
     if isinstance(value, float) and math.isinf(value):

@@ -24,6 +24,7 @@ import re
 import sys
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import rel_entr
@@ -72,12 +73,13 @@ def too_few_pulls(pulls: ArrayLike, bounds: ArrayLike, right: ArrayLike, delta: 
         right: (n,) whether the trial ended with a right answer; unfinished trials did not.
         delta: the error rate that the policy was asked to keep.
     """
-    known = np.asarray(bounds, dtype=float) > 0  # NaN is not
-    least = np.asarray(bounds, dtype=float)[known]
-    made = np.asarray(pulls, dtype=float)[known]
-    ended = np.asarray(right, dtype=bool)[known]
     if delta >= 0.5:
         return ""
+    least = np.asarray(bounds, dtype=float)
+    known = least > 0  # NaN is not
+    least = least[known]
+    made = np.asarray(pulls, dtype=float)[known]
+    ended = np.asarray(right, dtype=bool)[known]
     shares = (0.0, 0.02, 0.1, 0.3, 0.6)  # each has its part of the level
     for share in shares:
         short = int(np.count_nonzero(ended & (made <= share * least)))
@@ -114,18 +116,14 @@ def too_few_bits(flags: ArrayLike) -> str:
     return ""
 
 
-def implausible(
-    pulls: ArrayLike,
-    bounds: ArrayLike,
-    right: ArrayLike,
-    flags: ArrayLike,
-    delta: float,
-    policy: object = None,
-) -> str:
+def implausible(rows: pd.DataFrame, delta: float, policy: object = None) -> str:
     """Why the trials of one policy on one environment are implausible; "" if they are not.
 
-    Arguments as in `too_few_pulls` and `too_few_bits`. A `policy` that relies on Assumption 2 is
-    exempt from the test of pulls.
+    `rows` has one row per trial. A `policy` that relies on Assumption 2 is exempt from the test of
+    pulls.
     """
-    few = "" if relies_on_assumption_2(policy) else too_few_pulls(pulls, bounds, right, delta)
-    return few or too_few_bits(flags)
+    few = ""
+    if not relies_on_assumption_2(policy):
+        right = rows["outcome"] == "solved"
+        few = too_few_pulls(rows["pulls"], rows["bound"].astype(float), right, delta)
+    return few or too_few_bits(rows["suspicious_communication"])

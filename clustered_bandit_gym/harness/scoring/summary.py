@@ -22,6 +22,8 @@ from clustered_bandit_gym.harness.settings import Cell, decode
 
 #: Outcomes of trials without an answer.
 UNFINISHED = ("budget", "error", "crash", "timeout")
+#: Names of an estimate and of the ends of its interval.
+_ENDS = ("", "_low", "_high")
 
 
 def frame(rows: list[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
@@ -80,9 +82,8 @@ def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None
 
 
 def summarise(trials: pd.DataFrame, baseline: str = "naive") -> pd.DataFrame:
-    """One row per environment and policy, in the order of the trials; the columns are explained in
-    `Board`.
-    """
+    """One row per environment and policy, in the order of the trials; the columns are explained
+    in `Board`."""
     if trials.empty:
         return pd.DataFrame()
     cells, varied = cells_of(trials)
@@ -112,10 +113,10 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         reason = f"{judged.reason}; but it {doubt}"
         judged = replace(judged, word="INCONCLUSIVE", reason=reason, hopeless=True)
     pulls = own["pulls"].to_numpy(dtype=float)
+    largest = float(pulls.max() / pulls.sum()) if pulls.sum() > 0 else np.nan
     mean = mean_interval(pulls)
     median = median_interval(pulls)
     ratio = paired_ratio(own, reference)
-    largest = float(pulls.max() / pulls.sum()) if pulls.sum() > 0 else np.nan
     means = ("bits_up", "bits_down", "reals_up", "reals_down", "rounds", "seconds")
     return {
         "trials": trials,
@@ -130,26 +131,18 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         "verdict_reason": judged.reason,
         "verdict_hopeless": judged.hopeless,
         "more_for_pass": judged.more,
-        "pulls_mean": mean.value,
-        "pulls_low": mean.low,
-        "pulls_high": mean.high,
-        "pulls_median": median.value,
-        "pulls_median_low": median.low,
-        "pulls_median_high": median.high,
+        **dict(zip(("pulls_mean", "pulls_low", "pulls_high"), mean, strict=True)),
+        **{f"pulls_median{end}": one for end, one in zip(_ENDS, median, strict=True)},
         "largest_share": largest,
         # With a larger share the t interval of the mean is not to be trusted: at n = 50 it covers
         # 0.69 (lognormal, σ = 2) or 0.25 (Pareto 1.1) instead of 0.95. With fewer than twenty
         # trials an even share is close to a tenth.
         "heavy_tail": largest > max(0.1, 2 / trials),
-        "vs_naive": ratio.value,
-        "vs_naive_low": ratio.low,
-        "vs_naive_high": ratio.high,
-        "vs_naive_mark": ratio.mark,
+        **{f"vs_naive{end}": one for end, one in zip((*_ENDS, "_mark"), ratio, strict=True)},
         "vs_bound": _ratio_to_bound(own),
         "bound_median": float(own["bound"].median()),
         "cost_mean": float(own["cost"].mean()),
-        **{name: float(own[name].mean()) for name in means},
-        "pulls_max_agent": float(own["pulls_max_agent"].mean()),
+        **{name: float(own[name].mean()) for name in (*means, "pulls_max_agent")},
         "wrong_agents": int(own["wrong_agents"].sum()),
         "clustering_errors": _total(own["clustering_errors"]),
         "arm_errors": _total(own["arm_errors"]),
@@ -171,18 +164,11 @@ def _retried(own: pd.DataFrame) -> int:
 
 def _doubt(own: pd.DataFrame, delta: float) -> str:
     """What prevents a PASS besides wrong and unfinished trials, in words; "" for nothing."""
-    if "reproduced" in own:
-        other = int(own["reproduced"].eq(False).sum())  # missing is not False
-        if other:
-            return f"plays {counted(other, 'trial')} differently in a fresh process"
-    return implausible(
-        own["pulls"],
-        own["bound"],
-        own["outcome"] == "solved",
-        own["suspicious_communication"],
-        delta,
-        own["policy_class"].iloc[0] if "policy_class" in own else None,
-    )
+    other = int(own["reproduced"].eq(False).sum()) if "reproduced" in own else 0
+    if other:
+        return f"plays {counted(other, 'trial')} differently in a fresh process"
+    policy = own["policy_class"].iloc[0] if "policy_class" in own else None
+    return implausible(own, delta, policy)
 
 
 class Ratio(NamedTuple):

@@ -132,17 +132,17 @@ def verdict(
     hopeless = against_low > delta
     above = f"P(stopped and wrong) ≥ {number(low)}"
     below = f"P({'wrong or unfinished' if unfinished else 'wrong'}) ≤ {number(high)}"
-    word: Word
-    more: int | None
+    word: Word = "INCONCLUSIVE"
+    more: int | None = None
     advice = ""
     if low > delta:
-        word, more = "FAIL", None
+        word = "FAIL"
         shown = f"{above}, more than δ = {delta:g}"
     elif high <= delta:
         word, more = "PASS", 0
         shown = f"{below}, at most δ = {delta:g}"
     else:
-        word, more = "INCONCLUSIVE", _more(against, trials, delta, alpha)
+        more = _more(against, trials, delta, alpha)
         both = f"{above} and {below}" if low > 0 else below
         shown = f"{both}, which does not decide on δ = {delta:g}"
         advice = f"; {_what_would_change(more, high, unfinished, hopeless)}"
@@ -223,14 +223,12 @@ def _what_would_change(more: int, high: float, unfinished: int, hopeless: bool) 
     if hopeless and unfinished:
         return (
             "wrong or unfinished trials are more frequent than δ, so more trials cannot give a "
-            "PASS: let the policy finish (a larger budget, no exceptions); a FAIL takes more wrong "
-            "answers"
+            "PASS: let the policy finish (a larger budget, no exceptions)"
         )
     kind = "finished and right" if unfinished else "right"
     if more > MANY_TRIALS:
         return (
             f"a PASS would take {number(more)} further trials, all {kind}, which no simulation can "
-            "play: these trials can expose a policy that errs often, or bound its error rate by "
-            f"{number(high)}, and cannot confirm δ"
+            f"play: these trials bound the error rate by {number(high)}, and cannot confirm δ"
         )
     return f"{counted(more, 'further trial')}, all {kind}, would give a PASS"

@@ -23,9 +23,9 @@ def test_bad_policies_are_found_out(bad: type[cbg.Policy], tmp_path: Path) -> No
     assert found.found.errors > found.found.delta * found.found.trials
     path = found.save(tmp_path / "game.json")
     game, delta = load_game(path)
-    assert game == found.found.game
+    assert game == found.found.cell
     assert delta == found.found.delta
-    report = cbg.audit(bad(), delta, cells=[game], seed=99, stop_at_fail=True, progress=False)
+    report = cbg.audit(bad(), delta, cells=[game], seed=99, progress=False)
     assert report.word == "FAIL"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -56,7 +57,7 @@ def test_far_below_the_bound_is_flagged() -> None:
     assert too_few_pulls(0.01 * ONES, ONES, ~right, 0.05) == "", "wrong or unfinished answers"
 
 
-#: P(an alarm in one sequence of 200 trials) is at most LEVEL: none is seen in 1,000 sequences.
+#: P(an alarm in one sequence of 200 trials) is at most LEVEL: none is seen in 300 sequences.
 Play = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 
 
@@ -78,16 +79,16 @@ def boldest(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("play", [gambler, boldest])
 def test_false_alarms(play: Play) -> None:
-    """At 5, 50 and 200 trials, 1,000 sequences each. The t test that this replaces accused the
-    gambler in 7% of all sequences of 5 trials."""
+    """At 5, 50 and 200 trials, 300 sequences each. A t test accuses the gambler in 7% of all
+    sequences of 5 trials, and would be seen with probability 1 − 0.93^300 > 1 − 1e-9."""
     rng = np.random.default_rng(3)
     alarms = 0
-    for _ in range(1000):
+    for _ in range(300):
         pulls, right = play(rng, 200)
         for n in (5, 50, 200):
             alarms += too_few_pulls(pulls[:n], np.ones(n), right[:n], 0.3) != ""
     assert alarms == 0
-    assert LEVEL * 3000 < 0.01
+    assert LEVEL * 900 < 0.01
 
 
 def test_the_gambler_played() -> None:
@@ -116,7 +117,9 @@ def test_the_gambler_played() -> None:
 
 def test_policies_that_rely_on_assumption_2_are_exempt() -> None:
     def rule(policy: object) -> str:
-        return implausible(0.01 * ONES, ONES, ONES > 0, ONES < 0, 0.05, policy)
+        trials = {"pulls": 0.01 * ONES, "bound": ONES, "outcome": "solved"}
+        rows = pd.DataFrame(trials | {"suspicious_communication": False})
+        return implausible(rows, 0.05, policy)
 
     assert rule("somebody:Else") != ""
     assert rule(BAIClPlusPlus()) == ""
