@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.output.panels import measure_of
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.output.tables import Table, setting
 from clustered_bandit_gym.harness.scoring.numbers import DASH, interval, number
@@ -78,52 +79,60 @@ def check_columns(columns: Sequence[str], varied: Sequence[str] = ()) -> None:
 def chosen(summary: pd.DataFrame, varied: list[str], columns: Sequence[str]) -> Table:
     """One table of `columns` of the summary, after the varied settings that are not among them."""
     check_columns(columns, varied)
-    places = [name for name in varied if name not in columns]
-    rows = []
-    for row in summary.to_dict("records"):
-        where = [setting(row[name]) for name in places]
-        rows.append(where + [_text(name, row) for name in columns])
-    heads = [*places, *(HEADS.get(name, name) for name in columns)]
-    return Table("Scores", heads, rows, len(places))
-
-
-def _text(name: str, row: dict[Any, Any]) -> str:
-    value = row[name]
-    if name not in HEADS:
-        return setting(value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, str):
-        return value
-    return number(value, _mark(row) if name in _CUT else "")
+    return _table("Scores", summary, [name for name in varied if name not in columns], columns)
 
 
 def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
     """The two tables of a board: correctness and pulls, then communication. Where a tail is
     heavy the median leads."""
-    heavy = bool(summary["heavy_tail"].any())
-    # An empty column says nothing; where it is not empty, a note explains it.
-    quiet = bool((summary["suspicious_communication"] > 0).any())
-    last = ["suspicious_communication", "seconds"] if quiet else ["seconds"]
-    scores, channel = [], []
-    for row in summary.to_dict("records"):
-        mark = _mark(row)
-        place = [*(setting(row[name]) for name in varied), str(row["policy"])]
-        mean = number(row["pulls_mean"], mark) if row["heavy_tail"] else _with_spread(row, mark)
-        pulls = [_median(row, mark), mean] if heavy else [mean, number(row["pulls_median"], mark)]
-        wrong = f"{row['errors']}/{row['trials']}"
-        rate = interval(row["error_low"], row["error_high"], digits=2)
-        judged = [wrong, str(row["unfinished"]), rate, str(row["verdict"])]
-        scores.append([*place, *judged, *pulls, _ratio(row), number(row["vs_bound"], mark)])
-        channel.append([*place, *(_text(name, row) for name in (*_CHANNEL, *last))])
-    heads = [*varied, "policy", "wrong", "unfin.", "error rate", "verdict"]
-    heads += ["median pulls", "mean"] if heavy else ["mean pulls", "median"]
-    heads += ["vs naive", "vs bound"]
-    more = [*varied, "policy", *(HEADS[name] for name in (*_CHANNEL, *last))]
+    heavy = summary["heavy_tail"].any()
+    pulls = ["median pulls", "mean"] if heavy else ["mean pulls", "median"]
+    scores = ["policy", "wrong", "unfin.", "error rate", "verdict", *pulls, "vs naive", "vs_bound"]
+    channel = ["policy", *_CHANNEL, "seconds"]
+    if summary["suspicious_communication"].any():  # a note explains it
+        channel.insert(-1, "suspicious_communication")
     return [
-        Table("Correctness and pulls", heads, scores, len(varied)),
-        Table("Communication and time, means per trial", more, channel, len(varied)),
+        _table("Correctness and pulls", summary, varied, scores),
+        _table("Communication and time, means per trial", summary, varied, channel),
     ]
+
+
+def _table(title: str, summary: pd.DataFrame, places: list[str], columns: Sequence[str]) -> Table:
+    rows = []
+    for row in summary.to_dict("records"):
+        where = [setting(row[name]) for name in places]
+        rows.append(where + [_text(name, row) for name in columns])
+    return Table(title, [*places, *(HEADS.get(name, name) for name in columns)], rows, len(places))
+
+
+def _text(name: str, row: dict[Any, Any]) -> str:
+    """The text of a column of the summary, of a varied setting, or of what a board's table has."""
+    mark = "≥" if row["unfinished"] else ""
+    if name == "wrong":
+        return f"{row['errors']}/{row['trials']}"
+    if name == "unfin.":
+        return str(row["unfinished"])
+    if name == "error rate":
+        return interval(row["error_low"], row["error_high"], digits=2)
+    if name == "median":
+        return number(row["pulls_median"], mark)
+    if name == "median pulls":
+        ends = interval(row["pulls_median_low"], row["pulls_median_high"])
+        return number(row["pulls_median"], mark) + ("" if mark or ends == DASH else f" {ends}")
+    if name in ("mean pulls", "mean"):
+        mean = row["pulls_mean"]
+        half = 100 * (row["pulls_high"] - mean) / mean if mean > 0 else math.nan
+        if mark or row["heavy_tail"] or math.isnan(half):
+            return number(mean, mark)
+        return f"{number(mean)} ±{number(half, digits=2)}%"
+    if name == "vs naive":
+        low, high = row["vs_naive_low"], row["vs_naive_high"]
+        ends = "" if row["vs_naive_mark"] or low == high else interval(low, high).strip(DASH)
+        return f"{number(row['vs_naive'], row['vs_naive_mark'])} {ends}".strip()
+    value = row[name]
+    if isinstance(value, bool | str) or name not in HEADS:
+        return {True: "yes", False: "no"}[value] if isinstance(value, bool) else setting(value)
+    return number(value, mark if name in _CUT else "")
 
 
 def pivoted(
@@ -137,26 +146,25 @@ def pivoted(
         raise UserError(
             f"pivot must be the one setting that varies; here {', '.join(varied) or 'none'} varies"
         )
-    heavy = bool(summary["heavy_tail"].any())
-    centre = "pulls_median" if heavy else "pulls_mean"
-    ends = "pulls_median" if heavy else "pulls"
-    best = summary.groupby(pivot, sort=False)[centre].transform("min")
-    texts = []
-    for row, least in zip(summary.to_dict("records"), best, strict=True):
-        mark = _mark(row)
-        text = mark + _power(row[centre], 2)
-        half = (row[f"{ends}_high"] - row[f"{ends}_low"]) / 2
-        if ci and not mark and not math.isnan(half):
+    measure = measure_of(summary)
+    least = summary.groupby(pivot)[measure.centre].min()
+    cells = {}
+    for row in summary.to_dict("records"):
+        value, half = row[measure.centre], (row[measure.high] - row[measure.low]) / 2
+        text = _power(value, 2)
+        if row["unfinished"]:
+            text = f"≥{text}"
+        elif ci and not math.isnan(half):
             text += f" ± {_power(half, 1)}"
-        bold = bold_best and row[centre] == least and not mark
-        texts.append(f"*{text}*" if bold else text)
-    table = summary.assign(text=texts).pivot(index="policy", columns=pivot, values="text")
-    table = table.fillna(DASH)
+        if bold_best and value == least[row[pivot]] and not row["unfinished"]:
+            text = f"*{text}*"
+        cells[row["policy"], row[pivot]] = text
     values = list(dict.fromkeys(summary[pivot]))
     rows = []
     for name in dict.fromkeys(summary["policy"]):
-        rows.append([style_of(name).label, *(str(table.loc[name, value]) for value in values)])
-    title = f"{'Median' if heavy else 'Mean'} pulls by {pivot}" + (", 95% intervals" if ci else "")
+        rows.append([style_of(name).label, *(cells.get((name, one), DASH) for one in values)])
+    kind = measure.words.partition(";")[0].capitalize()
+    title = f"{kind} pulls by {pivot}" + (", 95% intervals" if ci else "")
     return Table(title, ["policy", *(f"{pivot}={setting(value)}" for value in values)], rows)
 
 
@@ -164,29 +172,3 @@ def _power(value: float, digits: int) -> str:
     """1.23e4: one format for all cells of a column."""
     front, _, power = f"{value:.{digits}e}".partition("e")
     return f"{front}e{int(power)}"
-
-
-def _mark(row: dict[Any, Any]) -> str:
-    return "≥" if row["unfinished"] else ""
-
-
-def _with_spread(row: dict[Any, Any], mark: str) -> str:
-    """A mean and the half-width of its interval in per cent; no interval where the mean is but a
-    lower bound."""
-    mean, high = row["pulls_mean"], row["pulls_high"]
-    if mark or math.isnan(high) or not mean > 0:
-        return number(mean, mark)
-    return f"{number(mean)} ±{number(100 * (high - mean) / mean, digits=2)}%"
-
-
-def _median(row: dict[Any, Any], mark: str) -> str:
-    """A median with its distribution-free interval, which heavy tails do not touch."""
-    ends = interval(row["pulls_median_low"], row["pulls_median_high"])
-    return number(row["pulls_median"], mark) + ("" if mark or ends == DASH else f" {ends}")
-
-
-def _ratio(row: dict[Any, Any]) -> str:
-    value, low, high = row["vs_naive"], row["vs_naive_low"], row["vs_naive_high"]
-    if row["vs_naive_mark"] or math.isnan(low) or low == high:
-        return number(value, row["vs_naive_mark"])
-    return f"{number(value)} {interval(low, high)}"
