@@ -33,7 +33,14 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.bound import LARGEST, bound_of
 from clustered_bandit_gym.harness.identity import versions
-from clustered_bandit_gym.harness.settings import Cell, label_of, path_of, settings_of, writable
+from clustered_bandit_gym.harness.settings import (
+    Cell,
+    Env,
+    label_of,
+    path_of,
+    settings_of,
+    writable,
+)
 
 Row = dict[str, Any]
 
@@ -84,7 +91,7 @@ class Work:
     seed: int
     bound: bool = True
     strict: bool = True
-    _envs: dict[int, gym.Env[Any, Any]] = field(default_factory=dict, repr=False)
+    _envs: dict[int, Env] = field(default_factory=dict, repr=False)
     #: The instance drawn last, with its cell and trial: all policies of a trial play on it.
     _drawn: tuple[int, int, Instance] | None = field(default=None, repr=False)
 
@@ -126,7 +133,7 @@ class Work:
             self._drawn = (cell, trial, instance)
         return self._drawn[2]
 
-    def env(self, cell: int) -> gym.Env[Any, Any]:
+    def env(self, cell: int) -> Env:
         """The environment of a cell, made once per process."""
         if cell not in self._envs:
             self._envs[cell] = self.cells[cell].make()
@@ -143,7 +150,7 @@ class Work:
 
 def play(
     policy: Any,
-    env: gym.Env[Any, Any] | str,
+    env: Env | str,
     seed: int = 0,
     stepwise: bool = False,
     *,
@@ -199,7 +206,7 @@ def play(
 
 def play_trial(
     spec: TrialSpec,
-    env: gym.Env[Any, Any],
+    env: Env,
     instance: Instance | None = None,
     on_error: Callable[[BaseException], object] | None = None,
 ) -> Row:
@@ -289,7 +296,7 @@ def _check_answer(arms: Any, n_agents: int, silent_program: str) -> None:
         )
 
 
-def _play_loop(player: Any, env: gym.Env[Any, Any], seed: int, obs: Any, info: Any) -> None:
+def _play_loop(player: Any, env: Env, seed: int, obs: Any, info: Any) -> None:
     """`act` in the Gymnasium loop."""
     if hasattr(player, "reset"):
         player.reset(info, seed=seed)
@@ -302,7 +309,7 @@ def _play_loop(player: Any, env: gym.Env[Any, Any], seed: int, obs: Any, info: A
         raise BudgetExceeded(f"the environment ended the play after {pulls:,} pulls")
 
 
-def _identity(spec: TrialSpec, env: gym.Env[Any, Any]) -> Row:
+def _identity(spec: TrialSpec, env: Env) -> Row:
     return {
         "env": spec.cell.env_id if env.spec is None else env.spec.id,
         "env_kwargs": spec.cell.plain_kwargs,

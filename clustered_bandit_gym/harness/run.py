@@ -195,9 +195,7 @@ def _cells(
         raise UserError("nothing to sweep over: a list of settings is empty")
     for one, other in itertools.combinations(found, 2):
         if one.same(other):
-            raise UserError(
-                "the same environment with the same settings is listed twice; list it once"
-            )
+            raise UserError("the same environment with the same settings is listed twice")
     return found
 
 
@@ -220,9 +218,7 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
         try:
             copy.deepcopy(player)
         except Exception as error:
-            raise UserError(
-                f"every trial plays a copy of the policy, but {policy!r} cannot be copied: {error}"
-            ) from error
+            raise UserError(f"the policy {policy!r} cannot be copied: {error}") from error
         name = label = label_of(player)
         names = [one for one in given[:position] if isinstance(one, str)]
         if policy in names or any(policy is one for one in given[:position]):

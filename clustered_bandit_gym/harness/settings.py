@@ -27,6 +27,7 @@ from clustered_bandit_gym.imports import load_module
 from clustered_bandit_gym.policy import Policy, StepPolicy
 
 PACKAGE = "clustered_bandit_gym"
+Env = gym.Env[Any, Any]
 #: Arrays with more entries than this are shown by their hash.
 _LARGEST_ARRAY = 1000
 
@@ -77,7 +78,7 @@ class Cell:
     def __hash__(self) -> int:
         return hash(self._text)
 
-    def make(self) -> gym.Env[Any, Any]:
+    def make(self) -> Env:
         """The environment; raises `UserError` where the id or the keywords are wrong."""
         try:
             env = gym.make(self.env_id, disable_env_checker=True, **self.kwargs)
@@ -148,11 +149,8 @@ def revive(key: str, value: Any, allow: Sequence[str] = ()) -> Any:
 def check_allowed(module: str, path: str, allow: Sequence[str], argument: str) -> None:
     """Refuse a row that names code of a module which the caller has not allowed."""
     if module not in allow:
-        raise CannotRebuild(
-            f"the row names {path}; rows run no code of modules that you have not allowed: "
-            f'allow=["{module}"] or --allow {module} if you trust it',
-            argument,
-        )
+        how = f'allow=["{module}"] or --allow {module} if you trust it'
+        raise CannotRebuild(f"the row names {path}, which is not allowed to run: {how}", argument)
 
 
 def trusted(path: str, allow: Sequence[str], argument: str) -> Any:
@@ -246,9 +244,8 @@ def rebuild_policy(path: str, settings: dict[str, Any], allow: Sequence[str] = (
         if settings_of(policy) != settings:
             raise TypeError(f"the new policy has the settings {settings_of(policy)}")
     except (ImportError, AttributeError, TypeError) as error:
-        raise CannotRebuild(
-            f"cannot rebuild the policy {path} with settings {settings} ({error})", "policy"
-        ) from error
+        reason = f"cannot rebuild the policy {path} with settings {settings} ({error})"
+        raise CannotRebuild(reason, "policy") from error
     return policy
 
 

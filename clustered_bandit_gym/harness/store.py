@@ -58,10 +58,7 @@ class Store:
         self.folder = Path(folder)
         self.path = self.folder / FILE
         if not create and not self.path.exists():
-            raise UserError(
-                f"{self.folder} holds no trials (it has no {FILE}); `compare --out {self.folder}` "
-                "creates one"
-            )
+            raise UserError(f"{self.folder} holds no trials (it has no {FILE})")
         try:
             self._db = self._open(create)
         except (sqlite3.Error, OSError) as error:
@@ -85,10 +82,8 @@ class Store:
             raise UserError(f"{self.path} was written by {age} version; use another folder")
         (state,) = db.execute("PRAGMA integrity_check(1)").fetchone()
         if state != "ok":
-            raise UserError(
-                f"{self.path} is damaged ({' '.join(str(state).split())}); restore it from a copy, "
-                "or use another folder"
-            )
+            reason = " ".join(str(state).split())
+            raise UserError(f"{self.path} is damaged ({reason}); restore it from a copy")
         if create:
             db.executescript(_TABLES + f"PRAGMA user_version = {_SCHEMA};")
         return db

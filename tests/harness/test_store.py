@@ -136,7 +136,7 @@ def test_stores_of_an_older_format_are_refused(tmp_path: Path) -> None:
     Store(tmp_path).close()
     with sqlite3.connect(tmp_path / FILE) as db:
         db.execute("PRAGMA user_version = 1")
-    with pytest.raises(UserError, match=r"older version .* use another folder"):
+    with pytest.raises(UserError, match=r"older version; use another folder"):
         Store(tmp_path)
 
 

@@ -118,9 +118,7 @@ def near_tie(n_clusters: int, n_arms: int, eta: float, gap: float, top: float = 
     Needs K ≥ 2M.
     """
     if n_arms < 2 * n_clusters:
-        raise UserError(
-            f"{n_clusters} clusters with a runner-up each need {2 * n_clusters} arms, got {n_arms}"
-        )
+        raise UserError(f"{n_clusters} clusters need {2 * n_clusters} arms, got {n_arms}")
     rows = [list(row) for row in flat(n_clusters, n_arms, eta, top)]
     for m, row in enumerate(rows):
         row[n_clusters + m] = top - gap

@@ -126,9 +126,7 @@ def load_game(path: str | Path) -> tuple[AuditGame, float]:
         cell["sizes"] = tuple(int(size) for size in cell["sizes"])
         return AuditGame(**cell), float(content["delta"])
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{path} is not a game that `clustered-bai audit --search` wrote ({error})"
-        ) from error
+        raise UserError(f"{path} is not a game that `audit --search` wrote ({error})") from error
 
 
 def search(

@@ -187,9 +187,8 @@ class Board(Document):
         try:
             table.infer_objects().to_parquet(path, index=False)
         except ImportError as error:
-            raise UserError(
-                "Parquet needs pyarrow: pip install 'clustered-bandit-gym[parquet]'"
-            ) from error
+            need = "Parquet needs pyarrow: pip install 'clustered-bandit-gym[parquet]'"
+            raise UserError(need) from error
         return path
 
     def plot(

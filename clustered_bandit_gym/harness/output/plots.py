@@ -70,10 +70,7 @@ def plot_board(
     x = swept_setting(summary, varied, x)
     parts = panels_of(summary, varied, x)
     if len(parts) > 12:
-        raise UserError(
-            f"{len(parts)} combinations of settings are more than 12 panels; sweep another setting "
-            "along the axis (x, --x), or plot a part of the trials"
-        )
+        raise UserError(f"{len(parts)} panels are more than 12; sweep another setting (x, --x)")
     kinds = [panel or "pulls"]
     if panel is None and not paper and len(parts) == 1:
         kinds = ["pulls", "tradeoff"]

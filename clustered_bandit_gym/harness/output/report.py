@@ -32,16 +32,10 @@ def write_report(
     """
     path = Path(path)
     if path.exists() and not overwrite:
-        raise UserError(
-            f"{path} exists already; choose another name, or overwrite it with --force (in Python: "
-            "overwrite=True)"
-        )
+        raise UserError(f"{path} exists already; --force (overwrite=True) overwrites it")
     rows = Board.load(folder).trials
     if not len(rows):
-        raise UserError(
-            f"{folder} holds no finished trials; play some with `clustered-bai compare --out "
-            f"{folder}`"
-        )
+        raise UserError(f"{folder} holds no finished trials")
     page = report_page(rows, f"clustered-bai report: {Path(folder).resolve().name}", x)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8", errors="backslashreplace")

@@ -40,7 +40,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_report(out, out / "pages" / "report.html", x="eta")
     path = write_report(out, out / "pages" / "report.html")
     with pytest.raises(
-        ValueError, match="exists already; choose another name, or overwrite it with --force"
+        ValueError, match="exists already; --force"
     ):
         write_report(out, path)
     return write_report(out, path, overwrite=True)
