@@ -140,7 +140,6 @@ def sweep(
     every = itertools.product(range(len(settings)), range(int(trials)), range(len(players)))
     tasks = [Task(cell, player, trial) for cell, trial, player in every]
     rows: dict[Task, Row] = {}
-    interrupted = False
     with nullcontext() if out is None else Resume(out, work) as resume:
         if resume is not None:
             rows = {task: row for task, row in resume.rows().items() if task.trial < trials}
@@ -153,7 +152,6 @@ def sweep(
                     rows[task] = row if resume is None else resume.put(task, row)
                     shown.update()
         except KeyboardInterrupt:
-            interrupted = True
             left = len(tasks) - len(rows)
             text = f"interrupted: {len(rows):,} trials are done, {left:,} are not"
             warnings.warn(text, stacklevel=2)
@@ -165,10 +163,10 @@ def sweep(
         finally:
             if isinstance(results, Generator):
                 results.close()
-    if replays and not interrupted:
+    unplayed = len(tasks) - len(rows)
+    if replays and not unplayed:
         for task, same in reproduced(work, rows, int(replays)).items():
             rows[task] = rows[task] | {"reproduced": same}
-    unplayed = len(tasks) - len(rows) if interrupted else 0
     order = sorted(rows, key=lambda task: (task.cell, task.player, task.trial))
     return Board([rows[task] for task in order], missing=unplayed, reused=reused)
 
@@ -193,9 +191,8 @@ def _cells(
             found.append(Cell(one_id, kwargs))
     if not found:
         raise UserError("nothing to sweep over: a list of settings is empty")
-    for one, other in itertools.combinations(found, 2):
-        if one.same(other):
-            raise UserError("the same environment with the same settings is listed twice")
+    if len(set(found)) < len(found):
+        raise UserError("the same environment with the same settings is listed twice")
     return found
 
 

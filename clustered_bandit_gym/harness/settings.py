@@ -67,14 +67,6 @@ class Cell:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cell) and self._text == other._text
 
-    def same(self, other: Cell) -> bool:
-        """Whether both are one setting: objects that only look alike in rows may differ."""
-        plain_types = (str, int, float, list, tuple, dict, type(None))
-        return self == other and all(
-            value is other.kwargs[key] or isinstance(value, plain_types)
-            for key, value in self.kwargs.items()
-        )
-
     def __hash__(self) -> int:
         return hash(self._text)
 
