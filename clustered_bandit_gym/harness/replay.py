@@ -161,7 +161,8 @@ def verify(
         try:
             changed = _changed(row, allow)
         except Exception as error:
-            result.skipped[f"{row['policy']}: {type(error).__name__}: {error}"] += 1
+            kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+            result.skipped[f"{row['policy']}: {kind}{error}"] += 1
             continue
         result.replayed += 1
         if changed:
