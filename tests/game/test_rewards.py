@@ -32,8 +32,8 @@ def averages(
     cluster: int,
     arm: int,
     n: int,
-    rng: np.random.Generator | None = None,
     rows: int = ROWS,
+    rng: np.random.Generator | None = None,
 ) -> np.ndarray:
     rng = rng or np.random.default_rng([cluster, arm, n % 2**31])
     return model.average(rng, means, np.full(rows, cluster), np.full(rows, arm), n)
@@ -92,7 +92,7 @@ def test_binomial_of_huge_n_and_rare_event() -> None:
     n, p, rows, rng = 10**15, 1e-12, 10**6, np.random.default_rng(1)
     z = squares = 0.0
     for _ in range(5):
-        drawn = averages(Bernoulli(), np.array([[p]]), 0, 0, n, rng, rows)
+        drawn = averages(Bernoulli(), np.array([[p]]), 0, 0, n, rows, rng)
         counts = np.rint(drawn * n)
         z += (counts - n * p).sum() / np.sqrt(n * p)
         squares += ((counts - n * p) ** 2).sum() / (n * p)
@@ -107,7 +107,7 @@ def test_binomial_of_a_rare_failure() -> None:
     """Successes at 1 − p are failures at p, draw for draw."""
     n, p = 10**15, 2.0**-40
     rare, common = (
-        averages(Bernoulli(), np.array([[mean]]), 0, 0, n, np.random.default_rng(1), 1000)
+        averages(Bernoulli(), np.array([[mean]]), 0, 0, n, 1000, np.random.default_rng(1))
         for mean in (p, 1 - p)
     )
     assert np.rint((1 - common) * n).tolist() == pytest.approx(np.rint(rare * n).tolist(), abs=1)
