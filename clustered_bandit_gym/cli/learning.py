@@ -69,13 +69,19 @@ def train(
         raise UserError(
             f"--set cannot change {', '.join(twice)}: use the command's own argument or option"
         )
+    trials = 2000
     if os.environ.get("CLUSTERED_BANDIT_QUICK"):
-        steps, own = min(steps, 2000), {"n_steps": 16, **own}
+        steps, trials, own = min(steps, 2000), 100, {"n_steps": 16, **own}
     settings = TrainSettings(
         env=env, env_kwargs=given, algo=algo, steps=steps, n_envs=n_envs, seed=seed, **own
     )
     found = run_train(
-        settings, out, overwrite=overwrite, progress=not quiet, tensorboard=tensorboard
+        settings,
+        out,
+        overwrite=overwrite,
+        progress=not quiet,
+        tensorboard=tensorboard,
+        trials=trials,
     )
     typer.echo(
         f"On held-out instances: return {found['return']:+.3f}, pulls {found['pulls']:.1f}, "
