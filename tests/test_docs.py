@@ -129,6 +129,15 @@ def test_files_and_modules_that_pages_name_exist() -> None:
     assert [name for name in modules if not {f"{name}.py", f"{name}/__main__.py"} & known] == []
 
 
+def test_classes_that_the_page_of_the_house_names_exist() -> None:
+    page = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([A-Z][a-z]\w+)[.`]", page))
+    files = [file for top in FOLDERS[:3] for file in (ROOT / top).rglob("*.py")]
+    code = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    assert len(named) > 3
+    assert [name for name in named if f"class {name}" not in code] == []
+
+
 def test_arguments_that_share_a_line_are_listed_one_by_one() -> None:
     pytest.importorskip("griffe", reason="needs the extra 'docs'")
     from griffe_names import split_names
