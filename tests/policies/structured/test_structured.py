@@ -152,11 +152,11 @@ def test_a_small_variance_saves_pulls_where_the_support_is_told() -> None:
 def test_an_eta_that_is_too_large_breaks_it_as_it_may() -> None:
     """The guarantee is for an η that holds.
 
-    Told 0.4 where 0.1 is true, runner-ups are dropped as close elsewhere.
+    Told 0.8 where 0.1 is true, runner-ups are dropped as close elsewhere.
     """
-    trials, delta = 40, 0.1
+    trials, delta = 24, 0.1
     generator = NearTie(n_agents=6, n_clusters=3, n_arms=6, eta=0.1, gap=0.05)
-    assert error_count(generator, trials, delta, eta=0.4, check=False) > binom.isf(
+    assert error_count(generator, trials, delta, eta=0.8, check=False) > binom.isf(
         RARE, trials, delta
     )
 
