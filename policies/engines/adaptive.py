@@ -78,7 +78,7 @@ def adaptive(
         left = active[running]
         means = np.where(left, cells.mean[running], -np.inf)
         leader = means.argmax(axis=1)
-        left &= ~walks.shows_worse(running, leader)
+        left &= ~walks.shows_worse(running, leader, left)
         if cells.bets:
             left &= ~cells.shows_worse(running, leader, 0.0, to_bet[running], left)
         left[np.arange(running.size), leader] = True

@@ -26,11 +26,11 @@ class EqualWalks(PairedWalks):
     def add(self, rows: Ints, times: Ints) -> None:
         """Nothing to add: the walks follow from the averages."""
 
-    def shows_worse(self, rows: Ints, arm: Ints) -> Bools:
-        """(r, k) the arms whose mean is shown to be less than that of arm[i]."""
+    def shows_worse(self, rows: Ints, arm: Ints, among: Bools) -> Bools:
+        """(r, k) the arms of `among` (r, k) whose mean is shown to be less than that of arm[i]."""
         at = (rows[:, None], arm[:, None])
         half = self._cells.n[at] / 2
-        behind = self._cells.mean[at] - self._cells.mean[rows]
+        behind = np.where(among, self._cells.mean[at] - self._cells.mean[rows], 0.0)
         return shows_drift(half * behind, half, self._level[rows][:, None])
 
     def all_close(self, rows: Ints, active: Bools, shift: float) -> Bools:

@@ -76,10 +76,10 @@ class PairedWalks:
         self._walk[rows] += information * difference
         self._variance[rows] += information
 
-    def shows_worse(self, rows: Ints, arm: Ints) -> Bools:
-        """(r, k) the arms whose mean is shown to be less than that of arm[i]."""
-        level = self._level[rows][:, None]
-        return shows_drift(self._walk[rows, arm], self._variance[rows, arm], level)
+    def shows_worse(self, rows: Ints, arm: Ints, among: Bools) -> Bools:
+        """(r, k) the arms of `among` (r, k) whose mean is shown to be less than that of arm[i]."""
+        walk = np.where(among, self._walk[rows, arm], 0.0)
+        return shows_drift(walk, self._variance[rows, arm], self._level[rows][:, None])
 
     def all_close(self, rows: Ints, active: Bools, shift: float) -> Bools:
         """(r,) rows where each of `active` (r, k) is shown less than `shift` worse than the rest."""
