@@ -10,12 +10,10 @@ from clustered_bandit_gym.cli import (  # noqa: F401, I001
     boards,
     audit,
     bounds,
-    verify,
     suite,
     study,
-    reproduce,
-    demo,
-    learning,
+    paper,
+    training,
 )
 from clustered_bandit_gym.cli.app import app, main
 

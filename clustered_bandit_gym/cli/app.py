@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import functools
 import io
 import os
+import sqlite3
 import sys
 import threading
 import traceback
@@ -18,13 +18,14 @@ from typing import Annotated, Any
 import typer
 
 from clustered_bandit_gym._version import __version__
-from clustered_bandit_gym.cli.options import SpreadCommand
+from clustered_bandit_gym.cli.options import SpreadCommand, declared
 from clustered_bandit_gym.errors import UserError
 
 #: Exit codes: an audit that fails; a mistake of the user's (as for any wrong option); a bug
 #: (EX_SOFTWARE); Ctrl-C.
 FAILED, MISTAKE, BUG, INTERRUPTED = 1, 2, 70, 130
-
+#: Not bugs: a request that cannot be met, a missing extra, a file that cannot be read or written.
+EXPECTED = (UserError, ImportError, MemoryError, OSError, sqlite3.Error)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,22 +34,33 @@ app = typer.Typer(
     help="Best-arm identification for clustered bandits: play policies, judge them, keep and show the results.",
     rich_markup_mode="rich",
 )
+study = typer.Typer(
+    no_args_is_help=True,
+    help="Policies on real agents: ask for pulls, tell rewards, read the result.",
+)
+suite = typer.Typer(
+    no_args_is_help=True,
+    help="The frozen benchmark: run it, verify a submission, build the leaderboard.",
+)
+app.add_typer(study, name="study")
+app.add_typer(suite, name="suite")
+GROUPS = {"": app, "study": study, "suite": suite}
 
 
-def command(
-    name: str, group: typer.Typer = app
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command of the app, or of a group of it.
+def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function as a verb such as "compare" or "study new".
 
-    A mistake of the user's, or a file that cannot be read or written, ends in one line and exit
-    code 2; a bug in a traceback.
+    An expected error ends in one line and exit code 2; a bug in a traceback.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
-        def guarded(*args: Any, **kwargs: Any) -> None:
+        def guarded(**given: Any) -> None:
+            traced = given["traceback"]
+            if "traceback" not in function.__annotations__:
+                del given["traceback"]
             try:
-                function(*args, **kwargs)
+                function(**given)
                 sys.stdout.flush()  # a full disk shows here, not when the interpreter ends
             except (typer.Exit, typer.Abort, typer.BadParameter):
                 raise
@@ -56,43 +68,31 @@ def command(
                 say("interrupted")
                 raise typer.Exit(INTERRUPTED) from None
             except Exception as error:
-                text = explained(error)
-                code = BUG if text is None else MISTAKE
-                if text is None or "--traceback" in sys.argv:
+                expected = isinstance(error, EXPECTED)
+                if traced or not expected:
                     say(traceback.format_exc())
-                text = text or (
-                    f"this is a bug in clustered-bandit-gym {__version__}. Please report it "
-                    "with the command and the lines above."
-                )
-                say(f"clustered-bai {name}: {text}", fg="red")
-                raise typer.Exit(code) from None
+                say(f"clustered-bai {verb}: {_one_line(error, expected)}", fg="red")
+                raise typer.Exit(MISTAKE if expected else BUG) from None
 
-        return group.command(name, cls=SpreadCommand)(guarded)
+        vars(guarded)["__signature__"] = declared(verb, function)
+        group, _, name = verb.rpartition(" ")
+        return GROUPS[group].command(name, cls=SpreadCommand)(guarded)
 
     return register
 
 
-def explained(error: Exception) -> str | None:
-    """One line about an error that is not a bug: what is wrong and what to do; None for a bug."""
-    if isinstance(error, UserError):
-        return str(error)
-    if isinstance(error, ImportError):  # a missing extra; its message says what to install
-        return f"{type(error).__name__}: {error}"
-    if isinstance(error, MemoryError):
-        detail = f" ({error})" if str(error) else ""
+def _one_line(error: Exception, expected: bool) -> str:
+    if not expected:
         return (
-            f"this does not fit in memory{detail}; if there are thousands of arms, --no-bound "
+            f"this is a bug in clustered-bandit-gym {__version__}. Please report it with the "
+            "command and the lines above."
+        )
+    if isinstance(error, MemoryError):
+        return (
+            f"this does not fit in memory ({error}); if there are thousands of arms, --no-bound "
             "leaves out the lower bound"
         )
-    if isinstance(error, UnicodeEncodeError):
-        return (
-            f"the output cannot show {error.object[error.start : error.end]!r} in its encoding, "
-            f"{error.encoding}; set PYTHONUTF8=1"
-        )
-    # SQLite's errors about files that cannot be written have no type of their own.
-    if isinstance(error, OSError) or type(error).__module__ == "sqlite3":
-        return str(error)
-    return None
+    return str(error)
 
 
 def say(text: str, **style: Any) -> None:
@@ -101,20 +101,43 @@ def say(text: str, **style: Any) -> None:
         typer.secho(text, err=True, **style)
 
 
-def few(trials: int, at_most: int = 3) -> int:
-    """The trials to play: those asked for, or a handful where CLUSTERED_BANDIT_QUICK is set, to try
-    a command out.
+def bar(quiet: bool) -> bool:
+    """Whether to show a progress bar."""
+    return not quiet and sys.stderr.isatty()
+
+
+def few(trials: int) -> int:
+    """The trials to play: those asked for, or three where CLUSTERED_BANDIT_QUICK is set, to try a
+    command out.
     """
-    if not os.environ.get("CLUSTERED_BANDIT_QUICK") or trials <= at_most:
+    if not os.environ.get("CLUSTERED_BANDIT_QUICK") or trials <= 3:
         return trials
-    say(f"CLUSTERED_BANDIT_QUICK is set: {at_most} trials instead of {trials:,}")
-    return at_most
+    say(f"CLUSTERED_BANDIT_QUICK is set: 3 trials instead of {trials:,}")
+    return 3
 
 
 def tell_reused(reused: int, trials: int, out: Path | None, quiet: bool) -> None:
     """Say on stderr how many trials of the result come from an earlier run."""
     if reused and not quiet:
         say(f"{reused:,} of {trials:,} trials were played before and kept in {out}.")
+
+
+def write(text: str, out: Path | None) -> None:
+    """Write text to a file, or to the terminal."""
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(text, encoding="utf-8")
+    say(f"Wrote {out}")
+
+
+def console() -> Any:
+    """The terminal, or 120 columns where there is none."""
+    from rich.console import Console
+
+    screen = Console()
+    return screen if screen.is_terminal else Console(width=120)
 
 
 @app.callback(invoke_without_command=True)
@@ -130,46 +153,29 @@ def main() -> None:
     """Entry point."""
     warnings.showwarning = _show_warning
     for stream in (sys.stdout, sys.stderr):
-        # An ASCII locale shows "?" for a letter it lacks instead of failing after hours of play.
-        if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
+        # A terminal shows "?" for a letter that it lacks instead of failing after hours of play.
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
         app()
     finally:
-        _end_threads()
-        _drop_unwritable_output()
+        _leave()
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     say(f"note: {message}")
 
 
-def _drop_unwritable_output() -> None:
-    """Text that a full disk refused stays buffered, and fails again when the interpreter ends."""
+def _leave() -> None:
+    """Drop text that a full disk refused, and end threads that a policy has left running: Python
+    would try the first again and wait for the others, perhaps for ever.
+    """
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _end_threads() -> None:
-    """Exit without the threads that a policy has left running: Python would wait for them, perhaps
-    for ever.
-    """
-    own = threading.current_thread()
-    left = [one for one in threading.enumerate() if one is not own and not one.daemon]
-    if left:
-        names = ", ".join(sorted({one.name for one in left})[:3])
-        say(f"note: ended {len(left)} threads that a policy has left running ({names})")
+    left = sum(not one.daemon for one in threading.enumerate()) - 1
+    if left > 0:
+        say(f"note: ended {left} threads that a policy has left running")
         code = getattr(sys.exc_info()[1], "code", BUG)
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(code if isinstance(code, int) else 0)
-
-
-def console() -> Any:
-    """The terminal, or 120 columns where there is none."""
-    from rich.console import Console
-
-    screen = Console()
-    return screen if screen.is_terminal else Console(width=120)

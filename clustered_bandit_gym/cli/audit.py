@@ -2,89 +2,34 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from clustered_bandit_gym.cli.app import FAILED, command, console, tell_reused
-from clustered_bandit_gym.cli.options import (
-    Format,
-    Jobs,
-    MaxSeconds,
-    OpenSeed,
-    Out,
-    Quiet,
-    Replays,
-    Traceback,
-    check_format,
-)
+from clustered_bandit_gym.cli.app import FAILED, bar, command, console, say, tell_reused
+from clustered_bandit_gym.cli.options import check_format, seed_of
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.policies.registry import make
 
 
 @command("audit")
 def audit(
-    policy: Annotated[
-        str, typer.Argument(help="A name, or module:Class, with settings after a colon.")
-    ],
-    delta: Annotated[
-        float | None,
-        typer.Option(
-            "--delta",
-            "-d",
-            help="δ at which the policy is tested.",
-            show_default="0.1, or that of --game",
-        ),
-    ] = None,
-    trials: Annotated[
-        int | None,
-        typer.Option(
-            "--trials",
-            "-t",
-            help="Most trials per cell.",
-            min=1,
-            show_default="60/δ; 30/δ with --quick",
-        ),
-    ] = None,
-    seed: OpenSeed = 0,
-    jobs: Jobs = 1,
-    quick: Annotated[bool, typer.Option("--quick", help="A shorter suite.")] = False,
-    search: Annotated[
-        str | None,
-        typer.Option(
-            "--search",
-            metavar="TIME",
-            help="Search for a worse game instead, for this processor time: 90s, 10m, 1h.",
-            show_default="play the suite",
-        ),
-    ] = None,
-    save: Annotated[
-        Path, typer.Option("--save", help="With --search: where the worst game is saved.")
-    ] = Path("worst-game.json"),
-    game: Annotated[
-        Path | None,
-        typer.Option(
-            "--game",
-            help="Play only a game that --search saved, at its δ.",
-            show_default="the suite",
-        ),
-    ] = None,
-    max_pulls: Annotated[
-        int | None,
-        typer.Option(
-            "--max-pulls",
-            help="Budget of a trial; a trial that needs more is unfinished.",
-            show_default="1e12; 50,000 for a StepPolicy",
-        ),
-    ] = None,
-    max_seconds: MaxSeconds = None,
-    out: Out = None,
-    output: Format = "text",
-    replays: Replays = 1,
-    quiet: Quiet = False,
-    traceback: Traceback = False,
+    policy: str,
+    *,
+    delta: float | None = None,
+    trials: int | None = None,
+    seed: str = "0",
+    jobs: int = 1,
+    quick: bool = False,
+    search: str | None = None,
+    save: Path = Path("worst-game.json"),
+    game: Path | None = None,
+    max_pulls: int | None = None,
+    max_seconds: float | None = None,
+    out: Path | None = None,
+    format_: str = "text",
+    replays: int = 1,
+    quiet: bool = False,
+    traceback: bool = False,
 ) -> None:
     """Play instances built to provoke errors, and judge each by a sequential test.
 
@@ -97,21 +42,21 @@ def audit(
     from clustered_bandit_gym.harness.audit.audit import audit as run_audit
     from clustered_bandit_gym.harness.audit.search import load_game
 
-    check_format(output)
+    check_format(format_)
+    root = seed_of(seed)
     if search is not None:
         if game or quick or out or delta or trials or max_pulls:
             raise UserError(
                 "--search plays games of its own, at δ of its own: leave out --game, --quick, "
                 "--out, --delta, --trials and --max-pulls"
             )
-        return run_search(policy, seconds_of(search), seed, save, quiet)
+        return run_search(policy, seconds_of(search), root, save, quiet)
     found, saved_delta = (None, 0.1) if game is None else load_game(game)
-    delta = saved_delta if delta is None else delta
     report = run_audit(
         policy,
-        delta,
+        saved_delta if delta is None else delta,
         trials,
-        seed,
+        root,
         jobs,
         quick=quick,
         cells=None if found is None else [found],
@@ -119,18 +64,19 @@ def audit(
         replays=replays,
         out=out,
         max_seconds=max_seconds,
-        progress=not quiet and sys.stderr.isatty(),
+        progress=bar(quiet),
     )
-    if output == "text":
+    if format_ == "text":
         report.print(console())
-        typer.echo(f"Seed: {seed}.")
+        typer.echo(f"Seed: {root}.")
     else:
-        typer.echo(getattr(report, f"to_{output}")().rstrip("\n"))
+        typer.echo(getattr(report, f"to_{format_}")().rstrip("\n"))
     tell_reused(report.reused, int(report.cells["trials"].sum()), out, quiet)
     if traceback and report.raised is not None:
         from clustered_bandit_gym.harness.replay import traceback_of
+        from clustered_bandit_gym.policies.registry import make
 
-        typer.echo(traceback_of(report.raised, make(policy)), err=True)
+        say(traceback_of(report.raised, make(policy)))
     if not (report.cells["trials"] > report.cells["unfinished"]).any():
         raise UserError("no trial ended with an answer; the reasons are shown above")
     if report.word == "FAIL":
@@ -143,7 +89,7 @@ def run_search(policy: str, seconds: float, seed: int, save: Path, quiet: bool) 
 
     def tell(text: str) -> None:
         if not quiet:
-            typer.echo(text, err=True)
+            say(text)
 
     # A search may take hours: find out first that its result can be written.
     save.parent.mkdir(parents=True, exist_ok=True)
@@ -158,15 +104,11 @@ def run_search(policy: str, seconds: float, seed: int, save: Path, quiet: bool) 
 
 def seconds_of(text: str) -> float:
     """A duration such as 90s, 10m or 1h in seconds."""
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
-    unit = units.get(text[-1:], 0.0)
-    number = text[:-1] if unit else text
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:])
     try:
-        seconds = float(number) * (unit or 1.0)
+        seconds = float(text[:-1]) * unit if unit else float(text)
     except ValueError:
-        raise UserError(
-            f"--search takes a number followed by s, m or h, e.g. 10m; got {text!r}"
-        ) from None
+        seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise UserError(f"--search takes a positive time, got {text!r}")
+        raise UserError(f"--search takes a number followed by s, m or h, e.g. 10m; got {text!r}")
     return seconds

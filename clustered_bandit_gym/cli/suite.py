@@ -2,50 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from clustered_bandit_gym.cli.app import FAILED, app, command, console
-from clustered_bandit_gym.cli.options import Jobs, Quiet, Traceback
-
-group = typer.Typer(
-    no_args_is_help=True,
-    help="The frozen benchmark: run it, verify a submission, build the leaderboard.",
-)
-app.add_typer(group, name="suite")
-
-Quick = Annotated[
-    bool, typer.Option("--quick", help="The short run: a stated subset of cells and trials.")
-]
+from clustered_bandit_gym.cli.app import FAILED, bar, command, console, say, write
+from clustered_bandit_gym.errors import UserError
 
 
-@command("run", group)
+@command("suite run")
 def run(
-    policy: Annotated[
-        str, typer.Argument(help="A name, or module:Class, with settings after a colon.")
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the submission.")],
-    quick: Quick = False,
-    jobs: Jobs = 1,
-    name: Annotated[
-        str | None,
-        typer.Option("--name", help="Name on the leaderboard.", show_default="the policy's"),
-    ] = None,
-    authors: Annotated[str, typer.Option("--authors", help="Who made the policy.")] = "",
-    link: Annotated[str, typer.Option("--link", help="Paper, proof or repository.")] = "",
-    guarantee: Annotated[
-        str | None,
-        typer.Option(
-            "--guarantee",
-            help="proved (needs --link), claimed or none.",
-            show_default="the policy's",
-        ),
-    ] = None,
-    quiet: Quiet = False,
-    traceback: Traceback = False,
+    policy: str,
+    *,
+    out: Path,
+    quick: bool = False,
+    jobs: int = 1,
+    name: str | None = None,
+    authors: str = "",
+    link: str = "",
+    guarantee: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Play suite v2 with one policy and write a submission. The same command again resumes an
     interrupted run.
@@ -64,32 +40,20 @@ def run(
         authors=authors,
         link=link,
         guarantee=guarantee,
-        progress=not quiet and sys.stderr.isatty(),
+        progress=bar(quiet),
     )
     typer.echo(readme(submission))
-    typer.echo(
-        f"Wrote {out}. Next: `clustered-bai suite verify {out}`, `clustered-bai suite board {out} "
-        "...`",
-        err=True,
-    )
+    say(f"Wrote {out}: `clustered-bai suite verify {out}`, `clustered-bai suite board {out} ...`")
 
 
-@command("verify", group)
+@command("suite verify")
 def verify(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A submission.")],
-    replay: Annotated[
-        int, typer.Option("--replay", help="Trials to play again; 0 runs no code of it.", min=0)
-    ] = 20,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", help="Of the choice of these trials.", show_default="random"),
-    ] = None,
-    secret_seed: Annotated[
-        bool,
-        typer.Option("--secret-seed", help="Play fresh instances of each family as well."),
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Replay without asking first.")] = False,
-    traceback: Traceback = False,
+    folder: Path,
+    *,
+    replay: int = 20,
+    seed: int | None = None,
+    secret_seed: bool = False,
+    yes: bool = False,
 ) -> None:
     """Check a submission: format, digest, completeness, scores, a sample of trials. Exit code 1 on
     any mismatch.
@@ -97,7 +61,6 @@ def verify(
     Replaying runs the submission's code, so the command asks first: read its source, or use
     --replay 0.
     """
-    from clustered_bandit_gym.errors import UserError
     from clustered_bandit_gym.suite.checker import Mismatch, fresh
     from clustered_bandit_gym.suite.checker import verify as check
 
@@ -108,55 +71,42 @@ def verify(
         found = check(folder, replay, seed)
         others = fresh(folder) if secret_seed else []
     except (Mismatch, UserError) as error:
-        typer.secho(f"NOT VERIFIED: {error}", err=True, fg="red")
+        say(f"NOT VERIFIED: {error}", fg="red")
         raise typer.Exit(FAILED) from None
     for note in found.notes:
-        typer.echo(f"note: {note}", err=True)
-    count = len(found.replayed)
-    how = (
-        "bit for bit"
-        if found.exact
-        else f"for another platform: {count - found.different} agree, {found.different} do not"
-    )
+        say(f"note: {note}")
+    how = "bit for bit"
+    if not found.exact:
+        how = f"on another platform, where {found.different} of them differ"
     typer.echo(
-        f"VERIFIED: {folder}: format, digest, completeness and scores hold; {count} trials "
-        f"replayed {how}"
+        f"VERIFIED: {folder}: format, digest, completeness and scores hold; {len(found.replayed)} "
+        f"trials replayed {how}"
     )
-    if others:
-        typer.echo(f"Fresh instances of each family (seed {others[0]['seed']}):")
     for one in others:
-        ratio = one["pulls"] / one["pulls_shipped"]
         typer.echo(
-            f"  {one['cell']}: {one['wrong']} of {one['trials']} wrong, {one['without_answer']} "
-            f"without an answer, {ratio:.3g} times the pulls on the shipped instances"
+            f"  fresh {one['cell']} (seed {one['seed']}): {one['wrong']} of {one['trials']} wrong, "
+            f"{one['without_answer']} without an answer, "
+            f"{one['pulls'] / one['pulls_shipped']:.3g} times the pulls on the shipped instances"
         )
 
 
-@command("reference", group)
+@command("suite reference")
 def reference(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the submissions.")] = Path(
-        "submissions"
-    ),
-    names: Annotated[
-        list[str] | None, typer.Option("--only", help="Only these folders.", show_default="all")
-    ] = None,
-    quick: Quick = False,
-    jobs: Jobs = 1,
-    quiet: Quiet = False,
-    traceback: Traceback = False,
+    *,
+    out: Path = Path("submissions"),
+    only: list[str] | None = None,
+    quick: bool = False,
+    jobs: int = 1,
+    quiet: bool = False,
 ) -> None:
     """Make the reference submissions: every policy that ships."""
     from clustered_bandit_gym.suite.submission import make_references
 
-    progress = not quiet and sys.stderr.isatty()
-    make_references(out, quick=quick, n_jobs=jobs, names=names, progress=progress)
+    make_references(out, quick=quick, n_jobs=jobs, names=only, progress=bar(quiet))
 
 
-@command("rescore", group)
-def rescore(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Submissions.")],
-    traceback: Traceback = False,
-) -> None:
+@command("suite rescore")
+def rescore(folders: list[Path]) -> None:
     """Compute the scores of submissions again from their rows, after lower bounds have been
     replaced by larger ones.
     """
@@ -167,8 +117,8 @@ def rescore(
         typer.echo(f"Wrote {folder}")
 
 
-@command("cells", group)
-def cells(traceback: Traceback = False) -> None:
+@command("suite cells")
+def cells() -> None:
     """The cells of suite v2, with what each of them probes."""
     from rich.table import Table
 
@@ -181,22 +131,13 @@ def cells(traceback: Traceback = False) -> None:
     console().print(table)
 
 
-@command("board", group)
+@command("suite board")
 def board(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="FOLDER...", help="Submissions, all full or all quick.")
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
-        "leaderboard.html"
-    ),
-    format_: Annotated[
-        str, typer.Option("--format", help="html writes the page; json prints the order.")
-    ] = "html",
-    highlight: Annotated[
-        list[str] | None,
-        typer.Option("--highlight", help="Mark the submission of this name.", show_default="none"),
-    ] = None,
-    traceback: Traceback = False,
+    folders: list[Path],
+    *,
+    out: Path = Path("leaderboard.html"),
+    format_: str = "html",
+    highlight: list[str] | None = None,
 ) -> None:
     """The leaderboard: one self-contained HTML page, or JSON. No trial is replayed.
 
@@ -206,10 +147,7 @@ def board(
 
     if format_ == "json":
         typer.echo(board_json(folders))
-        return
-    if format_ != "html":
-        raise typer.BadParameter("--format must be html or json")
-    page = leaderboard_page(folders, highlight or [])
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page, encoding="utf-8")
-    typer.echo(f"Wrote {out}")
+    elif format_ == "html":
+        write(leaderboard_page(folders, highlight or []), out)
+    else:
+        raise UserError("--format must be html or json")

@@ -32,7 +32,7 @@ def test_list_names_everything() -> None:
 def test_bounds() -> None:
     text = call("bounds", "ClusteredBAI-PaperSmall-v0", "--n-agents", 300, "--delta", "1e-10")
     assert "expected pulls of any δ-PC policy, at least" in text
-    assert "M = 3, K = 10" in text
+    assert "n_arms = 10, n_clusters = 3" in text
 
 
 def test_audit_fails_with_exit_code_1() -> None:
@@ -40,21 +40,9 @@ def test_audit_fails_with_exit_code_1() -> None:
     assert "FAIL" in text
 
 
-def test_help_of_every_command() -> None:
-    text = call("--help")
-    for name in (
-        "list",
-        "compare",
-        "audit",
-        "show",
-        "bounds",
-        "reproduce",
-        "train",
-        "report",
-        "demo",
-    ):
-        assert name in text
-        assert "Usage" in call(name, "--help")
+def test_help_and_version() -> None:
+    assert "compare" in call("--help")
+    assert "--n-agents" in call("compare", "--help")
     assert cbg.__version__ in call("--version")
 
 
@@ -65,8 +53,6 @@ def test_demo(tmp_path: Path) -> None:
     assert (tmp_path / "pulls.png").stat().st_size > 5000
     assert "pulls.png" in text
     assert "bai-cl++" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert call("report", tmp_path, "-o", tmp_path / "again.html")
-    assert (tmp_path / "again.html").stat().st_size > 10_000
 
 
 def test_defaults_are_in_the_help_of_every_verb() -> None:

@@ -35,24 +35,10 @@ class Mine(cbg.Policy):
 
 
 def test_the_scoreboard_of_the_four_schemes(tmp_path: Path) -> None:
-    """The command of the documentation, as a process of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        "clustered_bandit_gym.cli",
-        "compare",
-        "ClusteredBAI-PaperSmall-v0",
-    ]
-    options = ["--n-agents", "30", "--delta", "1e-10", "--trials", "50", "--jobs", "2"]
-    done = subprocess.run(
-        [*command, *options, "--out", tmp_path / "out"],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    for part in ("naive", "cl-bai", "bai-cl", "bai-cl++", "0/50", "no simulation can give a PASS"):
-        assert part in done.stdout
+    options = ("--n-agents", 30, "--delta", "1e-10", "--trials", 20, "--out", tmp_path / "out")
+    printed = call("compare", "ClusteredBAI-PaperSmall-v0", *options)
+    for part in ("naive", "cl-bai", "bai-cl", "bai-cl++", "0/20", "no simulation can give a PASS"):
+        assert part in printed
     summary = cbg.Board.load(tmp_path / "out").summary.set_index("policy")
     assert summary["errors"].sum() == 0
     # Figure 1a of the paper, at one point: the clustered schemes pull less than naive, BAI-Cl least.
@@ -60,41 +46,25 @@ def test_the_scoreboard_of_the_four_schemes(tmp_path: Path) -> None:
     assert summary.loc["cl-bai", "vs_naive_high"] < 1
 
 
-def test_a_policy_of_the_user_s_own_file(tmp_path: Path) -> None:
-    (tmp_path / "my_file_of_policies.py").write_text(MINE)
-    assert len(MINE.splitlines()) <= 20
-    command = [
-        sys.executable,
-        "-m",
-        "clustered_bandit_gym.cli",
-        "compare",
-        "--n-agents",
-        "6",
-        "--trials",
-        "4",
-        "-j",
-        "2",
-    ]
-    chosen = [
-        "--policies",
-        "naive",
-        "my_file_of_policies:Mine:n=50",
-        "my_file_of_policies:Mine",
-        "--format",
-        "csv",
-    ]
-    done = subprocess.run(
-        [*command, *chosen], capture_output=True, encoding="utf-8", timeout=120, cwd=tmp_path
-    )
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """`clustered-bai` as a process of its own, in a folder."""
+    command = [sys.executable, "-m", "clustered_bandit_gym.cli", *words]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, cwd=folder)
     assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_a_policy_of_the_user_s_own_file(tmp_path: Path) -> None:
+    (tmp_path / "own_of_cli.py").write_text(MINE)
+    chosen = ["--policies", "naive", "own_of_cli:Mine:n=50", "own_of_cli:Mine", "--format", "csv"]
+    done = run(tmp_path, "compare", "-n", "6", "-t", "4", "-j", "2", *chosen)
     table = csv(done.stdout)
     assert list(table["policy"]) == ["naive", "Mine:n=50", "Mine"]
     assert list(table["pulls_mean"][1:]) == [6 * 10 * 50, 6 * 10 * 100]
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_thread_that_a_policy_leaves_running_does_not_keep_the_command_from_ending(
-    tmp_path: Path, jobs: str
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "with_a_thread.py").write_text(
         "import threading\nimport time\n\nimport numpy as np\n\nimport clustered_bandit_gym as cbg\n\n\n"
@@ -103,71 +73,30 @@ def test_a_thread_that_a_policy_leaves_running_does_not_keep_the_command_from_en
         "        threading.Thread(target=time.sleep, args=(600,)).start()\n"
         "        return np.zeros(federation.problem.n_agents, int)\n"
     )
-    command = [
-        sys.executable,
-        "-m",
-        "clustered_bandit_gym.cli",
-        "compare",
-        "ClusteredBAI-Tiny-v0",
-        "--jobs",
-        jobs,
-    ]
     chosen = ["--policies", "with_a_thread:Busy", "--trials", "3", "--format", "csv"]
-    done = subprocess.run(
-        [*command, *chosen], capture_output=True, encoding="utf-8", timeout=120, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
+    done = run(tmp_path, "compare", "ClusteredBAI-Tiny-v0", *chosen)
     assert list(csv(done.stdout)["trials"]) == [3]
-    assert jobs == "2" or "threads that a policy has left running" in done.stderr
+    assert "threads that a policy has left running" in done.stderr
 
 
 def test_several_values_after_one_flag() -> None:
-    table = csv(
-        call(
-            "compare",
-            "--policies",
-            "naive",
-            "bai-cl",
-            "--n-agents",
-            4,
-            6,
-            "-t",
-            2,
-            "--format",
-            "csv",
-        )
-    )
+    common = ("-t", 2, "--format", "csv")
+    table = csv(call("compare", "--policies", "naive", "bai-cl", "--n-agents", 4, 6, *common))
     assert list(zip(table["n_agents"], table["policy"], strict=True)) == [
         (4, "naive"),
         (4, "bai-cl"),
         (6, "naive"),
         (6, "bai-cl"),
     ]
-    again = csv(
-        call("compare", "-p", "naive", "-p", "bai-cl", "-n", 4, "-n", 6, "-t", 2, "--format", "csv")
-    )
+    again = csv(call("compare", "-p", "naive", "-p", "bai-cl", "-n", 4, "-n", 6, *common))
     pd.testing.assert_frame_equal(table.drop(columns="seconds"), again.drop(columns="seconds"))
 
 
 def test_environments_in_a_row_and_other_keywords() -> None:
     envs = ["ClusteredBAI-PaperSmall-v0", "ClusteredBAI-NearTie-v0"]
-    text = call(
-        "compare",
-        *envs,
-        "-p",
-        "naive",
-        "-t",
-        2,
-        "-n",
-        4,
-        "--set",
-        "sigma=2",
-        'told={"eta": 0.1}',
-        "-f",
-        "json",
-    )
-    table = json.loads(text)
-    assert [row["env"] for row in table] == envs
+    settings = ("--set", "sigma=2", 'told={"eta": 0.1}')
+    text = call("compare", *envs, "-p", "naive", "-t", 2, "-n", 4, *settings, "-f", "json")
+    assert [row["env"] for row in json.loads(text)] == envs
 
 
 def test_an_instance_needs_no_environment(tmp_path: Path) -> None:
@@ -178,7 +107,7 @@ def test_an_instance_needs_no_environment(tmp_path: Path) -> None:
     assert list(csv(call("compare", *options, "-p", "naive", "-t", 2, "-f", "csv"))["env"]) == [
         "ClusteredBAI-v0"
     ]
-    assert call("bounds", *options).startswith("ClusteredBAI-v0: N = 4, M = 2, K = 2")
+    assert call("bounds", *options).startswith("ClusteredBAI-v0: n_agents = 4, n_arms = 2")
     path.write_text("cluster,red,green\nyoung,0.9,0.1\nold,0.8,0.2\n")
     text = error("compare", *options, "-p", "naive", "-t", 2)
     assert "young and old share the best arm red" in text
@@ -252,14 +181,3 @@ def test_x_chooses_the_axis_and_a_report_is_not_overwritten(tmp_path: Path) -> N
     assert r'"x": "\u03b4"' in page.read_text(encoding="utf-8")  # δ
     call("report", out, "-o", page, "--force")
     assert '"x": "agents N"' in page.read_text(encoding="utf-8")
-
-
-def test_jobs_count_from_all_cores() -> None:
-    from clustered_bandit_gym.harness.run import count_jobs
-
-    cores = count_jobs(-1)
-    assert cores >= 1
-    assert count_jobs(-2) == max(1, cores - 1)
-    assert count_jobs(-cores - 5) == 1
-    assert "-1" in call("compare", "--help")
-    call("compare", "-p", "naive", "-n", 4, "-t", 1, "--jobs", -1 - cores)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cli_calls import error
 
 COMPARE = ["compare", "ClusteredBAI-Tiny-v0", "--policies", "naive", "--trials", "2", "--no-bound"]
 
@@ -29,18 +30,16 @@ def run(words: list[str], stdout: str | None = None, **changes: str) -> tuple[in
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-@pytest.mark.parametrize("words", [["list"], [*COMPARE, "--format", "csv"]])
-def test_a_full_disk(words: list[str]) -> None:
-    code, _, errors = run(words, stdout="/dev/full")
+def test_a_full_disk() -> None:
+    code, _, errors = run([*COMPARE, "--format", "csv"], stdout="/dev/full")
     assert code == 2
     (line,) = errors.strip().splitlines()
     assert "No space left on device" in line
 
 
-@pytest.mark.parametrize("words", [["list"], COMPARE, ["bounds", "ClusteredBAI-Tiny-v0"]])
-def test_an_ascii_terminal_without_a_home(words: list[str]) -> None:
+def test_an_ascii_terminal_without_a_home() -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    code, printed, errors = run(words, **ascii_only)
+    code, printed, errors = run(["bounds", "ClusteredBAI-Tiny-v0"], **ascii_only)
     assert code == 0, errors
     assert printed.isascii()
     assert "bug" not in errors
@@ -51,7 +50,4 @@ def test_a_target_that_cannot_be_written(option: str, tmp_path: Path) -> None:
     """A file stands where a folder is needed: refused for root as well, unlike a read-only folder."""
     (tmp_path / "file").write_text("")
     target = tmp_path / "file" / {"--out": "runs", "--plot": "x.png", "--export": "x.csv"}[option]
-    code, _, errors = run([*COMPARE, "--quiet", option, str(target)])
-    assert code == 2
-    assert "bug" not in errors
-    assert str(target.parent) in errors
+    assert str(target.parent) in error(*COMPARE, "--quiet", option, target).replace("\n", "")
