@@ -80,7 +80,7 @@ readme: $(VENV)/.test
 # Reference submissions of every policy that ships; full runs of all take hours on two cores: QUICK= makes them.
 QUICK ?= --quick
 submissions: $(VENV)/.test
-	$(BIN)/clustered-bai suite reference $(QUICK) --jobs 2 --out submissions/$(if $(QUICK),quick,full)
+	$(BIN)/python docs/make_submissions.py $(QUICK) --jobs 2 --out submissions/$(if $(QUICK),quick,full)
 
 # Runs all notebooks and keeps their outputs.
 notebooks: $(VENV)/.test

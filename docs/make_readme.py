@@ -53,11 +53,41 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split(" | ")]
 
 
+def top_lines(folders: Sequence[Path], track: str = "told") -> str:
+    """The order of a track as a Markdown table, class by class."""
+    from clustered_bandit_gym.harness.output.escape import markdown
+    from clustered_bandit_gym.harness.scoring.numbers import number
+    from clustered_bandit_gym.suite.cells import TRACKS
+    from clustered_bandit_gym.suite.leaderboard import load_all, standings
+
+    submissions = load_all(folders)
+    lines = [
+        "| rank | policy | class | solved | pulls / lower bound | busiest agent | bits per agent "
+        "| rounds |",
+        "|---:|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for entry in standings(submissions):
+        if entry["track"] != track or not entry["rank"]:
+            continue
+        low, high = number(entry["vs_bound_low"]), number(entry["vs_bound_high"])
+        texts = [
+            str(entry["rank"]),
+            markdown(entry["policy"]),
+            entry["class"],
+            f"{entry['solved']}/{entry['cells']}",
+            f"{number(entry['vs_bound'])} ({low} to {high})",
+        ]
+        texts += [number(entry[name]) for name in ("busiest", "bits_per_agent", "rounds")]
+        lines.append(f"| {' | '.join(texts)} |")
+    made = {f"{one.metadata['date']}, version {one.metadata['package']}" for one in submissions}
+    kind = "quick runs" if submissions[0].quick else "full runs"
+    said = f"Suite v2, track “{TRACKS[track]}”, {kind}, {'; '.join(map(markdown, sorted(made)))}."
+    return "\n".join([*lines, "", said])
+
+
 def leaderboard() -> str:
     """The track “everything told” of the leaderboard, from the committed reference submissions."""
     from leaderboard import reference_folders
-
-    from clustered_bandit_gym.suite.leaderboard import top_lines
 
     folders = reference_folders()
     if not folders:

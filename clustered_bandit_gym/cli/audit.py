@@ -104,11 +104,12 @@ def run_search(policy: str, seconds: float, seed: int, save: Path, quiet: bool) 
 
 def seconds_of(text: str) -> float:
     """A duration such as 90s, 10m or 1h in seconds."""
-    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:])
+    import pandas as pd
+
     try:
-        seconds = float(text[:-1]) * unit if unit else float(text)
+        seconds = pd.Timedelta(text).total_seconds()
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds < float("inf"):
+    if not seconds > 0:
         raise UserError(f"--search takes a number followed by s, m or h, e.g. 10m; got {text!r}")
     return seconds

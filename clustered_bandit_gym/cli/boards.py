@@ -101,9 +101,10 @@ def compare(
     settings = settings_of(given, set_)
     # Mistakes in what is to be shown raise here, before any trial is played.
     check_output(format_, plot, x, export)
-    if columns is not None:
+    names = names_of(columns)
+    if names is not None:
         varied = [key for key, value in settings.items() if isinstance(value, list)]
-        check_columns(columns.split(","), [*varied, "env"] if len(envs or []) > 1 else varied)
+        check_columns(names, [*varied, "env"] if len(envs or []) > 1 else varied)
     players = resolve_policies(policies or FOUR)
     board = sweep(
         [player for _, player in players],
@@ -122,7 +123,7 @@ def compare(
         **settings,
     )
     # An interrupted run may lack the column of a swept setting.
-    show_board(board, format_, None if board.missing else columns, plot, x, export)
+    show_board(board, format_, None if board.missing else names, plot, x, export)
     tell_reused(board.reused, len(board.trials), out, quiet)
     if out is not None and not quiet:
         say(f"Trials are in {out}: `clustered-bai show {out}`, `clustered-bai report {out}`.")
@@ -164,7 +165,7 @@ def show(
     if not len(board.trials):
         raise UserError(f"{folder} holds no trials yet")
     table = {"pivot": pivot, "ci": ci, "bold_best": bold_best} if format_ == "latex" else {}
-    show_board(board, format_, columns, plot, x, export, picture, table)
+    show_board(board, format_, names_of(columns), plot, x, export, picture, table)
     with Store(folder, create=False) as store:
         outdated = store.outdated()
     if outdated and not all_:
@@ -233,6 +234,11 @@ def tell_broken(board: Board, players: dict[str, Any], traceback: bool) -> bool:
     return bool(broken.any())
 
 
+def names_of(columns: str | None) -> list[str] | None:
+    """The columns that --columns names."""
+    return None if columns is None else [name.strip() for name in columns.split(",")]
+
+
 def check_output(format_: str, plot: Path | None, x: str | None, export: Path | None) -> None:
     """Refuse a format, or files that cannot be written."""
     check_format(format_)
@@ -251,7 +257,7 @@ def check_output(format_: str, plot: Path | None, x: str | None, export: Path | 
 def show_board(
     board: Board,
     format_: str,
-    columns: str | None,
+    columns: list[str] | None,
     plot: Path | None,
     x: str | None,
     export: Path | None,
@@ -261,11 +267,10 @@ def show_board(
     """Print the board and write the files; `picture` and `table` are keywords of `Board.plot` and
     `Board.to_latex`.
     """
-    names = None if columns is None else columns.split(",")
     if format_ == "text":
-        board.print(console(), names)
+        board.print(console(), columns)
     else:
-        typer.echo(getattr(board, f"to_{format_}")(names, **(table or {})))
+        typer.echo(getattr(board, f"to_{format_}")(columns, **(table or {})))
     if plot is not None:
         board.plot(plot, x, **(picture or {}))
         say(f"Wrote {plot}")

@@ -70,7 +70,6 @@ PARAMETERS = {
     "n_agents": About("N.", _ENVS_OWN, "-n"),
     "n_envs": About("Sub-environments stepped at once."),
     "name": About("Name on the leaderboard.", "the policy's"),
-    "only": About("Only these folders.", "all"),
     "out": About("Folder or file to write.", "nothing is kept", "-o"),
     "overwrite": About("Replace --out if it exists."),
     "panel": About("One panel: pulls, communication, busiest or tradeoff.", "two panels"),

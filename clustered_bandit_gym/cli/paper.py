@@ -51,15 +51,15 @@ def demo(*, out: Path = Path("out/demo"), jobs: int = -1, quiet: bool = False) -
     screen = console()
     how: dict[str, Any] = {"n_jobs": jobs, "out": out, "progress": bar(quiet)}
     screen.print(f"[bold]1. As in the paper[/bold]: {DEFAULT_ENV}, N = 30, δ = 1e-10, 50 trials\n")
-    evaluate(FOUR, DEFAULT_ENV, n_agents=30, delta=1e-10, trials=50, **how).print(screen)
-    trials = verdict(0, 0, DELTA).more or 0
+    evaluate(FOUR, DEFAULT_ENV, n_agents=30, delta=1e-10, trials=few(50), **how).print(screen)
+    trials = few(verdict(0, 0, DELTA).more or 0)
     screen.print(
         f"\n[bold]2. With a verdict[/bold]: δ = {DELTA}, where {trials} trials without an error "
         "are enough for a PASS; naive:engine=mixture is what agents alone can do today\n"
     )
     policies = [*FOUR, "naive:engine=mixture"]
     evaluate(policies, DEFAULT_ENV, n_agents=30, delta=DELTA, trials=trials, **how).print(screen)
-    board = sweep(FOUR, DEFAULT_ENV, n_agents=(9, 30, 100, 300), delta=1e-10, trials=10, **how)
+    board = sweep(FOUR, DEFAULT_ENV, n_agents=(9, 30, 100, 300), delta=1e-10, trials=few(10), **how)
     board.plot(out / "pulls.png")
     screen.print(
         "\n[bold]3. A picture[/bold] of pulls against N and of the price in communication: "

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import typer
 
 from clustered_bandit_gym.cli.app import command, say, write
@@ -16,6 +17,7 @@ from clustered_bandit_gym.errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from clustered_bandit_gym._types import Ints
     from clustered_bandit_gym.study import Study
 
 
@@ -111,11 +113,9 @@ def status(study: Path, *, json_: bool = False) -> None:
     now, arms, clusters = opened.status, opened.arms, opened.clusters
     if json_:
         names = ("done", "phase", "orders", "missing", "pulls", "pulls_max_agent")
-        facts = {name: getattr(now, name) for name in names}
-        facts["pulls_per_agent"] = now.pulls_per_agent.tolist()
-        facts["arms"] = None if arms is None else arms.tolist()
-        facts["clusters"] = None if clusters is None else clusters.tolist()
-        typer.echo(json.dumps(facts | opened.ledger.summary()))
+        facts = {name: getattr(now, name) for name in (*names, "pulls_per_agent")}
+        facts |= {"arms": arms, "clusters": clusters, **opened.ledger.summary()}
+        typer.echo(json.dumps({key: np.asarray(value).tolist() for key, value in facts.items()}))
         return
     typer.echo(str(now))
     if arms is not None:
@@ -196,7 +196,8 @@ def _from_csv(text: str, study: Study) -> dict[str, Any]:
         raise UserError(f"the rewards cannot be read: {error}") from None
     counted = [name for name in table if name.startswith("count:")]
     forms = [name for name in ("reward", "sum") if name in table] + counted[:1]
-    if "order" not in table or len(forms) != 1 or table.empty:
+    placed = "row" in table or {"agent", "arm"} <= set(table)
+    if "order" not in table or not placed or len(forms) != 1 or table.empty:
         raise UserError(
             "expected lines with the columns order, row (or agent and arm), and one of reward, "
             f"sum, or count:VALUE for every value; got {', '.join(table)} and {len(table)} lines"
@@ -205,13 +206,12 @@ def _from_csv(text: str, study: Study) -> dict[str, Any]:
         raise UserError("the lines belong to several orders; tell one order at a time")
     order = table["order"].tolist()[0]
     if "row" not in table:
-        table = _with_rows(table, study, order)
+        table = _with_rows(table, study.order(order).asked)
+    told: dict[str, Any] = {"order": order, "rows": table["row"].unique().tolist()}
     if forms == ["reward"]:
-        rewards = table.groupby("row", sort=False)["reward"].agg(list)
-        return {"order": order, "rows": rewards.index.tolist(), "rewards": rewards.tolist()}
+        return told | {"rewards": table.groupby("row", sort=False)["reward"].agg(list).tolist()}
     if table["row"].duplicated().any():
         raise UserError("a row is listed twice; sums and counts take one line per row")
-    told = {"order": order, "rows": table["row"].tolist()}
     if forms == ["sum"]:
         pulls = table["pulls"].tolist() if "pulls" in table else None
         return told | {"sums": table["sum"].tolist(), "pulls": pulls}
@@ -222,19 +222,14 @@ def _from_csv(text: str, study: Study) -> dict[str, Any]:
     return told | {"counts": table[counted].to_numpy()}
 
 
-def _with_rows(table: pd.DataFrame, study: Study, order: int) -> pd.DataFrame:
+def _with_rows(table: pd.DataFrame, asked: Ints) -> pd.DataFrame:
     """The table with the row of each agent and arm, where an order has at most one."""
     import pandas as pd
 
-    if not {"agent", "arm"} <= set(table):
-        raise UserError("expected a column row, or columns agent and arm")
-    cells = pd.DataFrame(study.order(order).asked[:2].T, columns=["agent", "arm"])
-    if cells.duplicated().any():
+    cells = pd.DataFrame({"agent": asked[0], "arm": asked[1]}).reset_index(names="row")
+    if cells.duplicated(["agent", "arm"]).any():
         raise UserError("this order has several rows of one agent and arm; name the row")
-    table = table.merge(cells.reset_index(names="row"), on=["agent", "arm"], how="left")
-    lost = table[table["row"].isna()]
-    if len(lost):
-        raise UserError(
-            f"this order has no row for agent {lost.agent.iloc[0]} and arm {lost.arm.iloc[0]}"
-        )
-    return table
+    found = table.merge(cells, on=["agent", "arm"], how="left")
+    if found["row"].isna().any():
+        raise UserError("this order has no row for some of these agents and arms")
+    return found

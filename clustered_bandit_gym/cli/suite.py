@@ -1,4 +1,4 @@
-"""The frozen benchmark: suite run, verify, board, rescore, reference, cells."""
+"""The frozen benchmark: suite run, verify, board, cells."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def verify(
     Replaying runs the submission's code, so the command asks first: read its source, or use
     --replay 0.
     """
-    from clustered_bandit_gym.suite.checker import Mismatch, fresh
+    from clustered_bandit_gym.suite.checker import fresh
     from clustered_bandit_gym.suite.checker import verify as check
 
     if (replay or secret_seed) and not yes:
@@ -70,7 +70,7 @@ def verify(
     try:
         found = check(folder, replay, seed)
         others = fresh(folder) if secret_seed else []
-    except (Mismatch, UserError) as error:
+    except UserError as error:
         say(f"NOT VERIFIED: {error}", fg="red")
         raise typer.Exit(FAILED) from None
     for note in found.notes:
@@ -88,33 +88,6 @@ def verify(
             f"{one['without_answer']} without an answer, "
             f"{one['pulls'] / one['pulls_shipped']:.3g} times the pulls on the shipped instances"
         )
-
-
-@command("suite reference")
-def reference(
-    *,
-    out: Path = Path("submissions"),
-    only: list[str] | None = None,
-    quick: bool = False,
-    jobs: int = 1,
-    quiet: bool = False,
-) -> None:
-    """Make the reference submissions: every policy that ships."""
-    from clustered_bandit_gym.suite.submission import make_references
-
-    make_references(out, quick=quick, n_jobs=jobs, names=only, progress=bar(quiet))
-
-
-@command("suite rescore")
-def rescore(folders: list[Path]) -> None:
-    """Compute the scores of submissions again from their rows, after lower bounds have been
-    replaced by larger ones.
-    """
-    from clustered_bandit_gym.suite.submission import rescore as compute
-
-    for folder in folders:
-        compute(folder)
-        typer.echo(f"Wrote {folder}")
 
 
 @command("suite cells")

@@ -36,13 +36,12 @@ def train(
     from clustered_bandit_gym.policies.learned.training import TrainSettings
     from clustered_bandit_gym.policies.learned.training import train as run_train
 
+    options = {"env": env, "algo": algo, "steps": steps, "n_envs": n_envs, "seed": seed}
+    settings = settings_of(options, set_)
     trials = 2000
     if os.environ.get("CLUSTERED_BANDIT_QUICK"):
         trials = 100
-        steps = min(steps, 2000)
-        set_ = ["n_steps=16", *(set_ or [])]
-    options = {"env": env, "algo": algo, "steps": steps, "n_envs": n_envs, "seed": seed}
-    settings = settings_of(options, set_)
+        settings = {"n_steps": 16, **settings, "steps": min(steps, 2000)}
     known = {one.name for one in fields(TrainSettings)}
     if "env_kwargs" in settings:
         raise UserError("--set takes the keywords of the environment themselves, not env_kwargs")

@@ -34,9 +34,3 @@ def points(rows: pd.DataFrame, figure: Figure) -> pd.DataFrame:
             middle, low, high = mean_interval(values)
         result.append((x, middle, low, high))
     return pd.DataFrame(result, columns=["x", "centre", "low", "high"])
-
-
-def centre(rows: pd.DataFrame, column: str, figure: Figure) -> float:
-    """Median over instances, or mean over trials."""
-    values = units(rows, column).to_numpy(dtype=float)
-    return float(np.median(values) if figure.over_instances else values.mean())

@@ -46,10 +46,8 @@ def reproduce(
         from clustered_bandit_gym.reproduce.plots import plot
 
     names = list(FIGURES) if "all" in figures else list(dict.fromkeys(figures))
-    unknown = [name for name in names if name not in FIGURES]
-    if unknown or not names:
-        wrong = ", ".join(unknown) or "(none given)"
-        raise UserError(f"unknown figure {wrong}; known: all, {', '.join(FIGURES)}")
+    if unknown := [name for name in names if name not in FIGURES]:
+        raise UserError(f"unknown figure {unknown[0]}; known: all, {', '.join(FIGURES)}")
     if trials < 2:
         raise UserError(f"trials must be at least 2, since intervals need two, got {trials}")
     if data is not None and not Path(data).expanduser().exists():
@@ -64,34 +62,27 @@ def reproduce(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     played: dict[str, Played] = {}
+    how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
     for number, name in enumerate(names, start=1):
         figure = FIGURES[name].on(data)
         if console:
             source = f"  [dim]{figure.source}[/dim]" if figure.source else ""
             console.print(f"[bold]{name}[/bold] ({number} of {len(names)})  {figure.title}{source}")
-        how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
-        board = Board(pd.concat(_trials(figure, trials, folder, how), ignore_index=True))
+        count = figure.trials(trials)
+        schemes = play_cells(
+            figure, figure.policies, figure.cells, count, folder, bound=False, **how
+        )
+        # For the plot only: its pulls vary little, so a fifth of the trials suffices. Lower bounds
+        # are computed in this run alone: on fresh instances they take most of the time.
+        fewer = max(2, -(-count // 5))
+        ours = play_cells(figure, (OURS,), figure.cells, fewer, folder, bound=True, **how)
+        board = Board(pd.concat([schemes, ours], ignore_index=True))
         board.export(folder / f"{name}.csv")
         played[name] = Played(figure, with_settings(board.trials))
         plot(figure, played[name].rows, folder)
     if console:
         console.print(f"figures and rows are in {folder}")
     return played
-
-
-def _trials(
-    figure: Figure, trials: int, folder: Path, how: dict[str, Any]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Trials of the paper's schemes, and of ours.
-
-    Ours is for the plot only: its pulls vary little, so a fifth of the trials suffices. Lower
-    bounds are computed in its run alone: on fresh instances they take most of the time.
-    """
-    count = figure.trials(trials)
-    fewer = max(2, -(-count // 5))
-    schemes = play_cells(figure, figure.policies, figure.cells, count, folder, bound=False, **how)
-    ours = play_cells(figure, (OURS,), figure.cells, fewer, folder, bound=True, **how)
-    return schemes, ours
 
 
 def play_cells(

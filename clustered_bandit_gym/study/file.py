@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +18,10 @@ from clustered_bandit_gym.study.tell import Told
 APPLICATION_ID = 0x63626773
 #: Columns `asked`, `done` and `told` are compressed little-endian numbers of eight bytes.
 SCHEMA = f"""
-CREATE TABLE study (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE orders (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, phase TEXT NOT NULL,
+CREATE TABLE IF NOT EXISTS study (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, phase TEXT NOT NULL,
     shape TEXT NOT NULL, asked BLOB NOT NULL, done BLOB NOT NULL, told BLOB NOT NULL);
-CREATE TABLE tells (order_id INTEGER NOT NULL, digest TEXT NOT NULL, key TEXT UNIQUE,
+CREATE TABLE IF NOT EXISTS tells (order_id INTEGER NOT NULL, digest TEXT NOT NULL, key TEXT UNIQUE,
     pulls INTEGER NOT NULL, told_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP);
 PRAGMA application_id = {APPLICATION_ID}
 """
@@ -43,46 +41,29 @@ class StudyFile:
     def close(self) -> None:
         self._db.close()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """All or nothing."""
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            raise UserError(f"{self._name}: {error}; is another process writing to it?") from error
-        try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
-
-    def facts(self) -> dict[str, Any] | None:
-        """What the study was made with; None for an empty file."""
+    def facts(self) -> dict[str, Any]:
+        """What the study was made with; {} for an empty file."""
         try:
             (mark,) = self._db.execute("PRAGMA application_id").fetchone()
             (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if not tables:
-                return None
-            if mark != APPLICATION_ID:
+            if tables and mark != APPLICATION_ID:
                 raise UserError(f"{self._name} is not a study, but another SQLite file")
-            rows = self._db.execute("SELECT name, value FROM study").fetchall()
+            rows = self._db.execute("SELECT * FROM study").fetchall() if tables else []
         except sqlite3.DatabaseError as error:
             raise UserError(f"{self._name} is not a study: {error}") from None
         return {name: json.loads(value) for name, value in rows}
 
     def create(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """The facts in the file; `facts` if it was empty."""
-        if (found := self.facts()) is not None:
-            return found
-        with self._transaction():
-            if (found := self.facts()) is not None:  # another process was faster
-                return found
-            for statement in SCHEMA.split(";"):
-                self._db.execute(statement)
+        """Begin a study in an empty file. Returns the facts in the file."""
+        if not self.facts():
             rows = [(name, json.dumps(value)) for name, value in facts.items()]
-            self._db.executemany("INSERT INTO study VALUES (?, ?)", rows)
-        return facts
+            with self._db:
+                self._db.execute("BEGIN IMMEDIATE")
+                for statement in SCHEMA.split(";"):
+                    self._db.execute(statement)
+                # Ignored if another process was faster.
+                self._db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", rows)
+        return self.facts()
 
     def orders(self, after: int = 0) -> list[Order]:
         """The orders with numbers above `after`. All but the last one are closed."""
@@ -102,15 +83,15 @@ class StudyFile:
     def add(self, order: Order) -> None:
         """Store a new order, unless another process has done so."""
         blobs = (_pack(order.asked), _pack(order.done), _pack(order.told))
-        with self._transaction():
-            self._db.execute(
-                "INSERT OR IGNORE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (order.id, order.kind, order.phase, json.dumps(order.shape), *blobs),
-            )
+        self._db.execute(
+            "INSERT OR IGNORE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (order.id, order.kind, order.phase, json.dumps(order.shape), *blobs),
+        )
 
     def record(self, number: int, told: Told, revision: int, key: str | None) -> bool:
         """Add a tell to order `number` in one transaction; False if it was taken before."""
-        with self._transaction():
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
             order = self.orders(number - 1)[0]
             whole = np.array_equal(told.pulls, order.asked[2, told.rows])
             digest = told.digest(-1 if whole else revision)
@@ -131,23 +112,21 @@ class StudyFile:
 
     def _taken(self, number: int, digest: str, key: str | None, whole: bool) -> bool:
         """Whether the tell was taken before. A tell that may be new or a repetition is refused."""
-        if key is not None:
-            found = self._db.execute("SELECT order_id, digest FROM tells WHERE key = ?", (key,))
-            row = found.fetchone()
-            if row not in (None, (number, digest)):
-                raise UserError(f"key {key!r} was used for another tell; nothing was recorded")
-            return row is not None
-        found = self._db.execute(
-            "SELECT 1 FROM tells WHERE order_id = ? AND digest = ?", (number, digest)
-        )
-        taken = found.fetchone() is not None
-        if taken and not whole:
-            raise UserError(
-                f"exactly these rewards of order {number} were told before. If this is a "
-                "repetition, nothing is left to do. If they are new, ask again or pass key=..., a "
-                "name for each tell; nothing was recorded"
-            )
-        return taken
+        same = self._db.execute(
+            "SELECT key FROM tells WHERE order_id = ? AND digest = ?", (number, digest)
+        ).fetchall()
+        if key is None:
+            if same and not whole:
+                raise UserError(
+                    f"exactly these rewards of order {number} were told before. If this is a "
+                    "repetition, nothing is left to do. If they are new, ask again or pass "
+                    "key=..., a name for each tell; nothing was recorded"
+                )
+            return bool(same)
+        used = self._db.execute("SELECT 1 FROM tells WHERE key = ?", (key,)).fetchone()
+        if used and (key,) not in same:
+            raise UserError(f"key {key!r} was used for another tell; nothing was recorded")
+        return used is not None
 
 
 def _check_room(order: Order, told: Told) -> None:
@@ -155,8 +134,8 @@ def _check_room(order: Order, told: Told) -> None:
     if not order.pulls:
         raise UserError(f"order {order.id} is closed: all of it was told; nothing was recorded")
     room = (order.asked[2] - order.done)[told.rows]
-    if (told.pulls > room).any():
-        place = int((told.pulls > room).argmax())
+    place = int((told.pulls - room).argmax())
+    if told.pulls[place] > room[place]:
         raise UserError(
             f"row {told.rows[place]} of order {order.id} waits for {room[place]} rewards, got "
             f"{told.pulls[place]}; nothing was recorded"

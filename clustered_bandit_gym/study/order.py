@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,8 @@ from clustered_bandit_gym.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from clustered_bandit_gym.game.federation import Federation
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,22 +51,17 @@ class Order:
     @property
     def agents(self) -> Ints:
         """(r,) agents of these rows."""
-        return self._missing[0]
+        return self.asked[0, self.rows]
 
     @property
     def arms(self) -> Ints:
         """(r,) arms of these rows."""
-        return self._missing[1]
+        return self.asked[1, self.rows]
 
     @property
     def times(self) -> Ints:
         """(r,) pulls missing in these rows."""
-        return self._missing[2]
-
-    @property
-    def _missing(self) -> tuple[Ints, Ints, Ints]:
-        agents, arms, times = self.asked[:, self.rows]
-        return agents, arms, times - self.done[self.rows]
+        return (self.asked[2] - self.done)[self.rows]
 
     @property
     def pulls(self) -> int:
@@ -86,6 +83,10 @@ class Order:
         """(R,) sums of the rewards told; `values` (S,) are those that rewards can take."""
         return self.told[:, 0] if values is None else self.told @ values
 
+    def as_asked(self) -> Order:
+        """The order as it was before any tell, for users who name it by its number."""
+        return replace(self, done=np.zeros_like(self.done), tells=-1)
+
     def matches(self, other: Order) -> bool:
         """Whether both ask for the same pulls in the same way."""
         same = (self.kind, self.shape) == (other.kind, other.shape)
@@ -102,16 +103,20 @@ class Recorded:
     Args:
         log: closed orders, in the order in which the policy asked for them.
         values: (S,) the values that rewards can take; None if not known.
+
+    Attributes:
+        play: the play that is answered; set it before the first request.
+        answered: number of requests answered.
+        next: the order that the log does not answer.
     """
 
+    play: Federation
+
     def __init__(self, log: Sequence[Order], values: Floats | None) -> None:
-        self._log, self._values = log, values
-        #: Requests answered.
+        self._log = log
+        self._values = values
         self.answered = 0
-        #: The order that the log does not answer.
         self.next: Order | None = None
-        #: The phase of the play; set once there is a play.
-        self.phase: Callable[[], str] = lambda: ""
 
     def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
         known = self._known("averages", agents, arms, times)
@@ -133,20 +138,21 @@ class Recorded:
         asked = cells.reshape(3, -1).astype(np.int64)
         done = np.zeros_like(asked[0])
         told = np.zeros((done.size, 1 if self._values is None else self._values.size))
-        order = Order(self.answered + 1, kind, self.phase(), cells.shape[1:], asked, done, told)
+        phase = self.play.current_phase
+        order = Order(self.answered + 1, kind, phase, cells.shape[1:], asked, done, told)
         if self.answered == len(self._log):
             self.next = order
             raise PullsNeeded
         known = self._log[self.answered]
-        if not known.matches(order):
-            raise changed(known)
+        check_unchanged(known, order)
         self.answered += 1
         return known
 
 
-def changed(order: Order) -> UserError:
-    """The error for a file whose `order` the policy would not give now."""
-    return UserError(
-        f"order {order.id} of the file is not what the policy asks for now: the policy's code or a "
-        "library has changed; continue with those that began the study"
-    )
+def check_unchanged(stored: Order, asked: Order | None) -> None:
+    """Refuse a file whose order is not what the policy asks for."""
+    if asked is None or not stored.matches(asked):
+        raise UserError(
+            f"order {stored.id} of the file is not what the policy asks for now: the policy's code "
+            "or a library has changed; continue with those that began the study"
+        )

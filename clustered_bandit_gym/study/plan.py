@@ -48,8 +48,8 @@ class Guess:
 
     def __call__(self, rng: np.random.Generator) -> Instance:
         gaps = rng.uniform(self.least, self.most, (self.n_clusters, self.n_arms))
-        best = np.arange(self.n_clusters) % self.n_arms
-        gaps[np.arange(self.n_clusters), best] = 0
+        clusters = np.arange(self.n_clusters)
+        gaps[clusters, clusters % self.n_arms] = 0
         means = 0.5 + gaps.max(axis=1, keepdims=True) / 2 - gaps
         return _spread(means, self.n_agents, self.rewards)
 
@@ -73,24 +73,21 @@ class Plan:
 
     def __str__(self) -> str:
         shown = self.table.drop(columns="note")
-        text = shown.to_string(index=False, na_rep="-", float_format="{:,.0f}".format) + "\n\n"
-        for policy, note in zip(self.table.policy, self.table.note, strict=True):
-            text += f"{policy}: {note}\n" if note else ""
+        lines = [shown.to_string(index=False, na_rep="-", float_format="{:,.0f}".format), ""]
+        failed = self.table[self.table.note != ""]
+        lines += [f"{row.policy}: {row.note}" for row in failed.itertuples()]
         if self.policy is None:
-            return text + "No policy finished without a wrong arm."
+            return "\n".join([*lines, "No policy finished without a wrong arm."])
         best = self.table.set_index("policy").loc[self.policy]
-        text += (
+        lines.append(
             f"Take {self.policy}: about {best.pulls:,.0f} pulls, {best.pulls_per_agent:,.0f} per "
             f"agent, {best.pulls_max_agent:,.0f} at the busiest agent."
         )
-        if self.gain is None:
-            return text
-        if self.gain > 1:
-            return f"{text}\nClustering pays: without it {self.gain:.2g} times the pulls."
-        return (
-            f"{text}\nClustering does not pay: the best policy that shares between agents takes "
-            f"{1 / self.gain:.2g} times the pulls."
-        )
+        if self.gain is not None and self.gain > 1:
+            lines.append(f"Clustering pays: without it {self.gain:.2g} times the pulls.")
+        elif self.gain is not None:
+            lines.append(f"Clustering does not pay: with it {1 / self.gain:.2g} times the pulls.")
+        return "\n".join(lines)
 
 
 def plan(
@@ -125,15 +122,14 @@ def plan(
     law = rewards if isinstance(rewards, RewardModel) else laws.get(rewards)
     if law is None:
         raise UserError(f"rewards must be bernoulli, gaussian or a reward model, got {rewards!r}")
-    guess: dict[str, Any]
-    if means is not None and gaps is None:
-        guess = {"instance": _spread(np.asarray(means, dtype=np.float64), n_agents, law)}
-    elif gaps is not None and means is None and n_arms is not None and n_clusters is not None:
-        if not 0 < gaps[0] <= gaps[1]:
-            raise UserError(f"gaps must be two numbers, 0 < least <= most, got {gaps}")
-        guess = {"generator": Guess(n_agents, n_arms, n_clusters, *gaps, law)}
-    else:
+    if means is not None:
+        settings["instance"] = _spread(np.asarray(means, dtype=np.float64), n_agents, law)
+    elif gaps is None or n_arms is None or n_clusters is None:
         raise UserError("give means, or gaps with n_arms and n_clusters")
+    elif not 0 < gaps[0] <= gaps[1]:
+        raise UserError(f"gaps must be two numbers, 0 < least <= most, got {gaps}")
+    else:
+        settings["generator"] = Guess(n_agents, n_arms, n_clusters, *gaps, law)
     board = evaluate(
         list(policies or POLICIES),
         trials=trials,
@@ -143,7 +139,6 @@ def plan(
         delta=delta,
         told=told,
         max_pulls=max_pulls,
-        **guess,
         **settings,
     )
     return _summary(board.trials, n_agents)
@@ -156,28 +151,23 @@ def _spread(means: Floats, n_agents: int, rewards: RewardModel) -> Instance:
 
 
 def _summary(trials: pd.DataFrame, n_agents: int) -> Plan:
-    import pandas as pd
-
-    rows = []
-    for policy, own in trials.groupby("policy", sort=False):
-        failed = own[~own.outcome.isin(["solved", "wrong"])]
-        known = 1.0 if failed.empty else np.nan
-        pulls, busiest = own.pulls * known, own.pulls_max_agent * known
-        rows.append(
-            {
-                "policy": policy,
-                "pulls": pulls.median(),
-                "pulls_low": pulls.min(),
-                "pulls_high": pulls.max(),
-                "pulls_per_agent": pulls.median() / n_agents,
-                "pulls_max_agent": busiest.median(),
-                "wrong": int((own.outcome == "wrong").sum()),
-                "note": "" if failed.empty else str(failed.message.iloc[0]).partition(";")[0],
-            }
-        )
-    table = pd.DataFrame(rows)
+    answered = trials.outcome.isin(["solved", "wrong"])
+    reason = trials.message.astype(str).str.partition(";")[0].mask(answered, "")
+    rows = trials.assign(wrong=trials.outcome == "wrong", note=reason)
+    table = rows.groupby("policy", sort=False, as_index=False).agg(
+        pulls=("pulls", "median"),
+        pulls_low=("pulls", "min"),
+        pulls_high=("pulls", "max"),
+        pulls_max_agent=("pulls_max_agent", "median"),
+        wrong=("wrong", "sum"),
+        note=("note", "max"),
+    )
+    table.insert(4, "pulls_per_agent", table.pulls / n_agents)
+    figures = [name for name in table if name.startswith("pulls")]
+    table[figures] = table[figures].astype(float).mask(table.note != "")
     right = table[table.wrong == 0].set_index("policy").pulls.dropna()
-    alone = right[[name.startswith("naive") for name in right.index]]
-    shared = right.drop(alone.index)
-    gain = None if alone.empty or shared.empty else float(alone.min() / shared.min())
+    alone = right.index.str.startswith("naive")
+    gain = None
+    if alone.any() and not alone.all():
+        gain = float(right[alone].min() / right[~alone].min())
     return Plan(table, None if right.empty else str(right.idxmin()), gain)

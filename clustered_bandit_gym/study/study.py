@@ -28,7 +28,7 @@ from clustered_bandit_gym.harness.settings import (
 )
 from clustered_bandit_gym.policies import make
 from clustered_bandit_gym.study.file import StudyFile
-from clustered_bandit_gym.study.order import Order, PullsNeeded, Recorded, changed
+from clustered_bandit_gym.study.order import Order, PullsNeeded, Recorded, check_unchanged
 from clustered_bandit_gym.study.tell import Reader
 
 
@@ -135,7 +135,7 @@ class Study:
         file = StudyFile(Path(path))
         facts = file.facts()
         file.close()
-        if facts is None:
+        if not facts:
             raise UserError(f"{path} is not a study: it is empty")
         if facts["version"] != __version__:
             raise UserError(
@@ -160,13 +160,13 @@ class Study:
 
         Raises `BudgetExceeded` if the policy cannot go on within `problem.max_pulls_per_agent`.
         """
-        while (waiting := self._refresh()) is None:
+        while len(orders := self._orders()) == len(self._log):
             if self._federation.failure is not None:
                 raise self._federation.failure
             if self._next is None:
                 return None
             self._file.add(self._next)
-        return waiting
+        return orders[-1]
 
     def tell(
         self,
@@ -195,10 +195,7 @@ class Study:
             False if the same tell was taken before; then nothing is recorded.
         """
         stored = self.order(order)
-        if isinstance(order, Order):
-            seen = order
-        else:
-            seen = replace(stored, done=np.zeros_like(stored.done), tells=-1)
+        seen = order if isinstance(order, Order) else stored.as_asked()
         places = indices(np.arange(len(seen)) if rows is None else rows, len(seen), "row")
         if places.ndim != 1 or np.unique(places).size < places.size:
             raise UserError(f"rows must be a list of different rows, got {rows!r}")
@@ -218,9 +215,8 @@ class Study:
     def order(self, order: Order | int) -> Order:
         """An order as it is in the file, by its number, open or closed."""
         number = order.id if isinstance(order, Order) else order
-        waiting = self._refresh()
-        known = self._log if waiting is None else [*self._log, waiting]
-        if isinstance(number, bool) or number not in range(1, len(known) + 1):
+        known = self._orders()
+        if number not in range(1, len(known) + 1):
             raise UserError(f"there is no order {number!r}; the last one is {len(known)}")
         stored = known[number - 1]
         if isinstance(order, Order) and not order.matches(stored):
@@ -230,75 +226,71 @@ class Study:
     @property
     def arms(self) -> Ints | None:
         """(N,) the arm of every agent; None until the study is done."""
-        self._refresh()
+        self._orders()
         return copy.copy(self._federation.answer)
 
     @property
     def clusters(self) -> Ints | None:
         """(N,) labels of the clustering that the policy reported; None if it has not."""
-        self._refresh()
+        self._orders()
         return copy.copy(self._federation.labels)
 
     @property
     def ledger(self) -> Ledger:
         """What centre and agents would have sent each other for the closed orders."""
-        self._refresh()
+        self._orders()
         return self._federation.ledger.copy()
 
     @property
     def pulls_by_phase(self) -> dict[str, int]:
         """Pulls of closed orders in each phase of the policy."""
-        self._refresh()
+        self._orders()
         return dict(self._federation.pulls_by_phase)
 
     @property
     def status(self) -> Status:
         """How far the study is."""
-        waiting = self._refresh()
+        orders = self._orders()
         pulls = np.zeros((self.problem.n_agents, self.problem.n_arms), np.int64)
         sums = np.zeros(pulls.shape)
-        for order in self._log if waiting is None else [*self._log, waiting]:
+        for order in orders:
             cells = (order.asked[0], order.asked[1])
             np.add.at(pulls, cells, order.done)
             np.add.at(sums, cells, order.sums(self.values))
         done = self._federation.answer is not None
-        if self._next is not None:
-            phase = self._next.phase
-        else:
-            phase = "done" if done else "stopped"
+        phase = "done" if done else "stopped"
         with np.errstate(invalid="ignore"):
             means = sums / pulls
         return Status(
             done=done,
             decided=np.full(self.problem.n_agents, done),
-            phase=phase,
+            phase=phase if self._next is None else self._next.phase,
             orders=len(self._log),
-            missing=0 if waiting is None else waiting.pulls,
+            missing=orders[-1].pulls if orders else 0,
             pulls=int(pulls.sum()),
             pulls_per_agent=pulls.sum(axis=1),
             pulls_per_arm=pulls,
             means=means,
         )
 
-    def _refresh(self) -> Order | None:
-        """Take in what the file has gained; returns the order that waits for rewards, if any."""
+    def _orders(self) -> list[Order]:
+        """The orders in the file, after a look at what it has gained; the last one may be open."""
         new = self._file.orders(len(self._log))
         closed = [order for order in new if not order.pulls]
         if closed:
             self._log += closed
             self._federation, self._next = self._play()
-        if len(new) == len(closed):
-            return None
-        if self._next is None or not self._next.matches(new[-1]):
-            raise changed(new[-1])
-        return new[-1]
+        waiting = new[len(closed) :]
+        for order in waiting:
+            check_unchanged(order, self._next)
+        return self._log + waiting
 
     def _play(self) -> tuple[Federation, Order | None]:
         """Run the policy from the start on the closed orders: the play, and the next order."""
         source = Recorded(self._log, self.values)
         seeds = trial_seeds(self.seed, 0)
         play = Federation(None, self.problem, seeds.play, source=source, values=self.values)
-        source.phase = lambda: play.current_phase
+        source.play = play
         try:
             with seeded_globals(seeds.policy):
                 arms = copy.deepcopy(self.policy).solve(play.view())
@@ -320,8 +312,8 @@ class Study:
 def _checked(values: ArrayLike, support: tuple[float, float] | None) -> Floats:
     """`values` increasing; they must be different, finite, and lie in the support."""
     found = np.unique(np.asarray(values, dtype=np.float64))
-    if found.size != np.size(values) or not found.size or not np.isfinite(found).all():
-        raise UserError(f"values must be different finite numbers, got {values!r}")
-    if support is not None and not support[0] <= found[0] <= found[-1] <= support[1]:
-        raise UserError(f"values {found.tolist()} lie outside of the support {support}")
+    low, high = support or (found.min(), found.max())
+    inside = np.isfinite(found) & (found >= low) & (found <= high)
+    if found.size != np.size(values) or not inside.all():
+        raise UserError(f"values must be different numbers in the support {support}, got {values}")
     return found

@@ -34,6 +34,7 @@ class Told:
         return digest.hexdigest()
 
 
+@dataclass(frozen=True, eq=False)
 class Reader:
     """Reads tells of a study.
 
@@ -42,34 +43,26 @@ class Reader:
         values: (S,) the values that rewards can take; None if not told.
     """
 
-    def __init__(self, support: tuple[float, float] | None, values: Floats | None) -> None:
-        self.low, self.high = support or (-np.inf, np.inf)
-        self.values = values
+    support: tuple[float, float] | None
+    values: Floats | None
 
     def rewards(self, rows: Ints, rewards: Any) -> Told:
         """A tell of single rewards: one array per row."""
-        arrays = [_numbers(one, "rewards") for one in rewards]
-        if len(arrays) != rows.size or any(one.ndim > 1 for one in arrays):
+        arrays = [np.ravel(_numbers(one)) for one in rewards]
+        if len(arrays) != rows.size:
             raise UserError(
                 f"expected one array of rewards for each of {rows.size} rows, got {len(arrays)}"
             )
         pulls = np.array([one.size for one in arrays], dtype=np.int64)
         owner = np.repeat(np.arange(rows.size), pulls)
-        flat = np.concatenate([np.zeros(0), *(one.ravel() for one in arrays)])
-        _refuse("reward", flat, rows[owner], ~np.isfinite(flat), "is not a finite number")
-        outside = (flat < self.low) | (flat > self.high)
-        support = (self.low, self.high)
-        _refuse("reward", flat, rows[owner], outside, f"lies outside of the support {support}")
+        flat = np.concatenate([np.zeros(0), *arrays])
         if self.values is None:
-            table = np.zeros((rows.size, 1))
-            np.add.at(table[:, 0], owner, flat)
-            return Told(rows, pulls, table)
-        unknown = ~np.isin(flat, self.values)
-        known = self.values.tolist()
-        _refuse("reward", flat, rows[owner], unknown, f"is none of the values {known}")
-        table = np.zeros((rows.size, self.values.size))
-        np.add.at(table, (owner, np.searchsorted(self.values, flat)), 1)
-        return Told(rows, pulls, table)
+            _check("reward", flat, rows[owner], self._inside(flat, 0.0), self._expected)
+            return Told(rows, pulls, np.bincount(owner, flat, rows.size)[:, None])
+        _check("reward", flat, rows[owner], np.isin(flat, self.values), self._expected)
+        place = owner * self.values.size + np.searchsorted(self.values, flat)
+        counts = np.bincount(place, minlength=rows.size * self.values.size)
+        return Told(rows, pulls, counts.reshape(rows.size, -1).astype(np.float64))
 
     def counts(self, rows: Ints, counts: Any) -> Told:
         """A tell of how often each value occurred: (R, S)."""
@@ -86,41 +79,48 @@ class Reader:
 
     def sums(self, rows: Ints, sums: Any, pulls: Any) -> Told:
         """A tell of sums (R,) of `pulls` (R,) rewards each."""
-        totals, n = _numbers(sums, "sums"), np.asarray(pulls)
+        totals, n = _numbers(sums), np.asarray(pulls)
         if totals.shape != rows.shape or n.shape != rows.shape:
             raise UserError(f"expected one sum for each of {rows.size} rows, got {totals.shape}")
-        if n.dtype.kind not in "iu" or (n < 0).any():
-            raise UserError(f"pulls must be whole numbers >= 0, got {pulls!r}")
-        _refuse("sum", totals, rows, ~np.isfinite(totals), "is not a finite number")
-        _refuse("sum", totals, rows, (n == 0) & (totals != 0), "has no pulls")
-        # Sums were added in floating point: they may exceed their bounds a little.
-        average = totals / np.maximum(n, 1)
-        slack = 1e-9 * (1 + np.abs(average))
-        outside = (n > 0) & ((average < self.low - slack) | (average > self.high + slack))
-        support = (self.low, self.high)
-        _refuse("sum", totals, rows, outside, f"is impossible with support {support}")
+        if n.dtype.kind not in "iu" or (n < 1).any():
+            raise UserError(f"pulls must be whole numbers >= 1, got {pulls!r}")
         if self.values is None:
+            # Sums were added in floating point: they may exceed their bounds a little.
+            _check("sum", totals, rows, self._inside(totals / n, 1e-9), self._expected)
             return Told(rows, n, totals[:, None])
         if self.values.size != 2:
             raise UserError("with more than two values a sum is not enough: tell rewards or counts")
-        upper = (totals - n * self.values[0]) / (self.values[1] - self.values[0])
+        low, high = self.values
+        upper = (totals - n * low) / (high - low)
         whole = np.clip(np.rint(upper), 0, n)
-        apart = np.abs(upper - whole) > 1e-9 * (1 + n)
-        _refuse("sum", totals, rows, apart, f"is no sum of {self.values.tolist()}")
+        _check("sum", totals, rows, np.abs(upper - whole) <= 1e-9 * (1 + n), self._expected)
         return Told(rows, n, np.stack([n - whole, whole], axis=1))
 
+    @property
+    def _expected(self) -> str:
+        if self.values is not None:
+            return f"rewards are of {self.values.tolist()}"
+        return f"rewards are finite numbers, the support is {self.support}"
 
-def _numbers(values: Any, name: str) -> Floats:
+    def _inside(self, numbers: Floats, slack: float) -> np.ndarray:
+        """(n,) whether numbers are finite and lie in the support, up to rounding."""
+        low, high = self.support or (-np.inf, np.inf)
+        apart = slack * (1 + np.abs(numbers))
+        return np.isfinite(numbers) & (numbers >= low - apart) & (numbers <= high + apart)
+
+
+def _numbers(values: Any) -> Floats:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise UserError(f"{name} must be numbers, got {values!r}") from None
+        raise UserError(f"rewards must be numbers, got {values!r}") from None
 
 
-def _refuse(what: str, numbers: Floats, rows: Ints, bad: np.ndarray, why: str) -> None:
-    """Refuse a tell with a `bad` number; `rows` says to which row of the order each belongs."""
-    if bad.any():
-        place = int(bad.argmax())
+def _check(what: str, numbers: Floats, rows: Ints, good: np.ndarray, expected: str) -> None:
+    """Refuse a tell with a number that is not `good`; `rows` says to which row each belongs."""
+    if not good.all():
+        place = int(good.argmin())
         raise UserError(
-            f"{what} {numbers[place]:g} in row {rows[place]} {why}; nothing was recorded"
+            f"{what} {numbers[place]:g} in row {rows[place]} is impossible: {expected}; nothing "
+            "was recorded"
         )

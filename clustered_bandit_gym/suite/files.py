@@ -75,19 +75,24 @@ class Submission:
         return str(self.metadata["suite"])
 
     @property
-    def rows_by_cell(self) -> dict[str, list[Row]]:
-        """The rows of each cell, in the order of trials."""
-        found: dict[str, list[Row]] = {}
-        for row in sorted(self.rows, key=lambda row: int(row["trial"])):
-            found.setdefault(row["cell"], []).append(row)
-        return found
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """The scores of each cell."""
+        return {entry["cell"]: entry for entry in self.scores["cells"]}
+
+
+def rows_by_cell(rows: list[Row]) -> dict[str, list[Row]]:
+    """The rows of each cell, in the order of trials."""
+    found: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: int(row["trial"])):
+        found.setdefault(row["cell"], []).append(row)
+    return found
 
 
 def _refuse(where: str, name: str, expected: str, found: Any) -> None:
     raise UserError(f"{where}: {name} must be {expected}, got {reprlib.repr(found)}")
 
 
-def _check(values: dict[str, Any], kinds: dict[str, tuple[type, ...]], where: str) -> None:
+def _check(values: Any, kinds: dict[str, tuple[type, ...]], where: str) -> None:
     """Refuse values that are missing, or of another type than stated."""
     for name, types in kinds.items():
         value = values.get(name)
@@ -99,22 +104,11 @@ def _check(values: dict[str, Any], kinds: dict[str, tuple[type, ...]], where: st
             _check(value, dict.fromkeys(value, (str,)), f"{where}, {name}")
 
 
-def checked_row(row: Any, where: str) -> Row:
-    """A row of a submission, complete."""
-    if not isinstance(row, dict):
-        raise UserError(f"{where}: expected an object with the fields {', '.join(FIELDS)}")
-    complete: Row = {**_OLD_ROW, **row}
-    _check(complete, FIELDS, where)
-    if complete["attempts"] < 1:
-        _refuse(where, "attempts", "1 or more", 0)
-    return complete
-
-
-def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
+def checked_metadata(metadata: dict[str, Any], where: str) -> dict[str, Any]:
     """Metadata with a value under every key."""
-    if not isinstance(metadata, dict) or metadata.get("format") != 1:
+    if metadata.get("format") != 1:
         raise UserError(f"{where}: expected a submission of format 1")
-    found: dict[str, Any] = {**_OLD_METADATA, **metadata}
+    found = {**_OLD_METADATA, **metadata}
     _check(found, _METADATA, where)
     if found["guarantee"] not in GUARANTEES:
         _refuse(where, "guarantee", f"one of {', '.join(GUARANTEES)}", found["guarantee"])
@@ -126,9 +120,6 @@ def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
         if not inside or not name.isprintable():
             _refuse(where, "sources", "relative paths of Python files", name)
     return found
-
-
-# --- reading and writing -----------------------------------------------------------------------
 
 
 def read_text(path: Path) -> str:
@@ -148,12 +139,15 @@ def read_text(path: Path) -> str:
     return text
 
 
-def parse(text: str, where: str) -> Any:
-    """The JSON value that `text` holds. `where` names it in errors."""
+def parse(text: str, where: str) -> dict[str, Any]:
+    """The JSON object that `text` holds. `where` names it in errors."""
     try:
-        return json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where} is not valid JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{where}: expected an object")
+    return found
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
@@ -168,8 +162,6 @@ def load_submission(folder: str | Path) -> Submission:
     metadata = read_metadata(folder)
     path = folder / "scores.json"
     scores = parse(read_text(path), str(path))
-    if not isinstance(scores, dict):
-        raise UserError(f"{path}: expected an object")
     path = folder / "rows.jsonl.gz"
     if not path.exists():
         path = folder / "rows.jsonl"
@@ -177,11 +169,15 @@ def load_submission(folder: str | Path) -> Submission:
     # Before anything is built: a row takes a hundred times the memory of a short line.
     if text.count("\n") >= MOST_ROWS:
         raise UserError(f"{path} has too many lines: a submission has at most {MOST_ROWS:,} rows")
-    rows = []
+    rows: list[Row] = []
     # Not splitlines: a text may hold other characters that end a line.
     for place, line in enumerate(text.split("\n"), start=1):
         where = f"{path}, line {place}"
-        rows.append(checked_row(parse(line, where), where))
+        row = {**_OLD_ROW, **parse(line, where)}
+        _check(row, FIELDS, where)
+        if row["attempts"] < 1:
+            _refuse(where, "attempts", "1 or more", 0)
+        rows.append(row)
     return Submission(folder, metadata, rows, scores)
 
 
@@ -203,19 +199,18 @@ def readme(submission: Submission) -> str:
     """The submission for humans."""
     meta = {key: markdown(str(value)) for key, value in submission.metadata.items()}
     kind = "quick run (never compared with full runs)" if submission.quick else "full run"
+    names = ("track", "cell", "trials", "errors", "verdict", "vs_bound", "bits_per_agent", "rounds")
     lines = [
-        f"# {meta['name']}",
+        f"# {meta['name']}\n",
         f"Suite {meta['suite']}, {kind}, {meta['date']}, clustered-bandit-gym {meta['package']}. "
-        f"Policy {meta['policy']}; guarantee: {meta['guarantee']} ({meta['guarantee_text']}).",
+        f"Policy {meta['policy']}; guarantee: {meta['guarantee']} ({meta['guarantee_text']}).\n",
         f"Authors: {meta['authors'] or '–'}. Link: {meta['link'] or '–'}. Check it with "
-        "`clustered-bai suite verify`, which runs the policy's code.",
-        "| track | cell | trials | errors | verdict | pulls / bound | bits per agent | rounds "
-        "| not solved because |\n|---|---|---:|---:|---|---:|---:|---:|---|",
+        "`clustered-bai suite verify`, which runs the policy's code.\n",
+        f"| {' | '.join(names)} | not solved because |",
+        "|---|---|---:|---:|---|---:|---:|---:|---|",
     ]
-    shown = ("track", "cell", "trials", "errors", "verdict", "vs_bound", "bits_per_agent", "rounds")
-    text = "\n\n".join(lines)
     for entry in submission.scores["cells"]:
-        values = [entry.get(key, "") for key in shown]
+        values = [entry.get(name, "") for name in names]
         texts = [number(value) if isinstance(value, float) else str(value) for value in values]
-        text += f"\n| {' | '.join(texts)} | {markdown(entry['reason'])} |"
-    return text + "\n"
+        lines.append(f"| {' | '.join(texts)} | {markdown(entry['reason'])} |")
+    return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""The leaderboard: submissions in order, as data, as one self-contained HTML page, and as Markdown.
+"""The leaderboard: submissions in order, as data and as one self-contained HTML page.
 
 Scores are those that the checker has computed from the rows. Full and quick runs do not share a
 board. docs/suite.md has the rule.
@@ -7,8 +7,11 @@ board. docs/suite.md has the rule.
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,29 +22,26 @@ from scipy.stats import gmean
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.output.escape import markdown
 from clustered_bandit_gym.harness.output.page import fill
 from clustered_bandit_gym.harness.output.style import style_of
-from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.suite.cells import TRACKS, SuiteCell, played_cells
-from clustered_bandit_gym.suite.checker import Mismatch, verify
-from clustered_bandit_gym.suite.files import Submission, load_submission
+from clustered_bandit_gym.suite.checker import verify
+from clustered_bandit_gym.suite.files import Submission, load_submission, rows_by_cell
 from clustered_bandit_gym.suite.order import charged, log_mean_interval, rank_ranges, ranks
 from clustered_bandit_gym.suite.score import ratios
-from clustered_bandit_gym.suite.submission import known
 
 
 def load_all(folders: Sequence[str | Path]) -> list[Submission]:
     """Submissions that may share a board; `UserError` where one is malformed or does not fit."""
-    if not folders:
-        raise UserError("there is no submission to show; name at least one folder")
     found = []
     for folder in folders:
         try:
             verify(folder, replay=0)
-        except Mismatch as error:
+        except UserError as error:
             raise UserError(f"{folder}: {error}") from error
         found.append(load_submission(folder))
+    if not found:
+        raise UserError("there is no submission to show; name at least one folder")
     if old := [str(one.folder) for one in found if one.suite != "v2"]:
         raise UserError(f"the board is that of suite v2; these are of v1: {', '.join(old)}")
     quick = [str(one.folder) for one in found if one.quick]
@@ -49,9 +49,21 @@ def load_all(folders: Sequence[str | Path]) -> list[Submission]:
         raise UserError(
             f"full and quick runs cannot share a board; these are quick: {', '.join(quick)}"
         )
-    names = [one.name for one in found]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UserError(f"two submissions are named {twice[0]!r}; set --name")
+    name, count = Counter(one.name for one in found).most_common(1)[0]
+    if count > 1:
+        raise UserError(f"two submissions are named {name!r}; set --name")
+    return found
+
+
+@cache
+def known() -> list[dict[str, Any]]:
+    """The policies in known.json: `folder`, `policy`, `proved`, `authors`, `link`, `sources`.
+
+    `proved` is true where the maintainers have read the proof behind `link` and found that it adds
+    up to δ. `sources` holds the hashes of the policy's own files; {} for policies of this package.
+    """
+    text = files("clustered_bandit_gym.suite").joinpath("known.json").read_text("utf-8")
+    found: list[dict[str, Any]] = json.loads(text)
     return found
 
 
@@ -63,11 +75,6 @@ def class_of(submission: Submission) -> str:
         if same and one["proved"] and one.get("sources", {}) == metadata["sources"]:
             return "proved" if metadata["guarantee"] == "proved" else "empirical"
     return "empirical"
-
-
-def entries_of(submission: Submission) -> dict[str, dict[str, Any]]:
-    """The scores of a submission by cell."""
-    return {entry["cell"]: entry for entry in submission.scores["cells"]}
 
 
 def standings(submissions: Sequence[Submission]) -> list[dict[str, Any]]:
@@ -86,17 +93,16 @@ def standings(submissions: Sequence[Submission]) -> list[dict[str, Any]]:
 def _class_standings(
     track: str, kind: str, cells: list[SuiteCell], members: list[Submission]
 ) -> list[dict[str, Any]]:
-    reasons = {one.name: _unranked(kind, track, cells, entries_of(one)) for one in members}
+    reasons = {one.name: _unranked(kind, track, cells, one.entries) for one in members}
     solved = {one.name: _solved(one, cells) for one in members if not reasons[one.name]}
     pulls = charged(solved, [cell.name for cell in cells])
-    tags = {
-        cell.name: cell.tags for cell in cells if any(cell.name in own for own in pulls.values())
-    }
+    compared = {name for own in pulls.values() for name in own}
+    tags = {cell.name: cell.tags for cell in cells if cell.name in compared}
     places = ranks(pulls, list(tags))
     spread = rank_ranges(pulls, tags)
     found = []
     for one in members:
-        good = [e for e in entries_of(one).values() if e["track"] == track and e["solved"]]
+        good = [e for e in one.entries.values() if e["track"] == track and e["solved"]]
         low, high = spread.get(one.name, (None, None))
         entry: dict[str, Any] = {
             "track": track,
@@ -108,15 +114,11 @@ def _class_standings(
             "reason": reasons[one.name],
             "cells": len(cells),
             "solved": len(good),
-            "vs_bound": None,
-            "vs_bound_low": None,
-            "vs_bound_high": None,
+            **dict.fromkeys(("vs_bound", "vs_bound_low", "vs_bound_high")),
         }
         if one.name in pulls:
             middle = log_mean_interval([pulls[one.name][name] for name in tags])
-            entry["vs_bound"] = float(np.exp(middle.value))
-            entry["vs_bound_low"] = float(np.exp(middle.low))
-            entry["vs_bound_high"] = float(np.exp(middle.high))
+            entry["vs_bound"], entry["vs_bound_low"], entry["vs_bound_high"] = map(math.exp, middle)
         for name in ("busiest", "bits_per_agent", "rounds"):
             entry[name] = float(gmean([cell[name] for cell in good])) if good else None
         found.append(entry)
@@ -126,9 +128,9 @@ def _class_standings(
 
 def _solved(submission: Submission, cells: list[SuiteCell]) -> dict[str, Floats]:
     """Cell that the policy solves -> (n,) pulls over the bound of each trial."""
-    entries, rows = entries_of(submission), submission.rows_by_cell
-    names = {cell.name: cell for cell in cells if entries[cell.name]["solved"]}
-    return {name: ratios(cell, rows[name]) for name, cell in names.items()}
+    entries, rows = submission.entries, rows_by_cell(submission.rows)
+    solved = [cell for cell in cells if entries[cell.name]["solved"]]
+    return {cell.name: ratios(cell, rows[cell.name]) for cell in solved}
 
 
 def _unranked(
@@ -145,21 +147,20 @@ def _unranked(
     return ""
 
 
-# --- the page and the table --------------------------------------------------------------------
+# --- the page ------------------------------------------------------------------------------
 
 
 def board_data(submissions: Sequence[Submission], highlight: Sequence[str] = ()) -> dict[str, Any]:
     """Everything that the page shows; `highlight` names submissions to be marked."""
     quick = submissions[0].quick
     cells = played_cells("v2", quick)
-    shown_cells = []
+    shown = []
     for cell in cells:
         entry = {key: getattr(cell, key) for key in ("name", "probes", "tags", "track", "delta")}
         for key in ("n_agents", "n_clusters", "n_arms"):
             entry[key] = getattr(cell.instances[0], key)
-        shown_cells.append(
-            entry | {"trials": cell.count(quick), "bound": float(np.mean(cell.bounds))}
-        )
+        shown.append(entry | {"trials": cell.count(quick), "bound": float(np.mean(cell.bounds))})
+    policies = [_policy_data(one, cells) | {"mine": one.name in highlight} for one in submissions]
     return {
         "made": datetime.now(UTC).strftime("%Y-%m-%d"),
         "package": __version__,
@@ -167,10 +168,9 @@ def board_data(submissions: Sequence[Submission], highlight: Sequence[str] = ())
         "digest": submissions[0].metadata["digest"],
         "tracks": TRACKS,
         "standings": standings(submissions),
-        "cells": shown_cells,
-        "policies": [
-            _policy_data(one, cells) | {"mine": one.name in highlight} for one in submissions
-        ],
+        "cells": shown,
+        "policies": policies,
+        "styles": {one.name: style_of(one.name)._asdict() for one in submissions},
     }
 
 
@@ -181,20 +181,18 @@ def _policy_data(submission: Submission, cells: list[SuiteCell]) -> dict[str, An
     # Other links may run code.
     if not found["link"].startswith(("http://", "https://")):
         found["link"] = ""
-    entries, rows = entries_of(submission), submission.rows_by_cell
+    entries, rows = submission.entries, rows_by_cell(submission.rows)
     own = {}
     for cell in cells:
         quantiles = np.quantile(ratios(cell, rows[cell.name]), (0, 0.25, 0.5, 0.75, 1))
-        texts = [f"{value:.4g}" for value in quantiles]
-        own[cell.name] = entries[cell.name] | {"quantiles": [float(text) for text in texts]}
+        short = [float(f"{value:.4g}") for value in quantiles]
+        own[cell.name] = entries[cell.name] | {"quantiles": short}
     return found | {"class": class_of(submission), "cells": own}
 
 
 def leaderboard_page(folders: Sequence[str | Path], highlight: Sequence[str] = ()) -> str:
     """The board of the submissions in `folders` as one HTML page that fetches nothing."""
     data = board_data(load_all(folders), highlight)
-    names = [policy["name"] for policy in data["policies"]]
-    data["styles"] = {name: style_of(name)._asdict() for name in names}
     template = files("clustered_bandit_gym.suite").joinpath("leaderboard.html")
     return fill(template.read_text(encoding="utf-8"), data)
 
@@ -202,30 +200,3 @@ def leaderboard_page(folders: Sequence[str | Path], highlight: Sequence[str] = (
 def board_json(folders: Sequence[str | Path]) -> str:
     """The order as JSON: one object per track, class and policy."""
     return json.dumps(standings(load_all(folders)), indent=1, allow_nan=False)
-
-
-def top_lines(folders: Sequence[str | Path], track: str = "told") -> str:
-    """The order of a track as a Markdown table, class by class."""
-    submissions = load_all(folders)
-    lines = [
-        "| rank | policy | class | solved | pulls / lower bound | busiest agent | bits per agent "
-        "| rounds |",
-        "|---:|---|---|---:|---:|---:|---:|---:|",
-    ]
-    for entry in standings(submissions):
-        if entry["track"] != track or not entry["rank"]:
-            continue
-        low, high = number(entry["vs_bound_low"]), number(entry["vs_bound_high"])
-        texts = [
-            str(entry["rank"]),
-            markdown(entry["policy"]),
-            entry["class"],
-            f"{entry['solved']}/{entry['cells']}",
-            f"{number(entry['vs_bound'])} ({low} to {high})",
-        ]
-        texts += [number(entry[name]) for name in ("busiest", "bits_per_agent", "rounds")]
-        lines.append(f"| {' | '.join(texts)} |")
-    made = {f"{one.metadata['date']}, version {one.metadata['package']}" for one in submissions}
-    kind = "quick runs" if submissions[0].quick else "full runs"
-    said = f"Suite v2, track “{TRACKS[track]}”, {kind}, {'; '.join(map(markdown, sorted(made)))}."
-    return "\n".join([*lines, "", said])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -26,12 +26,8 @@ NOMINAL = 0.99
 #: An unsolved cell is charged this many times the pulls of its worst solver.
 CHARGE = 10.0
 
-#: (n,) pulls over the bound of each trial; a number for a cell that is charged.
-Pulls = Floats | float
 
-
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """An estimate of a mean over cells with the ends of its interval."""
 
     value: float
@@ -66,21 +62,19 @@ def _hall(quantile: float, skewness: float) -> float:
     return 3 / skewness * (float(np.cbrt(inside)) - 1)
 
 
-def _log_mean(values: Pulls) -> tuple[float, Floats]:
+def _log_mean(values: Floats) -> tuple[float, Floats]:
     """The log of a mean, and the influence of each trial on it."""
-    if isinstance(values, float):
-        return math.log(values), np.zeros(1)
     # One pull in all trials together at least: an answer without pulls is never a solution.
     mean = max(float(values.mean()), 1e-12)
     return math.log(mean), values / mean - 1
 
 
-def log_mean_interval(pulls: Sequence[Pulls]) -> Interval:
+def log_mean_interval(pulls: Sequence[Floats]) -> Interval:
     """The mean log of pulls over the bound, over cells."""
     return interval([_log_mean(values) for values in pulls])
 
 
-def compare(first: Sequence[Pulls], second: Sequence[Pulls]) -> Interval:
+def compare(first: Sequence[Floats], second: Sequence[Floats]) -> Interval:
     """The mean log-ratio of pulls, first over second, over the same cells."""
     parts = []
     for a, b in zip(first, second, strict=True):
@@ -89,50 +83,51 @@ def compare(first: Sequence[Pulls], second: Sequence[Pulls]) -> Interval:
     return interval(parts)
 
 
-def charged(
-    solved: Mapping[str, Mapping[str, Floats]], cells: Iterable[str]
-) -> dict[str, dict[str, Pulls]]:
-    """For each policy and cell the pulls over the bound, or the charge where it is not solved.
+#: Policy -> cell -> (n,) pulls over the bound of each trial, or (1,) the charge of the cell.
+Pulls = Mapping[str, Mapping[str, Floats]]
+
+
+def charged(solved: Pulls, cells: Iterable[str]) -> Pulls:
+    """Pulls of the cells that each policy solves, and the charge of those that it does not.
 
     Cells that nobody solves are left out: they say nothing about the order.
 
     Args:
-        solved: policy -> cell that it solves -> (n,) pulls over the bound of each trial.
+        solved: the pulls of each policy on the cells that it solves.
         cells: the cells of the track.
     """
-    found: dict[str, dict[str, Pulls]] = {policy: {} for policy in solved}
+    found: dict[str, dict[str, Floats]] = {policy: {} for policy in solved}
     for cell in cells:
         means = [float(own[cell].mean()) for own in solved.values() if cell in own]
         if means:
-            charge = CHARGE * max(means)
+            charge = np.array([CHARGE * max(means)])
             for policy, own in solved.items():
                 found[policy][cell] = own.get(cell, charge)
     return found
 
 
-def ranks(pulls: Mapping[str, Mapping[str, Pulls]], cells: Sequence[str]) -> dict[str, int]:
+def ranks(pulls: Pulls, cells: Sequence[str]) -> dict[str, int]:
     """One plus the number of policies that need fewer pulls: the interval lies above 0."""
     by_policy = {policy: [own[cell] for cell in cells] for policy, own in pulls.items()}
-    found = dict.fromkeys(by_policy, 1)
+    found = {}
     for policy, mine in by_policy.items():
-        for other, theirs in by_policy.items():
-            if other != policy and compare(mine, theirs).low > 0:
-                found[policy] += 1
+        better = [compare(mine, theirs).low > 0 for theirs in by_policy.values()]
+        found[policy] = 1 + sum(better)
     return found
 
 
-def rank_ranges(
-    pulls: Mapping[str, Mapping[str, Pulls]], tags: Mapping[str, Sequence[str]]
-) -> dict[str, tuple[int, int]]:
+def rank_ranges(pulls: Pulls, tags: Mapping[str, Sequence[str]]) -> dict[str, tuple[int, int]]:
     """For each policy the least and largest rank when any one tag is left out.
 
     Args:
         tags: cell -> its tags, for the cells that somebody solves.
     """
-    found: dict[str, list[int]] = {policy: [] for policy in pulls}
-    for left_out in sorted({tag for own in tags.values() for tag in own}):
+    tables = []
+    for left_out in {tag for own in tags.values() for tag in own}:
         cells = [cell for cell, own in tags.items() if left_out not in own]
         if cells:
-            for policy, rank in ranks(pulls, cells).items():
-                found[policy].append(rank)
-    return {policy: (min(own), max(own)) for policy, own in found.items() if own}
+            tables.append(ranks(pulls, cells))
+    if not tables:
+        return {}
+    places = {policy: [table[policy] for table in tables] for policy in pulls}
+    return {policy: (min(own), max(own)) for policy, own in places.items()}

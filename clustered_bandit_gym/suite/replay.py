@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.play import Row, play
 from clustered_bandit_gym.harness.run import resolve_policies
 from clustered_bandit_gym.suite.cells import cells_of
@@ -29,36 +30,31 @@ from clustered_bandit_gym.suite.files import FIELDS
 Trial = tuple[str, int]
 
 
-class CannotBuild(Exception):
-    """The policy cannot be built from the submission's sources; the message says why."""
+class Mismatch(UserError):
+    """The submission is not what it claims to be; the message says why."""
 
 
 def replayed(
-    suite: str,
-    policy: str,
-    trials: Sequence[Trial],
-    source: Path,
-    names: Sequence[str],
-    secret: int | None = None,
+    metadata: Mapping[str, Any], source: Path, trials: Sequence[Trial], secret: int | None = None
 ) -> list[Row | None]:
     """The row of each trial; None where the process ended.
 
     Args:
-        suite: "v1" or "v2".
-        policy: its specification, such as "mine:Mine".
+        metadata: of the submission: `suite`, `policy` and `sources`.
+        source: the folder with the listed sources.
         trials: (cell, trial) of each.
-        source, names: the folder with the sources, and the listed files in it.
         secret: on fresh instances that this seed draws.
     """
     rows: list[Row | None] = []
     with tempfile.TemporaryDirectory() as home:
         clean = Path(home) / "source"
         clean.mkdir()
-        for name in names:
+        for name in metadata["sources"]:
             (clean / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, clean / name)
         while len(rows) < len(trials):
-            rows += _run([suite, policy, list(trials[len(rows) :]), secret], Path(home))
+            left = list(trials[len(rows) :])
+            rows += _run([metadata["suite"], metadata["policy"], left, secret], Path(home))
             if len(rows) < len(trials):
                 rows.append(None)  # the trial that ended the process
     return rows
@@ -73,8 +69,8 @@ def _run(asked: list[Any], home: Path) -> list[Row]:
     text = json.dumps([*asked, str(out)]).encode()
     ended = subprocess.run(command, input=text, cwd=home / "source", capture_output=True)
     if not out.exists():
-        said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise CannotBuild(said[-1] if said else f"its process ended with {ended.returncode}")
+        said = ended.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise Mismatch(f"replay: the policy cannot be built: {said or ended.returncode}")
     return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 
 
@@ -97,18 +93,14 @@ def different(rows: list[Row], again: list[Row | None]) -> list[str]:
     A row of None was not played to its end: the trial ended its process.
     """
     found = []
-    for row, other in zip(rows, again, strict=True):
-        wrong = []
-        if other is None:
-            if row["outcome"] != "crash":
-                wrong.append(f"{row['outcome']} (replayed: it ends its process)")
-            other = row
-        for name in FIELDS:
-            may_differ = name in ("cell", "seconds", "attempts", "message")
-            # Rows of old files lack this count.
-            lacking = name == "pulls_max_agent" and row[name] is None
-            if row[name] != other[name] and not may_differ and not lacking:
-                wrong.append(f"{name} {row[name]} (replayed: {other[name]})")
+    for row, replayed_row in zip(rows, again, strict=True):
+        other = replayed_row or {**row, "outcome": "crash"}
+        names = [name for name in FIELDS if row[name] != other[name]]
+        # Rows of old files lack the pulls of the busiest agent.
+        ignored = ["seconds", "attempts", "message"]
+        if row["pulls_max_agent"] is None:
+            ignored.append("pulls_max_agent")
+        wrong = [f"{k} {row[k]} (replayed: {other[k]})" for k in names if k not in ignored]
         if wrong:
             found.append(f"{row['cell']}, trial {row['trial']}: {', '.join(wrong)}")
     return found

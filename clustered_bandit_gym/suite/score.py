@@ -20,6 +20,7 @@ from clustered_bandit_gym.harness.scoring.plausibility import implausible, too_f
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 from clustered_bandit_gym.suite.cells import SuiteCell, played_cells
+from clustered_bandit_gym.suite.files import rows_by_cell
 
 #: Family-wise level of the gate over all cells of a run.
 ALPHA = 0.05
@@ -31,13 +32,11 @@ def score(rows: Sequence[Row], quick: bool, guarantee: str) -> dict[str, Any]:
     `guarantee`: what the policy says of itself; names the assumptions that it relies on.
     """
     cells = played_cells("v2", quick)
-    by_cell: dict[str, list[Row]] = {cell.name: [] for cell in cells}
-    for row in sorted(rows, key=lambda row: int(row["trial"])):
-        by_cell.setdefault(row["cell"], []).append(row)
+    by_cell = rows_by_cell(list(rows))
     alpha = ALPHA / sum(cell.gated for cell in cells)
     # Over all cells together: some have too few trials for a test of their own.
     quiet = too_few_bits([row["suspicious_communication"] for row in rows])
-    entries = [_entry(cell, by_cell[cell.name], alpha, quiet, guarantee) for cell in cells]
+    entries = [_entry(cell, by_cell.get(cell.name, []), alpha, quiet, guarantee) for cell in cells]
     return {"cells": entries}
 
 

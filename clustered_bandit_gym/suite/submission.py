@@ -13,11 +13,8 @@ it; the folder can be deleted afterwards.
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from datetime import UTC, datetime
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +30,6 @@ from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, SuiteCell, played
 from clustered_bandit_gym.suite.files import (
     Submission,
     checked_metadata,
-    load_submission,
     read_metadata,
     write_submission,
 )
@@ -86,21 +82,11 @@ def run_suite(
     if (folder / "metadata.json").exists() and read_metadata(folder)["policy"] != spec:
         raise UserError(f"{folder} holds a submission of another policy; choose another --out")
     rows = _play(policy, folder / ".trials", quick, n_jobs, progress)
-    sources = _copy_sources(policy, folder / "source")
-    _check_reproducible(spec, rows, folder / "source", list(sources))
-    metadata["sources"] = sources
+    metadata["sources"] = _copy_sources(policy, folder / "source")
+    _check_reproducible(metadata, folder / "source", rows)
     submission = Submission(folder, metadata, rows, score(rows, quick, stated))
     write_submission(submission)
     return submission
-
-
-def rescore(folder: str | Path) -> Submission:
-    """Compute the scores of a submission again from its rows, after the bounds have changed."""
-    old = load_submission(folder)
-    found = score(old.rows, old.quick, old.metadata["guarantee_text"])
-    new = Submission(old.folder, old.metadata, old.rows, found)
-    write_submission(new)
-    return new
 
 
 def play_cell(
@@ -141,14 +127,13 @@ def _play(policy: Any, out: Path, quick: bool, n_jobs: int, progress: bool) -> l
     return rows
 
 
-def _check_reproducible(spec: str, rows: list[Row], source: Path, names: list[str]) -> None:
+def _check_reproducible(metadata: dict[str, Any], source: Path, rows: list[Row]) -> None:
     """Play the last trial of every cell again. Raises `UserError` where one of them differs.
 
     A crash is left out: it may have come from outside, and the cell is not solved anyway.
     """
     last = list({row["cell"]: row for row in rows if row["outcome"] != "crash"}.values())
-    trials = [(row["cell"], row["trial"]) for row in last]
-    again = replayed("v2", spec, trials, source, names)
+    again = replayed(metadata, source, [(row["cell"], row["trial"]) for row in last])
     if wrong := different(last, again):
         raise UserError(
             f"{len(wrong)} of {len(last)} trials are played differently in a fresh process, so "
@@ -179,44 +164,3 @@ def _copy_sources(policy: Any, target: Path) -> dict[str, str]:
         digest = hashlib.sha256(copy.read_bytes()).hexdigest()
         hashes[copy.relative_to(target).as_posix()] = digest
     return hashes
-
-
-# --- the policies that ship ----------------------------------------------------------------------
-
-
-@cache
-def known() -> list[dict[str, Any]]:
-    """The policies in known.json: `folder`, `policy`, `proved`, `authors`, `link`, `sources`.
-
-    `proved` is true where the maintainers have read the proof behind `link` and found that it adds
-    up to δ. `sources` holds the hashes of the policy's own files; {} for policies of this package.
-    """
-    text = files("clustered_bandit_gym.suite").joinpath("known.json").read_text("utf-8")
-    found: list[dict[str, Any]] = json.loads(text)
-    return found
-
-
-def make_references(
-    folder: str | Path,
-    *,
-    quick: bool,
-    n_jobs: int = 1,
-    names: list[str] | None = None,
-    progress: bool = True,
-) -> None:
-    """Make the reference submissions in `folder`, one subfolder each; `names` restricts them."""
-    for one in known():
-        if (names and one["folder"] not in names) or one.get("sources"):
-            continue
-        print(f"{one['folder']} ({'quick' if quick else 'full'})", flush=True)
-        run_suite(
-            one["policy"],
-            Path(folder) / one["folder"],
-            quick=quick,
-            n_jobs=n_jobs,
-            name=one["policy"],
-            authors=one["authors"],
-            link=one["link"],
-            guarantee="proved" if one["proved"] else "none",
-            progress=progress,
-        )

@@ -11,26 +11,21 @@ import pytest
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.game.seeds import REWARDS, play_stream, trial_seeds
 from clustered_bandit_gym.game.source import Simulator
+from clustered_bandit_gym.policies import POLICIES
+from clustered_bandit_gym.policies.engines.registry import ENGINES
 
 MEANS = [[0.9, 0.5, 0.3], [0.4, 0.85, 0.2], [0.1, 0.3, 0.8]]
-POLICIES = [
-    "naive",
-    "naive:engine=mixture",
-    "naive:engine=lucb",
-    "naive:engine=track-and-stop",
-    "cl-bai",
-    "bai-cl",
-    "bai-cl++",
-    "structured-bai",
-    "frugal-bai",
-    "uniform-glr",
-    "uniform",
-    "random",
+#: Every policy with `solve`, and every engine.
+POLICIES_WITH_SOLVE = [name for name in POLICIES if name not in ("learned", "sb3")]
+CASES = [
+    *((name, "coins") for name in POLICIES_WITH_SOLVE),
+    *((f"naive:engine={name}", "coins") for name in ENGINES),
+    *((name, "normal") for name in ("naive", "naive:engine=mixture", "bai-cl++", "frugal-bai")),
 ]
 
 
 def coins() -> cbg.Instance:
-    return cbg.Instance(MEANS, np.arange(12) % 3, cbg.Bernoulli())
+    return cbg.Instance(MEANS, np.arange(6) % 3, cbg.Bernoulli())
 
 
 def simulator(instance: cbg.Instance, seed: int) -> Simulator:
@@ -50,8 +45,7 @@ def feed(study: cbg.Study, source: Simulator) -> None:
             study.tell(order, sums=drawn.ravel() * order.times)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("law", ["coins", "normal"])
+@pytest.mark.parametrize(("policy", "law"), CASES)
 def test_row_of_evaluate(policy: str, law: str, tmp_path: Path) -> None:
     instance = coins()
     if law == "normal":

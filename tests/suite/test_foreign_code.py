@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from suite_small import made_up_rows, small_suite
+from make_readme import top_lines
+from suite_small import made_up, small_suite
 from typer.testing import CliRunner
 
 from clustered_bandit_gym.cli import app
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.suite.cells import DIGESTS
 from clustered_bandit_gym.suite.checker import Mismatch, verify
-from clustered_bandit_gym.suite.files import Submission, load_submission, readme, write_submission
-from clustered_bandit_gym.suite.leaderboard import top_lines
-from clustered_bandit_gym.suite.score import score
 
 V1 = Path(__file__).parent / "data" / "v1-random"
 POLICY = """
@@ -128,19 +125,13 @@ def test_a_small_file_of_many_rows_takes_little_memory(folder: Path) -> None:
     assert int(kilobytes) < 120_000
 
 
-def test_names_are_escaped_in_markdown(folder: Path) -> None:
+def test_names_are_escaped_in_markdown(tmp_path: Path) -> None:
     hostile = "[x](javascript:1)|<img src=x>`\n# top"
-    values = dict.fromkeys(("name", "authors", "date", "package", "guarantee_text"), hostile)
-    change_metadata(folder, **values)
-    submission = load_submission(folder)
-    page = readme(Submission(folder, submission.metadata, [], {"cells": []}))
+    names = ("name", "authors", "date", "package")
     with small_suite():
-        rows = made_up_rows()
-        scores = score(rows, True, "delta-PC")
-        named = {"suite": "v2", "digest": DIGESTS["v2"], "guarantee_text": "delta-PC"}
-        write_submission(Submission(folder, submission.metadata | named, rows, scores))
-        table = top_lines([folder])
-    for text in (page, table):
+        folder = made_up(tmp_path / "hostile", "naive", **dict.fromkeys(names, hostile))
+        texts = [(folder / "README.md").read_text(encoding="utf-8"), top_lines([folder])]
+    for text in texts:
         assert hostile.partition("\n")[0] not in text
         assert "\n# top" not in text
         assert "](javascript" not in text

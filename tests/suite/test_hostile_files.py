@@ -5,35 +5,27 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from suite_small import small_suite
+from suite_small import made_up, small_suite
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.suite import files
 from clustered_bandit_gym.suite.checker import Mismatch, verify
 from clustered_bandit_gym.suite.leaderboard import leaderboard_page
-from clustered_bandit_gym.suite.submission import run_suite
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    home = tmp_path_factory.mktemp("made") / "naive"
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
     with small_suite():
-        run_suite("naive", home, quick=True, progress=False)
+        home = made_up(tmp_path / "naive", "naive")
         text = gzip.decompress((home / "rows.jsonl.gz").read_bytes())
         (home / "rows.jsonl.gz").unlink()
         (home / "rows.jsonl").write_bytes(text)
         yield home
-
-
-@pytest.fixture
-def folder(tmp_path: Path, made: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "naive", ignore=shutil.ignore_patterns(".trials")))
 
 
 def change_metadata(folder: Path, drop: tuple[str, ...] = (), **values: Any) -> None:
@@ -83,7 +75,8 @@ def test_rows(folder: Path, field: str, value: Any) -> None:
         ("scores.json", b"[]", "expected an object"),
         ("scores.json", b'{"cells": 5}', "scores recomputed"),
         ("metadata.json", b"\xff\xfe", "cannot be read"),
-        ("metadata.json", b"[1]", "expected a submission of format 1"),
+        ("metadata.json", b"[1]", "expected an object"),
+        ("metadata.json", b"{}", "expected a submission of format 1"),
         ("rows.jsonl", b"[" * 100_000, "not valid JSON"),
         ("rows.jsonl", b"", "not valid JSON"),
         ("rows.jsonl.gz", b"junk", "cannot be read"),

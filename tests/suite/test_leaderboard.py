@@ -11,27 +11,28 @@ from typing import Any
 
 import pytest
 from browsers import chromium
-from suite_small import small_suite
+from make_readme import top_lines
+from suite_small import CELLS, made_up, small_suite
 from typer.testing import CliRunner
 
 from clustered_bandit_gym.cli import app
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.suite.cells import TRACKS
-from clustered_bandit_gym.suite.leaderboard import board_json, leaderboard_page, load_all, top_lines
-from clustered_bandit_gym.suite.submission import run_suite
+from clustered_bandit_gym.suite.leaderboard import board_json, leaderboard_page, load_all
 
-#: Cheap policies: two proved ones, one that says so, one that does not.
-POLICIES = ("naive", "naive:engine=mixture", "suite_toys:Fixed", "random")
-SAID = {"link": "https://example.org/proof", "authors": "A. Toy", "quick": True, "progress": False}
+POLICIES = ("naive", "naive:engine=mixture", "fixed", "random")
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
+    """Two proved policies, one that says so, one that is always wrong."""
     home = tmp_path_factory.mktemp("submissions")
     with small_suite():
-        for place, spec in enumerate(POLICIES):
-            guarantee = "none" if spec == "random" else "proved"
-            run_suite(spec, home / str(place), guarantee=guarantee, **SAID)
+        slow = dict.fromkeys(CELLS, 8.0)
+        made_up(home / "0", "naive", slow)
+        made_up(home / "1", "naive:engine=mixture")
+        made_up(home / "2", "mine:Fixed", wrong={"one-ladder": 9, "nothing-tiny": 9}, name="fixed")
+        made_up(home / "3", "random", wrong=dict.fromkeys(CELLS, 60), guarantee="none")
         yield sorted(home.iterdir())
 
 

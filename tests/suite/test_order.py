@@ -69,7 +69,7 @@ def test_equal_policies_share_a_rank() -> None:
 def test_a_charge_costs_more_than_slowness() -> None:
     cells = {name: np.full(50, 2.0) for name in ("x", "y")}
     slow = {name: np.full(50, 6.0) for name in ("x", "y")}
-    pulls = {"all": slow, "one": {"x": cells["x"], "y": 60.0}}
+    pulls = {"all": slow, "one": {"x": cells["x"], "y": np.array([60.0])}}
     assert ranks(pulls, ["x", "y"]) == {"all": 1, "one": 2}
     assert ranks(pulls, ["x"]) == {"all": 2, "one": 1}
     assert rank_ranges(pulls, {"x": ["p"], "y": ["q"]}) == {"all": (1, 2), "one": (1, 2)}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 import suite_cheats
-from suite_small import small_suite
+from suite_small import made_up, small_suite
 
 from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
 from clustered_bandit_gym.suite.cells import cells_of
 from clustered_bandit_gym.suite.leaderboard import load_all, standings
 from clustered_bandit_gym.suite.score import ALPHA, score
-from clustered_bandit_gym.suite.submission import play_cell, run_suite
+from clustered_bandit_gym.suite.submission import play_cell
 
 CHEATS = ["LooseStructured", "LooseNaive", "SometimesGuesses", "FixedBudget"]
 
@@ -35,27 +36,25 @@ def test_no_cheat_solves_a_cell_on_which_it_errs_above_delta(name: str) -> None:
 
 
 def test_no_cheat_is_ranked_among_the_proved(tmp_path: Path) -> None:
-    """It may say "proved" and name a proof; it is not the policy whose proof was read."""
+    """It may say "proved", name a proof and take the name of another policy; it is not the policy
+    whose proof was read."""
     with small_suite():
-        said = {"quick": True, "progress": False, "guarantee": "proved"}
-        run_suite("naive", tmp_path / "naive", link="https://example.org/proof", **said)
-        for name in ("LooseStructured", "SometimesGuesses"):
-            run_suite(
-                f"suite_cheats:{name}",
-                tmp_path / name,
-                name=name,
-                link="docs/structured-bai.md",
-                **said,
-            )
-        submissions = load_all(sorted(tmp_path.iterdir()))
-        order = standings(submissions)
+        made_up(tmp_path / "naive", "naive")
+        own = {"sources": {}, "link": "docs/structured-bai.md"}
+        made_up(tmp_path / "loose", "suite_cheats:LooseStructured", name="structured-bai", **own)
+        source = tmp_path / "shadow" / "source" / "naive.py"
+        source.parent.mkdir(parents=True)
+        source.write_text("")
+        listed = {"naive.py": hashlib.sha256(b"").hexdigest()}
+        made_up(tmp_path / "shadow", "naive", name="shadow", sources=listed)
+        order = standings(load_all(sorted(tmp_path.iterdir())))
     classes = {(entry["policy"], entry["class"]) for entry in order}
     assert classes == {
         ("naive", "proved"),
-        ("LooseStructured", "empirical"),
-        ("SometimesGuesses", "empirical"),
+        ("structured-bai", "empirical"),
+        ("shadow", "empirical"),
     }
     small = [e for e in order if e["track"] == "small-delta"]
     assert {e["policy"]: e["rank"] for e in small} == {
-        "naive": 1, "LooseStructured": None, "SometimesGuesses": None
+        "naive": 1, "structured-bai": None, "shadow": None
     }  # fmt: skip

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clustered_bandit_gym.suite import checker, leaderboard, score, submission
-from clustered_bandit_gym.suite.cells import SuiteCell, cells_of
+from clustered_bandit_gym.suite.cells import DIGESTS, SuiteCell, cells_of
+from clustered_bandit_gym.suite.files import Submission, write_submission
 
 #: A PASS without an error takes 41 trials for one cell at level 0.05, 58 for four.
 TRIALS = 60
@@ -64,3 +66,34 @@ def made_up_rows(
                 }
             )
     return rows
+
+
+def made_up(
+    folder: Path,
+    policy: str,
+    pulls: dict[str, float] | None = None,
+    wrong: dict[str, int] | None = None,
+    **said: Any,
+) -> Path:
+    """Write a quick submission of `made_up_rows`; nothing is played."""
+    metadata = {
+        "format": 1,
+        "suite": "v2",
+        "digest": DIGESTS["v2"],
+        "quick": True,
+        "name": policy,
+        "policy": policy,
+        "authors": "A. Toy",
+        "link": "https://example.org/proof",
+        "guarantee": "proved",
+        "guarantee_text": "delta-PC",
+        "date": "2026-01-01",
+        "package": "0",
+        "versions": "",
+        "sources": {},
+        **said,
+    }
+    rows = made_up_rows(pulls, wrong)
+    scores = score.score(rows, True, metadata["guarantee_text"])
+    write_submission(Submission(folder, metadata, rows, scores))
+    return folder

@@ -75,4 +75,5 @@ class Exits(Policy):
 def again(spec: str, rows: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
     """The rows' trials, replayed from this file alone."""
     trials = [(row["cell"], row["trial"]) for row in rows]
-    return replayed("v2", spec, trials, Path(__file__).parent, ["suite_toys.py"])
+    metadata = {"suite": "v2", "policy": spec, "sources": {"suite_toys.py": ""}}
+    return replayed(metadata, Path(__file__).parent, trials)
