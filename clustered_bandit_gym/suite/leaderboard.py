@@ -25,8 +25,8 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.page import fill
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.suite.cells import TRACKS, SuiteCell, played_cells
-from clustered_bandit_gym.suite.checker import verify
-from clustered_bandit_gym.suite.files import Submission, load_submission, rows_by_cell
+from clustered_bandit_gym.suite.checker import checked
+from clustered_bandit_gym.suite.files import Submission, rows_by_cell
 from clustered_bandit_gym.suite.order import charged, log_mean_interval, rank_ranges, ranks
 from clustered_bandit_gym.suite.score import ratios
 
@@ -36,10 +36,9 @@ def load_all(folders: Sequence[str | Path]) -> list[Submission]:
     found = []
     for folder in folders:
         try:
-            verify(folder, replay=0)
+            found.append(checked(folder))
         except UserError as error:
             raise UserError(f"{folder}: {error}") from error
-        found.append(load_submission(folder))
     if not found:
         raise UserError("there is no submission to show; name at least one folder")
     if old := [str(one.folder) for one in found if one.suite != "v2"]:
