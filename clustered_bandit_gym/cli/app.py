@@ -62,7 +62,7 @@ def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             try:
                 function(**given)
                 sys.stdout.flush()  # a full disk shows here, not when the interpreter ends
-            except (typer.Exit, typer.Abort, typer.BadParameter):
+            except (typer.Exit, typer.Abort):
                 raise
             except KeyboardInterrupt:
                 say("interrupted")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import matplotlib
 import pandas as pd
@@ -26,7 +27,7 @@ def plot(figure: Figure, rows: pd.DataFrame, folder: Path) -> Canvas:
     summary = (
         over_instances(figure, board.summary, rows) if figure.over_instances else board.summary
     )
-    shown = SimpleNamespace(
+    shown: Any = SimpleNamespace(
         trials=board.trials, summary=summary, varied=figure.keys, title=figure.title
     )
     panels = 1 if figure.panel is None else rows[figure.panel].nunique()

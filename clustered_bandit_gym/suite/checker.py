@@ -113,13 +113,12 @@ def fresh(folder: str | Path, seed: int | None = None, trials: int = 40) -> list
     if submission.suite != "v2":
         raise UserError("fresh instances need a submission of suite v2")
     secret = secrets.randbits(64) if seed is None else seed
+    solved = [entry for entry in submission.scores["cells"] if entry["solved"]]
+    wanted = [(entry["cell"], trial) for entry in solved for trial in range(trials)]
+    played = replayed(submission.metadata, submission.folder / "source", wanted, secret)
     found = []
-    for entry in submission.scores["cells"]:
-        if not entry["solved"]:
-            continue
-        wanted = [(entry["cell"], trial) for trial in range(trials)]
-        played = replayed(submission.metadata, submission.folder / "source", wanted, secret)
-        rows = [row for row in played if row is not None]
+    for place, entry in enumerate(solved):
+        rows = [row for row in played[place * trials :][:trials] if row is not None]
         outcomes = [row["outcome"] for row in rows]
         answered = outcomes.count("solved") + outcomes.count("wrong")
         found.append(

@@ -15,23 +15,28 @@ from clustered_bandit_gym.suite.leaderboard import load_all, standings
 from clustered_bandit_gym.suite.score import ALPHA, score
 from clustered_bandit_gym.suite.submission import play_cell
 
-CHEATS = ["LooseStructured", "LooseNaive", "SometimesGuesses", "FixedBudget"]
 
-
-@pytest.mark.parametrize("name", CHEATS)
-def test_no_cheat_solves_a_cell_on_which_it_errs_above_delta(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        # The slack of a union bound may keep the loose ones below δ: they are played on one cell.
+        ("LooseStructured", ["nothing-tiny"]),
+        ("LooseNaive", ["nothing-tiny"]),
+        ("SometimesGuesses", ["nothing-tiny"]),
+        ("FixedBudget", ["nothing-tiny", "easy-10"]),
+    ],
+)
+def test_no_cheat_solves_a_cell_on_which_it_errs_above_delta(name: str, cells: list[str]) -> None:
     """The page states the power of the gate: at an error rate of δ or more a cell is solved with
     probability 4e-4 at most. So a cell whose errors show a rate above δ is never solved."""
     policy = getattr(suite_cheats, name)()
-    tried = ["nothing-tiny", "easy-10"]
     above = []
-    for cell in (cells_of("v2")[one] for one in tried):
+    for cell in (cells_of("v2")[one] for one in cells):
         rows = play_cell(policy, cell, cell.quick)
         entry = next(e for e in score(rows, True, "delta-PC")["cells"] if e["cell"] == cell.name)
         if confidence_sequence(entry["errors"], len(rows), ALPHA, cell.delta)[0] > cell.delta:
             above.append(cell.name)
             assert not entry["solved"], cell.name
-    # The slack of a union bound may keep the loose ones below δ on all of these.
     assert above or name.startswith("Loose")
 
 
