@@ -58,7 +58,8 @@ class Reader:
         flat = np.concatenate([np.zeros(0), *arrays])
         if self.values is None:
             _check("reward", flat, rows[owner], self._inside(flat, 0.0), self._expected)
-            return Told(rows, pulls, np.bincount(owner, flat, rows.size)[:, None])
+            sums = np.bincount(owner, flat, rows.size).astype(np.float64)
+            return Told(rows, pulls, sums[:, None])
         _check("reward", flat, rows[owner], np.isin(flat, self.values), self._expected)
         place = owner * self.values.size + np.searchsorted(self.values, flat)
         counts = np.bincount(place, minlength=rows.size * self.values.size)
