@@ -107,7 +107,7 @@ def test_an_instance_needs_no_environment(tmp_path: Path) -> None:
     assert list(csv(call("compare", *options, "-p", "naive", "-t", 2, "-f", "csv"))["env"]) == [
         "ClusteredBAI-v0"
     ]
-    assert call("bounds", *options).startswith("ClusteredBAI-v0: n_agents = 4, n_arms = 2")
+    assert call("bounds", *options).startswith("ClusteredBAI-v0: told n_agents = 4, n_arms = 2")
     path.write_text("cluster,red,green\nyoung,0.9,0.1\nold,0.8,0.2\n")
     text = error("compare", *options, "-p", "naive", "-t", 2)
     assert "young and old share the best arm red" in text

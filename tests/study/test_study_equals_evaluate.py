@@ -15,8 +15,9 @@ from clustered_bandit_gym.policies import POLICIES
 from clustered_bandit_gym.policies.engines.registry import ENGINES
 
 MEANS = [[0.9, 0.5, 0.3], [0.4, 0.85, 0.2], [0.1, 0.3, 0.8]]
-#: Every policy with `solve`, and every engine.
-POLICIES_WITH_SOLVE = [name for name in POLICIES if name not in ("learned", "sb3")]
+#: Every policy with `solve`, and every engine; "collaborative" is for one cluster.
+OTHERS = ("learned", "sb3", "collaborative")
+POLICIES_WITH_SOLVE = [name for name in POLICIES if name not in OTHERS]
 CASES = [
     *((name, "coins") for name in POLICIES_WITH_SOLVE),
     *((f"naive:engine={name}", "coins") for name in ENGINES),
