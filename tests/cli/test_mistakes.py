@@ -17,7 +17,7 @@ from clustered_bandit_gym.cli.app import BUG, FAILED
         (("compare", "-p", "no-such"), "unknown policy"),
         (("compare", "-p", "no_such_module:Mine"), "no module"),
         (("compare", "-p", "naive", "ClusteredBAI-v0"), "name it before --policies"),
-        (("compare", "-p", "bai-cl:no=1"), "no setting"),
+        (("compare", "-p", "bai-cl:no=1"), "its settings"),
         (("compare", "Nowhere-v0"), "clustered-bai list"),
         (("compare", "--n-agents", "0"), "n_agents"),
         (("compare", "--n-agents", "many"), "--n-agents"),

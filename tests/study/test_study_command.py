@@ -111,7 +111,7 @@ def test_bad_files(lines: str, message: str, tmp_path: Path) -> None:
     [
         (("ask", "nowhere.db"), "there is no file nowhere.db"),
         (("new", "x.db", "-p", "no-such", *NEW), "unknown policy"),
-        (("new", "x.db", "-p", "uniform-glr:x=1", *NEW), "no setting"),
+        (("new", "x.db", "-p", "uniform-glr:x=1", *NEW), "its settings"),
     ],
 )
 def test_mistakes(arguments: tuple[Any, ...], message: str, tmp_path: Path) -> None:
