@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,6 +48,8 @@ def indices(values: ArrayLike, size: int, what: str) -> Ints:
 
 def whole_times(times: ArrayLike) -> Ints:
     """`times` as an int64 array, checked to lie in 1..`MAX_TIMES`."""
+    if isinstance(times, int) and not isinstance(times, bool):
+        times = operator.index(times)  # exact, whatever a subclass of int says of itself
     array = np.asarray(times)
     if array.dtype.kind not in "iu" and type(times) is not int:
         raise UserError(f"times must be whole numbers, got {array.dtype}")
