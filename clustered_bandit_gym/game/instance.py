@@ -256,7 +256,7 @@ class Instance:
         bandits: Bandits,
         clusters: ArrayLike,
         rewards: RewardModel | None = None,
-        **allow: bool,
+        **allow: Any,
     ) -> Instance:
         law = rewards or bandits.rewards
         names: dict[str, Any] = {
