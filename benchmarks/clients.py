@@ -246,6 +246,7 @@ def cleanrl(sources: Path | None) -> Iterator[Check]:
 
 
 def rl_zoo3(sources: Path | None) -> Iterator[Check]:
+    importlib.import_module("rl_zoo3")
     settings = ROOT / "examples" / "rl_zoo3.yml"
 
     def train() -> None:

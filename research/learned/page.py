@@ -40,8 +40,9 @@ guarantee.
 
 LONGER = """## Longer games
 
-One model each with the same settings of PPO and few steps. An action orders several pulls (`pull_sizes`). The last column
-is what uniform sampling without a stop needs for the player's error rate.
+One model each with the same settings of PPO and few steps: `python -m research.learned --game large --trials 1000
+--steps 40000`, and the same with `--game paper-small`. An action orders several pulls (`pull_sizes`). The last column is
+what uniform sampling without a stop needs for the player's error rate.
 
 | game | player | error rate | pulls | uniform |
 |---|---|---:|---:|---:|
@@ -101,12 +102,17 @@ def _longer(results: dict[str, Any]) -> str:
 def _verdict(result: dict[str, Any], title: str) -> str:
     """What was learned, by the return, which weighs errors and pulls alike for all."""
     model, settings = result["models"][0], result["settings"]
-    start, rule = model["curve"][0]["return"], result["lines"]["rule"]["return"]
+    rule, curve = result["lines"]["rule"]["return"], model["curve"]
     word = "better" if model["return"] > rule else "worse"
-    return (
-        f"{title}: {settings['steps']:,} steps ({model['seconds']:.0f} s) raise the return from {start:.2f} to "
-        f"{model['return']:.2f}, {word} than the rule's {rule:.2f}; measured on {settings['trials']:,} episodes.\n"
+    text = (
+        f"{title}: on {settings['curve_trials']} held-out episodes {settings['steps']:,} steps "
+        f"({model['seconds']:.0f} s) take the return from {curve[0]['return']:.2f} to "
+        f"{curve[-1]['return']:.2f}. On {settings['trials']:,} episodes it is {model['return']:.2f}, "
+        f"{word} than the rule's {rule:.2f}."
     )
+    if model["pulls"] > 0.99 * settings["max_pulls"]:
+        text += f" The model does not stop: it is answered for at {settings['max_pulls']:,} pulls."
+    return text + "\n"
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
