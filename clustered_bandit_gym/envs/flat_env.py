@@ -287,7 +287,7 @@ def box_features(
     return np.concatenate([flat, time[:, None].astype(np.float32)], axis=1)
 
 
-class DiscreteActions(gym.Wrapper[Obs, Any, Obs, Any], gym.utils.RecordConstructorArgs):
+class DiscreteActions(gym.ActionWrapper[Obs, Any, Any], gym.utils.RecordConstructorArgs):
     """`Discrete(N*K + 1)` for a `ClusteredBAIEnv` of your own, as on the flat ids.
 
     Action `agent * K + arm` pulls, the last one stops and recommends each agent's empirical best
@@ -304,12 +304,11 @@ class DiscreteActions(gym.Wrapper[Obs, Any, Obs, Any], gym.utils.RecordConstruct
         self._stop = core.n_agents * core.n_arms
         self.action_space = spaces.Discrete(self._stop + 1)
 
-    def step(self, action: int) -> StepResult:
-        core, number = self._core, read_flat(action, self._stop)
-        choice: tuple[int, Any] = PULL, divmod(number, core.n_arms)
+    def action(self, action: Any) -> tuple[int, Any]:
+        number = read_flat(action, self._stop)
         if number == self._stop:
-            choice = STOP, empirical_best(*core.seen, core.federation.rng)
-        return cast(StepResult, self.env.step(choice))
+            return STOP, empirical_best(*self._core.seen, self._core.federation.rng)
+        return PULL, divmod(number, self._core.n_arms)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """(N*K + 1,) which actions make sense now; to stop, every agent must have a pull."""
