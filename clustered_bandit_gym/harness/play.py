@@ -95,13 +95,17 @@ class Work:
     #: The instance drawn last, with its cell and trial: all policies of a trial play on it.
     _drawn: tuple[int, int, Instance] | None = field(default=None, repr=False)
 
-    def play(self, task: Task) -> Row:
-        """The row of a task."""
+    def ready(self, task: Task) -> tuple[TrialSpec, Env, Instance | None]:
+        """What `play_trial` needs; no instance if the environment draws it at its reset."""
         spec = self._spec(task)
         instance = None
         if plays_directly(spec.policy, stepwise=False):
             instance = self.instance(task.cell, task.trial)
-        return play_trial(spec, self.env(task.cell), instance)
+        return spec, self.env(task.cell), instance
+
+    def play(self, task: Task) -> Row:
+        """The row of a task."""
+        return play_trial(*self.ready(task))
 
     def lost(self, task: Task, outcome: str, message: str) -> Row:
         """The row of a task whose process was lost with its counts: no pulls, messages or bound."""

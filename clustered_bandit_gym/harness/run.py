@@ -23,7 +23,7 @@ from clustered_bandit_gym.game.seeds import root_seed
 from clustered_bandit_gym.harness.dask_backend import ClusterLost, play_on_dask
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.output.progress import progress_bar
-from clustered_bandit_gym.harness.play import Row, Task, Work
+from clustered_bandit_gym.harness.play import Row, Task, Work, play_trial
 from clustered_bandit_gym.harness.pool import pack, play_in_processes
 from clustered_bandit_gym.harness.replay import reproduced
 from clustered_bandit_gym.harness.resume import Resume
@@ -239,7 +239,7 @@ def run(
     """Play the tasks; yields (task, row) as trials end, in any order. Arguments as in `evaluate`."""
     n_jobs = count_jobs(n_jobs)
     if n_jobs == 1 and backend is None and max_seconds is None:
-        return zip(tasks, map(work.play, tasks), strict=True)
+        return zip(tasks, itertools.starmap(play_trial, map(work.ready, tasks)), strict=True)
     if backend == "dask":
         return play_on_dask(pack(work), tasks, work.lost, n_jobs, address)
     return play_in_processes(work, tasks, n_jobs, max_seconds)
