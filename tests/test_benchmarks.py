@@ -19,7 +19,9 @@ FILES = sorted((ROOT / "benchmarks").glob("bench_*.py"))
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_file_yields_figures(path: Path) -> None:
     names = [
-        node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)
+        node.name
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
     ]
     assert "figures" in names
 

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ("clustered_bandit_gym", "policies", "envs_registry")
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 HEAVY = ("torch", "matplotlib", "pandas", "pebble")
 
 INSIDE = """
@@ -200,7 +200,7 @@ NOT_TESTED_LOW = {
 
 
 def test_lower_bounds_are_the_versions_that_are_tested() -> None:
-    lines = (ROOT / ".ci" / "lowest.txt").read_text().splitlines()
+    lines = (ROOT / ".ci" / "lowest.txt").read_text(encoding="utf-8").splitlines()
     tested = dict(line.split("==") for line in lines if not line.startswith("#"))
     extras = [
         *PROJECT["project"]["optional-dependencies"].values(),

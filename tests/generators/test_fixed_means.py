@@ -19,7 +19,7 @@ TABLE = "cluster,red,green,blue\nyoung,0.9,0.2,0.1\nold,0.3,0.8,0.2\n"
 
 def write(folder: Path, text: str) -> Path:
     path = folder / "means.csv"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return path
 
 

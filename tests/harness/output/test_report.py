@@ -113,7 +113,8 @@ def test_in_a_browser(browser: Any, page: Path) -> None:
     by_pulls = [
         line["policy"]
         for line in sorted(
-            data_of(page.read_text())["groups"][0]["summary"], key=lambda s: s["pulls_mean"]
+            data_of(page.read_text(encoding="utf-8"))["groups"][0]["summary"],
+            key=lambda s: s["pulls_mean"],
         )
     ]
     heading.click()
