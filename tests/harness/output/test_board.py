@@ -248,7 +248,7 @@ def test_latex_of_chosen_columns_has_powers_and_display_names() -> None:
 def test_latex_compiles(swept: cbg.Board, tmp_path: Path) -> None:
     head, foot = r"\documentclass{article}\usepackage{booktabs}\begin{document}", r"\end{document}"
     body = swept.to_latex() + swept.to_latex(["policy", "verdict", "pulls_mean", "cost_mean"])
-    (tmp_path / "t.tex").write_text(f"{head}\n{body}\n{foot}\n")
+    (tmp_path / "t.tex").write_text(f"{head}\n{body}\n{foot}\n", encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:]
