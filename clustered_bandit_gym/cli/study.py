@@ -194,13 +194,14 @@ def _from_csv(text: str, study: Study) -> dict[str, Any]:
         table = pd.read_csv(io.StringIO(text))
     except ValueError as error:
         raise UserError(f"the rewards cannot be read: {error}") from None
-    counted = [name for name in table if name.startswith("count:")]
+    columns = [str(name) for name in table.columns]
+    counted = [name for name in columns if name.startswith("count:")]
     forms = [name for name in ("reward", "sum") if name in table] + counted[:1]
     placed = "row" in table or {"agent", "arm"} <= set(table)
     if "order" not in table or not placed or len(forms) != 1 or table.empty:
         raise UserError(
             "expected lines with the columns order, row (or agent and arm), and one of reward, "
-            f"sum, or count:VALUE for every value; got {', '.join(table)} and {len(table)} lines"
+            f"sum, or count:VALUE for every value; got {', '.join(columns)} and {len(table)} lines"
         )
     if table["order"].nunique(dropna=False) > 1:
         raise UserError("the lines belong to several orders; tell one order at a time")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import matplotlib
 import pandas as pd
@@ -22,17 +20,23 @@ WIDTH = 3.35
 
 def plot(figure: Figure, rows: pd.DataFrame, folder: Path) -> Canvas:
     """Write ``<name>.png`` and ``<name>.svg`` to `folder`; returns the Matplotlib figure."""
-    settings = [{**own, "instance_seed": None} for own in rows["env_kwargs"]]
+    settings = rows["env_kwargs"].map(lambda own: {**own, "instance_seed": None})
     board = Board(rows.assign(env_kwargs=settings))
     summary = (
         over_instances(figure, board.summary, rows) if figure.over_instances else board.summary
     )
-    shown: Any = SimpleNamespace(
-        trials=board.trials, summary=summary, varied=figure.keys, title=figure.title
-    )
     panels = 1 if figure.panel is None else rows[figure.panel].nunique()
     kind = "pulls" if figure.measure == "pulls" else "communication"
-    canvas = plot_board(shown, None, figure.x, panel=kind, paper=True, width=WIDTH * panels)
+    canvas = plot_board(
+        board.trials,
+        summary,
+        figure.keys,
+        figure.title,
+        figure.x,
+        panel=kind,
+        paper=True,
+        width=WIDTH * panels,
+    )
     canvas.suptitle(textwrap.fill(caption(figure, rows), 62 * panels), fontsize=6.5)
     canvas.savefig(folder / f"{figure.name}.png", dpi=200)
     # A fixed salt and no date: the same rows give the same file.

@@ -51,17 +51,20 @@ class Order:
     @property
     def agents(self) -> Ints:
         """(r,) agents of these rows."""
-        return self.asked[0, self.rows]
+        agents: Ints = self.asked[0, self.rows]
+        return agents
 
     @property
     def arms(self) -> Ints:
         """(r,) arms of these rows."""
-        return self.asked[1, self.rows]
+        arms: Ints = self.asked[1, self.rows]
+        return arms
 
     @property
     def times(self) -> Ints:
         """(r,) pulls missing in these rows."""
-        return (self.asked[2] - self.done)[self.rows]
+        times: Ints = (self.asked[2] - self.done)[self.rows]
+        return times
 
     @property
     def pulls(self) -> int:

@@ -163,7 +163,7 @@ def _summary(trials: pd.DataFrame, n_agents: int) -> Plan:
         note=("note", "max"),
     )
     table.insert(4, "pulls_per_agent", table.pulls / n_agents)
-    figures = [name for name in table if name.startswith("pulls")]
+    figures = [name for name in table.columns.astype(str) if name.startswith("pulls")]
     table[figures] = table[figures].astype(float).mask(table.note != "")
     right = table[table.wrong == 0].set_index("policy").pulls.dropna()
     alone = right.index.str.startswith("naive")

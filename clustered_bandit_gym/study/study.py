@@ -315,5 +315,7 @@ def _checked(values: ArrayLike, support: tuple[float, float] | None) -> Floats:
     low, high = support or (found.min(), found.max())
     inside = np.isfinite(found) & (found >= low) & (found <= high)
     if found.size != np.size(values) or not inside.all():
-        raise UserError(f"values must be different numbers in the support {support}, got {values}")
+        raise UserError(
+            f"values must be different numbers in the support {support}, got {values!r}"
+        )
     return found
