@@ -1,7 +1,7 @@
-"""Agents that represent nobody find their arm: in the list of best arms, by a number, or by a tree.
+"""Agents that represent nobody find their arm: in the list of best arms, by a height, or by a tree.
 
-The list needs no numbers. Number and tree compare an arm with references: with bounded rewards
-intervals that hold a mean at a representative, otherwise averages.
+The list needs no numbers. Height and tree compare an arm with thresholds made from references: with
+bounded rewards intervals that hold a mean at a representative, otherwise averages.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ from clustered_bandit_gym.policies.frugal.settings import Levels, recall, top_up
 from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
 from clustered_bandit_gym.policies.sequential.cells import BettingCells, leader_pulls
 
+#: Bets serve differences down to this part of the interval: any mean is half of it or more away from
+#: one of two numbers, where the smallest bet wins more than it loses whatever the variance.
+FINEST = 1e-3
 
-# References: numbers that agents compare an arm with.
+
+# References: means at representatives, from which thresholds for agents are made.
 class References:
     """Sizes of references, and what agents may assume of them.
 
@@ -48,7 +52,8 @@ class References:
             self.ratio = max(4.0, agents**0.5)
             self.rho = min(32.0, float(self.pulls(eta)) / 16)
             self.price = 0.5 * log(1 + (float(self.pulls(eta / 2)) + 1) / self.rho)
-        # Differences that references are made for, numbers for agents, and ends of intervals.
+        self.least = max(eta / 2, FINEST * (high - low) if bounded else 0.0)
+        # Differences that references are made for, thresholds, and ends of intervals.
         self.gaps = np.geomspace(eta / 2, max(eta, self.reach), levels.settings.codes // 2)
         self.fine = np.linspace(low, high, 2045)
         self.grid = self.fine[::4]
@@ -70,20 +75,23 @@ class References:
     def threshold(
         self, low: float, high: float, least: float, n: int
     ) -> tuple[Payload, Payload] | None:
-        """For n agents: a number ≥ `low`, and at most the distance from it to `high`; or None."""
+        """For n agents: a threshold ≥ `low`, and at most the distance from it to `high`.
+
+        None if it cannot be sent (with averages, |low| > 6σ), or the distance is below `least`.
+        """
         if not self.grid[0] <= low <= self.grid[-1]:
             return None
-        number = Quantised(np.full(n, low), self.grid, "up")
+        threshold = Quantised(np.full(n, low), self.grid, "up")
         distance = high - self.grid[np.searchsorted(self.grid, low)]
-        # Rounding errors: number + gap must not exceed `high`.
+        # Rounding errors: threshold + gap must not exceed `high`.
         distance -= 1e-9 * distance + 1e-15 * abs(high)
         gap = self.gaps[self.gaps <= distance].max(initial=0.0)
-        if gap < max(least, self.gaps[0]):
+        if gap < max(least, self.least):
             return None
-        return number, Quantised(np.full(n, gap), self.gaps, "nearest")
+        return threshold, Quantised(np.full(n, gap), self.gaps, "nearest")
 
 
-def order(
+def order_references(
     federation: FederationView, reps: Ints, arms: Ints, gap: Floats, ref: References
 ) -> tuple[Floats, Floats, Floats]:
     """Have all representatives make references for `arms` (M, u) to differences `gap` (M, u).
@@ -130,9 +138,14 @@ def measure(
     return down, Quantised(high[at], ref.fine, "up", clip=True)
 
 
-def which_side(block: Block, arm: Ints, number: Floats, gap: Floats, ref: References) -> Ints:
-    """(n,) 1 if the mean of `arm` is shown above `number`, 0 if below `number + gap`, 2 if neither."""
-    settings, level = ref.levels.settings, ref.levels.agent + ref.price
+def which_side(
+    block: Block, arm: Ints, threshold: Floats, gap: Floats, ref: References, level: float
+) -> Ints:
+    """(n,) 1 if the mean of `arm` is shown above `threshold`, 0 if below `threshold + gap`, 2 if neither.
+
+    With averages it may end with neither; with intervals it goes on until one is shown.
+    """
+    settings, level = ref.levels.settings, level + ref.price
     cells = recall(block, ref.levels, 1)
     zero = np.zeros(len(block), dtype=np.int64)
     plan = 2 * level * (block.problem.sigma / gap) ** 2
@@ -143,8 +156,8 @@ def which_side(block: Block, arm: Ints, number: Floats, gap: Floats, ref: Refere
     while todo.size:
         cells.pull(block, todo, zero[todo], times[todo].astype(np.int64), arm[todo])
         n = cells.n[:, 0]
-        up = cells.mean[:, 0] >= number + gap / 2
-        bound = np.where(up, number, number + gap)
+        up = cells.mean[:, 0] >= threshold + gap / 2
+        bound = np.where(up, threshold, threshold + gap)
         evidence = cells.side(bound, up, ref.worth(gap), rho)
         side = np.where(evidence >= level, up, 2)
         times = np.ceil(settings.look / 2 * n)
@@ -152,7 +165,7 @@ def which_side(block: Block, arm: Ints, number: Floats, gap: Floats, ref: Refere
     return side
 
 
-# The list of all best arms, with or without a number.
+# The list of all best arms, with or without a height.
 def accept(block: Block, arms: Ints, levels: Levels, level: float) -> Ints:
     """(n,) the agent's arm among `arms`, the best arms of all clusters.
 
@@ -177,35 +190,38 @@ def accept(block: Block, arms: Ints, levels: Levels, level: float) -> Ints:
 
 
 def find_in_list(
-    block: Block, members: Bools, *number: Floats, ref: References, level: float
+    block: Block, members: Bools, *height: Floats, ref: References, level: float
 ) -> Payload:
     """An agent's arm in the list `members` (n, K).
 
-    With a `number` (n,) η below all best means, and the distance to them: an arm above it is the
-    best. The list alone is then for agents that show no arm above the number.
+    With a `height`, a threshold (n,) η below the highest best mean and the distance to that: an arm
+    above it is the best. One arm is tested, chosen from other pulls. Agents that do not show it use
+    the list.
     """
     arms = np.flatnonzero(members[0])
-    if not number:
+    if not height:
         return ArmIndex(accept(block, arms, ref.levels, level), among=arms)
     lead = np.full((len(block), arms.size), log(arms.size) + 2)
     answer = arms[stand_out(block, arms, lead, ref.levels)]
-    height, distance = number
-    rest = np.flatnonzero(which_side(block, answer, height, distance, ref) != 1)
+    side = which_side(block, answer, *height, ref, ref.levels.height)
+    rest = np.flatnonzero(side != 1)
     if rest.size:
         answer[rest] = accept(block.part(rest), arms, ref.levels, level)
     return ArmIndex(answer, among=arms)
 
 
-def height(
+def find_height(
     federation: FederationView, reps: Ints, best: Ints, ref: References, n: int
 ) -> tuple[Payload, Payload] | None:
-    """For n agents: the number that is η below the best means; None if these differ too much."""
+    """For n agents: a threshold η below the highest best mean, or None if best means differ too much."""
     eta = ref.levels.eta
+    if eta < ref.least:
+        return None
     gap = np.full((reps.size, 1), 0.8 * eta)
-    low, high, least = order(federation, reps, best[:, None], gap, ref)
-    number = float(high.max()) - eta
-    about_equal = low.min() >= number + eta / 2
-    return ref.threshold(number, number + eta, least.max(), n) if about_equal else None
+    low, high, least = order_references(federation, reps, best[:, None], gap, ref)
+    height = float(high.max()) - eta
+    about_equal = low.min() >= height + eta / 2
+    return ref.threshold(height, height + eta, least.max(), n) if about_equal else None
 
 
 def by_list(
@@ -213,18 +229,17 @@ def by_list(
     agents: Ints,
     best: Ints,
     ref: References,
-    number: tuple[Payload, Payload] | None,
+    height: tuple[Payload, Payload] | None,
     again: bool,
 ) -> Ints:
     """(n,) the arms of `agents`, which may have failed in a tree before (`again`).
 
-    They find them in the list of `best` arms (M,), with the `number` if any.
+    They find them in the list of `best` arms (M,), with the `height` if any.
     """
-    first = number is None and not again
-    level = ref.levels.agent if first else ref.levels.agent_again
+    level = ref.levels.agent_again if again else ref.levels.agent
     program = partial(find_in_list, ref=ref, level=level)
     members = np.isin(np.arange(federation.problem.n_arms), best)
-    down = (ArmSet(members, at_most=best.size), *(number or ()))
+    down = (ArmSet(members, at_most=best.size), *(height or ()))
     with federation.phase("classify"):
         return federation.local(agents, program, down=down, n_arms=best.size)
 
@@ -241,7 +256,8 @@ class Node:
 
 
 def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
-    """The nodes of a tree, from the root down, if it is forecast to take fewer pulls than the list."""
+    """The nodes of a tree, from the root down, or none if the list is forecast to take far fewer
+    pulls (`Settings.tree_from`)."""
     m = ref.levels.m
     margin = 0.5 * rough.deviation * np.sqrt(2 / rough.pulls)
     inside = (np.abs(rough.mean - ref.middle) < ref.reach).all(axis=0)  # thresholds can be sent
@@ -268,7 +284,7 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
     pulls = [(len(x.lower + x.upper) / m + made) / x.gap**2 for x in tree]
     # In the list the arm is told from M − 1 others, whose best arms are 2η worse for a guess.
     of_list = (((m - 1) ** 0.5 + 1) / (3 * ref.levels.eta)) ** 2
-    return tree if of_list > ref.levels.settings.dearer * loss * sum(pulls) else []
+    return tree if of_list > ref.levels.settings.tree_from * loss * sum(pulls) else []
 
 
 def tree_references(
@@ -281,9 +297,9 @@ def tree_references(
     arms = np.tile(sketch_arms(ref.levels)[used], (reps.size, 1))
     for part in (0.9, 0.6, 0.4):
         asked = np.tile(part * gap, (reps.size, 1))
-        if asked.min() < ref.gaps[0]:
+        if asked.min() < ref.least:
             break
-        low, high, least = order(federation, reps, arms, asked, ref)
+        low, high, least = order_references(federation, reps, arms, asked, ref)
         ends = [
             (high[node.lower, at].max(), low[node.upper, at].min(), least[0, at])
             for node, at in zip(tree, column, strict=True)
@@ -293,9 +309,12 @@ def tree_references(
     return []
 
 
-def answer_node(block: Block, place: Ints, number: Floats, gap: Floats, ref: References) -> Payload:
+def answer_node(
+    block: Block, place: Ints, threshold: Floats, gap: Floats, ref: References
+) -> Payload:
     """0 below, 1 above, 2 neither."""
-    side = which_side(block, sketch_arms(ref.levels)[place], number, gap, ref)
+    arm = sketch_arms(ref.levels)[place]
+    side = which_side(block, arm, threshold, gap, ref, ref.levels.agent)
     return Symbol(side, among=2 if ref.bounded else 3)
 
 

@@ -236,7 +236,10 @@ def stand_out(block: Block, arms: Ints, lead: Floats, levels: Levels) -> Ints:
 
 
 def name_best(block: Block, _: Bools, known: Bools, levels: Levels) -> Payload:
-    """The arm that seems to be the best. Arms that others named, `known` (n, K), need less."""
+    """The arm that seems to be the best. Arms that others named, `known` (n, K), need less.
+
+    The flag before them says how they are coded (`search`): the program itself does not use it.
+    """
     s, k = levels.settings, block.problem.n_arms
     lead = log(k) + np.where(known, s.named, s.lead)
     return ArmIndex(stand_out(block, np.arange(k), lead, levels), among=k)

@@ -23,6 +23,8 @@ from clustered_bandit_gym.policy import Policy
 class FrugalBAI(Policy):
     """Agents run sequential tests of their own; the centre sends arms and bounds, and gets symbols.
 
+    Its phases are "discover", "best arms", "references" and "classify":
+
     1. "discover": some agents send coarse codes of a few averages. One agent of each group of
        similar codes becomes a representative, and representatives are shown to be of different
        clusters. Where codes show nothing, agents search for their best arm and name it.
@@ -30,17 +32,18 @@ class FrugalBAI(Policy):
        which are less than η worse than the best. By Assumption 1 an arm that is that close at one
        of them is not the best arm of any other.
     3. "classify": every other agent gets the list of the M best arms, and accepts the one that it
-       shows to be less than η worse than each of the others. Where it is forecast to take fewer
-       pulls, agents are led down a tree of tests instead, each against numbers that representatives
-       measured ("references"). After a search, one number is added that only the best arm exceeds.
+       shows to be less than η worse than each of the others. Where the forecast allows, agents are
+       led down a tree of tests before, each against numbers that representatives measure
+       ("references"). After a search, a height may be added that only the best arm exceeds.
 
-    With one cluster, one agent finds the best arm for all. Otherwise it needs M ≤ N and η; without
-    them, or if guesses fail, it plays `StructuredBAI`. η1 is not used. An η that is too large voids
+    With one cluster, one agent finds the best arm for all. Otherwise it needs M ≤ N, K and η; without
+    them, or if it gets stuck, it plays `StructuredBAI`. η1 is not used. An η that is too large voids
     the guarantee. ε > 0 is used with one cluster only. docs/frugal-bai.md has the proof.
 
     Args:
-        growth: pulls of sketches grow by this factor where they do not suffice. A larger one sends
-            fewer bits for slightly more pulls. It does not change the guarantee.
+        growth: pulls of sketches grow by this factor where they do not suffice, and rough means
+            begin with this many times the pulls of the sketch. A larger one sends fewer bits for
+            slightly more pulls. It does not change the guarantee.
     """
 
     name = "frugal-bai"
@@ -57,8 +60,9 @@ class FrugalBAI(Policy):
         if m == 1 or p.n_agents == 1:
             with federation.phase("best arms"):
                 best = federation.local(federation.agents[:1], find_alone)
+            federation.report_clusters(np.zeros(p.n_agents, dtype=np.int64))
             return np.full(p.n_agents, best[0])
-        if m is None or eta is None or not 2 <= m <= p.n_agents or not np.isfinite(eta):
+        if m is None or eta is None or not np.isfinite(eta) or m > min(p.n_agents, p.n_arms):
             return StructuredBAI().solve(federation)
         settings = replace(Settings(), growth=self.growth)
         try:
@@ -79,16 +83,17 @@ def find_alone(block: Block) -> Payload:
 def solve_together(federation: FederationView, settings: Settings) -> Ints:
     """(N,) the best arms of all agents, or `Stuck`."""
     p = federation.problem
-    levels = Levels(p, settings, number=1)
+    levels = Levels(p, settings, choice=1)
     rough = None
     with federation.phase("discover"):
         for reps, pulls in guesses(federation, levels):
-            # More clusters differ in fewer of a sketch's arms each.
+            # Rough means begin with more pulls than the sketch had, so that one order is likely to
+            # do. More clusters differ in fewer of a sketch's arms each.
             pulls *= settings.growth * max(1, levels.m / settings.few)
             rough = shown_distinct(federation, reps, pulls, levels)
             if rough is not None:
                 break
-            levels = Levels(p, settings, levels.number + 1)
+            levels = Levels(p, settings, levels.choice + 1)
         else:
             reps = search(federation, levels)
     with federation.phase("best arms"):
@@ -97,12 +102,14 @@ def solve_together(federation: FederationView, settings: Settings) -> Ints:
     ref = classify.References(levels, bounded)
     arms = np.full(p.n_agents, -1)
     arms[reps] = best
-    tree = classify.choose_tree(rough, ref) if rough and levels.m <= settings.few else []
+    tree = []
+    if rough and levels.m <= settings.few and levels.m < p.n_agents:
+        tree = classify.choose_tree(rough, ref)
     if tree:
         labels = classify.by_tree(federation, reps, tree, ref)
         arms = np.where(labels >= 0, best[labels], -1)
     rest = np.flatnonzero(arms < 0)
     if rest.size:
-        sent = None if rough else classify.height(federation, reps, best, ref, rest.size)
-        arms[rest] = classify.by_list(federation, rest, best, ref, sent, again=bool(tree))
+        height = None if rough else classify.find_height(federation, reps, best, ref, rest.size)
+        arms[rest] = classify.by_list(federation, rest, best, ref, height, again=bool(tree))
     return arms

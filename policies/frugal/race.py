@@ -1,4 +1,8 @@
-"""Best arms of the representatives. Correctness rests on `shows` and `shows_worse` alone."""
+"""Best arms of the representatives.
+
+Correctness rests on the tests of `Cells`, which `race` calls, and on what `best_arms` concludes from
+them: efforts and plans decide only how many pulls it takes.
+"""
 
 from __future__ import annotations
 
@@ -83,6 +87,7 @@ def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Pay
 
     If it works `together` (n,) with others, they can help where gaps are small. Otherwise it goes on
     until one arm is left. Sends live arms, beaten arms that may be close, and the effort reached.
+    The last message to it is the number of the choice, which `levels` has as well.
     """
     s, p = levels.settings, block.problem
     help_from, few = np.inf, 1
@@ -135,7 +140,7 @@ def best_arms(federation: FederationView, reps: Ints, levels: Levels, together: 
     """
     program = partial(explore, levels=levels)
     codes = levels.settings.codes
-    down = Flag(together), Symbol(np.full(reps.size, levels.number - 1), among=2 * codes)
+    down = Flag(together), Symbol(np.full(reps.size, levels.choice - 1), among=2 * codes)
     got, near, code = federation.local(reps, program, down=down)
     live, wanted, close = got.copy(), got | near, np.zeros_like(got)
     for effort in range(code.min(), codes if together else 0):

@@ -1,4 +1,4 @@
-"""Every constant of FrugalBAI, the levels of its tests, and what agents keep between programs."""
+"""FrugalBAI: its settings, the levels of its tests, and what agents keep between programs."""
 
 from __future__ import annotations
 
@@ -16,52 +16,57 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 
 
 class Stuck(Exception):
-    """The guesses do not work out."""
+    """StructuredBAI has to play.
+
+    A search named fewer than M arms, a representative could not decide on one arm, or two have the
+    same best arm.
+    """
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Constants. The shares of δ matter for correctness, all others for pulls and bits only."""
+    """Constants. The shares matter for correctness, all others for pulls and bits only."""
 
-    # Shares of δ, and of the rest of it.
-    fallback: float = 0.05  # share of StructuredBAI, which plays if this policy gets stuck
+    # Shares: the first is of δ, the others are of the rest, δ' = 0.95δ.
+    fallback: float = 0.05  # StructuredBAI, which plays if this policy gets stuck
     beaten: float = 0.48  # a representative's best arm is shown worse than another one
     close: float = 0.10  # another cluster's best arm is shown less than η worse than the best
     distinct: float = 0.02  # two representatives of one cluster are shown to differ
     bound: float = 0.02  # an end of an interval that holds a mean is wrong
-    classify: float = 0.38  # an agent rejects its own cluster
-    likely: float = 0.9  # part of a share that the first of several tries gets
+    classify: float = 0.38  # an agent makes a false claim against its own cluster
+    likely: float = 0.9  # part of a share for the first choice or try; later ones have the rest
     # Discovery.
     sketch_arms: int = 12  # arms in a sketch
-    first: float = 0.35  # size of the first sketches, over what representatives' arms take
-    growth: float = 4.0  # factor of pulls from a stage of sketches to the next: the knob
+    first: float = 0.35  # first sketches are planned for σ/η of at most so many times M
+    growth: float = 4.0  # factor of pulls from sketches to the next ones, and to rough means
     few: int = 8  # up to so many clusters, sketches are finer and a tree is tried
-    apart: float = 4.2  # standard deviations between the closest groups of sketches
+    apart: float = 4.2  # groups of sketches count as different from so many standard deviations on
     alike: float = 2.5  # representatives look alike if they differ by fewer standard deviations
     enough: float = 16.0  # sketches end at so many (σ/η)² pulls of an arm
     noise: float = 1.6  # a sketch shows nothing if its variance is below this times that of noise
     lead: float = 12.0  # nats, beyond ln K, by which an arm must lead in a search
     named: float = 3.0  # the same for an arm that another agent named before
     # Representatives and agents.
-    start: int = 12  # first pulls of each arm at a representative
+    start: int = 12  # pulls of each arm that a representative begins with
     effort: float = 1.5  # factor of the representatives' effort from one exchange to the next
-    look: float = 0.12  # tests are looked at again after so many times the pulls, at least
-    settle: int = 8  # representatives begin to exchange facts with so few arms left
+    look: float = 0.12  # a test is looked at again once its pulls have grown by this part
+    settle: int = 8  # representatives begin to exchange facts when so few arms are live
     patience: float = 10.0  # searches and tests against averages end at so many times the plan
     slack: float = 3.0  # nats that mixing costs, roughly, for plans
-    dearer: float = 0.7  # a tree is used if a list is forecast to take so many times its pulls
+    tree_from: float = 0.7  # a tree is used if the list is forecast to take so many times its pulls
     codes: int = 64  # size of the alphabets of messages: stages, efforts, distances
 
-    def weight(self, number: int) -> float:
-        """Part of a share that choice `number` of representatives gets, from 1. The sum is one."""
-        return self.likely if number == 1 else (1 - self.likely) / ((number - 1) * number)
+    def weight(self, choice: int) -> float:
+        """Part of a share for this choice of representatives, from 1. The sum is one."""
+        return self.likely if choice == 1 else (1 - self.likely) / ((choice - 1) * choice)
 
 
 class Levels:
     """Levels of all tests in nats, ln(1/α): functions of what everybody knows.
 
     Args:
-        number: of the choice of representatives, from 1. Levels of agents do not depend on it.
+        choice: number of the choice of representatives, from 1. Levels of agents do not depend on
+            it.
 
     Attributes:
         m, eta: M and η.
@@ -70,19 +75,21 @@ class Levels:
         close: M representatives, M − 1 best arms of other clusters.
         distinct: pairs of representatives, arms of a sketch.
         bound: two ends for each arm of a sketch, or for the best arm, at each representative.
-        agent: N agents, M − 1 tests in which one can reject its cluster in its first try.
-        agent_again: the same for the second try.
+        agent: N agents, M − 1 tests in which one can err: the tree, or the list if there is no
+            tree.
+        agent_again: the same for the list after a tree.
+        height: N agents, one test each before the list. It shares the budget with `agent`.
     """
 
-    def __init__(self, problem: Problem, settings: Settings, number: int) -> None:
+    def __init__(self, problem: Problem, settings: Settings, choice: int) -> None:
         m, eta, d = problem.n_clusters, problem.eta, settings.sketch_arms
         assert m is not None
         assert eta is not None
-        self.problem, self.settings, self.number = problem, settings, number
+        self.problem, self.settings, self.choice = problem, settings, choice
         self.m, self.eta = m, eta
-        self.name = f"representative {number}"
+        self.name = f"representative {choice}"
         delta = problem.delta * (1 - settings.fallback)
-        chosen = delta * settings.weight(number)
+        chosen = delta * settings.weight(choice)
         self.beaten = log(max(1, m * (problem.n_arms - 1)) / (settings.beaten * chosen))
         self.close = log(m * (m - 1) / (settings.close * chosen))
         self.distinct = log(m * (m - 1) / 2 * d / (settings.distinct * chosen))
@@ -90,6 +97,7 @@ class Levels:
         agents = problem.n_agents * (m - 1) / (settings.classify * delta)
         self.agent = log(agents / settings.likely)
         self.agent_again = log(agents / (1 - settings.likely))
+        self.height = log(problem.n_agents / (settings.classify * delta * (1 - settings.likely)))
 
 
 def recall(

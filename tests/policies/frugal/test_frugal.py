@@ -18,7 +18,7 @@ from clustered_bandit_gym.generators import (
     PaperSmall,
     RandomFamily,
 )
-from clustered_bandit_gym.policies import BAIClPlusPlus, FrugalBAI
+from clustered_bandit_gym.policies import BAIClPlusPlus, FrugalBAI, StructuredBAI
 from clustered_bandit_gym.policies.frugal import policy as policy_module
 from clustered_bandit_gym.policies.frugal.settings import Settings, Stuck
 from clustered_bandit_gym.policies.registry import make
@@ -85,6 +85,8 @@ def test_one_cluster_and_one_agent() -> None:
     assert correct(federation)
     assert federation.ledger.cost == 2, "one agent names one of three arms"
     assert (federation.pulls_per_agent > 0).sum() == 1
+    assert federation.judgement is not None
+    assert federation.judgement.clustering_errors == 0
     single = cbg.Instance([[0.2, 0.9, 0.5], [0.9, 0.1, 0.2]], [1])
     federation = cbg.Federation(single, cbg.Problem.of(single, 1e-9), seed=1)
     federation.stop(FrugalBAI().solve(federation))
@@ -98,6 +100,26 @@ def test_empty_clusters_and_fewer_agents_than_clusters() -> None:
         federation = cbg.Federation(instance, cbg.Problem.of(instance, 1e-9), seed=5)
         federation.stop(FrugalBAI().solve(federation))
         assert correct(federation)
+
+
+@pytest.mark.parametrize("n_agents", [2, 12])
+def test_references_are_measured_for_other_agents_only(n_agents: int) -> None:
+    instance = cbg.Instance([[1.0, 0.7, -3.0], [0.7, 1.0, 0.0]], np.arange(n_agents) % 2)
+    federation = cbg.Federation(instance, cbg.Problem.of(instance, 1e-9), seed=5)
+    federation.stop(FrugalBAI().solve(federation))
+    assert correct(federation)
+    assert ("references" in federation.pulls_by_phase) == (n_agents > 2)
+
+
+def test_more_clusters_than_arms_are_told() -> None:
+    instance = cbg.Instance([[0.9, 0.0], [0.0, 0.8]], [0, 1] * 6)
+    problem = cbg.Problem(12, 2, 3, 1e-9, eta=0.8)
+    pulls = []
+    for policy in (FrugalBAI(), StructuredBAI()):
+        federation = cbg.Federation(instance, problem, seed=5)
+        federation.stop(policy.solve(federation))
+        pulls.append(federation.pulls_by_phase)
+    assert pulls[0] == pulls[1], "StructuredBAI plays at once, with all of δ"
 
 
 def test_two_arms() -> None:

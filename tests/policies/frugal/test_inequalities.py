@@ -8,9 +8,14 @@ import pytest
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym import Problem
 from clustered_bandit_gym.game.payloads import Quantised
-from clustered_bandit_gym.policies.frugal.classify import References, float32_error, order
+from clustered_bandit_gym.policies.frugal.classify import (
+    References,
+    float32_error,
+    order_references,
+)
 from clustered_bandit_gym.policies.frugal.discover import rounding, steps
 from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
+from clustered_bandit_gym.policies.sequential.betting import Bets
 from clustered_bandit_gym.policies.sequential.cells import Cells
 from clustered_bandit_gym.policies.sequential.gaussian import half_normal
 from clustered_bandit_gym.policies.sequential.scales import Scales
@@ -94,7 +99,7 @@ def test_rough_means_are_rounded_by_no_more_than_the_centre_allows() -> None:
 
 
 def test_averages_arrive_between_their_ends() -> None:
-    """What the centre allows for float32, as `order` does."""
+    """What the centre allows for float32, as `order_references` does."""
     rng = np.random.default_rng(4)
     exact = rng.normal(0, 1, CASES) * 10.0 ** rng.integers(-20, 20, CASES)
     got = exact.astype(np.float32).astype(np.float64)
@@ -116,6 +121,19 @@ def test_thresholds_keep_to_the_agents_disadvantage(bounded: bool) -> None:
             assert number + distance <= low + gap
             sent += 1
     assert sent > 300
+
+
+def test_bets_end_at_every_distance_that_is_tested() -> None:
+    """A coin whose mean is half the least distance away from a number: the smallest bet gains. It is
+    the coin that has the largest variance."""
+    ref = references(bounded=True, eta=1e-6)
+    away = ref.least / 2
+    bets = Bets(np.array([0.0, 1.0]))
+    for mean in np.linspace(away, 1 - away, 1001):
+        law = np.array([1 - mean, mean]) * 1e12  # counts of so many pulls
+        assert bets.above(law, np.array(mean - away)) > 1000
+        assert bets.below(law, np.array(mean + away)) > 1000
+    assert ref.threshold(0.5, 0.5 + 0.9 * ref.least, 0.0, 1) is None
 
 
 def clusters(rng: np.random.Generator, m: int = 3, k: int = 5) -> tuple[np.ndarray, ...]:
@@ -178,6 +196,6 @@ def test_an_interval_may_reach_the_end_of_the_support() -> None:
     ref = References(Levels(problem, Settings(), 1), True)
     federation = cbg.Federation(instance, problem, seed=0)
     arms, gap = np.array([[0, 1]] * 2), np.full((2, 2), 0.2)
-    low, high, _ = order(federation, np.arange(2), arms, gap, ref)
+    low, high, _ = order_references(federation, np.arange(2), arms, gap, ref)
     assert np.all((low <= instance.means) & (instance.means <= high))
     assert high.max() == 0.4

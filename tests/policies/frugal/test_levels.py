@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import fields
 from math import exp
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import clustered_bandit_gym as cbg
 from clustered_bandit_gym import Problem
+from clustered_bandit_gym.policies import FrugalBAI
+from clustered_bandit_gym.policies.frugal import classify
+from clustered_bandit_gym.policies.frugal.classify import References
 from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
 
 SETTINGS = Settings()
@@ -30,30 +37,94 @@ def test_levels_of_all_events_add_up_to_delta(problem: Problem) -> None:
     n, k, m = problem.n_agents, problem.n_arms, problem.n_clusters
     assert m is not None
     total = 0.0
-    for number in range(1, 3001):
-        levels = Levels(problem, SETTINGS, number)
+    for choice in range(1, 3001):
+        levels = Levels(problem, SETTINGS, choice)
         # The events of the page, each as many times as it can happen.
         total += m * (k - 1) * exp(-levels.beaten)
         total += m * (m - 1) * exp(-levels.close)
         total += m * (m - 1) / 2 * SETTINGS.sketch_arms * exp(-levels.distinct)
         total += m * 2 * SETTINGS.sketch_arms * exp(-levels.bound)
-    # Agents test only once the choice is made; their levels are the same for all choices.
-    total += n * (m - 1) * (exp(-levels.agent) + exp(-levels.agent_again))
     total += SETTINGS.fallback * problem.delta
-    assert 0.999 * problem.delta <= total <= problem.delta * (1 + 1e-9)
+    # Agents test only once the choice is made; their levels are the same for all choices. An agent
+    # has a tree and then the list, or one test against the height and then the list.
+    tree_and_list = n * (m - 1) * (exp(-levels.agent) + exp(-levels.agent_again))
+    height_and_list = n * exp(-levels.height) + n * (m - 1) * exp(-levels.agent)
+    for agents in (tree_and_list, height_and_list):
+        assert 0.999 * problem.delta <= total + agents <= problem.delta * (1 + 1e-9)
+
+
+def asked_in(game: cbg.Instance, monkeypatch: pytest.MonkeyPatch) -> tuple[Levels, set[str], set]:
+    """A play's levels, its phases, and (program, level) of all tests of agents."""
+    asked, made = set(), []
+
+    def record(name: str) -> None:
+        function = getattr(classify, name)
+        arguments = inspect.signature(function)
+
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            given = arguments.bind(*args, **kwargs).arguments
+            asked.add((name, given["level"]))
+            return function(*args, **kwargs)
+
+        monkeypatch.setattr(classify, name, recorded)
+
+    def references(levels: Levels, bounded: bool) -> References:
+        made.append(levels)
+        return References(levels, bounded)
+
+    record("which_side")
+    record("accept")
+    monkeypatch.setattr(classify, "References", references)
+    federation = cbg.Federation(game, cbg.Problem.of(game, 0.1), seed=1)
+    federation.stop(FrugalBAI().solve(federation))
+    return made[-1], set(federation.pulls_by_phase), asked
+
+
+@pytest.mark.parametrize("top", [0.5, 3.5], ids=["height sent", "no height sent"])
+def test_the_list_after_a_search(top: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list has one level whether or not a height is sent: that depends on the references."""
+    means = np.zeros((3, 30))
+    means[[0, 1, 2], [1, 3, 4]] = top, 0.5, 0.5  # not among the arms of a sketch
+    game = cbg.Instance(means, np.arange(30) % 3)
+    levels, phases, asked = asked_in(game, monkeypatch)
+    assert "references" in phases
+    height, of_list = ("which_side", levels.height), ("accept", levels.agent)
+    assert asked <= {height, of_list}
+    assert (height if top == 0.5 else of_list) in asked
+
+
+def test_the_list_after_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classify, "tree_references", lambda *_: [])  # agents stay unsure
+    game = cbg.Instance([[1.0, 0.7, -3.0], [0.7, 1.0, 0.0]], np.arange(12) % 2)
+    levels, _, asked = asked_in(game, monkeypatch)
+    assert asked == {("accept", levels.agent_again)}
 
 
 def test_agents_need_not_know_which_choice_it_is() -> None:
-    first, later = (Levels(PROBLEMS[0], SETTINGS, number) for number in (1, 5))
-    assert (first.agent, first.agent_again) == (later.agent, later.agent_again)
+    first, later = (Levels(PROBLEMS[0], SETTINGS, choice) for choice in (1, 5))
+    for name in ("agent", "agent_again", "height"):
+        assert getattr(first, name) == getattr(later, name)
     assert first.beaten < later.beaten
 
 
 def test_the_page_states_the_shares_of_the_code() -> None:
+    """Event, share and parts of it: the first two columns of the page's table."""
     page = (Path(__file__).parents[3] / "docs" / "frugal-bai.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d\w?)\. [^|]*\| ([^|]*) \|", page, flags=re.MULTILINE)
     s = SETTINGS
-    for share in (s.fallback, s.beaten, s.close, s.distinct, s.classify, s.likely):
-        assert f"{share:.2f}".rstrip("0") in page, share
+    stated = {event: [float(x) for x in re.findall(r"[\d.]+", share)] for event, share in rows}
+    assert stated == {
+        "1a": [s.beaten],
+        "1b": [s.close],
+        "2a": [s.distinct],
+        "2b": [s.bound],
+        "3a": [s.classify, s.likely],
+        "3b": [s.classify, pytest.approx(1 - s.likely)],
+        "3c": [s.classify, pytest.approx(1 - s.likely)],
+    }
+    assert all("v_t" in share for event, share in rows if event[0] in "12")
+    assert f"StructuredBAI has {s.fallback}δ. Let δ' = {1 - s.fallback}δ" in page
+    assert f"v_1 = {s.likely} and v_t = {1 - s.likely:.1f}/((t − 1)t)" in page
 
 
 def test_there_are_few_settings_each_with_a_sentence() -> None:
