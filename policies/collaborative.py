@@ -15,7 +15,8 @@ from clustered_bandit_gym.policy import Policy
 #: Precision of the first and of the planned last round, in units of σ. Rewards in [0, 1] have
 #: σ = 1/2, so their means differ by at most the first.
 FIRST, LAST = 2.0, 0.01
-#: Nats that `drift_evidence` costs at most for being valid at all times, gaps from LAST to FIRST.
+#: Nats that `drift_evidence` costs at most for being valid at all times, for gaps from LAST to FIRST
+#: and levels up to 30 nats.
 MIXING = 4.0
 
 
@@ -39,8 +40,8 @@ class CollaborativeBAI(Policy):
     Args:
         rounds: planned number of rounds R. Fewer rounds: more pulls.
         gap: precision of round R, in the units of the rewards: R rounds suffice with probability at
-            least 1 − δ if the best arm is ahead by this much, or if ε is at least this. None for ε,
-            or for 0.01σ if ε is 0.
+            least 1 − δ if the best arm is ahead by this much, or if ε is at least this, for gaps
+            from 0.01σ to 2σ and ln((K − 1)/δ) up to 30. None for ε, or for 0.01σ if ε is 0.
 
     Error: K − 1 walks at δ/(K − 1); proof in docs/engines.md.
 
@@ -73,7 +74,7 @@ class CollaborativeBAI(Policy):
         with federation.phase("identify"):
             while not done:
                 number += 1
-                more = self.pulls_after(p, number) - n
+                more = max(1, self.pulls_after(p, number) - n)
                 times = _spread(p.n_agents, int(left.sum()), more, first_agent)
                 first_agent = (first_agent + times.sum()) % p.n_agents
                 n += more
@@ -84,10 +85,10 @@ class CollaborativeBAI(Policy):
         return np.full(p.n_agents, np.where(left, means, -np.inf).argmax())
 
     def pulls_after(self, p: Problem, number: int) -> int:
-        """Pulls of each arm left, by all agents together, after so many rounds.
+        """Pulls of each arm left, by all agents together, after so many rounds, at least.
 
         Enough that a gap as large as the round's precision is shown, also if its walk falls short
-        by what it falls short with probability δ/(K − 1).
+        by what it falls short with probability δ/(K − 1). A round has at least one pull of each arm.
         """
         level = np.log((p.n_arms - 1) / p.delta)
         last = (self.gap or p.epsilon or LAST * p.sigma) / p.sigma

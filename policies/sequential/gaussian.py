@@ -19,6 +19,9 @@ from clustered_bandit_gym._types import Floats
 #: `pair` finds a minimum by Newton's method, to about 1e-12; this much is subtracted so that it is
 #: never above it.
 SAFETY = 1e-6
+#: Nothing is claimed where one arm has more than this many times the pulls of the other: beyond about
+#: 1e10 rounding errors of `pair` exceed what is subtracted.
+MOST_RATIO = 1e7
 
 
 def half_normal(s: Any, v: Any, rho: Any) -> Floats:
@@ -51,8 +54,10 @@ def pair(difference: Any, n_a: Any, n_b: Any, rho: Any) -> Floats:
     z_a, z_b = root_a * x, root_b * (d - x)
     mixing = 2 * np.log(2) + 0.5 * (np.log(rho / (n_a + rho)) + np.log(rho / (n_b + rho)))
     least = 0.5 * (z_a * z_a + z_b * z_b) + log_ndtr(z_a) + log_ndtr(z_b) + mixing - SAFETY
-    # Not converged: far on the wrong side, where no evidence is claimed.
-    return np.where(done & ~np.isnan(least), least, -np.inf)
+    # Nothing is claimed where Newton's method has not converged: far on the wrong side, or with very
+    # unequal pulls.
+    alike = np.maximum(n_a, n_b) <= MOST_RATIO * np.minimum(n_a, n_b)
+    return np.where(alike & done & ~np.isnan(least), least, -np.inf)
 
 
 def _derivatives(z: Floats) -> tuple[Floats, Floats]:

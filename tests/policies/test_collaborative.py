@@ -57,7 +57,7 @@ def test_error_rate_on_a_near_tie() -> None:
 
 def test_rounds_are_large_enough_to_show_their_precision() -> None:
     """Also if the walk falls short by what happens with probability at most e^−level."""
-    for k, delta in ((2, 0.3), (10, 0.05), (1000, 1e-10)):
+    for k, delta in ((2, 0.3), (10, 0.05), (1000, 1e-10)):  # L from 1.2 to 30
         level = np.log((k - 1) / delta)
         problem = cbg.Problem(7, k, 1, delta, sigma=3.0)
         for gap in (0.01, 0.03, 0.1, 0.3, 1.0, 2.0):
@@ -142,6 +142,17 @@ def test_plays_problems_with_one_cluster_only() -> None:
             outcomes[name] = str(error)
     assert outcomes["one-ladder"] is outcomes["one-pair"] is True
     assert "M = 2" in outcomes["tiny-5"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "epsilon"), [("rounds=300", 0.0), ("gap=10", 0.0), ("gap=1000", 0.0), ("", 5.0)]
+)
+def test_every_round_pulls_every_arm_that_is_left(settings: str, epsilon: float) -> None:
+    """Also where rounding gives two rounds the same number of pulls. 10 plays at δ = 0.05: a false
+    alarm has probability 3e-6."""
+    policy = f"collaborative:{settings}".rstrip(":")
+    plays = [play([1.0, 0.5, 0.0], 7, 0.05, seed, policy, epsilon=epsilon) for seed in range(10)]
+    assert sum(not f.judgement.correct for f in plays if f.judgement) <= 5
 
 
 @pytest.mark.parametrize("settings", ["rounds=0", "gap=0", "gap=-1"])

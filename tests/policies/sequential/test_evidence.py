@@ -72,6 +72,17 @@ def test_pair_is_the_minimum_over_the_common_mean(seed: int) -> None:
     assert found == pytest.approx(least, abs=2e-6)
 
 
+@pytest.mark.parametrize("ratio", [1e3, 9e6, 1e9, 1e11, 1e13, 1e17])
+def test_pair_claims_no_more_with_very_unequal_pulls(ratio: float) -> None:
+    """At most the product at any common mean."""
+    for d in (-3.0, -0.3, 0.1, 1.0, 10.0):
+        for n_a, n_b in ((10.0, 10 * ratio), (10 * ratio, 10.0)):
+            off = np.geomspace(1e-12, 10, 200)
+            x = np.concatenate([off, -off, d - off, d + off])
+            product = half_normal(n_a * x, n_a, 10.0) + half_normal(n_b * (d - x), n_b, 10.0)
+            assert pair(d, n_a, n_b, 10.0) <= product.min()
+
+
 @pytest.mark.parametrize(("n_a", "n_b", "rho"), [(5, 5, 0.3), (100, 20, 4.0), (2000, 2000, 50.0)])
 def test_pair_has_mean_at_most_one_under_the_worst_null(n_a: int, n_b: int, rho: float) -> None:
     scale = np.sqrt(1 / n_a + 1 / n_b)
