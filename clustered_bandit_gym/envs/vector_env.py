@@ -84,6 +84,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         #: (num_envs, N) arms that ends in the next `step` recommend; None: the empirical best ones.
         self.recommendations: Ints | None = None
         cells = (num_envs, game.n_agents, game.n_arms)
+        self._sizes = np.array(game.pull_sizes)
         self._pulls: Ints = np.zeros(cells, dtype=np.int64)
         self._means: Floats = np.zeros(cells)
         self._per_agent: Ints = np.zeros(cells[:2], dtype=np.int64)
@@ -223,31 +224,33 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         samples: Floats = np.zeros(self.num_envs)
         pulls: Ints = np.zeros(self.num_envs, dtype=np.int64)
         game = self.game
-        sizes, order = np.divmod(np.where(pulling, actions, 0), game.n_agents * game.n_arms)
-        agents, arms = np.divmod(order, game.n_arms)
-        times = np.array(game.pull_sizes)[sizes]
+        n_cells = game.n_agents * game.n_arms
+        sizes, cells = np.divmod(np.where(pulling, actions, 0), n_cells)
+        times = self._sizes[sizes]
         fits = pulling & (self._count + times <= game.limit)
         which = np.flatnonzero(fits)
-        agents, arms, times = agents[which], arms[which], times[which]
-        averages = self._draw(which, agents, arms, times)
-        cells = which, agents, arms
-        counts = self._pulls[cells] + times
-        old = self._means[cells]
-        self._pulls[cells] = counts
-        self._means[cells] = old + (averages - old) * times / counts
-        self._per_agent[which, agents] += times
+        # Flat indices take 0.6 of the time of (play, agent, arm).
+        cells, times = which * n_cells + cells[which], times[which]
+        rows, arms = np.divmod(cells, game.n_arms)
+        averages = self._draw(rows, arms, times)
+        all_pulls, all_means = self._pulls.reshape(-1), self._means.reshape(-1)
+        counts = all_pulls[cells] + times
+        old = all_means[cells]
+        all_pulls[cells] = counts
+        all_means[cells] = old + (averages - old) * times / counts
+        self._per_agent.reshape(-1)[rows] += times
         samples[which] = averages
         pulls[which] = times
         self._count += pulls
         self._orders += fits
         return samples, pulls, pulling & ~(fits & (self._count < game.limit))
 
-    def _draw(self, plays: Ints, agents: Ints, arms: Ints, times: Ints) -> Floats:
-        """(n,) averages of `times` pulls."""
+    def _draw(self, rows: Ints, arms: Ints, times: Ints) -> Floats:
+        """(n,) averages of `times` pulls; row `play * N + agent` is an agent of a play."""
         if not self._sources:
             means = self._truth.reshape(-1, self.game.n_arms)
-            rows = plays * self.game.n_agents + agents
             return self._model.average(self.np_random, means, rows, arms, times)
+        plays, agents = np.divmod(rows, self.game.n_agents)
         averages = np.empty(plays.size)
         for i, play in enumerate(plays.tolist()):
             one = slice(i, i + 1)
@@ -316,13 +319,13 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         return box_features(self._pulls, self._means, sigma, self._count / self.game.limit)
 
     def _action_mask(self) -> NDArray[np.int8]:
-        return self.action_masks().astype(np.int8)
+        mask = np.ones((self.num_envs, self.game.stop_action + 1), dtype=np.int8)
+        mask[:, -1] = self._per_agent.all(axis=1)
+        return mask
 
     def action_masks(self) -> Bools:
         """(num_envs, A) which actions make sense now; to stop, every agent must have a pull."""
-        masks = np.ones((self.num_envs, self.game.stop_action + 1), dtype=np.bool_)
-        masks[:, -1] = (self._per_agent > 0).all(axis=1)
-        return masks
+        return self._action_mask().astype(np.bool_)
 
     # --- the truth and pictures -------------------------------------------------------------------
 
