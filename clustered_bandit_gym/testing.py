@@ -17,8 +17,10 @@ import json
 import pickle
 import signal
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -182,7 +184,7 @@ class _TooLong(BaseException):
 
 @contextmanager
 def _naming(game: str, max_seconds: float) -> Iterator[None]:
-    """Errors inside say in which game they happened."""
+    """Errors inside say in which game they happened, and where in the policy's code."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     limited = in_main_thread and hasattr(signal, "setitimer")
 
@@ -197,11 +199,21 @@ def _naming(game: str, max_seconds: float) -> Iterator[None]:
     except _TooLong:
         raise AssertionError(f"{game}: no answer within {max_seconds:g} s") from None
     except Exception as error:
-        raise AssertionError(f"{game} ({type(error).__name__}: {error})") from error
+        kind = type(error).__name__
+        raise AssertionError(f"{game} ({kind}{_place(error)}: {error})") from error
     finally:
         if limited:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
+
+
+def _place(error: Exception) -> str:
+    """Name and number of the last line outside this package and NumPy that led to `error`."""
+    ours = tuple(str(Path(file).parent) for file in (__file__, np.__file__))
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(ours):
+            return f" in {Path(frame.filename).name}, line {frame.lineno}"
+    return ""
 
 
 def check_blocks(policy: Policy, seed: int = 0, max_pulls: int = 2_000_000) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import gymnasium as gym
@@ -187,7 +188,9 @@ def test_check_policy_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == "10 games OK\n"
     check_policy(NeedsEta())
     text = capsys.readouterr().out
-    assert text.startswith("9 games OK; not robust to eta=None (TypeError: '>' not supported")
+    line = inspect.getsourcelines(NeedsEta)[1] + 2
+    place = f"TypeError in test_kit.py, line {line}: '>' not supported"
+    assert text.startswith(f"9 games OK; not robust to eta=None ({place}")
 
 
 class Broken(cbg.Policy):
@@ -207,7 +210,9 @@ class Idles(cbg.Policy):
 
 
 def test_errors_name_the_game() -> None:
-    with pytest.raises(AssertionError, match=r"gaussian rewards \(IndexError: "):
+    with pytest.raises(
+        AssertionError, match=r"gaussian rewards \(IndexError in test_kit.py, line \d+: "
+    ):
         check_policy(Broken())
 
 
