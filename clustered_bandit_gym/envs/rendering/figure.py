@@ -54,6 +54,8 @@ class Viewer:
         pen = ImageDraw.Draw(image)
         self._draw_agents(pen, view)
         if view.clusters is not None:
+            pen.rectangle((20, 114, 65, 568), fill=PAPER)
+            self._label_agents(pen, view.order)
             for row in np.flatnonzero(np.diff(view.clusters[view.order])).tolist():
                 y = self._y[row + 1]
                 pen.line((20, y, 1052, y), fill=INK, width=2)
@@ -122,13 +124,10 @@ class Viewer:
             if colour == WRONG and view.best is not None:
                 x, y = self._centre(row, int(view.best[agent]))
                 _text(pen, x, y, "★", max(9, min(30, round(high / 2))), WRONG, "mm")
-        for row in _ticks(self._n):
-            _, y = self._centre(row, 0)
-            _text(pen, 60, y, str(view.order[row]), 13, FAINT, "rm")
         _text(pen, 1052, 573, f"max {most:,}", 13, FAINT, "rm")
 
     def _draw_still(self, pen: Any, problem: Problem) -> None:
-        """Titles, numbers of arms and the key."""
+        """Titles, numbers of arms and agents, and the key."""
         clusters = "M hidden" if problem.n_clusters is None else f"M = {problem.n_clusters}"
         told = f"N = {self._n:,} agents   K = {self._k:,} arms   {clusters} clusters"
         _text(pen, 67, 35, "Which arm is best for whom?", 25, INK)
@@ -139,11 +138,18 @@ class Viewer:
         for arm in _ticks(self._k):
             x, _ = self._centre(0, arm)
             _text(pen, x, 111, str(arm), 13, FAINT, "mm")
+        self._label_agents(pen, np.arange(self._n))
         for x, colour in enumerate(self._colours[np.linspace(0, 255, 190).astype(int)].tolist()):
             pen.line((96 + x, 597, 96 + x, 611), fill=tuple(colour))
         _text(pen, 191, 624, "estimated mean, low to high", 13, FAINT, "mm")
         _text(pen, 374, 604, "strength: share of the agent's pulls     ○ last pull", 13, FAINT)
         _text(pen, 374, 624, "amber: leader   green: right   red: wrong, ★ missed best", 13, FAINT)
+
+    def _label_agents(self, pen: Any, order: Ints) -> None:
+        """Numbers of the agents beside their rows."""
+        for row in _ticks(self._n):
+            _, y = self._centre(row, 0)
+            _text(pen, 60, y, str(order[row]), 13, FAINT, "rm")
 
     def _centre(self, row: int, column: int) -> tuple[float, float]:
         x = (self._x[column] + self._x[column + 1]) / 2
