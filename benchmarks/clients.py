@@ -110,7 +110,11 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]]))
 
 
 def sb3_tests(sources: Path | None) -> Iterator[Check]:
-    """Tests of Stable-Baselines3 that use CartPole, with the Box id in its place."""
+    """Tests of Stable-Baselines3 that use CartPole, with the Box id in its place.
+
+    `test_monitor_error_cases` fails: it resets with an unknown option, which CartPole ignores and
+    this package refuses.
+    """
     folder = _clone(sources, "stable-baselines3")
     # The rest of these files uses other environments.
     chosen = {
