@@ -33,6 +33,8 @@ _KNOWN = {
     "bai-cl++:verify=agent": Style("BAI-Cl++, check at agents", "#009E73", "v", (0, (3, 1))),
     "structured-bai": Style("StructuredBAI", "#E69F00", "P"),
     "frugal-bai": Style("FrugalBAI", "#CC79A7", "D"),
+    "cluster-then-bai": Style("Cluster, then BAI", "#0072B2", "^", (0, (5, 2))),
+    "collaborative": Style("Collaborative", "#009E73", "X", (0, (5, 2))),
     "learned": Style("Learned", "#CC79A7", "v"),
     "uniform-glr": Style("Uniform GLR", "#56B4E9", "X"),
     "uniform": Style("Uniform", "#56B4E9", "v", (0, (1, 1))),
