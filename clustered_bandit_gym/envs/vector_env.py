@@ -149,8 +149,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         else:
             batch, told, rows = drawn
             self._model = batch.rewards
-            clusters = batch.clusters[rows]
-            self._truth[which] = np.take_along_axis(batch.means[rows], clusters[..., None], axis=1)
+            # `take_along_axis` would add 7% to a step in which one episode in a hundred ends.
+            plays = np.arange(rows.start, rows.stop)[:, None]
+            self._truth[which] = batch.means[plays, batch.clusters[rows]]
             for key, values in told.varied.items():
                 self._told[key][which] = values[rows]
             for row, i in enumerate(which.tolist(), rows.start):
