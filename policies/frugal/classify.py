@@ -203,7 +203,8 @@ def find_in_list(
         return ArmIndex(accept(block, arms, ref.levels, level), among=arms)
     lead = np.full((len(block), arms.size), log(arms.size) + 2)
     answer = arms[stand_out(block, arms, lead, ref.levels)]
-    side = which_side(block, answer, *height, ref, ref.levels.height)
+    threshold, gap = height
+    side = which_side(block, answer, threshold, gap, ref, ref.levels.height)
     rest = np.flatnonzero(side != 1)
     if rest.size:
         answer[rest] = accept(block.part(rest), arms, ref.levels, level)
