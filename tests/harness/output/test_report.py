@@ -321,6 +321,18 @@ def test_heavy_tails_lead_with_the_median(browser: Any, awkward: Path) -> None:
     assert "Heavy tail (heavy)" in browser.find_element("id", "notes").text
 
 
+def test_means_of_unfinished_trials_are_lower_bounds_as_on_the_board(
+    browser: Any, awkward: Path
+) -> None:
+    browser.get(awkward.as_uri())
+    policies = column(browser, 1)
+    heads = [th.text for th in browser.find_elements("css selector", "#board th")]
+    for head in ("vs naive", "vs bound", "cost", "bits up", "reals down", "rounds"):
+        cells = dict(zip(policies, column(browser, heads.index(head) + 1), strict=True))
+        assert cells["bai-cl"].startswith("≥"), head
+        assert not cells["naive"].startswith("≥"), head
+
+
 def test_numbers_are_written_as_on_the_board(browser: Any, awkward: Path) -> None:
     browser.get(awkward.as_uri())
     values = [
