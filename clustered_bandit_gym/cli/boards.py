@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 @command("list")
 def list_all() -> None:
-    """Environments and policies."""
+    """Environments, policies and engines."""
     from rich.table import Table
 
     from clustered_bandit_gym.envs_registry import CATALOGUE
     from clustered_bandit_gym.policies import POLICIES
+    from clustered_bandit_gym.policies.engines.registry import ENGINES
 
     screen = console()
     table = Table("environment", "what it is", title="Environments", title_justify="left", box=None)
@@ -43,6 +44,14 @@ def list_all() -> None:
     for name, target in POLICIES.items():
         module, _, cls = target.partition(":")
         table.add_row(name, cls, getattr(import_module(module), cls).guarantee)
+    screen.print(table)
+    screen.print()
+    title = "Engines of naive, bai-cl and bai-cl++, e.g. naive:engine=mixture"
+    table = Table(
+        "engine", "what its promise rests on", title=title, title_justify="left", box=None
+    )
+    for name, guarantee in ENGINES.items():
+        table.add_row(name, guarantee)
     screen.print(table)
     screen.print(
         "\nYour own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py of this "

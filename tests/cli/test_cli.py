@@ -14,6 +14,7 @@ from typer.main import get_command
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym import cli
 from clustered_bandit_gym.cli.app import FAILED
+from clustered_bandit_gym.policies.engines.registry import ENGINES
 
 
 def test_list_names_everything() -> None:
@@ -26,6 +27,7 @@ def test_list_names_everything() -> None:
         "bai-cl",
         "bai-cl++",
         "module:Class",
+        *ENGINES,
     ):
         assert name in text
 
