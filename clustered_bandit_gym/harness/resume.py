@@ -12,7 +12,8 @@ from typing import Any
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import Unhashable, env_key, policy_key, versions
 from clustered_bandit_gym.harness.play import Row, Task, Work
-from clustered_bandit_gym.harness.store import FAILED, Key, Store
+from clustered_bandit_gym.harness.scoring.summary import FAILED
+from clustered_bandit_gym.harness.store import Key, Store
 
 
 class Resume:

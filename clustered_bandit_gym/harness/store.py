@@ -18,12 +18,11 @@ from typing import Any, NamedTuple
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.scoring.summary import FAILED
 
 FILE = "trials.sqlite"
 #: Format of the file.
 _SCHEMA = 3
-#: Outcomes of trials that are played again when their run is repeated.
-FAILED = ("error", "crash", "timeout")
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS trials (
@@ -117,10 +116,12 @@ class Store:
     def put(self, key: Key, row: Row) -> None:
         """Keep a row. An existing row of the same key stays, unless its trial failed."""
         text = json.dumps(row, allow_nan=True)  # in ASCII: SQLite refuses lone surrogates
+        marks = ", ".join("?" for _ in FAILED)
         statement = (
             "INSERT INTO trials (env, policy, versions, seed, trial, outcome, row) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
-            "SET outcome = excluded.outcome, row = excluded.row WHERE trials.outcome IN (?, ?, ?)"
+            "SET outcome = excluded.outcome, row = excluded.row "
+            f"WHERE trials.outcome IN ({marks})"
         )
         list(self._ask(statement, (*key, row["outcome"], text, *FAILED)))
 

@@ -6,6 +6,7 @@ import pandas as pd
 
 from clustered_bandit_gym.harness.output.escape import plain
 from clustered_bandit_gym.harness.scoring.numbers import number
+from clustered_bandit_gym.harness.scoring.summary import FAILED, UNFINISHED
 from clustered_bandit_gym.harness.scoring.verdict import MANY_TRIALS
 
 
@@ -85,15 +86,9 @@ def _names(rows: pd.DataFrame) -> str:
 
 
 def _unfinished(trials: pd.DataFrame) -> list[str]:
-    words = {
-        "budget": "out of budget",
-        "error": "raised",
-        "crash": "ended their process",
-        "timeout": "out of time",
-    }
     kinds = trials["outcome"].value_counts()
-    parts = [f"{kinds[name]} {text}" for name, text in words.items() if name in kinds]
-    failed = trials[trials["outcome"].isin(("error", "crash", "timeout"))]
+    parts = [f"{kinds[name]} {text}" for name, text in UNFINISHED.items() if name in kinds]
+    failed = trials[trials["outcome"].isin(FAILED)]
     first = failed.drop_duplicates("policy").to_dict("records")
     return [
         f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”.",

@@ -20,8 +20,16 @@ from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 from clustered_bandit_gym.harness.settings import Cell, decode
 
-#: Outcomes of trials without an answer.
-UNFINISHED = ("budget", "error", "crash", "timeout")
+#: Outcomes of trials without an answer, and their words in the notes of a board.
+UNFINISHED = {
+    "budget": "out of budget",
+    "error": "raised",
+    "crash": "ended their process",
+    "timeout": "out of time",
+}
+#: Those that are the policy's failure: boards show their first message, and they are played again
+#: when their run is repeated.
+FAILED = tuple(name for name in UNFINISHED if name != "budget")
 #: Names of an estimate and of the ends of its interval.
 _ENDS = ("", "_low", "_high")
 
@@ -122,7 +130,7 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         "trials": trials,
         "errors": errors,
         "unfinished": unfinished,
-        "crashed": int(outcome.isin(("error", "crash", "timeout")).sum()),
+        "crashed": int(outcome.isin(FAILED).sum()),
         "retried": retried,
         "doubt": doubt,
         "error_low": judged.low,
