@@ -60,7 +60,8 @@ def test_precision_keeps_the_best_and_drops_what_is_that_far_below(engine: str) 
     broken = ~active[:, 0] | active[:, 3] | active[:, 4]
     assert broken.sum() <= binom.isf(1e-9, 1000, 0.1)
     assert active[:, 1].mean() > 0.5, "an early stop need not resolve the near tie"
-    assert np.abs(estimates[:, 0] - 1).max() < 1
+    # The median: an agent that dropped arm 0 by mistake, after few pulls, may be far off.
+    assert np.median(estimates[:, 0]) == pytest.approx(1, abs=0.1)
     resolved = run(means, 50, engine, 0.1, seed=5)[2]
     assert federation.pulls / 1000 < resolved.pulls / 50, "stopping early must be cheaper"
 
