@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,7 +136,8 @@ def compare(
     show_board(board, format_, None if board.missing else names, plot, x, export)
     tell_reused(board.reused, len(board.trials), out, quiet)
     if out is not None and not quiet:
-        say(f"Trials are in {out}: `clustered-bai show {out}`, `clustered-bai report {out}`.")
+        shown = shlex.quote(str(out))
+        say(f"Trials are in {out}: `clustered-bai show {shown}`, `clustered-bai report {shown}`.")
     broken = tell_broken(board, dict(players), traceback)
     if board.missing:
         raise typer.Exit(INTERRUPTED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,7 @@ def new(
         max_pulls_per_agent=max_pulls_per_agent,
     )
     Study(policy, problem, study, seed, values=values).close()
-    say(f"{study}: next, clustered-bai study ask {study} -o order.csv")
+    say(f"{study}: next, clustered-bai study ask {shlex.quote(str(study))} -o order.csv")
 
 
 @command("study ask")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import typer
@@ -43,7 +44,10 @@ def run(
         progress=bar(quiet),
     )
     typer.echo(readme(submission))
-    say(f"Wrote {out}: `clustered-bai suite verify {out}`, `clustered-bai suite board {out} ...`")
+    shown = shlex.quote(str(out))
+    say(
+        f"Wrote {out}: `clustered-bai suite verify {shown}`, `clustered-bai suite board {shown} ...`"
+    )
 
 
 @command("suite verify")

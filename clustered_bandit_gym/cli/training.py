@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import typer
@@ -58,4 +59,5 @@ def train(
         f"On held-out instances: return {found['return']:+.3f}, pulls {found['pulls']:.1f}, "
         f"error rate {found['error_rate']:.4f}"
     )
-    typer.echo(f"Wrote {out}: `clustered-bai compare {env} --policies learned:{out} uniform-glr`")
+    player = shlex.quote(f"learned:{out}")
+    typer.echo(f"Wrote {out}: `clustered-bai compare {env} --policies {player} uniform-glr`")

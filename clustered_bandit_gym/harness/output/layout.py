@@ -150,12 +150,15 @@ def pivoted(
     least = summary.groupby(pivot)[measure.centre].min()
     cells = {}
     for row in summary.to_dict("records"):
-        value, half = row[measure.centre], (row[measure.high] - row[measure.low]) / 2
+        value, low, high = row[measure.centre], row[measure.low], row[measure.high]
         text = _power(value, 2)
         if row["unfinished"]:
             text = f"≥{text}"
-        elif ci and not math.isnan(half):
-            text += f" ± {_power(half, 1)}"
+        elif ci and not math.isnan(low):
+            # The interval of a median is not symmetric around it.
+            median = measure.centre == "pulls_median"
+            half = (high - low) / 2
+            text += f" [{_power(low, 2)}, {_power(high, 2)}]" if median else f" ± {_power(half, 1)}"
         if bold_best and value == least[row[pivot]] and not row["unfinished"]:
             text = f"*{text}*"
         cells[row["policy"], row[pivot]] = text

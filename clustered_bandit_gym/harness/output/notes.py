@@ -27,7 +27,7 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
             "not strict (what programs write elsewhere than into their messages is not seen)"
         )
     if "reproduced" not in trials:
-        unchecked.append("0 replays in a fresh process (--replays)")
+        unchecked.append("trials replayed in a fresh process (--replays N does)")
     if unchecked:
         notes.append(f"Not checked: {'; '.join(unchecked)}.")
     notes += [f"{row['policy']} cannot PASS: it {row['doubt']}." for row in records if row["doubt"]]

@@ -375,3 +375,17 @@ def test_latex_pivot_has_a_column_per_setting_and_the_best_in_bold() -> None:
     assert naive.count(r"\pm") == 2
     with pytest.raises(ValueError, match="n_agents varies"):
         cbg.Board(found).to_latex(pivot="delta")
+
+
+def test_latex_pivot_gives_both_ends_of_the_interval_of_a_median() -> None:
+    found = []
+    for n in (4, 8):
+        pulls = [100.0, 101.0, 102.0, 103.0, 104.0, 200.0, 300.0, 400.0, 90_000.0]
+        found += rows("naive", pulls, env_kwargs={"n_agents": n}, n_agents=n)
+    board = cbg.Board(found)
+    first = board.summary.iloc[0]
+    text = board.to_latex(pivot="n_agents", ci=True)
+    low, high = first["pulls_median_low"], first["pulls_median_high"]
+    assert high - first["pulls_median"] > first["pulls_median"] - low  # not symmetric
+    assert r"$1.04\times10^{2}$ [$1.01\times10^{2}$, $4.00\times10^{2}$]" in text
+    assert (low, high) == (101.0, 400.0)
