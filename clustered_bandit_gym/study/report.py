@@ -20,7 +20,9 @@ def report(study: Study) -> str:
     """The page as text; it needs no other file."""
     status, problem = study.status, study.problem
     told = ", ".join(f"{key} = {value}" for key, value in problem.to_dict().items() if value)
-    if status.done:
+    if status.done and getattr(study.policy, "guarantee", "none").startswith("none"):
+        verdict = "Every agent has its arm. The policy states no guarantee that they are right."
+    elif status.done:
         verdict = (
             f"Every agent has its arm. With probability at least {1 - problem.delta:g} all of them "
             f"are right, if what was told of the problem is true."
@@ -72,4 +74,6 @@ def agent_table(study: Study) -> pd.DataFrame:
 
 
 def _html(table: pd.DataFrame) -> str:
-    return table.to_html(index=False, border=0, na_rep="–", float_format="{:.3f}".format)
+    # na_rep does not reach pandas' own integers.
+    page = table.to_html(index=False, border=0, na_rep="–", float_format="{:.3f}".format)
+    return page.replace("&lt;NA&gt;", "–")

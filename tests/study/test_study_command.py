@@ -73,6 +73,22 @@ def test_report_of_an_unfinished_study() -> None:
     page = report(study)
     assert "Nothing is final yet" in page
     assert "$" not in page
+    assert "&lt;NA&gt;" not in report(cbg.Study("naive", problem))  # no agent has a leader yet
+
+
+@pytest.mark.parametrize(("guarantee", "promised"), [("none", False), ("delta-PC", True)])
+def test_a_report_promises_only_what_the_policy_does(guarantee: str, promised: bool) -> None:
+    class Once(cbg.Policy):
+        def solve(self, federation: cbg.Federation) -> np.ndarray:
+            agents = federation.agents
+            federation.pull(agents, np.zeros(len(agents), dtype=int), 1)
+            return np.zeros(len(agents), dtype=int)
+
+    Once.guarantee = guarantee
+    study = cbg.drive(Once(), lambda agents, arms, times: [[0.0]] * 3, cbg.Problem(3, 2, None, 0.1))
+    page = report(study)
+    assert ("With probability at least 0.9" in page) == promised
+    assert ("states no guarantee" in page) != promised
 
 
 @pytest.mark.parametrize(
