@@ -191,7 +191,14 @@ def _policy_data(submission: Submission, cells: list[SuiteCell]) -> dict[str, An
 
 def leaderboard_page(folders: Sequence[str | Path], highlight: Sequence[str] = ()) -> str:
     """The board of the submissions in `folders` as one HTML page that fetches nothing."""
-    data = board_data(load_all(folders), highlight)
+    submissions = load_all(folders)
+    names = [one.name for one in submissions]
+    if unknown := set(highlight) - set(names):
+        raise UserError(
+            f"nothing to highlight: no submission is named {', '.join(sorted(unknown))}; "
+            f"there are {', '.join(names)}"
+        )
+    data = board_data(submissions, highlight)
     template = files("clustered_bandit_gym.suite").joinpath("leaderboard.html")
     return fill(template.read_text(encoding="utf-8"), data)
 

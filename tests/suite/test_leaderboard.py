@@ -74,6 +74,11 @@ def test_hostile_text_cannot_leave_its_place(folders: list[Path], tmp_path: Path
     assert data_of(page)["policies"][0]["name"].startswith("</script>")
 
 
+def test_only_names_on_the_board_can_be_highlighted(folders: list[Path]) -> None:
+    with pytest.raises(UserError, match="no submission is named mine; there are naive"):
+        leaderboard_page(folders, ["mine"])
+
+
 def test_submissions_that_do_not_fit(folders: list[Path], tmp_path: Path) -> None:
     folder = tmp_path / "full"
     shutil.copytree(folders[0], folder)
