@@ -25,6 +25,9 @@ def plot(figure: Figure, rows: pd.DataFrame, folder: Path) -> Canvas:
     summary = (
         over_instances(figure, board.summary, rows) if figure.over_instances else board.summary
     )
+    # A setting with one value has no column on a board.
+    alone = [key for key in figure.keys if key not in summary]
+    summary = summary.assign(**{key: rows[key].iloc[0] for key in alone})
     panels = 1 if figure.panel is None else rows[figure.panel].nunique()
     kind = "pulls" if figure.measure == "pulls" else "communication"
     canvas = plot_board(
