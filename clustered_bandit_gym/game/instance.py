@@ -20,6 +20,7 @@ from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 from clustered_bandit_gym.game.tables import (
     Bandits,
     Fit,
+    bandits_of,
     fit_of,
     grouped,
     read_bandits,
@@ -280,7 +281,7 @@ class Instance:
         """
         rows = read_logs(logs)
         pooled, labels = grouped(rows, clusters)
-        made = cls._of(pooled.bandits(), labels, allow_ties=True, allow_overlap=True)
+        made = cls._of(bandits_of(pooled), labels, allow_ties=True, allow_overlap=True)
         made.__dict__["fit"] = fit_of(rows, clusters)
         return made
 

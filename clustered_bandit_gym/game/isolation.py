@@ -20,7 +20,6 @@ import os
 import pickle
 import random
 import sys
-import threading
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from types import CellType, FunctionType, MethodType, ModuleType, NoneType
@@ -38,7 +37,8 @@ _PLAIN = {bool, int, float, complex, str, bytes, NoneType, np.bool_, np.int64, n
 _CONTAINERS = {tuple, list, dict, CellType, MethodType, partial}
 _GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 _CACHED = type(lru_cache(maxsize=1)(len))
-_REGISTRY = threading.Lock()
+#: Flag of classes that are made at run time, as by a class statement.
+_HEAP_TYPE = 1 << 9
 
 
 class Isolation:
@@ -59,7 +59,12 @@ class Isolation:
         """`program` as `Federation.local` is to run it: a fresh copy in each block."""
         if is_ours(program):
             return program
-        data = self._serialised(program)
+        try:
+            data = self._dumped(program)
+        except Exception as error:
+            raise TypeError(
+                f"strict mode: the local program cannot be copied ({error}): {COPIES}"
+            ) from error
         name = program_name(program)
 
         def run(block: Any, *values: np.ndarray) -> Any:
@@ -75,69 +80,33 @@ class Isolation:
         """Which variables the programs changed in vain, as a hint for the author; "" for none."""
         names: set[str] = set()
         for data, copy in self._ran.values():
-            before = _variables(_Loader(io.BytesIO(data)).load())
-            for name, value in _variables(copy).items():
-                if name not in before or self._differ(before[name], value):
-                    names.add(f"`{name}`")
+            before = self._variables(_Loader(io.BytesIO(data)).load())
+            after = self._variables(copy)
+            names |= {f"`{name}`" for name in after if after[name] != before.get(name)}
         changed = ", ".join(sorted(names))
         return f"a local program changed {changed}, but {COPIES}" if names else ""
 
-    def _differ(self, one: Any, other: Any) -> bool:
-        try:
-            return self._dumped(one) != self._dumped(other)
-        except Exception:  # it was given something that cannot be copied
-            return True
-
-    def _serialised(self, program: Program) -> bytes:
-        try:
-            return self._dumped(program)
-        except Exception as error:
-            culprit = f"a {type(program).__name__}"
-            for name, value in _variables(program).items():
+    def _variables(self, program: Program) -> dict[str, bytes]:
+        """The variables that a function refers to, serialised, as far as they can be."""
+        found = {}
+        if isinstance(program, FunctionType):
+            variables = inspect.getclosurevars(program)
+            for name, value in {**variables.nonlocals, **variables.globals}.items():
                 try:
-                    self._dumped(value)
-                except Exception:
-                    culprit = f"`{name}` ({type(value).__name__})"
-                    break
-            raise TypeError(
-                f"strict mode: the local program refers to {culprit}, which cannot be copied "
-                f"({error}): {COPIES}"
-            ) from error
+                    found[name] = self._dumped(value)
+                except Exception:  # it was given something that cannot be copied
+                    found[name] = b""
+        return found
 
     def _dumped(self, value: Any) -> bytes:
-        """`value` by cloudpickle, which copies objects of the registered modules by value."""
         file = io.BytesIO()
-        with _REGISTRY:
-            known = cloudpickle.list_registry_pickle_by_value()
-            users = [one for one in _users_modules(len(sys.modules)) if one.__name__ not in known]
-            for module in users:
-                cloudpickle.register_pickle_by_value(module)
-            try:
-                _Copier(file, self._centre, self._problem).dump(value)
-            finally:
-                for module in users:
-                    cloudpickle.unregister_pickle_by_value(module)
+        _Copier(file, self._centre, self._problem).dump(value)
         return file.getvalue()
 
 
 def program_name(program: Program) -> str:
     """The name by which errors call a program."""
     return getattr(program, "__name__", type(program).__name__)
-
-
-def _variables(program: Any) -> dict[str, Any]:
-    """The variables that a program refers to, by name."""
-    if isinstance(program, MethodType):
-        return {**_variables(program.__func__), "self": program.__self__}
-    if isinstance(program, partial):
-        return {**_variables(program.func), **program.keywords}
-    if isinstance(program, FunctionType):
-        try:
-            found = inspect.getclosurevars(program)
-        except ValueError:  # a variable of the closure has no value yet
-            return {}
-        return {**found.nonlocals, **found.globals}
-    return dict(getattr(program, "__dict__", {}))
 
 
 # --- whose code it is -----------------------------------------------------------------------------
@@ -159,12 +128,11 @@ def is_ours(program: Program) -> bool:
             if not own_globals or not value.__code__.co_filename.startswith(_package_folders()):
                 return False
             todo += [value.__closure__, value.__defaults__, value.__kwdefaults__]
-        elif kind is np.ndarray:
-            if value.dtype.hasobject:
-                return False
         elif isinstance(value, type):
             if _is_foreign(_home(value)):
                 return False
+        elif kind is np.ndarray and not value.dtype.hasobject:
+            continue
         elif kind in _CONTAINERS or _file(_home(kind)).startswith(_package_folders()):
             todo += gc.get_referents(value)
         else:
@@ -172,15 +140,17 @@ def is_ours(program: Program) -> bool:
     return True
 
 
-def _home(kind: type) -> ModuleType | None:
-    """The module in which a class is found under its name; what a class says of itself proves
-    nothing."""
-    module = sys.modules.get(kind.__module__)
-    return module if getattr(module, kind.__name__, None) is kind else None
+def _home(thing: Any) -> ModuleType | None:
+    """The module in which a class or function is found under its name; what it says of itself
+    proves nothing."""
+    found = cloudpickle._lookup_module_and_qualname(thing)
+    return found[0] if found else None
 
 
 def _file(module: ModuleType | None) -> str:
-    return "" if module is None else vars(module).get("__file__") or ""
+    """The file of a module, or the first folder of a package without one; "" for built-in ones."""
+    names = {} if module is None else vars(module)
+    return names.get("__file__") or next(iter(names.get("__path__", ())), "")
 
 
 @cache
@@ -196,19 +166,11 @@ def _is_foreign(module: ModuleType | None) -> bool:
     """Whether the module is the user's: its functions, classes and variables are copied."""
     if module is None or module.__name__ == "__main__":
         return True
-    if file := _file(module):
-        return not _is_installed(file)
-    return module.__name__ not in sys.builtin_module_names and module.__spec__ is None
+    file = _file(module)
+    return not _is_installed(file) if file else module.__spec__ is None
 
 
-@lru_cache(maxsize=1)
-def _users_modules(count: int) -> list[ModuleType]:
-    """The user's modules among the `count` that are loaded; looking at all takes 0.9 ms."""
-    loaded = [(n, one) for n, one in list(sys.modules.items()) if isinstance(one, ModuleType)]
-    return [one for name, one in loaded if one.__name__ == name and _is_foreign(one)]
-
-
-@lru_cache(maxsize=4096)
+@cache
 def _is_installed(file: str) -> bool:
     """Whether the file belongs to this package, the standard library or an installed one."""
     folders = (*_package_folders(), os.path.dirname(os.__file__) + os.sep, "<frozen ")
@@ -237,7 +199,7 @@ class AtCentre:
 
 
 class _Copier(cloudpickle.Pickler):  # type: ignore[misc]
-    """Keeps objects of the centre out, and copies modules and caches, too."""
+    """cloudpickle with the user's modules by value, and without the objects of the centre."""
 
     def __init__(self, file: io.BytesIO, centre: tuple[type, ...], problem: Problem) -> None:
         super().__init__(file)
@@ -255,9 +217,29 @@ class _Copier(cloudpickle.Pickler):  # type: ignore[misc]
             loading = ("__builtins__", "__loader__", "__spec__", "__cached__")
             state = {name: value for name, value in vars(obj).items() if name not in loading}
             return ModuleType, (obj.__name__,), state, None, None, _fill
+        made_by_code = isinstance(obj, type) and obj.__flags__ & _HEAP_TYPE
+        if not (made_by_code or type(obj) in (FunctionType, _CACHED)):
+            return super().reducer_override(obj)
+        if not _is_foreign(_home(obj)):
+            return NotImplemented  # by reference
+        if made_by_code:
+            # Without the id by which cloudpickle would find the original class in this process.
+            make, (*arguments, _, extra), *rest = cloudpickle._dynamic_class_reduce(obj)
+            return make, (*arguments, None, extra), *rest
         if type(obj) is _CACHED:
             return _cached_again, (obj.__wrapped__, obj.cache_parameters())
-        return super().reducer_override(obj)
+        _, arguments, *rest = self._dynamic_function_reduce(obj)
+        return _make_function, arguments, *rest
+
+
+class _Loader(pickle.Unpickler):
+    """Makes the copy. Nothing of a user's module comes in by reference."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        if _is_foreign(sys.modules.get(module)):
+            raise pickle.UnpicklingError(f"strict mode: {module}.{name} cannot be copied: {COPIES}")
+        return found
 
 
 def _fill(module: ModuleType, variables: dict[str, Any]) -> None:
@@ -270,34 +252,17 @@ def _cached_again(function: Program, parameters: dict[str, Any]) -> Any:
     return lru_cache(**parameters)(function)
 
 
-class _Loader(pickle.Unpickler):
-    """Makes the copy. Nothing of a user's module comes in by reference."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        found = super().find_class(module, name)
-        if _is_foreign(sys.modules.get(module)):
-            raise pickle.UnpicklingError(f"strict mode: {module}.{name} cannot be copied: {COPIES}")
-        if module == cloudpickle.__name__ and name == "_make_function":
-            return _make_function
-        if module == cloudpickle.__name__ and name.startswith("_make_skeleton"):
-            # Without the id by which cloudpickle would find the original class in this process.
-            return lambda *arguments: found(*arguments[:-2], None, arguments[-1])
-        return found
-
-
 def _make_function(code: Any, names: dict[str, Any], *rest: Any) -> FunctionType:
     names["__builtins__"] = _BUILTINS
     return FunctionType(code, names, *rest)
 
 
-def _import(name: str, names: Any = None, *rest: Any) -> ModuleType:
+def _import(name: str, *rest: Any) -> ModuleType:
     """`import` in a copied program; a user's own modules are copied only if imported outside."""
-    found = builtins.__import__(name, names, *rest)
-    level = rest[2] if len(rest) > 2 else 0
-    whole = importlib.util.resolve_name("." * level + name, (names or {}).get("__package__"))
-    if _is_foreign(sys.modules.get(whole)):
+    found = builtins.__import__(name, *rest)
+    if _is_foreign(found):
         raise ImportError(
-            f"strict mode: import {whole} at the top of the file, not within a local program: "
+            f"strict mode: import {name} at the top of the file, not within a local program: "
             f"{COPIES}"
         )
     return found

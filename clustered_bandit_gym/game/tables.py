@@ -1,14 +1,18 @@
-"""Bandits from data: a table of means, or rows of single rewards, with or without clusters."""
+"""Bandits from data: a table of means, or rows of single rewards, with or without clusters.
+
+Rows are a pandas frame with the columns group (a cluster, or an agent), arm and reward; the first
+two are categorical, so that tables by group and arm have a cell for every pair.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 
@@ -27,9 +31,9 @@ class Bandits:
     """
 
     means: Floats
-    rewards: RewardModel | None
-    arm_names: tuple[str, ...] | None
-    cluster_names: tuple[str, ...] | None
+    rewards: RewardModel | None = None
+    arm_names: tuple[str, ...] | None = None
+    cluster_names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,73 +59,6 @@ class Fit:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Single rewards: which group (a cluster, or an agent) got which reward from which arm.
-
-    Attributes:
-        groups, arms: (n,) numbers of the group and of the arm of each row.
-        rewards: (n,).
-        group_names, arm_names: the labels of these numbers.
-    """
-
-    groups: Ints
-    arms: Ints
-    rewards: Floats
-    group_names: tuple[str, ...]
-    arm_names: tuple[str, ...]
-
-    @property
-    def counts(self) -> Floats:
-        """(G, K) number of rewards of each group and arm."""
-        return self._sums(np.ones_like(self.rewards))
-
-    @property
-    def means(self) -> Floats:
-        """(G, K) average rewards, NaN where there are none."""
-        with np.errstate(invalid="ignore"):
-            return self._sums(self.rewards) / self.counts
-
-    @property
-    def squares(self) -> Floats:
-        """(G, K) sums of squared distances from the average."""
-        return self._sums((self.rewards - self.means[self.groups, self.arms]) ** 2)
-
-    def _sums(self, weights: Floats) -> Floats:
-        sums = np.zeros((len(self.group_names), len(self.arm_names)))
-        np.add.at(sums, (self.groups, self.arms), weights)
-        return sums
-
-    def part(self, kept: Bools) -> Rows:
-        """The rows that are marked."""
-        return replace(
-            self, groups=self.groups[kept], arms=self.arms[kept], rewards=self.rewards[kept]
-        )
-
-    def bandits(self) -> Bandits:
-        """Each group's empirical bandit; see `read_bandits` for the law."""
-        counts = self.counts
-        if not counts.all():
-            group, arm = np.argwhere(counts == 0)[0]
-            raise UserError(
-                f"no reward of arm {self.arm_names[arm]!r} in {self.group_names[group]!r}; every "
-                "pair needs one"
-            )
-        means = self.means
-        support, place = np.unique(self.rewards, return_inverse=True)
-        law: RewardModel
-        if set(support) <= {0.0, 1.0}:
-            law = Bernoulli()
-        elif support.size <= 256:
-            table = np.zeros((*counts.shape, support.size))
-            np.add.at(table, (self.groups, self.arms, place), 1)
-            law = Categorical(support, table / counts[..., None])
-            means = law.check_means(None)
-        else:
-            law = Gaussian(float(np.sqrt(self.squares / np.maximum(counts - 1, 1)).max()))
-        return Bandits(means, law, self.arm_names, self.group_names)
-
-
 def read_bandits(path: str | os.PathLike[str]) -> Bandits:
     """Read a CSV file.
 
@@ -139,44 +76,71 @@ def read_bandits(path: str | os.PathLike[str]) -> Bandits:
         )
     first = _cells(path, header=None, nrows=1).iloc[0].tolist()
     if {"cluster", "arm", "reward"} <= _lower(first):
-        return _rows(_cells(path), "cluster", path).bandits()
+        return bandits_of(_rows(_cells(path), "cluster"))
     has_header = not all(map(_is_number, first[1:] or first))
     table = _cells(path, header=0 if has_header else None)
-    arms = tuple(table.columns) if has_header else None
-    clusters = None
-    if table.index.dtype.kind == "O":  # the cell over the clusters is missing
-        clusters = tuple(table.index)
-    elif not any(map(_is_number, table.iloc[:, 0])):
-        clusters = tuple(table.iloc[:, 0])
-        arms = arms and arms[1:]
-        table = table.iloc[:, 1:]
-    return Bandits(_numbers(table, path), None, arms, clusters)
+    if table.index.dtype.kind != "O" and not any(map(_is_number, table.iloc[:, 0])):
+        table = table.set_index(table.columns[0])
+    return Bandits(
+        _numbers(table),
+        arm_names=tuple(table.columns) if has_header else None,
+        cluster_names=tuple(table.index) if table.index.dtype.kind == "O" else None,
+    )
 
 
 def is_log(path: str | os.PathLike[str]) -> bool:
     """Whether the CSV file has rows of an agent, an arm and a reward, without clusters."""
-    header = _lower(_cells(path, header=None, nrows=1).iloc[0])
-    return {"arm", "reward"} <= header and "cluster" not in header
+    columns = _lower(_cells(path, header=None, nrows=1).iloc[0])
+    return {"arm", "reward"} <= columns and "cluster" not in columns
 
 
-def read_logs(source: Any) -> Rows:
+def read_logs(source: Any) -> pd.DataFrame:
     """Rows from a CSV file or a pandas frame with the columns agent (or user), arm and reward."""
     frame = _cells(source) if isinstance(source, str | os.PathLike) else source
     if not hasattr(frame, "columns"):
         raise UserError(
             f"logs are the path of a CSV file or a pandas frame, got {type(source).__name__}"
         )
-    return _rows(frame, "agent" if "agent" in _lower(frame.columns) else "user", source)
+    return _rows(frame, "agent" if "agent" in _lower(frame.columns) else "user")
 
 
-def grouped(rows: Rows, n_clusters: int | None) -> tuple[Rows, Ints]:
+def bandits_of(rows: pd.DataFrame) -> Bandits:
+    """Each group's empirical bandit; see `read_bandits` for the law."""
+    import pandas as pd
+
+    counts = _by_cell(rows).size().unstack()
+    if (counts == 0).any(axis=None):
+        group, arm = np.argwhere(counts == 0)[0]
+        raise UserError(
+            f"no reward of arm {counts.columns[arm]!r} in {counts.index[group]!r}; every pair "
+            "needs one"
+        )
+    means = _means(rows)
+    support = np.unique(rows.reward)
+    law: RewardModel
+    if set(support) <= {0.0, 1.0}:
+        law = Bernoulli()
+    elif support.size <= 256:
+        table = pd.crosstab([rows.group, rows.arm], rows.reward).to_numpy()
+        seen = table.reshape(*means.shape, support.size)
+        law = Categorical(support, seen / seen.sum(axis=2, keepdims=True))
+        means = law.check_means(None)
+    else:
+        law = Gaussian(float(_by_cell(rows).std().max()))
+    return Bandits(means, law, tuple(counts.columns), tuple(counts.index))
+
+
+def grouped(rows: pd.DataFrame, n_clusters: int | None) -> tuple[pd.DataFrame, Ints]:
     """The rows of `n_clusters` groups of agents (None: as they are), and the group of each agent
     (N,)."""
+    import pandas as pd
+
+    agents = rows.group.cat
     if n_clusters is None:
-        return rows, np.arange(len(rows.group_names))
-    labels = cluster(rows.means, n_clusters)
-    names = tuple(f"cluster {m}" for m in range(n_clusters))
-    return replace(rows, groups=labels[rows.groups], group_names=names), labels
+        return rows, np.arange(len(agents.categories))
+    labels = cluster(_means(rows), n_clusters)
+    names = [f"cluster {m}" for m in range(n_clusters)]
+    return rows.assign(group=pd.Categorical.from_codes(labels[agents.codes], names)), labels
 
 
 def cluster(means: Floats, n_clusters: int) -> Ints:
@@ -187,44 +151,47 @@ def cluster(means: Floats, n_clusters: int) -> Ints:
     """
     from scipy.cluster.vq import kmeans2
 
-    n_agents = len(means)
-    if not 1 <= n_clusters <= n_agents:
+    if not 1 <= n_clusters <= len(means):
         raise UserError(
-            f"clusters must be a number from 1 to {n_agents}, the agents; got {n_clusters}"
+            f"clusters must be a number from 1 to {len(means)}, the agents; got {n_clusters}"
         )
     filled = np.where(np.isnan(means), np.nanmean(means, axis=0), means)
-    best = np.inf
-    labels = np.zeros(n_agents, dtype=np.int64)
+    found = []
     for start in range(20):
-        centres, found = kmeans2(filled, n_clusters, minit="++", seed=start, missing="warn")
-        loss = float(((filled - centres[found]) ** 2).sum())
-        if loss < best and np.unique(found).size == n_clusters:
-            best = loss
-            labels = found.astype(np.int64)
-    if best == np.inf:
+        centres, labels = kmeans2(filled, n_clusters, minit="++", seed=start)
+        if np.unique(labels).size == n_clusters:
+            found.append((float(((filled - centres[labels]) ** 2).sum()), start, labels))
+    if not found:
         raise UserError(f"the agents do not fall into {n_clusters} different clusters; take fewer")
-    return labels
+    return min(found)[2].astype(np.int64)
 
 
-def fit_of(rows: Rows, n_clusters: int | None) -> Fit | None:
+def fit_of(rows: pd.DataFrame, n_clusters: int | None) -> Fit | None:
     """How well half of the rows predicts the other half; None where too few pairs have two rows."""
-    import pandas as pd
-
-    order = pd.Series(np.random.default_rng(0).permutation(rows.rewards.size))
-    held = (order.groupby([rows.groups, rows.arms]).rank() % 2 == 0).to_numpy()
-    known = rows.part(~held)
-    unseen = rows.part(held)
-    both = (known.counts > 0) & (unseen.counts > 0)
-    whole = both.all(axis=1)
+    mixed = rows.sample(frac=1, random_state=0)
+    held = _by_cell(mixed).cumcount() % 2 == 1
+    pooled, labels = grouped(mixed[~held], n_clusters)
+    predicted = _means(pooled)[labels]
+    unseen = _by_cell(mixed[held])
+    averages = _means(mixed[held])
+    whole = ~np.isnan(averages).any(axis=1)
     if not whole.any():
         return None
-    pooled, labels = grouped(known, n_clusters)
-    predicted = pooled.means[labels]
-    averages = unseen.means
-    noise = np.sqrt(np.mean(unseen.squares[both] / unseen.counts[both] ** 2))
-    error = np.sqrt(np.mean((predicted[both] - averages[both]) ** 2))
+    noise = np.sqrt(np.nanmean(unseen.var(ddof=0) / unseen.size()))
+    error = np.sqrt(np.nanmean((predicted - averages) ** 2))
     same = predicted[whole].argmax(axis=1) == averages[whole].argmax(axis=1)
     return Fit(float(error), float(noise), float(same.mean()))
+
+
+def _by_cell(rows: pd.DataFrame) -> Any:
+    """The rewards by group and arm."""
+    return rows.groupby(["group", "arm"], observed=False).reward
+
+
+def _means(rows: pd.DataFrame) -> Floats:
+    """(G, K) average rewards, NaN where there are none."""
+    means: Floats = _by_cell(rows).mean().unstack().to_numpy()
+    return means
 
 
 def _cells(path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
@@ -236,10 +203,7 @@ def _cells(path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
             path, dtype=str, encoding="utf-8-sig", skipinitialspace=True, na_filter=False, **options
         )
     except FileNotFoundError:
-        raise UserError(
-            f"there is no file {path}; expected a CSV file of means or of (cluster, arm, reward) "
-            "rows"
-        ) from None
+        raise UserError(f"there is no file {path}") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as a CSV file: {error}") from None
     if table.empty:
@@ -247,36 +211,36 @@ def _cells(path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
     return table
 
 
-def _rows(frame: pd.DataFrame, group: str, origin: Any) -> Rows:
-    """The rows of a table with the columns `group`, arm and reward."""
-    columns = {str(name).strip().lower(): name for name in frame.columns}
-    if not {group, "arm", "reward"} <= set(columns):
+def _rows(frame: pd.DataFrame, group: str) -> pd.DataFrame:
+    """Rows from a table with the columns `group`, arm and reward."""
+    import pandas as pd
+
+    named = frame.rename(columns=lambda name: str(name).strip().lower())
+    if not {group, "arm", "reward"} <= set(named):
         raise UserError(
-            f"expected the columns agent (or user), arm and reward, got {', '.join(columns)}"
+            f"expected the columns agent (or user), arm and reward, got {', '.join(named)}"
         )
-    rewards = _numbers(frame[columns["reward"]], origin)
-    group_names, groups = _numbered(frame[columns[group]])
-    arm_names, arms = _numbered(frame[columns["arm"]])
-    return Rows(groups, arms, rewards, group_names, arm_names)
+    columns = {"group": _labels(named[group]), "arm": _labels(named.arm)}
+    return pd.DataFrame(columns | {"reward": _numbers(named.reward)})
 
 
-def _numbered(labels: Any) -> tuple[tuple[str, ...], Ints]:
-    """The different labels as text, numbers in their order and other names in alphabetical order;
-    and the place of each label among them."""
-    texts = [str(one).strip() for one in labels]
-    names = sorted(set(texts))
+def _labels(column: pd.Series[Any]) -> pd.Categorical:
+    """Labels as text: numbers in their order, other names in alphabetical order."""
+    import pandas as pd
+
+    texts = column.astype(str).str.strip()
+    names = sorted(texts.unique())
     if all(map(_is_number, names)):
         names.sort(key=float)
-    place = {name: i for i, name in enumerate(names)}
-    return tuple(names), np.array([place[text] for text in texts])
+    return pd.Categorical(texts, names)
 
 
-def _numbers(cells: Any, origin: Any) -> Floats:
-    """Cells of a frame as finite numbers; `origin` is the file that they come from."""
+def _numbers(cells: Any) -> Floats:
+    """Cells of a frame as finite numbers."""
     try:
         numbers = cells.to_numpy(dtype=np.float64)
     except ValueError as error:
-        raise UserError(f"{origin}: expected numbers: {error}") from None
+        raise UserError(f"expected numbers: {error}") from None
     if not np.isfinite(numbers).all():
         row = int(np.argwhere(~np.isfinite(numbers))[0, 0])
         raise UserError(f"expected finite numbers in row {row + 1}, got {numbers[row]}")

@@ -104,7 +104,7 @@ class FixedMeans(FixedBandits):
         if isinstance(self.means, str):
             path = Path(self.means)
             return _read(self.means, path.stat().st_mtime_ns if path.exists() else 0)
-        return Bandits(np.array(self.means), None, None, None)
+        return Bandits(np.array(self.means))
 
     def _law(self) -> RewardModel:
         models = {

@@ -93,13 +93,13 @@ def test_generators_of_the_centre_are_refused_with_a_hint(kind: str) -> None:
     assert "block.random" in str(view._FederationView__books.failure)
 
 
-def test_a_variable_that_cannot_be_copied_is_named() -> None:
+def test_a_program_that_cannot_be_copied_says_why() -> None:
     view = strict_view()
     numbers = (x for x in range(3))
     with pytest.raises(Exception, match="raised an exception"):
         view.local(view.agents, lambda block: Reals([next(numbers)]))
     failure = str(view._FederationView__books.failure)
-    assert "`numbers` (generator), which cannot be copied" in failure
+    assert "cannot pickle 'generator' object" in failure
     assert "programs run on copies; return what the centre needs" in failure
 
 
@@ -141,7 +141,7 @@ def test_programs_of_the_package_keep_the_rules(name: str, monkeypatch: pytest.M
     """They are not copied. As copies they do the same: they neither share variables nor keep anything."""
     kwargs: dict[str, Any] = {"bound": False, "env_kwargs": {"n_agents": 12, "delta": 0.1}}
     with monkeypatch.context() as patch:
-        patch.delattr(isolation.Isolation, "_serialised")
+        patch.delattr(isolation.Isolation, "_dumped")
         plain = cbg.play(name, "ClusteredBAI-PaperFlat-v0", strict=True, **kwargs)
     monkeypatch.setattr(isolation, "is_ours", lambda program: False)
     copied = cbg.play(name, "ClusteredBAI-PaperFlat-v0", strict=True, **kwargs)
