@@ -15,7 +15,6 @@ from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.envs.flat_env import box_features
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.judge import outcome
 from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.game.pulls import MAX_PULLS
 
@@ -220,13 +219,24 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
 
     def _end(self) -> dict[str, Any]:
         """The last `info`: judged if all agents have chosen."""
-        federation = self.federation
-        arms = None if (self._committed < 0).any() else self._committed
-        if arms is not None:
-            federation.stop(arms)
-        self._core.end_episode(arms)
-        per_agent, sent = federation.pulls_per_agent.copy(), federation.ledger.summary()
-        return outcome(self._core.truth, arms, per_agent, sent, self._core.epsilon)
+        federation, truth = self.federation, self._core.truth
+        right = np.zeros(len(self.possible_agents), dtype=np.bool_)
+        stopped = bool((self._committed >= 0).all())
+        if stopped:
+            judgement = federation.stop(self._committed)
+            assert judgement is not None
+            right = judgement.agent_correct
+        self._core.end_episode(self._committed if stopped else None)
+        return {
+            "stopped": stopped,
+            "correct": bool(right.all()),
+            "agent_correct": right,
+            "wrong_agents": int((~right).sum()) if stopped else 0,
+            "pulls": federation.pulls,
+            "pulls_per_agent": federation.pulls_per_agent.copy(),
+            "communication": federation.ledger.summary(),
+            "best_arms": truth.agent_best_arms.copy(),
+        }
 
     def _observe(self, agents: list[str]) -> Observations:
         n = len(self.possible_agents)

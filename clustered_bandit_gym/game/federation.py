@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from copy import copy
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.errors import BudgetExceeded, ProgramFailed, UserError
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.isolation import Isolation, is_ours, program_name
@@ -34,6 +33,9 @@ from clustered_bandit_gym.game.payloads import (
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.pulls import Play, indices, whole_times
 from clustered_bandit_gym.game.source import Source
+from clustered_bandit_gym.game.view import FederationView
+
+__all__ = ["Federation", "FederationView"]
 
 #: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a
 #: cache.
@@ -91,15 +93,11 @@ class Federation(Play):
         self.block_size: int | None = None
 
     def view(self, strict: bool = False) -> FederationView:
-        """What the harness gives to a policy: this play without its books.
-
-        For `strict` see `FederationView`.
-        """
+        """What the harness gives to a policy: this play without its books."""
         return FederationView(self, strict)
 
     def hint(self) -> str:
-        """For the author of a policy that failed: what its programs changed in vain; "" for
-        nothing."""
+        """What a failed policy's programs changed in vain; "" for nothing."""
         return "" if self.isolation is None else self.isolation.lost()
 
     @contextmanager
@@ -140,9 +138,7 @@ class Federation(Play):
         if agents.ndim != 1:
             raise UserError(f"agents must be a vector of ids, got shape {agents.shape}")
         if agents.size > 1 and np.unique(agents).size < agents.size:
-            raise UserError(
-                "an agent is listed twice; a local program runs once at each of its agents"
-            )
+            raise UserError("an agent is listed twice; a program runs once at each of its agents")
         if self.isolation is not None:
             program = self.isolation.isolated(program)
         tables = [self._send("down", payload, agents, program) for payload in _payloads(down)]
@@ -162,8 +158,7 @@ class Federation(Play):
             if forms[-1] != forms[0]:
                 raise UserError(
                     "a program sends every agent's message in the same form: kind, shape, and "
-                    "`among`, `at_most` or `grid`, which both sides must know before anything is "
-                    "pulled"
+                    "`among`, `at_most` or `grid`"
                 )
             parts.append([self._send("up", one, block.agents, program) for one in payloads])
         messages = [np.concatenate(part) for part in zip(*parts, strict=True)]
@@ -211,8 +206,8 @@ class Federation(Play):
         """
         order = self._order(agents, arms, times)
         seen = self.draw_counts(*order)
-        *shape, values = seen.shape
-        self._bill_order(order, tuple(shape), "counts", counts_bits(order[2], values), 0)
+        bits = counts_bits(order[2], seen.shape[-1])
+        self._bill_order(order, seen.shape[:-1], "counts", bits, 0)
         return seen
 
     def _order(
@@ -232,15 +227,13 @@ class Federation(Play):
         reals_up: int,
     ) -> None:
         """Bill an order, which broadcasts to `shape`, and its answers."""
-        if 0 in shape:
-            return
-        agents, _, times = order
-        receivers = np.broadcast_to(agents, shape).ravel()
-        bits_down = count_bits(times) + bits_for(self.problem.n_arms)
-        down, up = (np.broadcast_to(bits, shape).ravel() for bits in (bits_down, bits_up))
-        self.ledger.record(self.current_phase, "down", "order", receivers, down, 0)
-        self.ledger.record(self.current_phase, "up", kind, receivers, up, reals_up)
-        self.rounds += 1
+        bits_down = count_bits(order[2]) + bits_for(self.problem.n_arms)
+        whom, down, up = (
+            np.broadcast_to(one, shape).ravel() for one in (order[0], bits_down, bits_up)
+        )
+        self.ledger.record(self.current_phase, "down", "order", whom, down, 0)
+        self.ledger.record(self.current_phase, "up", kind, whom, up, reals_up)
+        self.rounds += whom.size > 0
 
     def report_clusters(self, labels: ArrayLike) -> None:
         """Report the clustering that the policy has found: (N,) integer labels.
@@ -255,15 +248,9 @@ class Federation(Play):
             )
         self.labels = vector.astype(np.int64)
 
-    def stop(self, arms: ArrayLike) -> Judgement:
-        """End the play with one arm per agent (N,); returns the judge's row."""
-        self.end(arms)
-        if self.judgement is None:
-            raise UserError("this play has no instance to judge by; its arms are in `answer`")
-        return self.judgement
-
-    def end(self, arms: ArrayLike) -> None:
-        """As `stop`, for a play that need not have a judge."""
+    def stop(self, arms: ArrayLike) -> Judgement | None:
+        """End the play with one arm per agent (N,); returns the judge's row, None without an
+        instance."""
         self.check_open()
         arm_ids = self._arm_ids(arms)
         if arm_ids.shape != self.agents.shape:
@@ -274,16 +261,13 @@ class Federation(Play):
         self.answer = arm_ids.copy()
         if self._instance is not None:
             self.judgement = judge(self._instance, arm_ids, self.labels, self.problem.epsilon)
+        return self.judgement
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError(
-            "a federation cannot be copied or pickled: a play happens once. Its owner can use "
-            "snapshot() and restore()"
-        )
+        raise TypeError("a federation cannot be copied or pickled: a play happens once")
 
     def snapshot(self) -> dict[str, Any]:
-        """The state of the play for `restore`, to be pickled or copied by its owner (an
-        environment, say)."""
+        """The state of the play for `restore`, for the environment that owns it."""
         return {**vars(self), "isolation": None}
 
     @classmethod
@@ -295,194 +279,6 @@ class Federation(Play):
 
     def _arm_ids(self, arms: ArrayLike) -> Ints:
         return indices(arms, self.problem.n_arms, "arm")
-
-
-class FederationView:
-    """The centre's side of a play: everything a policy may use, nothing that it could change.
-
-    It has the methods of a `Federation` with two differences. Attributes are read-only, and what
-    they return are copies. `stop` is final and returns None: a policy does not learn whether it was
-    right.
-
-    Problem, δ, counts, budget, ledger and judgement are kept in the federation itself, which no
-    public name leads to.
-
-    Args:
-        federation: the play.
-        strict: nothing comes from the agents but what they send. Local programs run as serialised
-            copies. An exception in a program, or a spent budget, ends the play, and what it says is
-            not shown to the policy. The centre does not see how many pulls the agents made.
-    """
-
-    __slots__ = ("__books", "__problem", "__strict")
-    __books: Federation
-    __strict: bool
-    __problem: Problem
-
-    def __init__(self, federation: Federation, strict: bool = False) -> None:
-        object.__setattr__(self, "_FederationView__books", federation)
-        object.__setattr__(self, "_FederationView__strict", strict)
-        # A copy for the centre: the agents' own is within reach of local programs.
-        object.__setattr__(self, "_FederationView__problem", copy(federation.told))
-        if strict:
-            federation.isolation = Isolation((FederationView, type(federation)), federation.told)
-
-    # --- what the centre is told ------------------------------------------------------------------
-
-    @property
-    def problem(self) -> Problem:
-        """What the learner is told. The harness judges by its own copy."""
-        return self.__problem
-
-    @property
-    def agents(self) -> Ints:
-        """(N,) ids of all agents."""
-        return self.__books.agents.view()
-
-    @property
-    def arms(self) -> Ints:
-        """(K,) ids of all arms."""
-        return self.__books.arms.view()
-
-    @property
-    def reward_values(self) -> Floats | None:
-        """(S,) the values that rewards can take, increasing; None where they are not finitely many."""
-        return self.__books.reward_values
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """The policy's own randomness; apart from the stream of rewards."""
-        return self.__books.rng
-
-    @property
-    def max_pulls(self) -> int:
-        """Pulls beyond this raise `BudgetExceeded`."""
-        return self.__books.max_pulls
-
-    # --- the books, to read -----------------------------------------------------------------------
-
-    @property
-    def pulls(self) -> int:
-        """Pulls made so far."""
-        return self.__counts().pulls
-
-    @property
-    def pulls_per_agent(self) -> Ints:
-        """(N,) pulls made at each agent so far, a copy."""
-        return self.__counts().pulls_per_agent.copy()
-
-    @property
-    def pulls_by_phase(self) -> dict[str, int]:
-        """Pulls made in each phase so far, a copy."""
-        return dict(self.__counts().pulls_by_phase)
-
-    @property
-    def rounds(self) -> int:
-        """Exchanges between centre and agents so far."""
-        return self.__books.rounds
-
-    @property
-    def ledger(self) -> Ledger:
-        """A copy of the ledger as it stands: what was sent so far."""
-        return self.__books.ledger.copy()
-
-    @property
-    def current_phase(self) -> str:
-        """The phase under which pulls and messages are counted now."""
-        return self.__books.current_phase
-
-    # --- what the centre does ---------------------------------------------------------------------
-
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        """See `Federation.phase`."""
-        return self.__books.phase(name)
-
-    def local(
-        self,
-        agents: ArrayLike,
-        program: Callable[..., Payload | Sequence[Payload] | None],
-        down: Payload | Sequence[Payload] = (),
-        *,
-        n_arms: int | None = None,
-    ) -> Any:
-        """See `Federation.local`."""
-        local = self.__books.local
-        return self.__attempt(BaseException, local, agents, program, down, n_arms=n_arms)
-
-    def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
-        """See `Federation.pull`."""
-        averages: Floats = self.__attempt(BudgetExceeded, self.__books.pull, agents, arms, times)
-        return averages
-
-    def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
-        """See `Federation.pull_counts`."""
-        order = agents, arms, times
-        counts: Ints = self.__attempt(BudgetExceeded, self.__books.pull_counts, *order)
-        return counts
-
-    def __attempt(
-        self, ends: type[BaseException], request: Callable[..., Any], *order: Any, **options: Any
-    ) -> Any:
-        """`request(...)`; in strict mode an exception of the kind `ends` ends the play."""
-        if not self.__strict:
-            return request(*order, **options)
-        self.__books.check_open()
-        try:
-            return request(*order, **options)
-        except ends as error:
-            failure = error
-        raise self.__ended(failure)  # outside, so that it does not carry the first one with it
-
-    def __ended(self, failure: BaseException) -> BaseException:
-        """End a strict play, and say what kind of failure it was, nothing else.
-
-        What is wrong with an answer could tell the policy what is in it. A policy that could go on
-        after a spent budget would find out, order by order, how many pulls the agents have made.
-        """
-        self.__books.failure = failure
-        if isinstance(failure, KeyboardInterrupt):
-            return KeyboardInterrupt()
-        if isinstance(failure, BudgetExceeded):
-            return BudgetExceeded("the budget is spent; in strict mode this ends the play")
-        return ProgramFailed(
-            "a local program raised an exception; in strict mode this ends the play"
-        )
-
-    def report_clusters(self, labels: ArrayLike) -> None:
-        """See `Federation.report_clusters`."""
-        self.__books.report_clusters(labels)
-
-    def stop(self, arms: ArrayLike) -> None:
-        """End the play with one arm per agent (N,).
-
-        The first stop is final. Returning the arms has the same effect.
-        """
-        self.__books.end(arms)
-
-    def __counts(self) -> Federation:
-        if self.__strict:
-            raise AttributeError(
-                "strict mode: the centre does not see how many pulls the agents made; let them "
-                "send it, or count the pulls that it orders itself"
-            )
-        return self.__books
-
-    # --- what is refused --------------------------------------------------------------------------
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(
-            f"cannot set {name!r}: a policy reads the federation's attributes, the harness "
-            "keeps them"
-        )
-
-    def __delattr__(self, name: str) -> NoReturn:
-        self.__setattr__(name, None)
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError(
-            "a federation cannot be copied or pickled: a play happens once. Keep what you need of "
-            "it instead"
-        )
 
 
 def _payloads(answer: Payload | Sequence[Payload] | None) -> list[Payload]:

@@ -18,7 +18,6 @@ from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 from clustered_bandit_gym.game.tables import (
-    Bandits,
     Fit,
     bandits_of,
     fit_of,
@@ -154,8 +153,8 @@ class Instance:
         first = np.array([top - self.means[:, arms].max(axis=1) for arms in self.is_best])
         second = np.array(
             [
-                np.abs(top[a] - self.means[:, arms]).min(axis=1)
-                for a, arms in enumerate(self.is_best)
+                np.abs(best - self.means[:, arms]).min(axis=1)
+                for best, arms in zip(top, self.is_best, strict=True)
             ]
         )
         for table in (first, second):
@@ -180,34 +179,23 @@ class Instance:
 
     def with_clusters(self, clusters: ArrayLike) -> Instance:
         """The same bandits with agents in `clusters` (N,)."""
-        return Instance(
-            self.means,
-            clusters,
-            self.rewards,
-            arm_names=self.arm_names,
-            cluster_names=self.cluster_names,
-            allow_ties=self.allow_ties,
-            allow_overlap=self.allow_overlap,
-        )
+        return Instance(self.means, clusters, self.rewards, **self._notes)
+
+    @property
+    def _notes(self) -> dict[str, Any]:
+        names = ("arm_names", "cluster_names", "allow_ties", "allow_overlap")
+        return {name: getattr(self, name) for name in names}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):
             return NotImplemented
-        mine = self._content()
-        theirs = other._content()
-        same_keys = mine.keys() == theirs.keys()
-        return same_keys and all(np.array_equal(mine[key], theirs[key]) for key in mine)
+        mine = {key: value.tolist() for key, value in self._content().items()}
+        return mine == {key: value.tolist() for key, value in other._content().items()}
 
     def _content(self) -> dict[str, Any]:
         """The arrays that `save` writes."""
-        notes = {
-            "arm_names": self.arm_names,
-            "cluster_names": self.cluster_names,
-            "allow_ties": self.allow_ties,
-            "allow_overlap": self.allow_overlap,
-        }
         model = {f"rewards.{key}": np.asarray(v) for key, v in self.rewards.to_dict().items()}
-        text = np.array(json.dumps(notes))
+        text = np.array(json.dumps(self._notes))
         return {"means": self.means, "clusters": self.clusters, "notes": text, **model}
 
     __hash__ = None  # type: ignore[assignment]
@@ -220,7 +208,7 @@ class Instance:
 
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write to a NumPy archive (.npz) without pickled objects; `Instance.load` reads it back."""
-        buffer = io.BytesIO()
+        buffer = io.BytesIO()  # NumPy would add .npz to a path without it
         np.savez_compressed(buffer, **self._content())
         if isinstance(path, str | os.PathLike):
             Path(path).write_bytes(buffer.getvalue())
@@ -229,12 +217,7 @@ class Instance:
 
     @classmethod
     def from_csv(
-        cls,
-        path: str | os.PathLike[str],
-        clusters: ArrayLike | None = None,
-        rewards: RewardModel | None = None,
-        *,
-        allow_overlap: bool = False,
+        cls, path: str | os.PathLike[str], clusters: ArrayLike | None = None, **settings: Any
     ) -> Instance:
         """The instance of a CSV file: a table of means, or raw rows with the columns cluster, arm,
         reward.
@@ -243,28 +226,12 @@ class Instance:
             path: the file; `read_bandits` describes the format.
             clusters: (N,) the cluster of each agent, as row numbers of the table; one agent per
                 cluster by default.
-            rewards: law of the rewards; by default what raw rewards suggest, unit Gaussian for a
-                table of means.
-            allow_overlap: accept clusters that share a best arm.
+            settings: more of the class: `allow_ties`, `allow_overlap`, or `rewards` instead of what
+                raw rewards suggest.
         """
         bandits = read_bandits(path)
         labels = np.arange(len(bandits.means)) if clusters is None else clusters
-        return cls._of(bandits, labels, rewards, allow_overlap=allow_overlap)
-
-    @classmethod
-    def _of(
-        cls,
-        bandits: Bandits,
-        clusters: ArrayLike,
-        rewards: RewardModel | None = None,
-        **allow: Any,
-    ) -> Instance:
-        law = rewards or bandits.rewards
-        names: dict[str, Any] = {
-            "arm_names": bandits.arm_names,
-            "cluster_names": bandits.cluster_names,
-        }
-        return cls(bandits.means, clusters, law, **names, **allow)
+        return cls(**{**vars(bandits), "clusters": labels, **settings})
 
     @classmethod
     def from_logs(cls, logs: Any, clusters: int | None = None) -> Instance:
@@ -281,8 +248,9 @@ class Instance:
         """
         rows = read_logs(logs)
         pooled, labels = grouped(rows, clusters)
-        made = cls._of(bandits_of(pooled), labels, allow_ties=True, allow_overlap=True)
-        made.__dict__["fit"] = fit_of(rows, clusters)
+        allow = {"allow_ties": True, "allow_overlap": True}
+        made = cls(**vars(bandits_of(pooled)), clusters=labels, **allow)
+        vars(made)["fit"] = fit_of(rows, clusters)
         return made
 
     @classmethod
@@ -295,9 +263,7 @@ class Instance:
             with zipfile.ZipFile(path) as packed:
                 size = sum(entry.file_size for entry in packed.infolist())
             if size > 2**29:
-                raise ValueError(
-                    f"it unpacks to {size / 2**20:,.0f} MB, more than an instance needs"
-                )
+                raise ValueError(f"it unpacks to {size / 2**20:,.0f} MB")
             if not isinstance(path, str | os.PathLike):
                 path.seek(0)
             with np.load(path, allow_pickle=False) as archive:

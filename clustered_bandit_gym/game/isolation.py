@@ -26,7 +26,7 @@ from types import CellType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any, NoReturn
 
 import numpy as np
-from cloudpickle import cloudpickle
+from cloudpickle.cloudpickle import Pickler, _dynamic_class_reduce, _lookup_module_and_qualname
 
 from clustered_bandit_gym.game.problem import Problem
 
@@ -143,7 +143,7 @@ def is_ours(program: Program) -> bool:
 def _home(thing: Any) -> ModuleType | None:
     """The module in which a class or function is found under its name; what it says of itself
     proves nothing."""
-    found = cloudpickle._lookup_module_and_qualname(thing)
+    found = _lookup_module_and_qualname(thing)
     return found[0] if found else None
 
 
@@ -198,7 +198,7 @@ class AtCentre:
         )
 
 
-class _Copier(cloudpickle.Pickler):  # type: ignore[misc]
+class _Copier(Pickler):  # type: ignore[misc]
     """cloudpickle with the user's modules by value, and without the objects of the centre."""
 
     def __init__(self, file: io.BytesIO, centre: tuple[type, ...], problem: Problem) -> None:
@@ -224,7 +224,7 @@ class _Copier(cloudpickle.Pickler):  # type: ignore[misc]
             return NotImplemented  # by reference
         if made_by_code:
             # Without the id by which cloudpickle would find the original class in this process.
-            make, (*arguments, _, extra), *rest = cloudpickle._dynamic_class_reduce(obj)
+            make, (*arguments, _, extra), *rest = _dynamic_class_reduce(obj)
             return make, (*arguments, None, extra), *rest
         if type(obj) is _CACHED:
             return _cached_again, (obj.__wrapped__, obj.cache_parameters())

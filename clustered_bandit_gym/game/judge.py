@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -60,28 +59,3 @@ def misplaced(labels: Ints, clusters: Ints) -> Bools:
     table = coo_array((np.ones(label.size, dtype=np.int64), (label, clusters))).tocsr()
     majority = np.asarray(table.argmax(axis=1))
     return np.asarray(majority[label] != clusters)
-
-
-def outcome(
-    instance: Instance,
-    arms: Ints | None,
-    pulls_per_agent: Ints,
-    communication: dict[str, Any],
-    epsilon: float = 0.0,
-) -> dict[str, Any]:
-    """`info` at the end of an episode; `arms` (N,) is what was recommended, None for a truncated
-    one."""
-    if arms is None:
-        right = np.zeros(instance.n_agents, dtype=np.bool_)
-    else:
-        right = instance.good_arms(epsilon)[instance.clusters, arms]
-    return {
-        "stopped": arms is not None,
-        "correct": bool(right.all()),
-        "agent_correct": right,
-        "wrong_agents": 0 if arms is None else int(right.size - right.sum()),
-        "pulls": int(pulls_per_agent.sum()),
-        "pulls_per_agent": pulls_per_agent,
-        "communication": communication,
-        "best_arms": instance.agent_best_arms.copy(),
-    }

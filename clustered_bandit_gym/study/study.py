@@ -305,7 +305,7 @@ class Study:
                 "must not catch BaseException, and must act the same on the same rewards"
             )
         if play.answer is None:
-            play.end(arms)
+            play.stop(arms)
         return play, None
 
 
