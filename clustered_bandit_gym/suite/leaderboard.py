@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import gmean
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym._version import __version__
@@ -119,7 +118,9 @@ def _class_standings(
             middle = log_mean_interval([pulls[one.name][name] for name in tags])
             entry["vs_bound"], entry["vs_bound_low"], entry["vs_bound_high"] = map(math.exp, middle)
         for name in ("busiest", "bits_per_agent", "rounds"):
-            entry[name] = float(gmean([cell[name] for cell in good])) if good else None
+            with np.errstate(divide="ignore"):  # a zero makes the geometric mean zero
+                logs = np.log([cell[name] for cell in good])
+            entry[name] = float(np.exp(logs.mean())) if good else None
         found.append(entry)
     found.sort(key=lambda e: (e["rank"] is None, e["rank"], e["vs_bound"] or 0, e["policy"]))
     return found

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy.special import bdtr, stdtrit  # scipy.stats takes a second to import
 
 #: Level of all intervals.
 CONFIDENCE = 0.95
@@ -27,7 +27,7 @@ def t_interval(values: ArrayLike) -> Estimate:
     mean = float(values.mean())
     if values.size < 2:
         return Estimate(mean, np.nan, np.nan)
-    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, values.size - 1)
+    quantile = stdtrit(values.size - 1, (1 + CONFIDENCE) / 2)
     half = float(quantile * values.std(ddof=1) / np.sqrt(values.size))
     return Estimate(mean, mean - half, mean + half)
 
@@ -55,7 +55,7 @@ def median_interval(values: ArrayLike) -> Estimate:
     """
     ordered = np.sort(np.asarray(values, dtype=float))
     median = float(np.median(ordered))
-    below = stats.binom.cdf(np.arange(ordered.size // 2 + 1), ordered.size, 0.5)
+    below = bdtr(np.arange(ordered.size // 2 + 1), ordered.size, 0.5)
     rank = int(np.count_nonzero(2 * below <= 1 - CONFIDENCE))
     if rank == 0:
         return Estimate(median, np.nan, np.nan)
