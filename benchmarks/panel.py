@@ -3,6 +3,7 @@
     python -m benchmarks panel                                  tuning half, delta 0.05
     python -m benchmarks panel --half held-out --delta 1e-10 --trials 3
     python -m benchmarks panel --half suite --policies structured-bai frugal-bai
+    python -m benchmarks panel --half held-out --plot docs/results/panel.png
 
 The panel has 66 random games, each fixed by its number. Even numbers are for tuning. Odd numbers are
 held out: no setting of a policy is chosen by looking at them. `--half suite` plays the cells of the
@@ -12,8 +13,9 @@ suite instead, each with its own delta.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -42,6 +44,10 @@ class Row:
     cost: float
     busiest: int
     wrong: bool
+
+
+#: Game -> policy -> its plays.
+Table = dict[str, dict[str, list[Row]]]
 
 
 def numbers(half: str) -> range:
@@ -128,23 +134,58 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--delta", type=float, default=0.05)
     parser.add_argument("--trials", type=int, default=1)
     parser.add_argument("--policies", nargs="+", default=OURS, metavar="POLICY")
+    parser.add_argument("--plot", type=Path, help="draw the ratios of all games, in order of size")
     options = parser.parse_args(arguments)
-    table: dict[str, dict[str, list[Row]]] = {}
+    table: Table = {}
     for name, federation in settings(options.half, options.delta):
         players = (*PLAIN, "bai-cl++", "structured-bai", *options.policies)
         table[name] = {p: rows(p, federation, options.trials) for p in dict.fromkeys(players)}
     for policy in options.policies:
         report(policy, table)
+    if options.plot is not None:
+        plot(options.policies, table, options.delta, options.plot)
     return 0
 
 
-def report(policy: str, table: dict[str, dict[str, list[Row]]]) -> None:
+def ratios(policy: str, table: Table) -> dict[str, np.ndarray]:
+    """What a policy is compared with -> (games,) its figure over that of the other policy."""
+    others = {
+        "pulls / naive:engine=mixture": ("naive:engine=mixture", "pulls"),
+        "pulls / structured-bai": ("structured-bai", "pulls"),
+        "communication / bai-cl++": ("bai-cl++", "cost"),
+        "busiest agent / naive:engine=mixture": ("naive:engine=mixture", "busiest"),
+    }
+    return {
+        name: np.array(
+            [mean(g[policy], attribute) / mean(g[other], attribute) for g in table.values()]
+        )
+        for name, (other, attribute) in others.items()
+    }
+
+
+def plot(policies: Sequence[str], table: Table, delta: float, file: Path) -> None:
+    """Draw each ratio over all games, smallest first: one panel a ratio, one curve a policy."""
+    from matplotlib import pyplot as plt
+
+    found = {policy: ratios(policy, table) for policy in policies}
+    names = list(next(iter(found.values())))
+    figure, axes = plt.subplots(1, len(names), figsize=(3.2 * len(names), 3), layout="constrained")
+    for axis, name in zip(axes, names, strict=True):
+        for (policy, values), marker in zip(found.items(), "osD^v", strict=False):
+            if name != f"pulls / {policy}":
+                share = 100 * np.arange(1, len(table) + 1) / len(table)
+                axis.plot(share, np.sort(values[name]), marker=marker, markersize=3, label=policy)
+        axis.axhline(1, color="0.5", linewidth=1)
+        axis.set(yscale="log", title=name, xlabel="% of games at or below")
+        axis.title.set_fontsize("medium")
+    axes[0].set_ylabel(f"ratio, delta = {delta:g}")
+    axes[0].legend()
+    figure.savefig(file, dpi=150)
+    plt.close(figure)
+
+
+def report(policy: str, table: Table) -> None:
     """Print the games of a policy, worst first, and summaries."""
-
-    def ratios(other: str, attribute: str = "pulls") -> np.ndarray:
-        pairs = ((mean(g[policy], attribute), mean(g[other], attribute)) for g in table.values())
-        return np.array([mine / theirs for mine, theirs in pairs])
-
     print(f"\n{policy}: pulls over the least of the plain policies, worst first")
     least = {
         name: mean(found[policy]) / min(mean(found[p]) for p in PLAIN)
@@ -154,13 +195,7 @@ def report(policy: str, table: dict[str, dict[str, list[Row]]]) -> None:
         mine = mean(table[name][policy])
         structured = mine / mean(table[name]["structured-bai"])
         print(f"{ratio:7.2f}  {mine:10.3g} pulls  {structured:5.2f} of structured-bai's  {name}")
-    summaries = {
-        "pulls / naive:engine=mixture": ratios("naive:engine=mixture"),
-        "pulls / structured-bai": ratios("structured-bai"),
-        "communication / bai-cl++": ratios("bai-cl++", "cost"),
-        "busiest agent / naive:engine=mixture": ratios("naive:engine=mixture", "busiest"),
-    }
-    for name, values in summaries.items():
+    for name, values in ratios(policy, table).items():
         geometric = np.exp(np.log(values).mean())
         print(
             f"{name:<40} geometric mean {geometric:.2f}, "

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from math import exp, log
-from operator import attrgetter
 
 import numpy as np
 
@@ -33,9 +32,8 @@ class References:
 
     The average R of n pulls of a mean μ has the e-process exp(½ñ(R − μ)²)/√(1 + n/ρ), with ρ fixed
     and ñ = n²/(n + ρ). Agents assume `worth(gap)` ≤ ñ instead of ñ, and pay `price` ≥ ½ln(1 + n/ρ)
-    for it: they never claim more evidence than that.
-
-    If `bounded`, references are intervals, and there is nothing to pay.
+    for it: they never claim more evidence than that. If `bounded`, references are intervals, and
+    there is nothing to pay.
     """
 
     def __init__(self, levels: Levels, bounded: bool) -> None:
@@ -258,8 +256,10 @@ class Node:
 
 def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
     """The nodes of a tree, from the root down, or none if the list is forecast to take far fewer
-    pulls (`Settings.tree_from`)."""
+    pulls (`Settings.tree_from`), with many clusters, and if only representatives play."""
     m = ref.levels.m
+    if m > ref.levels.settings.few or m == ref.levels.problem.n_agents:
+        return []
     margin = 0.5 * rough.deviation * np.sqrt(2 / rough.pulls)
     inside = (np.abs(rough.mean - ref.middle) < ref.reach).all(axis=0)  # thresholds can be sent
 
@@ -273,7 +273,7 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
             cut = int(gaps.argmax()) + 1
             found.append(Node(int(arm), tuple(ranked[:cut]), tuple(ranked[cut:]), gaps[cut - 1]))
         # The arm and the cut with the largest gap, less half a standard deviation.
-        node = max(found, key=attrgetter("gap"))
+        node = max(found, key=lambda node: node.gap)
         return [node, *grow(node.lower), *grow(node.upper)]
 
     tree = grow(tuple(range(m))) if inside.any() else []

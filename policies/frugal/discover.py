@@ -46,8 +46,7 @@ def first_drawn(levels: Levels) -> int:
 
 def sketch_pulls(levels: Levels, stage: int) -> float:
     """Pulls of each arm. The first sketches take, in all, about the pulls that the representatives'
-    K·M arms are going to take if arms differ by √(ση), and fewer for few clusters.
-    """
+    K·M arms are going to take if arms differ by √(ση), and fewer for few clusters."""
     p, s, m = levels.problem, levels.settings, levels.m
     hard = min(max(p.sigma / levels.eta, 0.25), s.first * m)
     cells = sketch_arms(levels).size * first_drawn(levels)

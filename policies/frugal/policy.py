@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from clustered_bandit_gym._types import Ints
@@ -23,22 +21,19 @@ from clustered_bandit_gym.policy import Policy
 class FrugalBAI(Policy):
     """Agents run sequential tests of their own; the centre sends arms and bounds, and gets symbols.
 
-    Its phases are "discover", "best arms", "references" and "classify":
+    Its phases, which docs/frugal-bai.md explains, with the proof:
 
-    1. "discover": some agents send coarse codes of a few averages. One agent of each group of
-       similar codes becomes a representative, and representatives are shown to be of different
-       clusters. Where codes show nothing, agents search for their best arm and name it.
-    2. "best arms": representatives test two arms at a time and report which arms are beaten and
-       which are less than η worse than the best. By Assumption 1 an arm that is that close at one
-       of them is not the best arm of any other.
-    3. "classify": every other agent gets the list of the M best arms, and accepts the one that it
-       shows to be less than η worse than each of the others. Where the forecast allows, agents are
-       led down a tree of tests before, each against numbers that representatives measure
-       ("references"). After a search, a height may be added that only the best arm exceeds.
+    1. "discover": one agent of each cluster, from coarse codes of a few averages, is shown to differ
+       from the others. Where codes show nothing, agents search for their best arm and name it.
+    2. "best arms": these representatives test two arms at a time, and report which arms are beaten
+       and which are close to the best, so that they are not the best of another cluster.
+    3. "references", "classify": every other agent gets the list of the M best arms and accepts the
+       one that it shows to be less than η worse than each of the others, or is led down a tree of
+       tests against numbers that representatives measure.
 
     With one cluster, one agent finds the best arm for all. Otherwise it needs M ≤ N, K and η; without
     them, or if it gets stuck, it plays `StructuredBAI`. η1 is not used. An η that is too large voids
-    the guarantee. ε > 0 is used with one cluster only. docs/frugal-bai.md has the proof.
+    the guarantee. ε > 0 is used with one cluster only.
 
     Args:
         growth: pulls of sketches grow by this factor where they do not suffice, and rough means
@@ -64,7 +59,7 @@ class FrugalBAI(Policy):
             return np.full(p.n_agents, best[0])
         if m is None or eta is None or not np.isfinite(eta) or m > min(p.n_agents, p.n_arms):
             return StructuredBAI().solve(federation)
-        settings = replace(Settings(), growth=self.growth)
+        settings = Settings(growth=self.growth)
         try:
             arms = solve_together(federation, settings)
         except Stuck:
@@ -102,9 +97,7 @@ def solve_together(federation: FederationView, settings: Settings) -> Ints:
     ref = classify.References(levels, bounded)
     arms = np.full(p.n_agents, -1)
     arms[reps] = best
-    tree = []
-    if rough and levels.m <= settings.few and levels.m < p.n_agents:
-        tree = classify.choose_tree(rough, ref)
+    tree = classify.choose_tree(rough, ref) if rough else []
     if tree:
         labels = classify.by_tree(federation, reps, tree, ref)
         arms = np.where(labels >= 0, best[labels], -1)

@@ -16,11 +16,7 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 
 
 class Stuck(Exception):
-    """StructuredBAI has to play.
-
-    A search named fewer than M arms, a representative could not decide on one arm, or two have the
-    same best arm.
-    """
+    """StructuredBAI has to play: a representative is missing, or it has no best arm of its own."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +61,7 @@ class Levels:
     """Levels of all tests in nats, ln(1/α): functions of what everybody knows.
 
     Args:
-        choice: number of the choice of representatives, from 1. Levels of agents do not depend on
-            it.
+        choice: number of the choice of representatives, from 1; agents' levels do not depend on it.
 
     Attributes:
         m, eta: M and η.
@@ -75,8 +70,7 @@ class Levels:
         close: M representatives, M − 1 best arms of other clusters.
         distinct: pairs of representatives, arms of a sketch.
         bound: two ends for each arm of a sketch, or for the best arm, at each representative.
-        agent: N agents, M − 1 tests in which one can err: the tree, or the list if there is no
-            tree.
+        agent: N agents, M − 1 tests in which one can err: the tree, or the list without one.
         agent_again: the same for the list after a tree.
         height: N agents, one test each before the list. It shares the budget with `agent`.
     """

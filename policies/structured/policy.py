@@ -47,12 +47,11 @@ class StructuredBAI(Policy):
            each; one of the other M − 1 clusters' best arms is declared closer than η: 0.2δ·w_t/(M −
            1) each. Sum 0.4δ.
         2. candidates s < t of one cluster are declared distinct: 0.04δ·w_s·w_t each. Sum at most
-          0.02δ.
+           0.02δ.
         3. an agent's own cluster, represented by its g-th candidate, is ruled out in the agent's
            a-th attempt: 0.43δ·v_g·v_a/N each. Sum 0.43δ.
         4. in acceptance, an agent's best arm is beaten by one of K − 1 others, or one of M − 1
-          other best arms is
-           declared closer than η: 0.15δ/(N(K + M − 2)) each. Sum 0.15δ.
+           other best arms is declared closer than η: 0.15δ/(N(K + M − 2)) each. Sum 0.15δ.
         Sum: δ. Outside these events every answer is right. docs/structured-bai.md has the proof.
 
     Args:
