@@ -79,9 +79,13 @@ def top_lines(folders: Sequence[Path], track: str = "told") -> str:
         ]
         texts += [number(entry[name]) for name in ("busiest", "bits_per_agent", "rounds")]
         lines.append(f"| {' | '.join(texts)} |")
-    made = {f"{one.metadata['date']}, version {one.metadata['package']}" for one in submissions}
+    versions = ", ".join(sorted({one.metadata["package"] for one in submissions}))
+    day = max(one.metadata["date"] for one in submissions)
     kind = "quick runs" if submissions[0].quick else "full runs"
-    said = f"Suite v2, track “{TRACKS[track]}”, {kind}, {'; '.join(map(markdown, sorted(made)))}."
+    said = (
+        f"Suite v2, track “{TRACKS[track]}”, {kind} of version {markdown(versions)}, {markdown(day)}. "
+        f"Ranks are among all {len(submissions)} reference submissions."
+    )
     return "\n".join([*lines, "", said])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ class TrainSettings:
         pull_cost, error_penalty: rewards lost with a pull and with each wrong agent. By default a
             wrong agent costs as much as 800 pulls: on Tiny that keeps the error rate near 1%.
         pulls_per_arm: an episode is answered after so many pulls for each arm of each agent.
-        n_steps: steps of each sub-environment between updates.
+        n_steps: steps of each sub-environment between updates, at most.
     """
 
     env: str = "ClusteredBAI-Tiny-v0"
@@ -113,11 +114,12 @@ def make_model(settings: TrainSettings, env: Any, tensorboard: str | None = None
     from stable_baselines3 import PPO
 
     kind: Any = PPO if settings.algo == "ppo" else MaskablePPO
+    n_steps = min(settings.n_steps, ceil(settings.steps / settings.n_envs))
     return kind(
         "MlpPolicy",
         env,
-        n_steps=settings.n_steps,
-        batch_size=min(2048, settings.n_steps * settings.n_envs),
+        n_steps=n_steps,
+        batch_size=min(2048, n_steps * settings.n_envs),
         n_epochs=4,
         gamma=1.0,  # all pulls count alike
         ent_coef=0.005,
