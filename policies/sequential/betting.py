@@ -29,6 +29,8 @@ RISK = 0.95
 OFFSETS = np.array([-1, -0.35, -0.2, -0.1, -0.04, 0.0, 0.04, 0.1, 0.2, 0.35, 1.0])
 #: More points in the two intervals around the least value found.
 FINER = np.array([0.2, 0.35, 0.45, 0.55, 0.65, 0.8])
+#: Pairs that are examined at a time, so that tables stay in the processor's cache: twice as fast.
+PART = 256
 
 
 class Bets:
@@ -92,6 +94,7 @@ class Bets:
             level: (P,) evidence that is of interest; where it is not reached the result may be
                 −inf.
         """
+        level = np.broadcast_to(level, share.shape)
         shift = np.minimum(shift, 1.0)  # more is never true
         low = counts_a @ self.x / counts_a.sum(axis=1) - shift
         high = counts_b @ self.x / counts_b.sum(axis=1)
@@ -100,13 +103,19 @@ class Bets:
         of_a = self.below(counts_a, np.clip(middle + shift, 0, 1))
         hope = (high > low) & (of_a + self.above(counts_b, middle) >= level)
         evidence = np.full(hope.shape, -np.inf)
-        if hope.any():
-            around = np.clip(share[hope, None] + OFFSETS, 0, 1)
-            points = low[hope, None] + (high - low)[hope, None] * around
-            evidence[hope] = self._least(counts_a[hope], counts_b[hope], shift[hope, None], points)
+        pairs = np.flatnonzero(hope)
+        for start in range(0, pairs.size, PART):
+            at = pairs[start : start + PART]
+            around = np.clip(share[at, None] + OFFSETS, 0, 1)
+            points = low[at, None] + (high - low)[at, None] * around
+            evidence[at] = self._least(
+                counts_a[at], counts_b[at], shift[at, None], points, level[at]
+            )
         return evidence
 
-    def _least(self, counts_a: Floats, counts_b: Floats, shift: Floats, points: Floats) -> Floats:
+    def _least(
+        self, counts_a: Floats, counts_b: Floats, shift: Floats, points: Floats, level: Floats
+    ) -> Floats:
         """(P,) the bound of `pair`, from the product at `points` (P, n); shift is (P, 1).
 
         The wealth against "mean_a is at least c + shift", F(c), rises with c; that against "mean_b
@@ -117,6 +126,13 @@ class Bets:
         of_a, of_b = self._both(counts_a, counts_b, points, shift)
         # More points around the one where the product is least.
         total = logsumexp(of_a) + logsumexp(of_b)
+        hope = total.min(axis=1) >= level
+        evidence = np.full(hope.shape, -np.inf)
+        if not hope.any():
+            return evidence
+        counts_a, counts_b, shift = counts_a[hope], counts_b[hope], shift[hope]
+        points, of_a, of_b, total = points[hope], of_a[hope], of_b[hope], total[hope]
+        level = level[hope]
         least = np.clip(total.argmin(axis=1)[:, None], 1, points.shape[1] - 2)
         left = np.take_along_axis(points, least - 1, axis=1)
         right = np.take_along_axis(points, least + 1, axis=1)
@@ -136,6 +152,9 @@ class Bets:
         fixed_b = self.bets <= _largest_bet(points[:, 1:])[..., None]
         rows = np.arange(bound.shape[0])
         for _ in range(6):
+            rows = rows[bound[rows].min(axis=1) < level[rows]]
+            if not rows.size:
+                break
             # The interval that decides. For bets that are admissible at both of its ends unchanged,
             # the logarithm of the product of two of them is concave, hence at least the smaller of
             # its values there; F·G is at least the sum of all these products.
@@ -146,12 +165,10 @@ class Bets:
                 bet_b = np.where(fixed_b[at], of_b[end], -np.inf)
                 products.append(bet_a[:, :, None] + bet_b[:, None])
             least_sum = logsumexp(np.minimum(*products).reshape(rows.size, -1))
-            better = least_sum > bound[at]
-            bound[at] = np.where(better, least_sum, bound[at])
-            rows = rows[better]  # the others would find the same interval again
-            if not rows.size:
-                break
-        return bound.min(axis=1)
+            bound[at] = np.maximum(bound[at], least_sum)
+            rows = rows[least_sum >= level[rows]]  # the others stay below the level
+        evidence[hope] = bound.min(axis=1)
+        return evidence
 
     def _both(
         self, counts_a: Floats, counts_b: Floats, points: Floats, shift: Floats
@@ -185,4 +202,6 @@ def _ends(shift: Floats) -> tuple[Floats, Floats]:
 def logsumexp(terms: Floats) -> Floats:
     """ln Σ exp over the last axis, with a finite term. SciPy's is slow on small arrays."""
     top = np.maximum(terms.max(axis=-1, keepdims=True), -1e300)
-    return np.log(np.exp(terms - top).sum(axis=-1)) + top[..., 0]
+    # Terms that cannot count: exp takes three times as long where it underflows.
+    away = np.maximum(terms - top, -700.0)
+    return np.log(np.exp(away).sum(axis=-1)) + top[..., 0]
