@@ -21,13 +21,13 @@ MEANS = np.array([[0.95, 0.05], [0.1, 0.9]])
 
 #: Drives a study with rewards that depend on the pull alone, slowly, and is killed somewhere.
 SCRIPT = """
-import sys, time, numpy as np, clustered_bandit_gym as cbg
+import sys, time, clustered_bandit_gym as cbg
 sys.path.insert(0, {folder!r})
 from test_file import PROBLEM, pull
 def slowly(*order):
-    time.sleep({pause})
+    print("order", flush=True)
+    time.sleep(0.02)
     return pull(*order)
-print("ready", flush=True)
 cbg.drive("naive:engine=mixture", slowly, PROBLEM, sys.argv[1], values=(0, 1))
 """
 
@@ -42,21 +42,48 @@ def pull(agents: np.ndarray, arms: np.ndarray, times: np.ndarray) -> list[np.nda
 
 def test_a_killed_study_resumes(tmp_path: Path) -> None:
     whole = cbg.drive("naive:engine=mixture", pull, PROBLEM, values=(0, 1))
-    script = SCRIPT.format(folder=str(Path(__file__).parent), pause=0.02)
+    script = SCRIPT.format(folder=str(Path(__file__).parent))
     path = tmp_path / "study.db"
-    for wait in (0.03, 0.08, 0.05):
+    for wait in (0.0, 0.01):
         process = subprocess.Popen(
             [sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True
         )
         assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        assert [process.stdout.readline() for _ in range(3)] == ["order\n"] * 3
         time.sleep(wait)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    study = cbg.drive("naive:engine=mixture", pull, PROBLEM, path, values=(0, 1))
+    calls = []
+
+    def counted(*order: np.ndarray) -> list[np.ndarray]:
+        calls.append(order)
+        return pull(*order)
+
+    study = cbg.drive("naive:engine=mixture", counted, PROBLEM, path, values=(0, 1))
+    assert len(calls) <= whole.status.orders - 4, "two orders at least were told by each process"
     assert np.array_equal(study.arms, whole.arms)
     assert np.array_equal(study.status.pulls_per_arm, whole.status.pulls_per_arm)
     assert study.ledger.summary() == whole.ledger.summary()
+
+
+def test_a_tell_is_recorded_as_a_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "study.db"
+    study = cbg.Study("naive", PROBLEM, path)
+    order = study.ask()
+    assert order is not None
+    before = path.read_bytes()
+
+    def interrupted(array: np.ndarray) -> bytes:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("clustered_bandit_gym.study.file._pack", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            study.tell(order, pull(order.agents, order.arms, order.times))
+    assert path.read_bytes() == before
+    assert study.tell(order, pull(order.agents, order.arms, order.times))
 
 
 def test_a_second_process_waits(tmp_path: Path) -> None:
@@ -84,6 +111,18 @@ def test_two_studies_on_one_file_see_each_other(tmp_path: Path) -> None:
         turn += 1
     assert turn > 1
     assert np.array_equal(first.arms, second.arms)
+
+
+def test_two_processes_store_one_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (cbg.Study("naive", PROBLEM, tmp_path / "study.db") for _ in range(2))
+    add = second._file.add
+
+    def late(order: cbg.study.Order) -> None:
+        first.ask()
+        add(order)
+
+    monkeypatch.setattr(second._file, "add", late)
+    assert second.ask().id == first.ask().id == 1  # type: ignore[union-attr]
 
 
 def test_another_study_is_not_overwritten(tmp_path: Path) -> None:

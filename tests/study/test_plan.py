@@ -28,6 +28,15 @@ def test_a_plan_is_what_evaluate_finds() -> None:
     assert f"Take {found.policy}" in str(found)
 
 
+def test_the_reward_law_counts() -> None:
+    """Unit Gaussian rewards need more pulls than coins, whose σ is 1/2."""
+    coins, normal = (
+        plan(4, 3, 2, gaps=(0.5, 0.5), rewards=law, policies=["naive"], trials=1).table.pulls[0]
+        for law in ("bernoulli", "gaussian")
+    )
+    assert normal > 2 * coins
+
+
 def test_clustering_pays_for_many_agents_alone() -> None:
     """Two clusters, four arms: sharing saves pulls with 200 agents and not with two."""
     gains = [plan(n, 4, 2, gaps=(0.2, 0.4), policies=FEW, trials=1).gain for n in (2, 200)]

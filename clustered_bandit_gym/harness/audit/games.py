@@ -42,6 +42,7 @@ class AuditGame:
         sigma: of Gaussian rewards.
         told: what replaces the truth in the learner's problem.
         delta_factor: δ of the cell as a multiple of the audit's.
+        epsilon: an arm within ε of the best is right.
         in_scope: what the learner is told is true. Other cells are misspecified: reported, not
             scored.
         small: needs few pulls; suits policies that play the Gymnasium loop pull by pull.
@@ -56,6 +57,7 @@ class AuditGame:
     sigma: float = 1.0
     told: dict[str, Any] = field(default_factory=dict)
     delta_factor: float = 1.0
+    epsilon: float = 0.0
     in_scope: bool = True
     small: bool = False
     quick: bool = False
@@ -80,6 +82,7 @@ class AuditGame:
             "generator": self,
             "delta": delta,
             "told": self.told,
+            "epsilon": self.epsilon,
             "check": self.in_scope,
             "max_pulls": max_pulls,
         }
@@ -129,6 +132,9 @@ def near_tie(n_clusters: int, n_arms: int, eta: float, gap: float, top: float = 
 #: agent.
 ONE_APART: Means = ((1.0, 0.6, 0.99, 0.98, 0.97, 0.96), (0.6, 1.0, 0.5, 0.4, 0.3, 0.2))
 
+#: A runner-up 0.01 below the best arm, and an arm 0.03 below.
+GOOD_ENOUGH: Means = ((1.0, 0.7, 0.99, 0.7, 0.97), (0.7, 1.0, 0.7, 0.99, 0.97))
+
 # fmt: off
 GAMES: tuple[AuditGame, ...] = (
     AuditGame("near tie", "a runner-up 0.01 below the best arm, far within eta",
@@ -165,6 +171,8 @@ GAMES: tuple[AuditGame, ...] = (
         near_tie(2, 4, 0.25, 0.02, top=0.5), (10, 10), rewards="jackpot"),
     AuditGame("loud noise", "sigma = 4 around means near -30: nothing is in [0, 1]",
         flat(2, 4, 0.1, top=-30.0, step=0.01), (12, 12), sigma=4.0),
+    AuditGame("good enough", "arms within epsilon are right, others just beyond it are not",
+        GOOD_ENOUGH, (10, 10), epsilon=0.02),
     AuditGame("small delta", "a fifth of delta",
         flat(2, 2, 0.02), (20, 20), delta_factor=0.2),
     AuditGame("large delta", "three times delta: errors may be frequent, up to a point",

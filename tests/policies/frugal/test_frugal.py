@@ -87,6 +87,10 @@ def test_one_cluster_and_one_agent() -> None:
     assert (federation.pulls_per_agent > 0).sum() == 1
     assert federation.judgement is not None
     assert federation.judgement.clustering_errors == 0
+    near = cbg.Instance([[0.2, 0.9, 0.9 - 1e-6]], [0] * 7)
+    federation = cbg.Federation(near, cbg.Problem.of(near, 1e-9, epsilon=0.1), 1, max_pulls=10**6)
+    federation.stop(FrugalBAI().solve(federation))
+    assert correct(federation)
     single = cbg.Instance([[0.2, 0.9, 0.5], [0.9, 0.1, 0.2]], [1])
     federation = cbg.Federation(single, cbg.Problem.of(single, 1e-9), seed=1)
     federation.stop(FrugalBAI().solve(federation))

@@ -30,6 +30,7 @@ def play(policy: str, means: Any, delta: float, seed: int = 0, **told: Any) -> c
         ("structured-bai", {"eta": None}, 4),
         ("structured-bai", {"n_clusters": None}, 4),
         ("structured-bai:assume=clusters", {"eta": None}, 4),
+        ("frugal-bai", {}, 2),
         ("uniform-glr", {}, 4),
         ("uniform-glr", {"rewards": cbg.Bernoulli()}, 4),
     ],
