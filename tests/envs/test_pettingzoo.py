@@ -97,6 +97,9 @@ def test_wrong_commitments_cost_and_are_judged() -> None:
     *_, infos = env.step({"agent_1": 4, "agent_2": 4})
     assert infos["agent_1"]["wrong_agents"] == 1
     assert infos["agent_1"]["agent_correct"].tolist() == [False, True, True]
+    env = make(error_penalty=2.0, epsilon=9.0)
+    env.reset(seed=0)
+    assert env.step({"agent_0": 4, "agent_1": 2, "agent_2": 2})[1]["agent_0"] == 0, "good enough"
 
 
 def test_truncation_by_cycles_and_by_pulls() -> None:

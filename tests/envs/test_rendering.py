@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,8 @@ def test_views() -> None:
     instance = cbg.Instance([[1.0, 0.5, 0.0]], [0, 0])
     ended = view.ended(instance, np.array([1, 0]))
     assert ended.verdict == "1 of 2 agents wrong"
+    lenient = replace(view, problem=Problem(2, 3, None, 0.1, epsilon=0.5))
+    assert lenient.ended(instance, np.array([1, 0])).verdict == "All 2 agents right"
     assert ended.leaders.tolist() == [1, 0]
     truncated = view.ended(instance, None)
     assert "nothing recommended" in truncated.verdict

@@ -81,6 +81,11 @@ def test_less_than_the_lower_bound_is_not_solved() -> None:
     assert "lower bound" in found["one-ladder"]["reason"]
 
 
+def test_the_lower_bound_is_not_that_of_good_enough_arms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cells_of("v2")["one-ladder"].kwargs, "epsilon", 0.1)
+    assert entries(made_up_rows({"one-ladder": 0.1}))["one-ladder"]["solved"]
+
+
 def test_a_policy_that_needs_more_than_is_told_is_not_applicable() -> None:
     cell = cells_of("v2")["nothing-tiny"]
     rows = play_cell(make("cl-bai"), cell, GIVE_UP)
