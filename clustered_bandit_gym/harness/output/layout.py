@@ -48,7 +48,7 @@ HEADS = {
     "reals_down": "reals down",
     "rounds": "rounds",
     "seconds": "seconds",
-    "pulls_max_agent": "pulls of busiest agent",
+    "pulls_max_agent": "busiest agent",
     "wrong_agents": "wrong agents",
     "clustering_errors": "clustering errors",
     "arm_errors": "arm errors",
@@ -58,7 +58,15 @@ HEADS = {
     "delta": "δ",
 }
 #: Means over trials: lower bounds where trials are unfinished.
-_CHANNEL = ("cost_mean", "bits_up", "bits_down", "reals_up", "reals_down", "rounds")
+_CHANNEL = (
+    "pulls_max_agent",
+    "cost_mean",
+    "bits_up",
+    "bits_down",
+    "reals_up",
+    "reals_down",
+    "rounds",
+)
 _CUT = ("pulls_mean", "pulls_median", "vs_bound", *_CHANNEL)
 
 
@@ -83,7 +91,7 @@ def chosen(summary: pd.DataFrame, varied: list[str], columns: Sequence[str]) -> 
 
 
 def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
-    """The two tables of a board: correctness and pulls, then communication. Where a tail is
+    """The two tables of a board: correctness and pulls, then busiest agent and communication. Where a tail is
     heavy the median leads."""
     heavy = summary["heavy_tail"].any()
     pulls = ["median pulls", "mean"] if heavy else ["mean pulls", "median"]
@@ -93,7 +101,12 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
         channel.insert(-1, "suspicious_communication")
     return [
         _table("Correctness and pulls", summary, varied, scores),
-        _table("Communication and time, means per trial", summary, varied, channel),
+        _table(
+            "Busiest agent's pulls, communication and time, means per trial",
+            summary,
+            varied,
+            channel,
+        ),
     ]
 
 

@@ -52,6 +52,7 @@ def test_printed_board_fits_and_says_what_matters(small: cbg.Board, swept: cbg.B
         "INCONCLUSIVE",
         "0/5",
         "vs bound",
+        "busiest agent",
         "bits up",
         "PASS: the upper bound is ≤ δ",
     ):

@@ -98,9 +98,10 @@ def test_columns_of_the_contract() -> None:
     contract = (
         "policy trials errors unfinished error_low error_high verdict pulls_mean pulls_low "
         "pulls_high pulls_median "
-        "vs_naive vs_bound cost_mean bits_up bits_down reals_up reals_down rounds seconds"
+        "vs_naive vs_bound pulls_max_agent cost_mean bits_up bits_down reals_up reals_down rounds seconds"
     )
     assert set(contract.split()) <= set(summary.columns)
+    assert summary["pulls_max_agent"].iloc[0] == 7
     assert list(summary[["cost_mean", "bits_up", "reals_down", "rounds"]].iloc[0]) == [5, 1, 4, 5]
 
 
