@@ -58,7 +58,7 @@ def test_the_page_holds_all_trials_and_fetches_nothing(page: Path) -> None:
         len(group["trials"]) == 12 and len(group["summary"]) == 4 for group in data["groups"]
     )
     assert all(row["pulls_max_agent"] > 0 for row in data["groups"][0]["summary"])
-    assert 'cut("pulls_max_agent", "busiest agent")' in text
+    assert 'cut("pulls_max_agent", "busiest")' in text
     assert data["sweep"]["x"] == "agents N"
     outside = re.sub(r"http://www\.w3\.org/2000/svg", "", text.replace(json.dumps(data), ""))
     assert not re.search(r"(src|href)=\"(?!data:)", outside)
