@@ -222,8 +222,14 @@ def _digest(value: Any, settings: list[Any]) -> str:
             parts.append((name, _content(str(file))))
         for name, module in sorted(user_modules().items()):
             parts.append((name, _plain_variables(module)))
-        parts += sorted(f"{one.name} {one.version}" for one in distributions())
+        parts += _installed_versions()
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
+
+
+@cache
+def _installed_versions() -> list[str]:
+    """All installed distributions. Read once: a process keeps the versions that it has loaded."""
+    return sorted(f"{one.name} {one.version}" for one in distributions())
 
 
 @contextmanager

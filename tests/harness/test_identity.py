@@ -162,7 +162,9 @@ def test_versions_of_installed_libraries_count(monkeypatch: pytest.MonkeyPatch) 
     for number in ("1.0", "1.0", "2.0"):
         installed = [SimpleNamespace(name="PyYamlish", version=number)]
         monkeypatch.setattr(identity, "distributions", lambda found=installed: found)
+        identity._installed_versions.cache_clear()
         keys.append(policy_key(Empirical(1)))
+    identity._installed_versions.cache_clear()
     assert keys[0] == keys[1] != keys[2]
 
 
