@@ -166,18 +166,22 @@ def ratios(policy: str, table: Table) -> dict[str, np.ndarray]:
 def plot(policies: Sequence[str], table: Table, delta: float, file: Path) -> None:
     """Draw each ratio over all games, smallest first: one panel a ratio, one curve a policy."""
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import LogFormatter
 
     found = {policy: ratios(policy, table) for policy in policies}
     names = list(next(iter(found.values())))
     figure, axes = plt.subplots(1, len(names), figsize=(3.2 * len(names), 3), layout="constrained")
     for axis, name in zip(axes, names, strict=True):
-        for (policy, values), marker in zip(found.items(), "osD^v", strict=False):
+        for number, (policy, values) in enumerate(found.items()):
             if name != f"pulls / {policy}":
                 share = 100 * np.arange(1, len(table) + 1) / len(table)
-                axis.plot(share, np.sort(values[name]), marker=marker, markersize=3, label=policy)
+                style = {"color": f"C{number}", "marker": "osD^v"[number % 5], "markersize": 3}
+                axis.plot(share, np.sort(values[name]), label=policy, **style)
         axis.axhline(1, color="0.5", linewidth=1)
-        axis.set(yscale="log", title=name, xlabel="% of games at or below")
-        axis.title.set_fontsize("medium")
+        axis.set(yscale="log", xlabel="% of games at or below")
+        axis.set_title(name, fontsize="medium")
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.4)))
     axes[0].set_ylabel(f"ratio, delta = {delta:g}")
     axes[0].legend()
     figure.savefig(file, dpi=150)
