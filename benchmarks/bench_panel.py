@@ -18,4 +18,4 @@ def figures() -> Iterator[Figure]:
             worst[policy] = max(worst[policy], mean(rows(policy, federation, 1)) / least)
     for policy, ratio in worst.items():
         name = f"{policy}: pulls over the best plain policy's, worst of 33 random games"
-        yield Figure(name, ratio, 1.0)
+        yield Figure(name, ratio)
