@@ -32,8 +32,7 @@ class FrugalBAI(Policy):
        tests against numbers that representatives measure.
 
     With one cluster, one agent finds the best arm for all. Otherwise it needs M ≤ N, K and η, and
-    ε = 0; without them, or if it gets stuck, it plays `StructuredBAI`. η1 is not used. An η that is
-    too large voids the guarantee.
+    ε = 0; without, or if stuck, it plays `StructuredBAI`. Too large an η voids the guarantee.
 
     Args:
         growth: pulls of sketches grow by this factor where they do not suffice, and rough means
@@ -57,9 +56,8 @@ class FrugalBAI(Policy):
                 best = federation.local(federation.agents[:1], find_alone)
             federation.report_clusters(np.zeros(p.n_agents, dtype=np.int64))
             return np.full(p.n_agents, best[0])
-        if m is None or eta is None or not np.isfinite(eta) or p.epsilon > 0:
-            return StructuredBAI().solve(federation)
-        if m > min(p.n_agents, p.n_arms):
+        usable = eta is not None and np.isfinite(eta) and p.epsilon == 0
+        if m is None or not usable or m > min(p.n_agents, p.n_arms):
             return StructuredBAI().solve(federation)
         settings = Settings(growth=self.growth)
         try:
