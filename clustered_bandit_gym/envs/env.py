@@ -131,7 +131,6 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         pull_cost, error_penalty: see Rewards.
         c_b, c_r: cost of a bit and of a real number. Each step's pull is billed ⌈log2 K⌉ bits down
             and one real up; a step is one pull, so no count is sent.
-        itemise: keep every message in the ledger.
         render_mode: None, "human", "rgb_array" or "ansi".
 
     ## Vectorized environment
@@ -234,7 +233,6 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._count = 0
         self._orders = 0
         self._over = False
-        self._last: tuple[int, int] | None = None
         self._answer: Ints | None = None
         if self.render_mode == "human":
             self.render()
@@ -251,7 +249,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         if self._local:
             # No limit here: a policy may pull exactly max_pulls times and then stop.
             return self._observed(-self.pull_cost, False, False, {"sample": sample})
-        self._bill(federation, agent)
+        self._bill(federation)
         self._enter(agent, arm, sample, 1)
         if federation.pulls < federation.max_pulls:
             return self._observed(-self.pull_cost, False, False, self._info(sample))
@@ -265,21 +263,16 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._pulls[agent, arm] = count
         self._means[agent, arm] = mean + (sample - mean) * times / count
         self._per_agent[agent] += times
-        self._last = agent, arm
         self._count += times
         self._orders += 1
 
-    def _bill(self, federation: Federation, agent: int) -> None:
+    def _bill(self, federation: Federation) -> None:
         """Enter an order of the centre and its answer into the ledger."""
         federation.rounds += 1
         ledger, phase = federation.ledger, federation.current_phase
-        if self.itemise:
-            whom = np.array([agent])
-            ledger.record(phase, "down", "order", whom, self.order_bits, 0)
-            ledger.record(phase, "up", "real", whom, 0, 1)
-        else:  # 1.1 µs instead of 2.2 in a step of 10
-            ledger.total(phase, "down", "order").add(1, self.order_bits, 0)
-            ledger.total(phase, "up", "real").add(1, 0, 1)
+        # `ledger.record` takes an array of agents: 2.2 µs instead of 1.1 in a step of 10.
+        ledger.total(phase, "down", "order").add(1, self.order_bits, 0)
+        ledger.total(phase, "up", "real").add(1, 0, 1)
 
     def end_episode(self, arms: Ints | None) -> None:
         """The episode is over, with recommendations `arms` (N,), if any: pictures show the truth."""
@@ -367,7 +360,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         cost = self._info(0.0)["communication"]["cost"]
         if self._federation is not None:  # its local pulls and messages count as well
             per_agent, cost = self._federation.pulls_per_agent, self._federation.ledger.cost
-        view = View(problem, self._pulls, self._means, per_agent, cost, self._last)
+        view = View(problem, self._pulls, self._means, per_agent, cost)
         if self._over:
             view = view.ended(self.truth, self._answer)
         return self.picture(view, self.render_mode)

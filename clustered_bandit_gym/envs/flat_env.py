@@ -89,8 +89,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
 
     ## Seeds
     Instances are drawn ahead in batches, and rewards come from `np_random`. With
-    `reset(options=...)` or `itemise=True` the episode is played on a `Federation` and equals, draw
-    for draw, that of `ClusteredBAIEnv`.
+    `reset(options=...)` the episode is played on a `Federation` and equals, draw for draw, that of
+    `ClusteredBAIEnv`.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     ) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
             self._buffer.clear()
-        if options or self.itemise or self.max_pulls_per_agent is not None:
+        if options or self.max_pulls_per_agent is not None:
             if "local_pulls" in (options or {}):
                 raise UserError("local_pulls needs an id without Discrete: a composite action")
             _, told = super().reset(seed=seed, options=options)
@@ -225,7 +225,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         whom, which = np.array([agent]), np.array([arm])
         if federation is None:
             return float(self._source.averages(whom, which, times)[0])
-        self._bill(federation, agent)
+        self._bill(federation)
         if times == 1:
             return federation.draw_one(agent, arm)
         return float(federation.draw(whom, which, times)[0])

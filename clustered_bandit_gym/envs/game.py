@@ -41,7 +41,7 @@ class GameSettings:
     """Draws instances and makes plays on them, without episodes.
 
     The arguments are those of `ClusteredBAIEnv`. Public: `n_agents`, `n_arms`, `delta`, `epsilon`,
-    `max_pulls`, `max_pulls_per_agent`, `c_b`, `c_r`, `itemise`.
+    `max_pulls`, `max_pulls_per_agent`, `c_b`, `c_r`.
     """
 
     def __init__(
@@ -59,7 +59,6 @@ class GameSettings:
         max_pulls_per_agent: int | None = None,
         c_b: float = 1.0,
         c_r: float = 32.0,
-        itemise: bool = False,
         **settings: Any,
     ) -> None:
         generator_kwargs = generator_kwargs or {}
@@ -84,7 +83,6 @@ class GameSettings:
         self.max_pulls_per_agent = max_pulls_per_agent
         self.c_b = float(c_b)
         self.c_r = float(c_r)
-        self.itemise = bool(itemise)
         if instance_seed is not None:
             self.fixed_instance = self.draw_instance(instance_seed)
         # The sizes of the spaces come from an instance: a user's generator need not know them.
@@ -148,7 +146,6 @@ class GameSettings:
             max_pulls=self.max_pulls,
             c_b=self.c_b,
             c_r=self.c_r,
-            itemise=self.itemise,
         )
 
     def draw_batch(self, rng: np.random.Generator, n: int) -> Batch | None:

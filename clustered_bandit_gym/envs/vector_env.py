@@ -67,9 +67,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         if num_envs < 1:
             raise UserError(f"num_envs must be at least 1, got {num_envs}")
         check_render_mode(render_mode, self.metadata)
-        for name in ("itemise", "max_pulls_per_agent"):
-            if settings.get(name):
-                raise UserError(f"{name} needs the single environment")
+        if settings.get("max_pulls_per_agent"):
+            raise UserError("max_pulls_per_agent needs the single environment")
         game = FlatClusteredBAIEnv(**settings)
         self.game = game
         self.num_envs = num_envs

@@ -191,7 +191,6 @@ def test_pickle_mid_episode() -> None:
 def test_bad_settings() -> None:
     for settings, message in [
         ({"num_envs": 0}, "num_envs"),
-        ({"itemise": True}, "itemise"),
         ({"render_mode": "human"}, "render_mode"),
         ({"max_pulls": 0}, "max_pulls"),
     ]:

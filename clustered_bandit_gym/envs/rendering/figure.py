@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.envs.rendering.view import View
 from clustered_bandit_gym.game.problem import Problem
 
 #: Width and height of a frame in pixels; even numbers, as video codecs ask for.
 SIZE = (1120, 640)
-PAPER, CELL, INK, FAINT = "#fbfaf6", "#efece3", "#22303c", "#5f6a74"
+PAPER, INK, FAINT, BAR = "#fbfaf6", "#22303c", "#5f6a74", "#8fb3bf"
 LEADER, RIGHT, WRONG = "#f2a30f", "#2e9e5b", "#d3394c"
 #: The map of agents and arms: left, top, right, bottom.
 MAP = (67, 122, 846, 560)
+#: Cells without pulls, with the lowest and with the highest estimate.
+CELL, LOW, HIGH = (239, 236, 227), (203, 226, 195), (28, 74, 120)
 
 Frame = NDArray[np.uint8]
 
@@ -28,47 +26,56 @@ Frame = NDArray[np.uint8]
 class Viewer:
     """Draws views of one size: a map of agents and arms, pulls of each agent, and the verdict.
 
-    The colour of a cell shows the estimate, its strength the share of the agent's pulls. What never
-    changes is drawn once; a frame draws the rest on top of it.
+    The colour of a cell shows the estimate. What never changes is drawn once; a frame draws the
+    rest on top of it.
     """
 
     def __init__(self, problem: Problem, fps: float) -> None:
-        from PIL import Image, ImageDraw
+        from PIL import Image, ImageDraw, ImageFont
 
         self._fps = fps
         self._window: Any = None
-        self._n, self._k = problem.n_agents, problem.n_arms
-        self._x = np.linspace(MAP[0], MAP[2], self._k + 1).tolist()
-        self._y = np.linspace(MAP[1], MAP[3], self._n + 1).tolist()
-        #: (256, 3) colours of estimates from low to high.
-        self._colours = _scale("#cbe2c3", "#52a9a3", "#1c4a78", "#15264a")
+        self._fonts = {size: ImageFont.load_default(size) for size in (13, 16, 25)}
+        n, k = problem.n_agents, problem.n_arms
+        self._x = np.linspace(MAP[0], MAP[2], k + 1).tolist()
+        self._y = np.linspace(MAP[1], MAP[3], n + 1).tolist()
         self._still = Image.new("RGB", SIZE, PAPER)
-        self._draw_still(ImageDraw.Draw(self._still), problem)
+        pen = ImageDraw.Draw(self._still)
+        clusters = "hidden" if problem.n_clusters is None else f"{problem.n_clusters:,}"
+        told = f"agents {n:,}   arms {k:,}   clusters {clusters}   delta {problem.delta:g}"
+        self._text(pen, 67, 67, told, 16, FAINT)
+        self._text(pen, 456, 92, "arm", 13, FAINT, "mm")
+        self._text(pen, 12, 576, "agent", 13, FAINT)
+        self._text(pen, 885, 107, "pulls per agent", 13, FAINT)
+        # Every arm and agent has its number; of many, about 26 have.
+        for arm in range(0, k, -(-k // 26)):
+            middle = (self._x[arm] + self._x[arm + 1]) / 2
+            self._text(pen, middle, 111, str(arm), 13, FAINT, "mm")
+        for agent in range(0, n, -(-n // 26)):
+            middle = (self._y[agent] + self._y[agent + 1]) / 2
+            self._text(pen, 60, middle, str(agent), 13, FAINT, "rm")
+        key = "dark: high estimate   amber: leads   green: right   red: wrong, dot: the best arm"
+        self._text(pen, 67, 610, key, 13, FAINT)
 
     def frame(self, view: View) -> Frame:
         """(H, W, 3) uint8."""
-        from PIL import ImageDraw
+        from PIL import Image, ImageDraw
 
         image = self._still.copy()
-        self._paste_cells(image, view)
+        cells = Image.fromarray(_colours(view))
+        size = (MAP[2] - MAP[0], MAP[3] - MAP[1])
+        image.paste(cells.resize(size, Image.Resampling.NEAREST), MAP[:2])
         pen = ImageDraw.Draw(image)
-        self._draw_agents(pen, view)
-        if view.clusters is not None:
-            pen.rectangle((20, 114, 65, 568), fill=PAPER)
-            self._label_agents(pen, view.order)
-            for row in np.flatnonzero(np.diff(view.clusters[view.order])).tolist():
-                y = self._y[row + 1]
-                pen.line((20, y, 1052, y), fill=INK, width=2)
-        if view.verdict:
-            good = view.right is not None and bool(view.right.all())
-            pen.rectangle((60, 15, 800, 55), fill=PAPER)
-            _text(pen, 67, 35, view.verdict, 25, RIGHT if good else WRONG)
-        elif view.last is not None:
-            x, y = self._centre(*view.last)
-            pen.ellipse((x - 4, y - 4, x + 4, y + 4), fill="white", outline=INK)
-        pulls = f"{int(view.pulls_per_agent.sum()):,} pulls"
-        _text(pen, 1053, 35, pulls, 25, INK, "rm")
-        _text(pen, 1053, 67, f"communication {view.cost:,.0f} units", 16, FAINT, "rm")
+        most = max(int(view.pulls_per_agent.max()), 1)
+        for agent in range(len(view.pulls)):
+            self._draw_agent(pen, view, agent, most)
+        good = view.right is not None and bool(view.right.all())
+        title = view.verdict or "Which arm is best for whom?"
+        colour = INK if not view.verdict else RIGHT if good else WRONG
+        self._text(pen, 67, 35, title, 25, colour)
+        self._text(pen, 1053, 35, f"{view.pulls_per_agent.sum():,} pulls", 25, INK, "rm")
+        self._text(pen, 1053, 67, f"communication {view.cost:,.0f} units", 16, FAINT, "rm")
+        self._text(pen, 1052, 573, f"max {most:,}", 13, FAINT, "rm")
         return np.array(image)
 
     def show(self, view: View) -> None:
@@ -87,111 +94,42 @@ class Viewer:
             plt.close(self._window[0].figure)
         self._window = None
 
-    def _paste_cells(self, image: Any, view: View) -> None:
-        """Every estimate as a colour, mixed with that of a cell without pulls."""
-        from PIL import Image
+    def _draw_agent(self, pen: Any, view: View, agent: int, most: int) -> None:
+        """A bar of pulls, a frame around the leading or recommended arm, a dot at a missed best."""
+        top, bottom = self._y[agent], self._y[agent + 1]
+        middle, high = (top + bottom) / 2, bottom - top
+        length = 167 * int(view.pulls_per_agent[agent]) / most
+        if length:
+            pen.rectangle((885, middle - high / 3, 885 + length, middle + high / 3), fill=BAR)
+        arm = int(view.leaders[agent])
+        if arm < 0:
+            return
+        colour = LEADER
+        if view.right is not None:
+            colour = RIGHT if view.right[agent] else WRONG
+        box = (self._x[arm], top, self._x[arm + 1], bottom)
+        pen.rectangle(box, outline=colour, width=4 if high > 12 else 2)
+        if colour == WRONG and view.best is not None:
+            best = int(view.best[agent])
+            x = (self._x[best] + self._x[best + 1]) / 2
+            pen.ellipse((x - 4, middle - 4, x + 4, middle + 4), fill=WRONG)
 
-        pulled = view.pulls > 0
-        seen = view.means[pulled] if pulled.any() else np.zeros(1)
-        # From a low quantile, not the minimum: an arm pulled once may lie far below all others.
-        low, high = np.quantile(seen, 0.1), seen.max()
-        level = np.clip((view.means - low) / ((high - low) or 1.0), 0, 1)
-        colours = self._colours[(255 * level).astype(np.int64)]
-        strength = np.where(pulled, 0.4 + 0.6 * view.shares, 0)[..., None]
-        mixed = _rgb(CELL) + strength * (colours - _rgb(CELL))
-        cells = Image.fromarray(mixed[view.order].astype(np.uint8))
-        size = (MAP[2] - MAP[0], MAP[3] - MAP[1])
-        image.paste(cells.resize(size, Image.Resampling.NEAREST), MAP[:2])
-
-    def _draw_agents(self, pen: Any, view: View) -> None:
-        """Frames around leading or recommended arms, stars at missed best ones, bars of pulls."""
-        most = max(int(view.pulls_per_agent.max()), 1)
-        high = self._y[1] - self._y[0]
-        for row, agent in enumerate(view.order.tolist()):
-            _, y = self._centre(row, 0)
-            length = 167 * int(view.pulls_per_agent[agent]) / most
-            if length:
-                half = min(10.0, high / 3)
-                pen.rectangle((885, y - half, 885 + length, y + half), fill="#8fb3bf")
-            arm = int(view.leaders[agent])
-            if arm < 0:
-                continue
-            colour = LEADER
-            if view.right is not None:
-                colour = RIGHT if view.right[agent] else WRONG
-            box = (self._x[arm], self._y[row], self._x[arm + 1], self._y[row + 1])
-            pen.rectangle(box, outline=colour, width=4 if high > 12 else 2)
-            if colour == WRONG and view.best is not None:
-                x, y = self._centre(row, int(view.best[agent]))
-                _text(pen, x, y, "★", max(9, min(30, round(high / 2))), WRONG, "mm")
-        _text(pen, 1052, 573, f"max {most:,}", 13, FAINT, "rm")
-
-    def _draw_still(self, pen: Any, problem: Problem) -> None:
-        """Titles, numbers of arms and agents, and the key."""
-        clusters = "M hidden" if problem.n_clusters is None else f"M = {problem.n_clusters}"
-        told = f"N = {self._n:,} agents   K = {self._k:,} arms   {clusters} clusters"
-        _text(pen, 67, 35, "Which arm is best for whom?", 25, INK)
-        _text(pen, 67, 67, f"{told}   δ = {problem.delta:g}", 16, FAINT)
-        _text(pen, 456, 92, "arm", 14, FAINT, "mm")
-        _text(pen, 12, 576, "agent", 13, FAINT)
-        _text(pen, 885, 107, "pulls per agent", 14, FAINT)
-        for arm in _ticks(self._k):
-            x, _ = self._centre(0, arm)
-            _text(pen, x, 111, str(arm), 13, FAINT, "mm")
-        self._label_agents(pen, np.arange(self._n))
-        for x, colour in enumerate(self._colours[np.linspace(0, 255, 190).astype(int)].tolist()):
-            pen.line((96 + x, 597, 96 + x, 611), fill=tuple(colour))
-        _text(pen, 191, 624, "estimated mean, low to high", 13, FAINT, "mm")
-        _text(pen, 374, 604, "strength: share of the agent's pulls     ○ last pull", 13, FAINT)
-        _text(pen, 374, 624, "amber: leader   green: right   red: wrong, ★ missed best", 13, FAINT)
-
-    def _label_agents(self, pen: Any, order: Ints) -> None:
-        """Numbers of the agents beside their rows."""
-        for row in _ticks(self._n):
-            _, y = self._centre(row, 0)
-            _text(pen, 60, y, str(order[row]), 13, FAINT, "rm")
-
-    def _centre(self, row: int, column: int) -> tuple[float, float]:
-        x = (self._x[column] + self._x[column + 1]) / 2
-        return x, (self._y[row] + self._y[row + 1]) / 2
+    def _text(
+        self, pen: Any, x: float, y: float, text: str, size: int, colour: str, anchor: str = "lm"
+    ) -> None:
+        """Text whose `anchor` (Pillow's code) is at (x, y)."""
+        pen.text((x, y), text, fill=colour, font=self._fonts[size], anchor=anchor)
 
 
-def _text(
-    pen: Any, x: float, y: float, text: str, size: int, colour: str, anchor: str = "lm"
-) -> None:
-    """Text whose `anchor` (Pillow's code) is at (x, y)."""
-    pen.text((x, y), text, fill=colour, font=_font(size), anchor=anchor)
-
-
-@cache
-def _font(size: int) -> Any:
-    """A font that ships with Matplotlib and has the marks; Matplotlib itself is not loaded."""
-    from PIL import ImageFont
-
-    spec = find_spec("matplotlib")
-    assert spec is not None
-    assert spec.origin is not None
-    folder = Path(spec.origin).parent / "mpl-data" / "fonts" / "ttf"
-    return ImageFont.truetype(folder / "DejaVuSans.ttf", size)
-
-
-def _rgb(colour: str) -> Ints:
-    """(3,) of a colour like "#efece3"."""
-    return np.array(list(bytes.fromhex(colour[1:])))
-
-
-def _scale(*colours: str) -> Frame:
-    """(256, 3) colours between the given ones."""
-    anchors = np.array([_rgb(colour) for colour in colours])
-    places = np.linspace(0, 255, len(colours))
-    channels = [np.interp(np.arange(256), places, anchor) for anchor in anchors.T]
-    return np.stack(channels, axis=1).round().astype(np.uint8)
-
-
-def _ticks(count: int) -> range:
-    """Indices to label: all of a few, round steps of many."""
-    steps = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)
-    return range(0, count, next(step for step in steps if count <= 26 * step))
+def _colours(view: View) -> Frame:
+    """(N, K, 3) the colour of every estimate."""
+    pulled = view.pulls > 0
+    seen = view.means[pulled] if pulled.any() else np.zeros(1)
+    # From a low quantile, not the minimum: an arm pulled once may lie far below all others.
+    low, high = np.quantile(seen, 0.1), seen.max()
+    level = np.clip((view.means - low) / ((high - low) or 1.0), 0, 1)[..., None]
+    estimates = np.array(LOW) + level * (np.array(HIGH) - np.array(LOW))
+    return np.where(pulled[..., None], estimates, CELL).astype(np.uint8)
 
 
 def _open_window() -> Any:

@@ -21,11 +21,10 @@ class View:
         pulls, means: (N, K) the observation.
         pulls_per_agent: (N,) all pulls, those the centre has not seen as well.
         cost: of the communication so far.
-        last: agent and arm of the latest pull, if any.
         verdict: one line on how the play ended; "" before.
         arms, right: (N,) recommended arms, and whether they are right; None before the end, and
             where nothing was recommended.
-        best, clusters: (N,) the best arm and the cluster of each agent; None before the end.
+        best: (N,) the best arm of each agent; None before the end.
     """
 
     problem: Problem
@@ -33,32 +32,22 @@ class View:
     means: Floats
     pulls_per_agent: Ints
     cost: float
-    last: tuple[int, int] | None = None
     verdict: str = ""
     arms: Ints | None = None
     right: NDArray[np.bool_] | None = None
     best: Ints | None = None
-    clusters: Ints | None = None
 
     def ended(self, truth: Instance, arms: Ints | None) -> View:
         """This view at the end of the episode: `arms` (N,) were recommended, None for nothing."""
-        best, clusters = truth.agent_best_arms, truth.clusters
-        view = replace(self, arms=arms, best=best, clusters=clusters)
+        best = truth.agent_best_arms
         if arms is None:
-            return replace(view, verdict="Out of pulls: nothing recommended")
-        right = truth.good_arms(self.problem.epsilon)[clusters, arms]
+            return replace(self, best=best, verdict="Out of pulls: nothing recommended")
+        right = truth.good_arms(self.problem.epsilon)[truth.clusters, arms]
         wrong = int((~right).sum())
         verdict = (
             f"{wrong} of {right.size} agents wrong" if wrong else f"All {right.size} agents right"
         )
-        return replace(view, right=right, verdict=verdict)
-
-    @cached_property
-    def order(self) -> Ints:
-        """(N,) agents from the top row to the bottom one: by number, and after the end by cluster."""
-        if self.clusters is None:
-            return np.arange(len(self.pulls))
-        return np.argsort(self.clusters, kind="stable")
+        return replace(self, arms=arms, right=right, best=best, verdict=verdict)
 
     @cached_property
     def leaders(self) -> Ints:
@@ -67,9 +56,3 @@ class View:
             return self.arms
         seen = np.where(self.pulls > 0, self.means, -np.inf)
         return np.where(self.pulls.any(axis=1), seen.argmax(axis=1), -1)
-
-    @property
-    def shares(self) -> Floats:
-        """(N, K) pulls of an arm in proportion to the agent's most pulled one."""
-        most: Ints = self.pulls.max(axis=1, keepdims=True)
-        return self.pulls / np.maximum(most, 1)
