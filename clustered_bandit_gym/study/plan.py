@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,29 +30,6 @@ POLICIES = (
     "structured-bai",
     "frugal-bai",
 )
-
-
-@dataclass(frozen=True)
-class Guess:
-    """Draws instances with gaps between `least` and `most`, clusters of equal size.
-
-    Every cluster has a best arm of its own as long as there are arms left; the means of a cluster
-    lie around 0.5.
-    """
-
-    n_agents: int
-    n_arms: int
-    n_clusters: int
-    least: float
-    most: float
-    rewards: RewardModel
-
-    def __call__(self, rng: np.random.Generator) -> Instance:
-        gaps = rng.uniform(self.least, self.most, (self.n_clusters, self.n_arms))
-        clusters = np.arange(self.n_clusters)
-        gaps[clusters, clusters % self.n_arms] = 0
-        means = 0.5 + gaps.max(axis=1, keepdims=True) / 2 - gaps
-        return _spread(means, self.n_agents, self.rewards)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +107,9 @@ def plan(
     elif not 0 < gaps[0] <= gaps[1]:
         raise UserError(f"gaps must be two numbers, 0 < least <= most, got {gaps}")
     else:
-        settings["generator"] = Guess(n_agents, n_arms, n_clusters, *gaps, law)
+        settings["generator"] = partial(
+            guess, n_agents=n_agents, shape=(n_clusters, n_arms), gaps=gaps, rewards=law
+        )
     board = evaluate(
         list(policies or POLICIES),
         trials=trials,
@@ -142,6 +122,24 @@ def plan(
         **settings,
     )
     return _summary(board.trials, n_agents)
+
+
+def guess(
+    rng: np.random.Generator,
+    n_agents: int,
+    shape: tuple[int, int],
+    gaps: tuple[float, float],
+    rewards: RewardModel,
+) -> Instance:
+    """Random means of `shape` (M, K) around 0.5 with gaps from a range.
+
+    Every cluster has a best arm of its own as long as there are arms left.
+    """
+    drawn = rng.uniform(*gaps, shape)
+    clusters = np.arange(shape[0])
+    drawn[clusters, clusters % shape[1]] = 0
+    means = 0.5 + drawn.max(axis=1, keepdims=True) / 2 - drawn
+    return _spread(means, n_agents, rewards)
 
 
 def _spread(means: Floats, n_agents: int, rewards: RewardModel) -> Instance:

@@ -68,9 +68,10 @@ class Status:
         state = "done" if self.done else f"phase {self.phase!r}"
         if self.missing:
             state += f", waiting for {self.missing:,} pulls"
+        orders = "1 order" if self.orders == 1 else f"{self.orders} orders"
         return (
-            f"{state}; {self.orders} orders complete; {self.pulls:,} pulls told, "
-            f"{self.pulls_max_agent:,} of them at the busiest agent"
+            f"{state}; {orders} complete; {self.pulls:,} pulls told, {self.pulls_max_agent:,} of "
+            "them at the busiest agent"
         )
 
 
@@ -197,7 +198,7 @@ class Study:
         stored = self.order(order)
         seen = order if isinstance(order, Order) else stored.as_asked()
         places = indices(np.arange(len(seen)) if rows is None else rows, len(seen), "row")
-        if places.ndim != 1 or np.unique(places).size < places.size:
+        if places.ndim != 1 or not places.size or np.unique(places).size < places.size:
             raise UserError(f"rows must be a list of different rows, got {rows!r}")
         chosen = seen.rows[places]
         if sum(given is not None for given in (rewards, sums, counts)) != 1:

@@ -28,10 +28,8 @@ class Told:
 
     def digest(self, revision: int) -> str:
         """A hash of the tell; `revision` sets equal tells at different times apart."""
-        digest = hashlib.sha256(str(revision).encode())
-        for array in (self.rows, self.pulls, self.table):
-            digest.update(array.tobytes())
-        return digest.hexdigest()
+        arrays = (self.rows, self.pulls, self.table)
+        return hashlib.sha256(b"".join([b"%d" % revision, *map(bytes, arrays)])).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +51,15 @@ class Reader:
             raise UserError(
                 f"expected one array of rewards for each of {rows.size} rows, got {len(arrays)}"
             )
-        pulls = np.array([one.size for one in arrays], dtype=np.int64)
-        owner = np.repeat(np.arange(rows.size), pulls)
-        flat = np.concatenate([np.zeros(0), *arrays])
+        pulls = np.array([one.size for one in arrays])
+        flat = np.concatenate(arrays)
+        possible = self._inside(flat) if self.values is None else np.isin(flat, self.values)
+        self._check("reward", flat, np.repeat(rows, pulls), possible)
         if self.values is None:
-            _check("reward", flat, rows[owner], self._inside(flat, 0.0), self._expected)
-            sums = np.bincount(owner, flat, rows.size).astype(np.float64)
-            return Told(rows, pulls, sums[:, None])
-        _check("reward", flat, rows[owner], np.isin(flat, self.values), self._expected)
-        place = owner * self.values.size + np.searchsorted(self.values, flat)
-        counts = np.bincount(place, minlength=rows.size * self.values.size)
-        return Told(rows, pulls, counts.reshape(rows.size, -1).astype(np.float64))
+            table = np.array([[one.sum()] for one in arrays])
+        else:
+            table = np.array([(one[:, None] == self.values).sum(axis=0) for one in arrays])
+        return Told(rows, pulls, table.astype(np.float64))
 
     def counts(self, rows: Ints, counts: Any) -> Told:
         """A tell of how often each value occurred: (R, S)."""
@@ -87,27 +83,34 @@ class Reader:
             raise UserError(f"pulls must be whole numbers >= 1, got {pulls!r}")
         if self.values is None:
             # Sums were added in floating point: they may exceed their bounds a little.
-            _check("sum", totals, rows, self._inside(totals / n, 1e-9), self._expected)
+            self._check("sum", totals, rows, self._inside(totals / n, 1e-9))
             return Told(rows, n, totals[:, None])
         if self.values.size != 2:
             raise UserError("with more than two values a sum is not enough: tell rewards or counts")
         low, high = self.values
         upper = (totals - n * low) / (high - low)
         whole = np.clip(np.rint(upper), 0, n)
-        _check("sum", totals, rows, np.abs(upper - whole) <= 1e-9 * (1 + n), self._expected)
+        self._check("sum", totals, rows, np.abs(upper - whole) <= 1e-9 * (1 + n))
         return Told(rows, n, np.stack([n - whole, whole], axis=1))
 
-    @property
-    def _expected(self) -> str:
-        if self.values is not None:
-            return f"rewards are of {self.values.tolist()}"
-        return f"rewards are finite numbers, the support is {self.support}"
-
-    def _inside(self, numbers: Floats, slack: float) -> np.ndarray:
+    def _inside(self, numbers: Floats, slack: float = 0.0) -> np.ndarray:
         """(n,) whether numbers are finite and lie in the support, up to rounding."""
         low, high = self.support or (-np.inf, np.inf)
-        apart = slack * (1 + np.abs(numbers))
-        return np.isfinite(numbers) & (numbers >= low - apart) & (numbers <= high + apart)
+        finite = np.isfinite(numbers)
+        apart = slack * (1 + np.abs(np.where(finite, numbers, 0.0)))
+        return finite & (numbers >= low - apart) & (numbers <= high + apart)
+
+    def _check(self, what: str, numbers: Floats, rows: Ints, possible: np.ndarray) -> None:
+        """Refuse a tell with an impossible number; `rows` says to which row each belongs."""
+        if not possible.all():
+            place = int(possible.argmin())
+            expected = f"are finite numbers, the support is {self.support}"
+            if self.values is not None:
+                expected = f"are of {self.values.tolist()}"
+            raise UserError(
+                f"{what} {numbers[place]:g} in row {rows[place]} is impossible: rewards {expected}; "
+                "nothing was recorded"
+            )
 
 
 def _numbers(values: Any) -> Floats:
@@ -115,13 +118,3 @@ def _numbers(values: Any) -> Floats:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise UserError(f"rewards must be numbers, got {values!r}") from None
-
-
-def _check(what: str, numbers: Floats, rows: Ints, good: np.ndarray, expected: str) -> None:
-    """Refuse a tell with a number that is not `good`; `rows` says to which row each belongs."""
-    if not good.all():
-        place = int(good.argmin())
-        raise UserError(
-            f"{what} {numbers[place]:g} in row {rows[place]} is impossible: {expected}; nothing "
-            "was recorded"
-        )

@@ -8,7 +8,7 @@ from cli_calls import call, error
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.study import plan
-from clustered_bandit_gym.study.plan import Guess
+from clustered_bandit_gym.study.plan import guess
 
 FEW = ("naive", "naive:engine=mixture", "structured-bai")
 
@@ -55,15 +55,14 @@ def test_policies_that_cannot_play_say_why() -> None:
 
 
 def test_guesses_have_the_gaps_that_were_asked_for() -> None:
-    guess = Guess(9, 5, 3, 0.1, 0.3, cbg.Gaussian())
-    instance = guess(np.random.default_rng(0))
+    instance = guess(np.random.default_rng(0), 9, (3, 5), (0.1, 0.3), cbg.Gaussian())
     gaps = instance.means.max(axis=1, keepdims=True) - instance.means
     others = gaps[gaps > 0]
     assert others.size == 12
     assert others.min() >= 0.1 - 1e-12
     assert others.max() <= 0.3 + 1e-12
     assert instance.best_arms.tolist() == [0, 1, 2]
-    crowded = Guess(9, 2, 3, 0.1, 0.3, cbg.Bernoulli())(np.random.default_rng(0))
+    crowded = guess(np.random.default_rng(0), 9, (3, 2), (0.1, 0.3), cbg.Bernoulli())
     assert crowded.best_arms.tolist() == [0, 1, 0]
 
 
