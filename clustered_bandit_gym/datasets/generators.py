@@ -37,7 +37,6 @@ class Yelp(FixedBandits):
 
     n_agents: int = 100
     states: tuple[str, ...] = yelp_open.STATES
-    weights: str = "branches"
     data: str | None = None
     sizes: str = "equal"
     alpha: float = 0.0
@@ -49,7 +48,7 @@ class Yelp(FixedBandits):
         super().__post_init__()
 
     def bandits(self) -> Instance:
-        return yelp_open.load(self.data, self.states, self.weights)
+        return yelp_open.load(self.data, self.states)
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,6 @@ def yelp(
     path: str | os.PathLike[str] | None = None,
     n_agents: int = 100,
     states: tuple[str, ...] = yelp_open.STATES,
-    weights: str = "branches",
     sizes: str = "equal",
     alpha: float = 0.0,
     seed: int | np.random.Generator | None = 0,
@@ -160,16 +158,14 @@ def yelp(
     in no other state, and the others are no arms at all.
 
     Args:
-        path: yelp_academic_dataset_business.json, a folder, zip or tar that holds it; None:
+        path: yelp_academic_dataset_business.json, or a folder or zip that holds it; None:
             environment variable CLUSTERED_BANDIT_DATA.
         n_agents: N simulated agents.
         states: the clusters.
-        weights: "branches": a plain average over branches; "reviews": weighted by their numbers of
-            reviews.
         sizes, alpha: how agents spread over the states, as for the generators ("equal", "uniform",
             "power").
         seed: of that spread.
     """
     data = None if path is None else os.fspath(path)
-    generator = Yelp(n_agents, states, weights, data, sizes, alpha)
+    generator = Yelp(n_agents, states, data, sizes, alpha)
     return generator(np.random.default_rng(seed))

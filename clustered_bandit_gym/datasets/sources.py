@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,8 +17,6 @@ Parsed = TypeVar("Parsed")
 #: A folder that holds the data sets, or the path of one: used where no path is given.
 VARIABLE = "CLUSTERED_BANDIT_DATA"
 
-_TARS = (".tar", ".tgz", ".gz")
-
 
 @dataclass(frozen=True)
 class Origin:
@@ -29,7 +26,6 @@ class Origin:
     address: str
     containers: tuple[str, ...]
     stand_in: str  # id of the environment that needs no data
-    any_name: str = ".none"  # files with this ending are taken whatever their name
 
     def missing(self, problem: str) -> FileNotFoundError:
         return FileNotFoundError(
@@ -42,7 +38,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Source:
-    """One text file of a data set: a plain file, or a member of a zip or tar.
+    """One text file of a data set: a plain file, or a member of a zip.
 
     Equal sources hold equal text (same file, same time of change, same size), so what was parsed
     from one can be remembered by it.
@@ -53,39 +49,45 @@ class Source:
     changed: int
     size: int
 
-    @property
-    def label(self) -> str:
-        return str(self.path) if self.path.name == self.name else f"{self.path}, {self.name}"
+    def parsed(self, parse: Callable[[bytes], Parsed], expected: str) -> Iterator[Parsed]:
+        """`parse` of every line that is not blank; where it raises, the error names the line."""
+        for number, line in self._lines():
+            try:
+                found = parse(line)
+            except Exception:
+                shown = line[:80].decode("latin-1")
+                raise UserError(
+                    f"{self.path}, {self.name}, line {number}: expected {expected}, found {shown!r}"
+                ) from None
+            yield found
 
-    def lines(self) -> Iterator[tuple[int, bytes]]:
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
         """(line number from 1, line without its end) of every line that is not blank."""
         try:
             with ExitStack() as stack:
-                for number, line in enumerate(_open(self.path, self.name, stack), 1):
+                for number, line in enumerate(self._open(stack), 1):
                     if line.strip():
                         yield number, line.rstrip(b"\r\n")
         except (FileNotFoundError, PermissionError):
             raise
         except Exception as error:  # damaged archives raise many kinds
             raise UserError(
-                f"{self.label} cannot be read to its end ({error}); download it again"
+                f"{self.path} cannot be read to its end ({error}); download it again"
             ) from None
 
-    def parsed(self, parse: Callable[[bytes], Parsed], expected: str) -> Iterator[Parsed]:
-        """`parse` of every line that is not blank; where it raises, the error names the line."""
-        for number, line in self.lines():
-            try:
-                found = parse(line)
-            except Exception:
-                shown = line[:80].decode("latin-1")
-                raise UserError(
-                    f"{self.label}, line {number}: expected {expected}, found {shown!r}"
-                ) from None
-            yield found
+    def _open(self, stack: ExitStack) -> IO[bytes]:
+        if self.path.suffix != ".zip":
+            return stack.enter_context(self.path.open("rb"))
+        archive = stack.enter_context(zipfile.ZipFile(self.path))
+        for member in map(PurePosixPath, archive.namelist()):
+            # macOS adds a second file of the same name.
+            if member.name == self.name and "__MACOSX" not in member.parts:
+                return stack.enter_context(archive.open(str(member)))
+        raise FileNotFoundError(f"{self.path} holds no {self.name}")
 
 
 def find(data: str | os.PathLike[str] | None, name: str, origin: Origin) -> Source:
-    """The file `name` of a data set in the file, folder or archive `data`.
+    """The file `name` of a data set: `data` is that file, a zip, or a folder that holds either.
 
     None: what the environment variable says.
     """
@@ -93,53 +95,11 @@ def find(data: str | os.PathLike[str] | None, name: str, origin: Origin) -> Sour
     if not path:
         raise origin.missing("no path given")
     root = Path(path).expanduser()
-    if not root.exists():
-        raise origin.missing(f"{root} does not exist")
-    holder = _holder(root, name, origin)
-    if holder is None:
-        raise origin.missing(f"{root} holds no {name}")
-    state = holder.stat()
-    return Source(holder.resolve(), name, state.st_mtime_ns, state.st_size)
-
-
-def _holder(path: Path, name: str, origin: Origin) -> Path | None:
-    """The plain file `name`, or an archive that may hold it, at or below `path`."""
-    if path.is_dir():
-        inside = [path / one for one in (name, *origin.containers)]
-        found = [_holder(one, name, origin) for one in inside if one.exists()]
-        return next((one for one in found if one is not None), None)
-    if path.suffix in (".zip", *_TARS, origin.any_name):
-        return path
-    beside = path.with_name(name)  # one file of several was given: the others lie beside it
-    return beside if beside.exists() else None
-
-
-def _is_file(member: str, name: str) -> bool:
-    """Whether `member` is the file `name`, and not the second one that macOS adds."""
-    path = PurePosixPath(member)
-    return path.name == name and "__MACOSX" not in path.parts
-
-
-def _open(path: Path, name: str, stack: ExitStack) -> IO[bytes]:
-    if path.suffix == ".zip":
-        archive = stack.enter_context(zipfile.ZipFile(path))
-        members = archive.namelist()
-        found = [one for one in members if _is_file(one, name)]
-        tars = [one for one in members if one.endswith(_TARS)]
-        for member in (found or tars)[:1]:
-            file = stack.enter_context(archive.open(member))
-            return file if found else _open_tar(file, path, name, stack)
-        raise FileNotFoundError(f"{path} holds no {name}: it is another archive than expected")
-    file = stack.enter_context(path.open("rb"))
-    return _open_tar(file, path, name, stack) if path.suffix in _TARS else file
-
-
-def _open_tar(file: IO[bytes], path: Path, name: str, stack: ExitStack) -> IO[bytes]:
-    # "r|*" streams: the Yelp archive has gigabytes behind the one file that is wanted.
-    archive = stack.enter_context(tarfile.open(fileobj=file, mode="r|*"))  # noqa: SIM115
-    for member in archive:
-        if member.isfile() and _is_file(member.name, name):
-            found = archive.extractfile(member)
-            assert found is not None
-            return found
-    raise FileNotFoundError(f"{path} holds no {name}: it is another archive than expected")
+    places = [root, root / name]
+    for one in origin.containers:
+        places.append(root / one if one.endswith((".zip", name)) else root / one / name)
+    for place in places:
+        if place.is_file():
+            state = place.stat()
+            return Source(place.resolve(), name, state.st_mtime_ns, state.st_size)
+    raise origin.missing(f"{root} {'holds no ' + name if root.exists() else 'does not exist'}")

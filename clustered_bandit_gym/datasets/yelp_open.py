@@ -23,55 +23,40 @@ FILE = "yelp_academic_dataset_business.json"
 ORIGIN = Origin(
     "Yelp Open Dataset",
     "https://www.yelp.com/dataset",
-    (
-        FILE,
-        "yelp_dataset",
-        "yelp_dataset.tar",
-        "yelp_dataset.tgz",
-        "Yelp-JSON.zip",
-        "yelp_dataset.zip",
-    ),
+    (FILE, "yelp_dataset", "yelp_dataset.zip"),
     "ClusteredBAI-YelpLike-v0",
-    any_name=".json",
 )
 STATES = ("LA", "TN", "MO", "IN")
 
 
-def load(
-    path: str | os.PathLike[str] | None, states: Sequence[str] = STATES, weights: str = "branches"
-) -> Instance:
+def load(path: str | os.PathLike[str] | None, states: Sequence[str] = STATES) -> Instance:
     """One bandit per state, one agent in each; read once per process and file."""
     if isinstance(states, str) or len(states) < 1 or len(set(states)) < len(states):
         raise UserError(
             f"states must be different state codes such as ('LA', 'TN'), got {states!r}"
         )
-    if weights not in ("branches", "reviews"):
-        raise UserError(f'weights must be "branches" or "reviews", got {weights!r}')
-    return _select(find(path, FILE, ORIGIN), tuple(states), weights)
+    return _select(find(path, FILE, ORIGIN), tuple(states))
 
 
 @lru_cache(maxsize=8)
-def _select(source: Source, states: tuple[str, ...], weights: str) -> Instance:
+def _select(source: Source, states: tuple[str, ...]) -> Instance:
     import pandas as pd
 
-    expected = 'one JSON object with "name", "state", "stars" (1 to 5) and "review_count"'
+    expected = 'one JSON object with "name", "state" and "stars" (1 to 5)'
     rows = list(source.parsed(_business, expected))
-    frame = pd.DataFrame(rows, columns=["name", "state", "stars", "weight"])
+    frame = pd.DataFrame(rows, columns=["name", "state", "stars"])
     sizes = frame["state"].value_counts()
     for state in states:
         if state not in sizes:
             common = ", ".join(sizes.index[:12])
             raise UserError(
-                f"{source.label} has no business in state {state!r}; most are in {common}"
+                f"{source.path} has no business in state {state!r}; most are in {common}"
             )
-    if weights == "branches":
-        frame["weight"] = 1
-    frame["stars"] *= frame["weight"]
     # A blank name would make one arm of unrelated businesses.
-    kept = frame["state"].isin(states) & (frame["name"] != "") & (frame["weight"] > 0)
-    sums = frame[kept].groupby(["state", "name"])[["stars", "weight"]].sum()
+    kept = frame[frame["state"].isin(states) & (frame["name"] != "")]
     # A sum of half stars over a whole number is rounded once: equal averages are equal floats.
-    averages = (sums["stars"] / sums["weight"]).unstack().reindex(states).dropna(axis=1)
+    averages = kept.groupby(["state", "name"])["stars"].mean().unstack()
+    averages = averages.reindex(states).dropna(axis=1)
     if averages.empty:
         raise UserError(f"no business name is present in all of {', '.join(states)}: no arm left")
     arms = averages.loc[:, _arms(averages)]
@@ -83,14 +68,13 @@ def _select(source: Source, states: tuple[str, ...], weights: str) -> Instance:
     )
 
 
-def _business(line: bytes) -> tuple[str, str, float, int]:
-    """Name, state, stars and reviews."""
+def _business(line: bytes) -> tuple[str, str, float]:
+    """Name, state and stars."""
     business = json.loads(line)
     stars = float(business["stars"])
-    reviews = int(business["review_count"])
-    if not (1 <= stars <= 5 and 0 <= reviews < 2**31 and isinstance(business["state"], str)):
+    if not (1 <= stars <= 5 and isinstance(business["state"], str)):
         raise ValueError
-    return business["name"].strip(), business["state"], stars, reviews
+    return business["name"].strip(), business["state"], stars
 
 
 def _arms(averages: pd.DataFrame) -> Bools:

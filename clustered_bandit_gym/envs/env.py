@@ -131,7 +131,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         pull_cost, error_penalty: see Rewards.
         c_b, c_r: cost of a bit and of a real number. Each step's pull is billed ⌈log2 K⌉ bits down
             and one real up; a step is one pull, so no count is sent.
-        render_mode: None, "human", "rgb_array" or "ansi".
+        render_mode: None, "human" or "rgb_array".
 
     ## Vectorized environment
     `gym.make_vec("ClusteredBAI-Discrete-v0", num_envs=256)` is this game with the flat action, all
@@ -142,7 +142,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     * v0: first version
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array", "ansi"], "render_fps": 20}
+    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"], "render_fps": 20}
 
     def __init__(
         self,
@@ -349,7 +349,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     # --- pictures ---------------------------------------------------------------------------------
 
     def render(self) -> Any:
-        """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"; "human": a window."""
+        """A frame (H, W, 3) uint8 in mode "rgb_array"; "human" shows it in a window."""
         if self.render_mode is None:
             gym.logger.warn("env.render() needs a render_mode, e.g. render_mode='rgb_array'")
             return None
@@ -363,20 +363,18 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         view = View(problem, self._pulls, self._means, per_agent, cost)
         if self._over:
             view = view.ended(self.truth, self._answer)
-        return self.picture(view, self.render_mode)
+        return self.picture(view)
 
-    def picture(self, view: View, mode: str) -> Any:
-        """What `render` returns for `view` in that mode."""
-        if mode == "ansi":
-            from clustered_bandit_gym.envs.rendering.text import table
-
-            return table(view)
+    def picture(self, view: View) -> Any:
+        """What `render` returns for `view`."""
         if self._viewer is None:
             from clustered_bandit_gym.envs.rendering.figure import Viewer
 
             with needs_extra("plots"):
                 self._viewer = Viewer(view.problem, self.metadata["render_fps"])
-        return self._viewer.show(view) if mode == "human" else self._viewer.frame(view)
+        if self.render_mode == "human":
+            return self._viewer.show(view)
+        return self._viewer.frame(view)
 
     def close(self) -> None:
         if self._viewer is not None:

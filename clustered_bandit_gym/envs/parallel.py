@@ -67,7 +67,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     Args:
         communication: "none" or "broadcast".
         max_cycles: steps after which the episode is truncated; None for no limit.
-        render_mode: None, "human", "rgb_array" or "ansi".
+        render_mode: None, "human" or "rgb_array".
         observation: "dict" or "box".
         settings: of `ClusteredBAIEnv`: `generator`, `n_agents`, `delta`, `pull_cost`, ...
 
@@ -262,7 +262,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         return state
 
     def render(self) -> Any:
-        """A frame (H, W, 3) uint8 in mode "rgb_array", text in mode "ansi"; "human": a window."""
+        """A frame (H, W, 3) uint8 in mode "rgb_array"; "human" shows it in a window."""
         return self._core.render()
 
     def close(self) -> None:

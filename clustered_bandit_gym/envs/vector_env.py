@@ -44,14 +44,14 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         max_episode_steps: truncate after this many steps, as the `TimeLimit` wrapper does.
         autoreset_mode: any of Gymnasium's; the default resets at the step after the end and ignores
             that action.
-        render_mode: None, "rgb_array", "rgb_array_list" or "ansi".
+        render_mode: None, "rgb_array" or "rgb_array_list".
         settings: of `FlatClusteredBAIEnv`.
 
     `reset(options=...)` takes `reset_mask`: booleans (num_envs,), which sub-environments to reset.
     """
 
     metadata: dict[str, Any] = {
-        "render_modes": ["rgb_array", "rgb_array_list", "ansi"],
+        "render_modes": ["rgb_array", "rgb_array_list"],
         "render_fps": FlatClusteredBAIEnv.metadata["render_fps"],
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
@@ -129,11 +129,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
 
     def _seed(self, seed: int | Sequence[int | None] | None) -> None:
         """Seed the stream that all share: with one number, or one for each sub-environment."""
-        if isinstance(seed, Sequence):
-            if len(seed) != self.num_envs:
-                raise UserError(f"expected a seed for each of {self.num_envs}, got {len(seed)}")
-            if set(seed) == {None}:
-                seed = None
         if seed is not None or not self._started:
             self._np_random = np.random.default_rng(seed)  # type: ignore[arg-type]
             self._np_random_seed = seed if isinstance(seed, int) else -1
@@ -337,21 +332,21 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         return self.game.fixed_instance or instances[row]
 
     def render(self) -> tuple[Any, ...] | None:
-        """A frame, the frames since the last call, or a table, of every sub-environment."""
+        """A frame, or the frames since the last call, of every sub-environment."""
         if self.render_mode is None:
             return None
         if self.render_mode == "rgb_array_list":
             frames, self._frames = self._frames, [[] for _ in range(self.num_envs)]
             return tuple(frames)
-        return tuple(self._picture(i, self.render_mode) for i in range(self.num_envs))
+        return tuple(self._picture(i) for i in range(self.num_envs))
 
     def _collect(self, which: Ints) -> None:
         """Keep a frame of each, in mode "rgb_array_list"."""
         if self.render_mode == "rgb_array_list":
             for i in which.tolist():
-                self._frames[i].append(self._picture(i, "rgb_array"))
+                self._frames[i].append(self._picture(i))
 
-    def _picture(self, i: int, mode: str) -> Any:
+    def _picture(self, i: int) -> Any:
         instance = self.instance(i)
         problem = self.game.problem_of(instance)
         price = self.game.c_b * self.game.order_bits + self.game.c_r
@@ -359,7 +354,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         view = View(problem, self._pulls[i], self._means[i], self._per_agent[i], cost)
         if self._done[i]:
             view = view.ended(instance, None if self._answers[i, 0] < 0 else self._answers[i])
-        return self.game.picture(view, mode)
+        return self.game.picture(view)
 
     def close_extras(self, **kwargs: Any) -> None:
         if hasattr(self, "game"):  # Gymnasium also closes what a failed constructor leaves

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,14 +22,11 @@ class Batch:
         clusters: (n, N) the cluster of each agent.
         rewards: law of the rewards around the means. A `Categorical` has the same laws in all n
             instances.
-        arm_names, cluster_names: labels of all instances alike.
     """
 
     means: Floats
     clusters: Ints
     rewards: RewardModel
-    arm_names: Sequence[str] | None = None
-    cluster_names: Sequence[str] | None = None
 
     @classmethod
     def repeat(cls, instance: Instance, n: int) -> Batch:
@@ -39,21 +35,13 @@ class Batch:
             np.broadcast_to(instance.means, (n, *instance.means.shape)),
             np.broadcast_to(instance.clusters, (n, instance.n_agents)),
             instance.rewards,
-            instance.arm_names,
-            instance.cluster_names,
         )
 
     def __len__(self) -> int:
         return len(self.means)
 
     def __getitem__(self, i: int) -> Instance:
-        return Instance(
-            self.means[i],
-            self.clusters[i],
-            self.rewards,
-            arm_names=self.arm_names,
-            cluster_names=self.cluster_names,
-        )
+        return Instance(self.means[i], self.clusters[i], self.rewards)
 
     @cached_property
     def _at_best(self) -> tuple[Floats, Floats]:

@@ -60,38 +60,23 @@ class FixedMeans(FixedBandits):
         else:
             rows = mean_table(self.means).tolist()
             object.__setattr__(self, "means", tuple(map(tuple, rows)))
+        data = self._data()
         if self.n_agents == 0:
-            object.__setattr__(self, "n_agents", self.n_clusters)
+            object.__setattr__(self, "n_agents", len(data.means))
         if not self.rewards:
-            law = "gaussian" if self._data().rewards is None else "data"
-            object.__setattr__(self, "rewards", law)
+            object.__setattr__(self, "rewards", "gaussian" if data.rewards is None else "data")
         for setting in ("allow_ties", "allow_overlap"):
             if not isinstance(getattr(self, setting), bool):
                 raise UserError(f"{setting} must be True or False, got {getattr(self, setting)!r}")
         if not isinstance(self.sizes, str):
-            object.__setattr__(self, "sizes", _shares(self.sizes, self.n_clusters))
+            object.__setattr__(self, "sizes", _shares(self.sizes, len(data.means)))
         super().__post_init__()
-        self.bandits()  # refuses ties and shared best arms
-
-    @property
-    def n_clusters(self) -> int:  # type: ignore[override]
-        return len(self._data().means)
-
-    @property
-    def n_arms(self) -> int:  # type: ignore[override]
-        return int(self._data().means.shape[1])
 
     def bandits(self) -> Instance:
         data = self._data()
-        return Instance(
-            data.means,
-            np.arange(self.n_clusters),
-            self._law(),
-            arm_names=data.arm_names,
-            cluster_names=data.cluster_names,
-            allow_ties=self.allow_ties,
-            allow_overlap=self.allow_overlap,
-        )
+        allow = {"allow_ties": self.allow_ties, "allow_overlap": self.allow_overlap}
+        clusters = np.arange(len(data.means))
+        return Instance(**{**vars(data), "clusters": clusters, "rewards": self._law(), **allow})
 
     def draw_clusters(self, rng: np.random.Generator, n: int | None = None) -> Ints:
         """(N,) the cluster of each agent."""

@@ -122,7 +122,7 @@ def test_a_larger_random_file_agrees_with_pandas(tmp_path: Path) -> None:
     np.testing.assert_allclose(instance.means, means / 2, rtol=1e-13)
 
 
-def test_zip_folder_file_and_environment_variable_are_the_same_data(
+def test_zip_folder_and_environment_variable_are_the_same_data(
     ml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = datasets.movielens(ml, min_ratings=2)
@@ -137,7 +137,6 @@ def test_zip_folder_file_and_environment_variable_are_the_same_data(
     assert datasets.movielens(shelf / "ml-1m.zip", min_ratings=2) == expected
     assert datasets.movielens(shelf, min_ratings=2) == expected
     assert datasets.movielens(tmp_path, min_ratings=2) == expected  # holds ml-1m/
-    assert datasets.movielens(ml / "ratings.dat", min_ratings=2) == expected
     monkeypatch.setenv("CLUSTERED_BANDIT_DATA", str(shelf))
     assert datasets.movielens(min_ratings=2) == expected
     generator = make_generator("movielens", min_ratings=2)

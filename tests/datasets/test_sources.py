@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -18,8 +16,8 @@ from clustered_bandit_gym.errors import UserError
 LINE = b'{"name": "x", "state": "LA", "stars": 4.0, "review_count": 3}\n'
 
 
-def lines(path: Path) -> list[tuple[int, bytes]]:
-    return list(sources.find(path, FILE, ORIGIN).lines())
+def lines(path: Path) -> list[bytes]:
+    return list(sources.find(path, FILE, ORIGIN).parsed(bytes, "a line"))
 
 
 def zipped(path: Path, members: dict[str, bytes]) -> Path:
@@ -35,13 +33,7 @@ def test_the_second_files_of_macos_are_skipped(tmp_path: Path) -> None:
         f"__MACOSX/{FILE}": b"junk",
         f"yelp/{FILE}": LINE,
     }
-    assert lines(zipped(tmp_path / "a.zip", members)) == [(1, LINE.strip())]
-    with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        for name, content in members.items():
-            header = tarfile.TarInfo(name)
-            header.size = len(content)
-            tar.addfile(header, io.BytesIO(content))
-    assert lines(tmp_path / "a.tar") == [(1, LINE.strip())]
+    assert lines(zipped(tmp_path / "a.zip", members)) == [LINE.strip()]
 
 
 def test_damaged_archives_give_one_kind_of_error(tmp_path: Path) -> None:
@@ -50,35 +42,27 @@ def test_damaged_archives_give_one_kind_of_error(tmp_path: Path) -> None:
     content = b"".join(
         json.dumps({"name": str(i), "state": "LA"}).encode() + b"\n" for i in range(300)
     )
-    whole = {".zip": zipped(tmp_path / "w.zip", {FILE: content}).read_bytes()}
-    with tarfile.open(tmp_path / "w.tgz", "w:gz") as tar:
-        header = tarfile.TarInfo(FILE)
-        header.size = len(content)
-        tar.addfile(header, io.BytesIO(content))
-    whole[".tgz"] = (tmp_path / "w.tgz").read_bytes()
+    good = zipped(tmp_path / "w.zip", {FILE: content}).read_bytes()
     told = 0
-    for ending, good in whole.items():
-        for number in range(60):
-            bad = bytearray(good)
-            for place in rng.integers(len(bad), size=rng.integers(1, 6)):
-                bad[place] = rng.integers(256)
-            if number % 3 == 0:
-                del bad[rng.integers(len(bad)) :]
-            path = tmp_path / f"bad{number}{ending}"
-            path.write_bytes(bad)
-            try:
-                lines(path)
-            except (UserError, FileNotFoundError):
-                told += 1
-    assert told > 40
+    for number in range(60):
+        bad = bytearray(good)
+        for place in rng.integers(len(bad), size=rng.integers(1, 6)):
+            bad[place] = rng.integers(256)
+        if number % 3 == 0:
+            del bad[rng.integers(len(bad)) :]
+        path = tmp_path / f"bad{number}.zip"
+        path.write_bytes(bad)
+        try:
+            lines(path)
+        except (UserError, FileNotFoundError):
+            told += 1
+    assert told > 20
 
 
 @pytest.mark.parametrize(
     "bad",
     [
         b"[" * 100_000,
-        b'{"name": "x", "state": "LA", "stars": 4.0, "review_count": Infinity}',
-        b'{"name": "x", "state": "LA", "stars": 4.0, "review_count": 1e300}',
         b'{"name": "x", "state": "LA", "stars": NaN, "review_count": 1}',
     ],
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -75,16 +73,6 @@ def test_every_number_of_the_small_file(business: Path) -> None:
     assert sorted(np.bincount(instance.clusters).tolist()) == [2, 3]
 
 
-def test_averages_weighted_by_reviews(business: Path) -> None:
-    instance = datasets.yelp(business, states=("LA", "TN"), weights="reviews")
-    bakers = (4.5 * 10 + 4.5 * 1 + 4.0 * 4) / 15
-    np.testing.assert_allclose(
-        instance.means, [[3, 2, 4.25], [bakers, 1.75, 3.5]], rtol=0, atol=1e-15
-    )
-    with pytest.raises(ValueError, match='"branches" or "reviews"'):
-        datasets.yelp(business, weights="users")
-
-
 def test_arms_as_good_as_a_best_arm_go(tmp_path: Path) -> None:
     stars = {  # name: (LA, TN, MO)
         "a": (5.0, 5.0, 2.0),  # best in two states: cannot stay
@@ -122,31 +110,14 @@ def test_no_unique_best_arm(tmp_path: Path) -> None:
         datasets.yelp(path, states=("LA", "TN"))
 
 
-def test_folder_zip_tar_and_a_tar_in_a_zip(
-    business: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_and_zip(business: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = datasets.yelp(business, states=("LA", "TN"))
-    other = b'{"review_id": "x"}\n' * 1000
-    for name, mode in (("plain.tar", "w"), ("packed.tgz", "w:gz")):
-        with tarfile.open(tmp_path / name, mode) as tar:  # type: ignore[call-overload]
-            for member, content in (("a_review.json", other), (NAME, business.read_bytes())):
-                header = tarfile.TarInfo(f"yelp/{member}")
-                header.size = len(content)
-                tar.addfile(header, io.BytesIO(content))
-    with zipfile.ZipFile(tmp_path / "archive.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(business, f"inside/{NAME}")
     shelf = tmp_path / "shelf"
     shelf.mkdir()
-    with zipfile.ZipFile(shelf / "Yelp-JSON.zip", "w") as archive:
-        archive.write(tmp_path / "packed.tgz", "Yelp JSON/yelp_dataset.tar")
-    for path in (
-        tmp_path,
-        "plain.tar",
-        "packed.tgz",
-        "archive.zip",
-        "shelf",
-        "shelf/Yelp-JSON.zip",
-    ):
+    with zipfile.ZipFile(shelf / "yelp_dataset.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inside/a_review.json", b'{"review_id": "x"}\n' * 1000)
+        archive.write(business, f"inside/{NAME}")
+    for path in (tmp_path, "shelf", "shelf/yelp_dataset.zip"):
         assert datasets.yelp(tmp_path / path, states=("LA", "TN")) == expected, path
     monkeypatch.setenv("CLUSTERED_BANDIT_DATA", str(shelf))
     assert (
@@ -190,7 +161,6 @@ def test_errors_say_what_to_do(
     for states in ("LA", (), ("LA", "LA")):
         with pytest.raises(ValueError, match="states must be different state codes"):
             datasets.yelp(business, states=states)
-    with tarfile.open(tmp_path / "other.tar", "w") as tar:
-        tar.addfile(tarfile.TarInfo("nothing.json"), io.BytesIO(b""))
-    with pytest.raises(FileNotFoundError, match="another archive than expected"):
-        datasets.yelp(tmp_path / "other.tar")
+    zipfile.ZipFile(tmp_path / "other.zip", "w").close()
+    with pytest.raises(FileNotFoundError, match=r"other\.zip holds no"):
+        datasets.yelp(tmp_path / "other.zip")

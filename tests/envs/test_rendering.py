@@ -16,7 +16,6 @@ import pytest
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.envs.rendering import figure as rendering
 from clustered_bandit_gym.envs.rendering.figure import Viewer
-from clustered_bandit_gym.envs.rendering.text import table
 from clustered_bandit_gym.envs.rendering.view import View
 from clustered_bandit_gym.game.problem import Problem
 
@@ -129,23 +128,6 @@ def test_any_size(sizes: tuple[int, int]) -> None:
     frame = viewer.frame(View(Problem(n, k, 1, 0.1), pulls, means, pulls.sum(axis=1), 1e9))
     assert frame.shape == (640, 1120, 3)
     assert len(np.unique(frame[::4, ::4].reshape(-1, 3), axis=0)) > 5
-    text = table(View(Problem(n, k, 1, 0.1), pulls, means, pulls.sum(axis=1), 1e9))
-    assert len(text.splitlines()) <= 28
-
-
-def test_table() -> None:
-    env = played("ansi")
-    text = env.render()
-    lines = text.splitlines()
-    assert len(lines) == 6
-    assert "12 pulls" in lines[0]
-    assert "communication 408 units" in lines[0]  # 12 pulls, ⌈log2 3⌉ bits and a real of 32 each
-    assert text.count("\x1b[1;33m") == 4  # a leader for each agent
-    env.step((cbg.STOP, [0, 1, 1, 1]))
-    ended = env.render()
-    assert "1 of 4 agents wrong" in ended
-    assert ended.count("✓") == 3
-    assert "✗ best: arm 0" in ended
 
 
 def test_record_video(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def _open_window() -> Any:
         reason = f"{type(error).__name__}: {error}"
     warnings.warn(
         f"render_mode='human' cannot open a window ({reason}); "
-        "use render_mode='rgb_array' with RecordVideo, or 'ansi'",
+        "use render_mode='rgb_array' with RecordVideo",
         UserWarning,
         stacklevel=4,
     )
