@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.policy import PULL, STOP
 
 
@@ -86,14 +87,10 @@ def whole(value: Any) -> int:
 
 def integers(values: Any, shape: tuple[int, ...], size: int) -> Ints:
     """`values` as int64; `ValueError` unless they are integers of that shape from 0 to size − 1."""
-    array = np.asarray(values)
-    if array.shape != shape or array.dtype.kind not in "iu":
-        raise UserError(
-            f"expected integers of shape {shape}, got {array.dtype} of shape {array.shape}"
-        )
-    if array.min() < 0 or array.max() >= size:
-        raise UserError(f"expected integers from 0 to {size - 1}, got {array.min()}..{array.max()}")
-    return array.astype(np.int64, copy=False)
+    array = indices(values, size, "action")
+    if array.shape != shape:
+        raise UserError(f"expected integers of shape {shape}, got shape {array.shape}")
+    return array
 
 
 def empirical_best(pulls: Ints, means: Floats, rng: np.random.Generator) -> Ints:

@@ -17,6 +17,7 @@ from clustered_bandit_gym.envs.actions import empirical_best, read_flat
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.game.pulls import MAX_PULLS
@@ -108,9 +109,9 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             raise UserError(f"observation must be one of dict, box, got {observation!r}")
         if truncation not in ("answer", "penalty", "free"):
             raise UserError(f"truncation must be one of answer, penalty, free, got {truncation!r}")
-        if not pull_sizes or any(size != int(size) or size < 1 for size in pull_sizes):
-            raise UserError(f"pull_sizes must be whole numbers >= 1, got {pull_sizes}")
-        self.pull_sizes = tuple(map(int, pull_sizes))
+        if not pull_sizes:
+            raise UserError("pull_sizes needs at least one number of pulls")
+        self.pull_sizes = tuple(whole(size, "a number in pull_sizes") for size in pull_sizes)
         limit = cast("int | None", None if max_pulls == "auto" else max_pulls)
         super().__init__(instance, generator, max_pulls=limit, **settings)
         cells = self.n_agents * self.n_arms

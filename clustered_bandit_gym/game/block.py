@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import PlayOver, UserError
+from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.game.payloads import read_only
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.pulls import Play, indices, whole_times
+from clustered_bandit_gym.game.pulls import Play, whole_times
 
 
 class Block:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.isolation import Isolation, is_ours, program_name
 from clustered_bandit_gym.game.judge import Judgement, judge
@@ -31,7 +32,7 @@ from clustered_bandit_gym.game.payloads import (
     counts_bits,
 )
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.pulls import Play, indices, whole_times
+from clustered_bandit_gym.game.pulls import Play, whole_times
 from clustered_bandit_gym.game.source import Source
 from clustered_bandit_gym.game.view import FederationView
 

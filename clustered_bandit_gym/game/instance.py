@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 from clustered_bandit_gym.game.tables import (
     Fit,
@@ -68,7 +69,9 @@ class Instance:
         given = None if means is None else mean_table(means)
         self.means: Floats = _frozen(self.rewards.check_means(given))
         self.n_clusters, self.n_arms = self.means.shape
-        self.clusters: Ints = _frozen(_cluster_vector(clusters, self.n_clusters))
+        self.clusters: Ints = _frozen(indices(clusters, self.n_clusters, "cluster"))
+        if self.clusters.ndim != 1 or self.clusters.size == 0:
+            raise UserError(f"clusters must be a vector (agents,), got shape {self.clusters.shape}")
         self.n_agents: int = self.clusters.size
         self.arm_names = _names(arm_names, self.n_arms, "arm_names")
         self.cluster_names = _names(cluster_names, self.n_clusters, "cluster_names")
@@ -296,22 +299,6 @@ def mean_table(means: ArrayLike) -> Floats:
         m, k = np.argwhere(~np.isfinite(matrix))[0]
         raise UserError(f"means must be finite; cluster {m}, arm {k} has {matrix[m, k]}")
     return matrix
-
-
-def _cluster_vector(clusters: ArrayLike, n_clusters: int) -> Ints:
-    vector = np.asarray(clusters)
-    if vector.ndim != 1 or vector.size == 0:
-        raise UserError(
-            f"clusters must be a vector with one entry per agent, got shape {vector.shape}"
-        )
-    if vector.dtype.kind not in "iu":
-        raise UserError(f"clusters must be integers, got {vector.dtype}")
-    if vector.min() < 0 or vector.max() >= n_clusters:
-        agent = int(np.flatnonzero((vector < 0) | (vector >= n_clusters))[0])
-        raise UserError(
-            f"agent {agent} is in cluster {vector[agent]}; clusters run from 0 to {n_clusters - 1}"
-        )
-    return vector.astype(np.int64)
 
 
 def _names(names: Sequence[str] | None, count: int, what: str) -> tuple[str, ...] | None:

@@ -7,7 +7,6 @@ A real number costs `c_r` units; a symbol out of a set X that both sides know co
 from __future__ import annotations
 
 import math
-import operator
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -16,13 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from clustered_bandit_gym._types import Bools, Ints
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import whole
 
 
 def bits_for(size: int) -> int:
     """⌈log2 size⌉, exactly, for whole numbers ≥ 1 of any length."""
-    if size < 1:
-        raise UserError(f"a set of symbols must have at least one element, got {size}")
-    return (operator.index(size) - 1).bit_length()
+    return (whole(size, "the size of a set of symbols") - 1).bit_length()
 
 
 def count_bits(numbers: Ints) -> Ints:
@@ -85,7 +83,7 @@ class ArmIndex(Payload):
     def __init__(self, values: ArrayLike, among: int | ArrayLike) -> None:
         self.values = _integers(values, (0, 1), "arm indices (agents,)")
         if isinstance(among, int | np.integer):
-            self.among: int | Ints = _exact(among, "among, the number of arms,", 1)
+            self.among: int | Ints = whole(among, "among, the number of arms,")
             self.bits = bits_for(self.among)
             known = (self.values >= 0) & (self.values < self.among)
         else:
@@ -111,7 +109,7 @@ class ArmSet(Payload):
     def __init__(self, values: ArrayLike, at_most: int | None = None) -> None:
         shapes = "an arm set is a boolean array (agents, arms), or (arms,) for all agents alike"
         self.values = _booleans(values, (1, 2), shapes)
-        self.at_most = None if at_most is None else _exact(at_most, "at_most", 0)
+        self.at_most = None if at_most is None else whole(at_most, "at_most", 0)
         n_arms = self.values.shape[-1]
         limit = n_arms if self.at_most is None else min(self.at_most, n_arms)
         if self.values.sum(axis=-1).max(initial=0) > limit:
@@ -196,7 +194,7 @@ class Symbol(Payload):
 
     def __init__(self, values: ArrayLike, among: int) -> None:
         self.values = _integers(values, (1, 2), "symbols (agents,) or (agents, d)")
-        self.among = _exact(among, "among, the size of the alphabet,", 1)
+        self.among = whole(among, "among, the size of the alphabet,")
         if np.any((self.values < 0) | (self.values >= self.among)):
             raise UserError(f"a symbol lies outside its alphabet 0..{self.among - 1}")
         self._item_ndim = self.values.ndim - 1
@@ -323,17 +321,6 @@ def alphabet(payload: Payload) -> tuple[object, ...]:
 @lru_cache(maxsize=65536)
 def _sparse_bits(size: int, count: int) -> int:
     return 2 * ((count + 1).bit_length() - 1) + 1 + bits_for(math.comb(size, count))
-
-
-def _exact(number: Any, name: str, least: int) -> int:
-    """`number` as an exact int, whatever a subclass of int says of itself."""
-    try:
-        exact = operator.index(number)
-    except TypeError:
-        exact = least - 1
-    if isinstance(number, bool) or exact < least:
-        raise UserError(f"{name} must be a whole number >= {least}, got {number!r}")
-    return exact
 
 
 def _booleans(values: ArrayLike, axes: tuple[int, ...], expected: str) -> Bools:

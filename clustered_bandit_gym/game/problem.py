@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
 
 #: Default of `Problem.of`: tell the learner the true value. `None` means "not told".
@@ -50,11 +51,8 @@ class Problem:
     def __post_init__(self) -> None:
         for name in ("n_agents", "n_arms", "n_clusters", "max_pulls_per_agent"):
             value = getattr(self, name)
-            if value is None and name in ("n_clusters", "max_pulls_per_agent"):
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise UserError(f"{name} must be a whole number >= 1, got {value!r}")
-            object.__setattr__(self, name, int(value))
+            if value is not None or name in ("n_agents", "n_arms"):
+                object.__setattr__(self, name, whole(value, name))
         if not 0 < self.delta < 1:
             raise UserError(f"delta must lie strictly between 0 and 1, got {self.delta}")
         for name in ("eta", "eta1"):

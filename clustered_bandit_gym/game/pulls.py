@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.payloads import read_only
 from clustered_bandit_gym.game.problem import Problem
@@ -33,17 +34,6 @@ from clustered_bandit_gym.game.source import Simulator, Source, Steps
 MAX_TIMES = 2**53
 #: Largest number of pulls in one play: counts are int64.
 MAX_PULLS = 2**62
-
-
-def indices(values: ArrayLike, size: int, what: str) -> Ints:
-    """`values` as int64, each checked to lie in 0..size−1; `what` names them in the error."""
-    ids = np.asarray(values)
-    if ids.dtype.kind not in "iu" and ids.size:
-        raise UserError(f"{what} indices must be integers, got {ids.dtype}")
-    if ids.size and (ids.min() < 0 or ids.max() >= size):
-        bad = ids[(ids < 0) | (ids >= size)].flat[0]
-        raise UserError(f"{what} {bad} is out of range: {what}s run from 0 to {size - 1}")
-    return ids.astype(np.int64, copy=False)
 
 
 def whole_times(times: ArrayLike) -> Ints:
@@ -79,10 +69,6 @@ class Play:
         values: ArrayLike | None = None,
         max_pulls: int | None = None,
     ) -> None:
-        if max_pulls is not None and not (max_pulls >= 1 and max_pulls % 1 == 0):
-            raise UserError(
-                f"max_pulls must be a whole number >= 1 (or None: no limit), got {max_pulls}"
-            )
         # One root for all streams: without a seed it is drawn from the system.
         root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         if instance is not None:
@@ -109,7 +95,8 @@ class Play:
         self.told = copy.copy(problem)
         self.agents: Ints = read_only(np.arange(problem.n_agents))
         self.arms: Ints = read_only(np.arange(problem.n_arms))
-        self.max_pulls = min(int(max_pulls or MAX_PULLS), MAX_PULLS)
+        limit = MAX_PULLS if max_pulls is None else whole(max_pulls, "max_pulls")
+        self.max_pulls = min(limit, MAX_PULLS)
         self._agent_limit = problem.max_pulls_per_agent or MAX_PULLS
         self.pulls = 0
         self._per_agent: Ints = np.zeros(problem.n_agents, dtype=np.int64)

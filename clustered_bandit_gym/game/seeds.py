@@ -19,6 +19,7 @@ from numpy.random.bit_generator import ISpawnableSeedSequence
 
 from clustered_bandit_gym._types import Floats, Ints, Words
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import whole
 
 Seed = int | np.random.SeedSequence
 #: Keys of the streams of a play: the rewards, the policy's own randomness, and that of the agents.
@@ -43,12 +44,10 @@ class TrialSeeds(NamedTuple):
 
 def trial_seeds(seed: int, trial: int) -> TrialSeeds:
     """Seeds of trial `trial` of a run with root seed `seed` (whole numbers ≥ 0)."""
-    for name, value in (("seed", seed), ("trial", trial)):
-        if isinstance(value, bool) or int(value) != value or value < 0:
-            raise UserError(f"{name} must be a whole number >= 0, got {value!r}")
+    entropy, number = whole(seed, "seed", 0), whole(trial, "trial", 0)
     return TrialSeeds(
-        np.random.SeedSequence(int(seed), spawn_key=(0, int(trial))),
-        np.random.SeedSequence(int(seed), spawn_key=(1, int(trial))),
+        np.random.SeedSequence(entropy, spawn_key=(0, number)),
+        np.random.SeedSequence(entropy, spawn_key=(1, number)),
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 from clustered_bandit_gym.generators.batch import Batch
@@ -49,9 +50,7 @@ class InstanceGenerator(ABC):
             if isinstance(model, Gaussian):
                 object.__setattr__(self, "sigma", model.sigma)
         for setting in ("n_agents", "n_clusters", "n_arms"):
-            value = getattr(self, setting)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise UserError(f"{setting} must be a whole number >= 1, got {value!r}")
+            whole(getattr(self, setting), setting)
         if isinstance(self.sizes, str) and self.sizes not in SIZES:
             raise UserError(f"sizes must be one of {', '.join(SIZES)}, got {self.sizes!r}")
         if not np.isfinite(self.alpha) or (self.alpha != 0 and self.sizes != "power"):

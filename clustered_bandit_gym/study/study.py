@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
+from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.pulls import indices
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.play import seeded_globals
 from clustered_bandit_gym.harness.settings import (

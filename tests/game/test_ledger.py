@@ -45,7 +45,7 @@ def test_bits_for(size: int) -> None:
 
 @pytest.mark.parametrize("size", [0, -1])
 def test_no_symbols(size: int) -> None:
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="whole number >= 1"):
         bits_for(size)
 
 
