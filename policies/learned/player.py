@@ -8,12 +8,13 @@ layers, which SB3 makes unless it is told otherwise. For other networks write a 
 
 from __future__ import annotations
 
+import io
 import re
 import zipfile
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -124,6 +125,17 @@ def require_rl() -> None:
         )
 
 
+def _check_size(file: str | IO[bytes]) -> None:
+    """`ValueError` if a model file, or a file of tensors in it, unpacks to more than 512 MB."""
+    with zipfile.ZipFile(file) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+        if size > 2**29:
+            raise ValueError(f"it unpacks to {size / 2**20:,.0f} MB")
+        for name in archive.namelist():
+            if name.endswith(".pth"):
+                _check_size(io.BytesIO(archive.read(name)))
+
+
 class Network:
     """The stack of linear layers in a model file: input (inputs,) -> scores of actions (actions,).
 
@@ -136,6 +148,7 @@ class Network:
         from stable_baselines3.common.save_util import load_from_zip_file
 
         try:
+            _check_size(path)
             with zipfile.ZipFile(path) as archive:
                 about = archive.read("data").decode()
             parameters = load_from_zip_file(path, device="cpu", load_data=False)[1]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from machine import lacks
 
 FLAGS = (
     "headless=new no-sandbox disable-gpu disable-quic no-first-run disable-background-networking "
@@ -23,6 +24,8 @@ def chromium(width: int, height: int) -> Iterator[Any]:
         pytest.skip(
             "needs Chromium and its driver (Debian: apt-get install chromium chromium-driver)"
         )
+    if reason := lacks("Chromium"):
+        pytest.skip(reason)
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -11,30 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from harness_players import TINY, Empirical
+from machine import lacks
 
 import clustered_bandit_gym as cbg
 
-
-def _why_no_dask() -> str:
-    """Why a Dask cluster cannot run here; "" if it can."""
-    try:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            socket.create_connection(server.getsockname(), timeout=5).close()
-    except OSError as error:
-        return f"Dask needs the loopback interface ({error})"
-    try:
-        import resource
-    except ImportError:
-        return ""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return (
-        ""
-        if limit in (-1, resource.RLIM_INFINITY) or limit > 10**10
-        else ("Dask needs more than 10 GB of address space (ulimit -v)")
-    )
-
-
-NO_DASK = _why_no_dask()
+NO_DASK = lacks("Dask")
 
 
 class Paced(cbg.Policy):

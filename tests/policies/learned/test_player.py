@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,24 @@ def test_nothing_is_unpickled_by_default(tmp_path: Path) -> None:
     assert isinstance(make(f"sb3:{tmp_path / 'bad.zip'}"), SB3Policy)
 
 
+def expanding(model: Path, target: Path, nested: bool) -> None:
+    """Copy a model with a tensor file whose entry claims 600 MB, in the archive or in that file."""
+    pretended = io.BytesIO()
+    with zipfile.ZipFile(pretended, "w") as inner:
+        inner.writestr("archive/data.pkl", b"")
+    with zipfile.ZipFile(model) as old, zipfile.ZipFile(target, "w") as new:
+        new.writestr("data", old.read("data"))
+        new.writestr("policy.pth", claiming(pretended.getvalue()) if nested else b"")
+    if not nested:
+        target.write_bytes(claiming(target.read_bytes()))
+
+
+def claiming(content: bytes) -> bytes:
+    """A zip whose last entry says that it unpacks to 600 MB."""
+    size = content.rindex(b"PK\x01\x02") + 24
+    return content[:size] + (600 * 2**20).to_bytes(4, "little") + content[size + 4 :]
+
+
 def test_other_files_and_sizes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no model file"):
         SB3Policy(str(tmp_path / "none.zip"))
@@ -137,6 +156,10 @@ def test_other_files_and_sizes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a model of Stable-Baselines3"):
         SB3Policy(str(tmp_path / "x.zip"))
     MODELS["ppo"]().save(tmp_path / "m.zip")
+    for nested in (False, True):
+        expanding(tmp_path / "m.zip", tmp_path / "bomb.zip", nested)
+        with pytest.raises(ValueError, match="it unpacks to 600 MB"):
+            SB3Policy(str(tmp_path / "bomb.zip"))
     policy = SB3Policy(str(tmp_path / "m.zip"))
     policy.reset(TOLD, seed=0)
     with pytest.raises(ValueError, match="at the size it was trained at"):
