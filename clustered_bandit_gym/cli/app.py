@@ -152,6 +152,7 @@ def root(
 def main() -> None:
     """Entry point."""
     warnings.showwarning = _show_warning
+    _check_memory()
     for stream in (sys.stdout, sys.stderr):
         # A terminal shows "?" for a letter that it lacks instead of failing after hours of play.
         if isinstance(stream, io.TextIOWrapper):
@@ -160,6 +161,18 @@ def main() -> None:
         app()
     finally:
         _leave()
+
+
+def _check_memory() -> None:
+    """Refuse less address space than the libraries take: OpenBLAS would wait for it for ever."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if 0 <= limit < 10**9:
+        say(f"clustered-bai needs 1 GB of address space, got {limit / 10**9:.1f} GB (ulimit -v)")
+        raise SystemExit(MISTAKE)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
