@@ -138,6 +138,19 @@ def test_errors_show_their_message() -> None:
     assert "ZeroDivisionError: no such luck" in text.replace("\n", " ")
 
 
+def test_note_on_what_was_not_checked() -> None:
+    def unchecked(**more: Any) -> list[str]:
+        notes = cbg.Board(rows("p", [1.0, 2.0], **more)).notes
+        return [note for note in notes if note.startswith("Not checked")]
+
+    (note,) = unchecked(strict=False)
+    assert "not strict" in note
+    assert "replayed in a fresh process" in note
+    (note,) = unchecked(strict=True)
+    assert "not strict" not in note
+    assert unchecked(strict=True, reproduced=True) == []
+
+
 def test_note_on_tiny_delta_and_on_fixed_instances() -> None:
     board = cbg.evaluate("bai-cl", **QUICK, trials=2, delta=1e-10, instance_seed=1)
     text = " ".join(str(board).split())

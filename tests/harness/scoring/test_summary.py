@@ -93,6 +93,14 @@ def test_no_pass_from_trials_without_an_answer_and_no_fail_from_few_answers() ->
     assert many["verdict"] == "FAIL"
 
 
+def test_only_attempts_that_were_killed_from_outside_are_forgiven() -> None:
+    again = {"attempts": 2}
+    raised = only(summarise(frame(rows("mine", [1.0] * 100, **again))))
+    assert (raised["retried"], raised["verdict"]) == (100, "INCONCLUSIVE")
+    killed = only(summarise(frame(rows("mine", [1.0] * 100, **again, killed=1))))
+    assert (killed["retried"], killed["verdict"]) == (0, "PASS")
+
+
 def test_columns_of_the_contract() -> None:
     summary = summarise(frame(rows("naive", [1.0, 2.0])))
     contract = (
