@@ -82,7 +82,7 @@ def is_legal(action: Any) -> bool:
 
 
 @settings(
-    max_examples=500, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 @given(anything)
 def test_any_action(action: Any) -> None:
@@ -101,7 +101,7 @@ def test_any_action(action: Any) -> None:
 
 
 @settings(
-    max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 @given(st.one_of(scalars, arrays, lists, st.integers(0, N * K)))
 def test_any_flat_action(action: Any) -> None:

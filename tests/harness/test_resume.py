@@ -15,18 +15,18 @@ import pytest
 
 import clustered_bandit_gym as cbg
 
-# Imports once and forks, so that four killed processes cost four runs and not four imports. Each child
+# Plays once and forks, so that four killed processes cost four runs and not four imports. Each child
 # is a process of its own, killed with SIGKILL; when it has ended by itself, the job is done.
 KILLER = """
 import os, random, signal, sys, time
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness import pool, run, store  # noqa
-from clustered_bandit_gym.harness.output import board  # noqa
 
 out, seed = sys.argv[1], int(sys.argv[2])
-def job():
-    cbg.sweep(["naive", "bai-cl"], "ClusteredBAI-PaperSmall-v0", n_agents=(6, 9), trials=20, bound=False, out=out,
+def job(trials=20, out=out):
+    cbg.sweep(["naive", "bai-cl"], "ClusteredBAI-PaperSmall-v0", n_agents=(6, 9), trials=trials, bound=False, out=out,
               progress=False)
+
+job(trials=1, out=out + "-first")
 
 rng, kills, counts = random.Random(seed), 0, []
 while True:

@@ -55,32 +55,6 @@ def test_bernoulli_arms() -> None:
     agrees(measure(UniformPolicy(n), cbg.Instance([[p, q]], [0], cbg.Bernoulli())), exact)
 
 
-class OneByOne(cbg.StepPolicy):
-    """Pulls two arms in turn, n times each, and names the better one: a `StepPolicy` with a closed
-    form.
-    """
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def act(self, obs: Any, info: Any) -> Any:
-        pulls = obs["pulls"][0]
-        if pulls.sum() < 2 * self.n:
-            return cbg.PULL, (0, int(pulls.argmin()))
-        return cbg.STOP, [int(obs["means"][0].argmax())]
-
-
-def test_step_policies() -> None:
-    n, gap = 10, 3.0
-    exact = float(stats.norm.cdf(-gap * math.sqrt(n / 2)))
-    assert exact < 1e-9
-    agrees(
-        measure(OneByOne(n), cbg.Instance([[gap, 0.0]], [0]), trials=100, searches=1),
-        exact,
-        relative=0.5,
-    )
-
-
 def test_mean_weight_is_one() -> None:
     """E_Q[dP/dQ] = 1 over all plays, wrong or not: the ratio is the one of the law that was drawn
     from.
@@ -103,11 +77,3 @@ def test_a_policy_that_errs_too_often_fails_at_a_tiny_delta() -> None:
     assert result.fails
     assert 1e-6 < result.low <= 1e-5
     assert "FAIL" in str(result)
-
-
-def test_the_same_seed_gives_the_same_result() -> None:
-    instance = cbg.Instance([[0.8, 0.0]], [0, 0])
-    few = {"trials": 20, "searches": 1, "search_plays": 5}
-    a, b = (measure(UniformPolicy(50), instance, seed=3, **few) for _ in range(2))
-    assert np.array_equal(a.log_weights, b.log_weights)
-    assert a.low == b.low

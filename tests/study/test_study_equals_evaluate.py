@@ -16,12 +16,16 @@ from clustered_bandit_gym.policies.engines.registry import ENGINES
 
 MEANS = [[0.9, 0.5, 0.3], [0.4, 0.85, 0.2], [0.1, 0.3, 0.8]]
 #: Every policy with `solve`, and every engine; "collaborative" is for one cluster.
-OTHERS = ("learned", "sb3", "collaborative")
+#: uniform-glr asks for a thousand orders on coins.
+OTHERS = ("learned", "sb3", "collaborative", "uniform-glr")
 POLICIES_WITH_SOLVE = [name for name in POLICIES if name not in OTHERS]
 CASES = [
     *((name, "coins") for name in POLICIES_WITH_SOLVE),
     *((f"naive:engine={name}", "coins") for name in ENGINES),
-    *((name, "normal") for name in ("naive", "naive:engine=mixture", "bai-cl++", "frugal-bai")),
+    *(
+        (name, "normal")
+        for name in ("uniform-glr", "naive:engine=mixture", "bai-cl++", "frugal-bai")
+    ),
 ]
 
 

@@ -55,14 +55,9 @@ def change_metadata(folder: Path, **values: Any) -> None:
     path.write_text(json.dumps(metadata), encoding="utf-8")
 
 
-def test_the_listed_source_is_what_runs(folder: Path) -> None:
-    set_source(folder, "")
-    assert verify(folder, trials=[("coins", 0)]).replayed == [("coins", 0)]
-    assert "mine_of_a_test" not in sys.modules
-    assert not list(folder.rglob("__pycache__"))
-
-
-def test_a_compiled_file_is_not_run(folder: Path, tmp_path: Path) -> None:
+def test_the_listed_source_is_what_runs_and_a_compiled_file_is_not(
+    folder: Path, tmp_path: Path
+) -> None:
     """The header of a .pyc names time and size of its source: Python would take it for the listed one."""
     set_source(folder, "")
     mark = tmp_path / "ran"
@@ -75,8 +70,10 @@ def test_a_compiled_file_is_not_run(folder: Path, tmp_path: Path) -> None:
     py_compile.compile(
         str(evil), str(target), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
     )
-    verify(folder, trials=[("coins", 0)])
+    assert verify(folder, trials=[("coins", 0)]).replayed == [("coins", 0)]
     assert not mark.exists()
+    assert "mine_of_a_test" not in sys.modules
+    assert list(folder.rglob("*.pyc")) == [target]
 
 
 def test_an_unlisted_module_is_not_found(

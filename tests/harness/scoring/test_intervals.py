@@ -41,7 +41,7 @@ def test_interval_of_the_mean_covers() -> None:
     assert abs(np.mean(hits) - 0.95) < 6 * np.sqrt(0.95 * 0.05 / 4_000)
 
 
-@pytest.mark.parametrize("n", [*range(1, 40), 50, 83, 500, 501])
+@pytest.mark.parametrize("n", [1, 5, 6, 7, 8, 9, 20, 39, 83, 500, 501])
 def test_ranks_of_the_median_are_the_narrowest_that_cover(n: int) -> None:
     """The interval from the r-th smallest to the r-th largest value misses the median with
     probability 2·P(Binomial(n, 1/2) < r), exactly for a continuous law."""
@@ -57,19 +57,18 @@ def test_ranks_of_the_median_are_the_narrowest_that_cover(n: int) -> None:
     assert misses[0] <= 0.05 < misses[1]
 
 
-@pytest.mark.parametrize("law", [stats.lognorm(2.0), stats.pareto(1.5), stats.pareto(1.1)])
+@pytest.mark.parametrize("law", [stats.lognorm(2.0), stats.pareto(1.1)])
 def test_interval_of_the_median_covers_under_heavy_tails_and_that_of_the_mean_does_not(
     law: stats.rv_frozen,
 ) -> None:
-    """20,000 samples of 50. The exact coverage of the order statistics at n = 50 is 1 −
+    """4,000 samples of 50. The exact coverage of the order statistics at n = 50 is 1 −
     2·P(Binomial(50, 1/2) < 18); six standard deviations are a 2e-9 alarm. Student's t covers the
     mean in less than 0.8 of the samples."""
-    draws = law.rvs(size=(20_000, 50), random_state=np.random.default_rng(3))
+    draws = law.rvs(size=(4_000, 50), random_state=np.random.default_rng(3))
     exact = 1 - 2 * stats.binom.cdf(17, 50, 0.5)
-    hits = np.mean(
-        [low <= law.median() <= high for _, low, high in map(median_interval, draws[:5_000])]
-    )
-    assert abs(hits - exact) < 6 * np.sqrt(exact * (1 - exact) / 5_000)
+    middle = law.median()
+    hits = np.mean([low <= middle <= high for _, low, high in map(median_interval, draws)])
+    assert abs(hits - exact) < 6 * np.sqrt(exact * (1 - exact) / 4_000)
     means, sd = draws.mean(axis=1), draws.std(axis=1, ddof=1)
     half = stats.t.ppf(0.975, 49) * sd / np.sqrt(50)
     assert np.mean(np.abs(means - law.mean()) <= half) < 0.8

@@ -34,9 +34,7 @@ def mixture_by_quadrature(errors: int, trials: int, delta: float | None) -> floa
 
 
 @pytest.mark.parametrize("delta", [None, 0.3, 0.05])
-@pytest.mark.parametrize(
-    ("errors", "trials"), [(0, 1), (0, 30), (1, 1), (2, 7), (5, 40), (9, 12), (12, 12)]
-)
+@pytest.mark.parametrize(("errors", "trials"), [(0, 30), (2, 7), (12, 12)])
 def test_ends_are_where_the_martingale_reaches_one_over_alpha(
     errors: int, trials: int, delta: float | None
 ) -> None:
@@ -80,8 +78,8 @@ def crossing_probability(p: float, horizon: int, alpha: float, delta: float | No
     return float(missed)
 
 
-@pytest.mark.parametrize("delta", [None, 0.05, 0.3])
-@pytest.mark.parametrize("p", [0.001, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("delta", [None, 0.05])
+@pytest.mark.parametrize("p", [0.001, 0.05, 0.3, 0.9])
 def test_exact_probability_of_ever_missing_the_truth(p: float, delta: float | None) -> None:
     alpha = 0.05
     missed = crossing_probability(p, 500, alpha, delta)
@@ -93,23 +91,6 @@ def test_exact_probability_is_not_vacuous() -> None:
     about; a fixed-n 95% interval looked at as often would miss with several times alpha."""
     assert 0.015 < crossing_probability(0.1, 500, 0.05, 0.1) <= 0.05
     assert crossing_probability(0.1, 500, 0.5, 0.1) > 0.2
-
-
-def test_coverage_under_peeking_after_every_trial() -> None:
-    """10,000 runs of 2,000 trials, looked at after every one. If the sequence misses with
-    probability at most 0.05, more misses than `limit` have probability < 1e-9 (binomial tail)."""
-    runs, horizon, alpha = 10_000, 2_000, 0.05
-    limit = int(stats.binom.isf(1e-9, runs, alpha))
-    rng = np.random.default_rng(20)
-    for p, delta, width in ((0.05, 0.05, 200), (0.1, 0.2, 350)):
-        # Which S are outside at each n is a table; the runs look it up.
-        outside = missing_table(p, np.arange(1, horizon + 1), width, alpha, delta)
-        errors = np.zeros(runs, dtype=np.int64)
-        missed = np.zeros(runs, dtype=bool)
-        for t in range(horizon):
-            errors += rng.random(runs) < p
-            missed |= outside[t, errors]
-        assert 0 < missed.sum() <= limit
 
 
 def test_error_free_trials_that_a_pass_needs() -> None:
@@ -176,7 +157,7 @@ def test_unfinished_trials_count_against_a_pass_and_cannot_fail() -> None:
     assert f"{rare.more} further trials, all finished and right, would give a PASS" in rare.reason
 
 
-@pytest.mark.parametrize("delta", [1e-19, 1e-200, 5e-324])
+@pytest.mark.parametrize("delta", [1e-19, 5e-324])
 def test_delta_beyond_the_range_of_whole_numbers(delta: float) -> None:
     """As δ → 0 a PASS without an error needs x/δ trials with 0.9·(1 + 2x)^(−1/2)·e^x = 20; δ below
     1e-300 counts as 1e-300.

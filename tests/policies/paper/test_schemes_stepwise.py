@@ -20,7 +20,7 @@ from clustered_bandit_gym.envs.stepwise import play_stepwise
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, ClBAI, NaiveSE
 from clustered_bandit_gym.policies.paper.elimination import watch
 
-SLOW, FAST = 60, 500
+SLOW, FAST = 60, 300
 LEVEL = 1e-11
 
 MEANS = np.array([[6.0, 0.4, 5.72], [0.3, 6.0, 5.5]])

@@ -94,7 +94,7 @@ def test_corners(name: str) -> None:
 
 @pytest.mark.parametrize("rewards", ["gaussian", "bernoulli", "categorical"])
 def test_random_instances(rewards: str) -> None:
-    for seed in range(4):
+    for seed in range(2):
         generator = RandomFamily(
             n_agents=15, n_clusters=4, n_arms=7, gap=0.05, rewards=rewards, sizes="power", alpha=1.5
         )
@@ -109,24 +109,18 @@ def error_count(generator: Any, trials: int, delta: float, **told: Any) -> int:
     return wrong
 
 
-@pytest.mark.parametrize(
-    "generator",
-    [
-        NearTie(n_agents=8, n_clusters=2, n_arms=5, gap=0.15),
-        PaperFlat(n_agents=8, n_clusters=2, n_arms=4, eta=0.4),
-    ],
-)
-def test_errors_are_no_more_frequent_than_delta(generator: Any) -> None:
+def test_errors_are_no_more_frequent_than_delta() -> None:
     """A policy that errs in three of four plays passes with probability below 1e-3."""
     trials, delta = 40, 0.1
+    generator = NearTie(n_agents=6, n_clusters=2, n_arms=4, gap=0.2)
     assert error_count(generator, trials, delta) <= binom.isf(RARE, trials, delta)
 
 
 def test_errors_with_bounded_rewards_are_no_more_frequent_than_delta() -> None:
-    """A near tie, a tight η and a small cluster, coins near the end of their range: δ = 0.3, 40
-    plays.
+    """A near tie, a tight η and a small cluster, coins near the end of their range. A policy that errs
+    in three of four plays passes with probability below 1e-3.
     """
-    trials, delta = 40, 0.3
+    trials, delta = 40, 0.1
     instance = cbg.Instance([[0.95, 0.9, 0.6], [0.8, 0.95, 0.6]], [0, 0, 0, 0, 1], cbg.Bernoulli())
     assert instance.eta == pytest.approx(0.05)
     wrong = sum(not correct(play(instance, delta, seed=seed)) for seed in range(trials))
@@ -154,7 +148,7 @@ def test_an_eta_that_is_too_large_breaks_it_as_it_may() -> None:
 
     Told 0.8 where 0.1 is true, runner-ups are dropped as close elsewhere.
     """
-    trials, delta = 24, 0.1
+    trials, delta = 12, 0.01
     generator = NearTie(n_agents=6, n_clusters=3, n_arms=6, eta=0.1, gap=0.05)
     assert error_count(generator, trials, delta, eta=0.8, check=False) > binom.isf(
         RARE, trials, delta
