@@ -6,6 +6,7 @@ import contextlib
 import functools
 import io
 import os
+import shutil
 import sqlite3
 import sys
 import threading
@@ -13,13 +14,16 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.cli.options import SpreadCommand, declared
 from clustered_bandit_gym.errors import UserError
+
+if TYPE_CHECKING:
+    from clustered_bandit_gym.harness.output.tables import Document
 
 #: Exit codes: an audit that fails; a mistake of the user's (as for any wrong option); a bug
 #: (EX_SOFTWARE); Ctrl-C.
@@ -74,7 +78,7 @@ def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 say(f"clustered-bai {verb}: {_one_line(error, expected)}", fg="red")
                 raise typer.Exit(MISTAKE if expected else BUG) from None
 
-        vars(guarded)["__signature__"] = declared(verb, function)
+        vars(guarded)["__signature__"] = declared(function)
         group, _, name = verb.rpartition(" ")
         return GROUPS[group].command(name, cls=SpreadCommand)(guarded)
 
@@ -83,15 +87,9 @@ def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 def _one_line(error: Exception, expected: bool) -> str:
     if not expected:
-        return (
-            f"this is a bug in clustered-bandit-gym {__version__}. Please report it with the "
-            "command and the lines above."
-        )
+        return f"this is a bug in clustered-bandit-gym {__version__}; please report the lines above"
     if isinstance(error, MemoryError):
-        return (
-            f"this does not fit in memory ({error}); if there are thousands of arms, --no-bound "
-            "leaves out the lower bound"
-        )
+        return f"this does not fit in memory ({error}); --no-bound leaves out the lower bound"
     return str(error)
 
 
@@ -132,12 +130,18 @@ def write(text: str, out: Path | None) -> None:
     say(f"Wrote {out}")
 
 
-def console() -> Any:
-    """The terminal, or 120 columns where there is none."""
-    from rich.console import Console
+def terminal_width() -> int:
+    """Columns of the terminal, or 120 where there is none."""
+    return shutil.get_terminal_size((120, 24)).columns
 
-    screen = Console()
-    return screen if screen.is_terminal else Console(width=120)
+
+def show_document(shown: Document, format_: str, columns: list[str] | None = None) -> None:
+    """Print a board or an audit's report; a board may have chosen columns."""
+    if format_ == "text":
+        typer.echo(shown.to_text(columns, terminal_width()))
+    else:
+        write_out = getattr(shown, f"to_{format_}")
+        typer.echo((write_out(columns) if columns else write_out()).rstrip("\n"))
 
 
 @app.callback(invoke_without_command=True)

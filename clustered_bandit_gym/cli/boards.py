@@ -13,9 +13,9 @@ from clustered_bandit_gym.cli.app import (
     FAILED,
     INTERRUPTED,
     command,
-    console,
     few,
     say,
+    show_document,
     tell_reused,
 )
 from clustered_bandit_gym.cli.options import FOUR, check_format, default_env, seed_of, settings_of
@@ -28,35 +28,28 @@ if TYPE_CHECKING:
 @command("list")
 def list_all() -> None:
     """Environments, policies and engines."""
-    from rich.table import Table
-
     from clustered_bandit_gym.envs_registry import CATALOGUE
     from clustered_bandit_gym.policies import POLICIES
     from clustered_bandit_gym.policies.engines.registry import ENGINES
 
-    screen = console()
-    table = Table("environment", "what it is", title="Environments", title_justify="left", box=None)
+    envs = {}
     for name, entry in CATALOGUE.items():
-        needs = " (needs your copy of the data)" if entry.needs_data else ""
-        table.add_row(name, entry.about + needs)
-    screen.print(table)
-    screen.print()
-    table = Table("policy", "class", "promise", title="Policies", title_justify="left", box=None)
+        envs[name] = entry.about + " (needs your copy of the data)" * entry.needs_data
+    policies = {}
     for name, target in POLICIES.items():
         module, _, cls = target.partition(":")
-        table.add_row(name, cls, getattr(import_module(module), cls).guarantee)
-    screen.print(table)
-    screen.print()
-    title = "Engines of naive, bai-cl and bai-cl++, e.g. naive:engine=mixture"
-    table = Table(
-        "engine", "what its promise rests on", title=title, title_justify="left", box=None
-    )
-    for name, guarantee in ENGINES.items():
-        table.add_row(name, guarantee)
-    screen.print(table)
-    screen.print(
-        "\nYour own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py of this "
-        "folder."
+        policies[name] = f"{cls}: {getattr(import_module(module), cls).guarantee}"
+    for title, entries in (
+        ("Environments", envs),
+        ("Policies, and what their promise rests on", policies),
+        ("Engines of naive, bai-cl and bai-cl++, e.g. naive:engine=mixture", ENGINES),
+    ):
+        typer.echo(title)
+        for name, about in entries.items():
+            typer.echo(f"  {name:30} {about}")
+        typer.echo()
+    typer.echo(
+        "Your own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py here."
     )
 
 
@@ -78,10 +71,6 @@ def compare(
     address: str | None = None,
     max_seconds: float | None = None,
     format_: str = "text",
-    columns: str | None = None,
-    plot: Path | None = None,
-    x: str | None = None,
-    export: Path | None = None,
     bound: bool = True,
     strict: bool = True,
     replays: int = 0,
@@ -92,29 +81,19 @@ def compare(
 
     Several values of --n-agents, --delta or --eta are swept in all combinations. With --out
     finished trials are kept as they end: the same command again plays only what is missing, and
-    --trials may be raised. `show` has more ways to print what is kept. `--seed secret` draws 128
-    bits, which are printed at the end.
+    --trials may be raised. `show` prints and plots what is kept. `--seed secret` draws 128 bits,
+    which are printed at the end.
 
     Exit code 1 if every trial of a policy raised, 130 if the run was interrupted.
 
     Example: clustered-bai compare ClusteredBAI-PaperSmall-v0 --n-agents 10 30 100 --delta 1e-10
     --jobs 2 --out out
     """
-    from clustered_bandit_gym.harness.output.layout import check_columns
     from clustered_bandit_gym.harness.run import resolve_policies, sweep
 
-    if misplaced := [name for name in policies or [] if name.startswith("ClusteredBAI-")]:
-        raise UserError(
-            f"{misplaced[0]} is an environment, not a policy: name it before --policies"
-        )
+    check_format(format_)
     given = {"n_agents": n_agents, "delta": delta, "eta": eta, "max_pulls": max_pulls}
     settings = settings_of(given, set_)
-    # Mistakes in what is to be shown raise here, before any trial is played.
-    check_output(format_, plot, x, export)
-    names = names_of(columns)
-    if names is not None:
-        varied = [key for key, value in settings.items() if isinstance(value, list)]
-        check_columns(names, [*varied, "env"] if len(envs or []) > 1 else varied)
     players = resolve_policies(policies or FOUR)
     board = sweep(
         [player for _, player in players],
@@ -132,8 +111,7 @@ def compare(
         replays=replays,
         **settings,
     )
-    # An interrupted run may lack the column of a swept setting.
-    show_board(board, format_, None if board.missing else names, plot, x, export)
+    show_document(board, format_)
     tell_reused(board.reused, len(board.trials), out, quiet)
     if out is not None and not quiet:
         shown = shlex.quote(str(out))
@@ -166,17 +144,25 @@ def show(
     from clustered_bandit_gym.harness.output.board import Board
     from clustered_bandit_gym.harness.store import Store
 
-    check_output(format_, plot, x, export)
-    picture = {"panel": panel, "style": style, "width": width}
-    if plot is None and any(picture.values()):
-        raise UserError("--panel, --style and --width are for a picture: add --plot FILE")
+    check_format(format_)
+    if plot is None and (x or panel or style or width):
+        raise UserError("--x, --panel, --style and --width are for a picture: add --plot FILE")
     if ((ci or bold_best) and pivot is None) or (pivot is not None and format_ != "latex"):
         raise UserError("--ci and --bold-best need --pivot, which needs --format latex")
     board = Board.load(folder, all_)
     if not len(board.trials):
         raise UserError(f"{folder} holds no trials yet")
-    table = {"pivot": pivot, "ci": ci, "bold_best": bold_best} if format_ == "latex" else {}
-    show_board(board, format_, names_of(columns), plot, x, export, picture, table)
+    if pivot is None:
+        names = None if columns is None else [name.strip() for name in columns.split(",")]
+        show_document(board, format_, names)
+    else:
+        typer.echo(board.to_latex(pivot=pivot, ci=ci, bold_best=bold_best))
+    if plot is not None:
+        board.plot(plot, x, panel=panel, style=style, width=width)
+        say(f"Wrote {plot}")
+    if export is not None:
+        board.export(export)
+        say(f"Wrote {export}")
     with Store(folder, create=False) as store:
         outdated = store.outdated()
     if outdated and not all_:
@@ -184,29 +170,16 @@ def show(
 
 
 @command("report")
-def report(
-    folder: Path,
-    *,
-    out: Path = Path("report.html"),
-    x: str | None = None,
-    force: bool = False,
-) -> None:
+def report(folder: Path, *, out: Path = Path("report.html")) -> None:
     """One self-contained HTML page of kept trials."""
     from clustered_bandit_gym.harness.output.report import write_report
 
-    write_report(folder, out, x=x, overwrite=force)
+    write_report(folder, out)
     typer.echo(f"Wrote {out}")
 
 
 @command("verify")
-def verify(
-    folder: Path,
-    *,
-    replay: int = 0,
-    seed: int = 0,
-    allow: list[str] | None = None,
-    quiet: bool = False,
-) -> None:
+def verify(folder: Path, *, replay: int = 0, allow: list[str] | None = None) -> None:
     """Check a folder of kept trials and, with --replay, play some once more.
 
     Rows run no code but that of this package and of the modules that --allow names, which are
@@ -216,12 +189,8 @@ def verify(
     """
     from clustered_bandit_gym.harness.replay import verify as run_verify
 
-    found = run_verify(folder, replay, seed, allow or ())
+    found = run_verify(folder, replay, allow or ())
     typer.echo(str(found))
-    if not replay and not quiet:
-        say("No trial was played once more; --replay 10 plays ten of them.")
-    if replay and not found.replayed:
-        say("clustered-bai verify: no trial could be played once more", fg="red")
     if not found.fine:
         raise typer.Exit(FAILED)
 
@@ -243,48 +212,3 @@ def tell_broken(board: Board, players: dict[str, Any], traceback: bool) -> bool:
     for name in broken.index[broken]:
         say(f"clustered-bai compare: {name} raised in every trial{hint}", fg="red")
     return bool(broken.any())
-
-
-def names_of(columns: str | None) -> list[str] | None:
-    """The columns that --columns names."""
-    return None if columns is None else [name.strip() for name in columns.split(",")]
-
-
-def check_output(format_: str, plot: Path | None, x: str | None, export: Path | None) -> None:
-    """Refuse a format, or files that cannot be written."""
-    check_format(format_)
-    if x is not None and plot is None:
-        raise UserError("--x chooses the axis of a picture: add --plot FILE")
-    if plot is not None:
-        from clustered_bandit_gym.harness.output.plots import check_suffix
-
-        check_suffix(plot)
-    if export is not None:
-        from clustered_bandit_gym.harness.output.board import check_export
-
-        check_export(export)
-
-
-def show_board(
-    board: Board,
-    format_: str,
-    columns: list[str] | None,
-    plot: Path | None,
-    x: str | None,
-    export: Path | None,
-    picture: dict[str, Any] | None = None,
-    table: dict[str, Any] | None = None,
-) -> None:
-    """Print the board and write the files; `picture` and `table` are keywords of `Board.plot` and
-    `Board.to_latex`.
-    """
-    if format_ == "text":
-        board.print(console(), columns)
-    else:
-        typer.echo(getattr(board, f"to_{format_}")(columns, **(table or {})))
-    if plot is not None:
-        board.plot(plot, x, **(picture or {}))
-        say(f"Wrote {plot}")
-    if export is not None:
-        board.export(export)
-        say(f"Wrote {export}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from clustered_bandit_gym.cli.app import command, console
+import typer
+
+from clustered_bandit_gym.cli.app import command
 from clustered_bandit_gym.cli.options import default_env, settings_of
 from clustered_bandit_gym.errors import UserError
 
@@ -51,4 +53,4 @@ def bounds(
         f"expected pulls of any δ-PC policy, at least: {number(lower.value)}; the alternatives "
         f"give at most {100 * lower.gap:.2g}% more",
     ]
-    console().print("\n".join(lines), highlight=False)
+    typer.echo("\n".join(lines))

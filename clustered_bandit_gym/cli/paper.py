@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from clustered_bandit_gym.cli.app import bar, command, console, few
+import typer
+
+from clustered_bandit_gym.cli.app import bar, command, few, show_document
 from clustered_bandit_gym.cli.options import DEFAULT_ENV, FOUR
 
 #: The δ at which the demo asks for a verdict; the paper's 1e-10 cannot have one.
@@ -34,7 +36,6 @@ def reproduce(
         n_jobs=jobs,
         data=data,
         progress=bar(quiet),
-        console=console(),
     )
 
 
@@ -48,23 +49,20 @@ def demo(*, out: Path = Path("out/demo"), jobs: int = -1, quiet: bool = False) -
     from clustered_bandit_gym.harness.run import evaluate, sweep
     from clustered_bandit_gym.harness.scoring.verdict import verdict
 
-    screen = console()
     how: dict[str, Any] = {"n_jobs": jobs, "out": out, "progress": bar(quiet)}
-    screen.print(f"[bold]1. As in the paper[/bold]: {DEFAULT_ENV}, N = 30, δ = 1e-10, 50 trials\n")
-    evaluate(FOUR, DEFAULT_ENV, n_agents=30, delta=1e-10, trials=few(50), **how).print(screen)
+    typer.echo(f"1. As in the paper: {DEFAULT_ENV}, N = 30, δ = 1e-10, 50 trials\n")
+    paper = evaluate(FOUR, DEFAULT_ENV, n_agents=30, delta=1e-10, trials=few(50), **how)
+    show_document(paper, "text")
     trials = few(verdict(0, 0, DELTA).more or 0)
-    screen.print(
-        f"\n[bold]2. With a verdict[/bold]: δ = {DELTA}, where {trials} trials without an error "
-        "are enough for a PASS; naive:engine=mixture is what agents alone can do today\n"
+    typer.echo(
+        f"\n2. With a verdict: δ = {DELTA}, where {trials} trials without an error are enough for a "
+        "PASS; naive:engine=mixture is what agents alone can do today\n"
     )
     policies = [*FOUR, "naive:engine=mixture"]
-    evaluate(policies, DEFAULT_ENV, n_agents=30, delta=DELTA, trials=trials, **how).print(screen)
+    judged = evaluate(policies, DEFAULT_ENV, n_agents=30, delta=DELTA, trials=trials, **how)
+    show_document(judged, "text")
     board = sweep(FOUR, DEFAULT_ENV, n_agents=(9, 30, 100, 300), delta=1e-10, trials=few(10), **how)
     board.plot(out / "pulls.png")
-    screen.print(
-        "\n[bold]3. A picture[/bold] of pulls against N and of the price in communication: "
-        f"{out / 'pulls.png'}"
-    )
-    page = out / "report.html"
-    write_report(out, page, overwrite=True)
-    screen.print(f"[bold]4. A report[/bold] of all these trials, one page for a browser: {page}")
+    typer.echo(f"\n3. A picture of pulls against N and of the price: {out / 'pulls.png'}")
+    page = write_report(out, out / "report.html")
+    typer.echo(f"4. A report of all these trials, one page for a browser: {page}")

@@ -79,14 +79,14 @@ def ask(study: Path, *, out: Path | None = None, json_: bool = False) -> None:
         say("the study is done: see study status")
         raise typer.Exit(3)
     text = order.table.to_csv(index=False)
-    if json_ or (out is not None and out.suffix == ".json"):
+    if json_:
         columns = order.table.drop(columns="order").to_dict("list")
         text = json.dumps({"order": order.id, "phase": order.phase, **columns}) + "\n"
     write(text, out)
 
 
 @command("study tell")
-def tell(study: Path, rewards: Path, *, key: str | None = None) -> None:
+def tell(study: Path, rewards: Path) -> None:
     """Record rewards of an order.
 
     CSV: columns order and row (or agent and arm), and reward (one line per pull), or sum (and
@@ -97,8 +97,6 @@ def tell(study: Path, rewards: Path, *, key: str | None = None) -> None:
     opened = Study.open(study)
     text = sys.stdin.read() if str(rewards) == "-" else rewards.read_text(encoding="utf-8-sig")
     told = _from_json(text) if text.lstrip().startswith("{") else _from_csv(text, opened)
-    if key is not None:
-        told["key"] = key
     taken = opened.tell(told.pop("order"), **told)
     note = "" if taken else "this tell was taken before; "
     say(f"{note}{opened.status}")

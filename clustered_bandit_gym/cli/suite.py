@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from clustered_bandit_gym.cli.app import FAILED, bar, command, console, say, write
+from clustered_bandit_gym.cli.app import FAILED, bar, command, say, write
 from clustered_bandit_gym.errors import UserError
 
 
@@ -97,15 +97,11 @@ def verify(
 @command("suite cells")
 def cells() -> None:
     """The cells of suite v2, with what each of them probes."""
-    from rich.table import Table
-
     from clustered_bandit_gym.suite.cells import cells_of
 
-    table = Table("cell", "track", "δ", "trials", "quick", "tags", "probes", box=None)
     for cell in cells_of("v2").values():
-        counts = (f"{cell.delta:g}", str(cell.trials), str(cell.quick or ""))
-        table.add_row(cell.name, cell.track, *counts, ", ".join(cell.tags), cell.probes)
-    console().print(table)
+        counts = f"δ = {cell.delta:g}, {cell.trials} trials, {cell.quick or 'none'} if quick"
+        typer.echo(f"{cell.name} ({cell.track}; {counts}; {', '.join(cell.tags)}): {cell.probes}")
 
 
 @command("suite board")

@@ -19,11 +19,9 @@ def train(
     *,
     algo: str = "ppo",
     steps: int = 500_000,
-    n_envs: int = 64,
     out: Path = Path("model.zip"),
     seed: int = 0,
     set_: list[str] | None = None,
-    tensorboard: Path | None = None,
     overwrite: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -37,7 +35,7 @@ def train(
     from clustered_bandit_gym.policies.learned.training import TrainSettings
     from clustered_bandit_gym.policies.learned.training import train as run_train
 
-    options = {"env": env, "algo": algo, "steps": steps, "n_envs": n_envs, "seed": seed}
+    options = {"env": env, "algo": algo, "steps": steps, "seed": seed}
     settings = settings_of(options, set_)
     trials = 2000
     if os.environ.get("CLUSTERED_BANDIT_QUICK"):
@@ -52,7 +50,6 @@ def train(
         out,
         overwrite=overwrite,
         progress=not quiet,
-        tensorboard=tensorboard,
         trials=trials,
     )
     typer.echo(

@@ -3,11 +3,11 @@
 Equal keys mean that the same code with the same state would be played. A key is a hash of
 
 * every file of this package, and the versions of NumPy, SciPy, Gymnasium and Python (`versions`);
+* the state of policy and environment as `pickle` takes it apart, the files that a text names, and
+  the user's functions and classes as they are loaded, with the globals that they refer to;
 * if other code is involved: the files of every loaded module that is neither standard library nor
   installed, the files of the modules that those import, the plain values of their variables, and
-  the versions of all installed distributions;
-* the state of policy and environment as `pickle` takes it apart, the files that a value names, and
-  the user's functions and classes as they are loaded, with the globals that they refer to.
+  the versions of all installed distributions.
 
 What cannot be hashed has no key: `Unhashable` is raised, and the trials are played afresh.
 ``docs/guarantees.md`` lists what stays out of sight.
@@ -16,7 +16,6 @@ What cannot be hashed has no key: `Unhashable` is raised, and the trials are pla
 from __future__ import annotations
 
 import ast
-import dis
 import hashlib
 import io
 import json
@@ -24,8 +23,7 @@ import os
 import platform
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import distributions, version
@@ -34,7 +32,6 @@ from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-import cloudpickle
 import gymnasium as gym
 import numpy as np
 
@@ -44,19 +41,11 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.harness.settings import PACKAGE, instance_digest, path_of
 from clustered_bandit_gym.imports import load_module, load_object
 
-#: Names through which code reaches beyond its own text and state; built-ins of this kind.
+#: Names by which code reaches beyond its own text and state.
 _OUTSIDE = {
-    *("environ", "environb", "getenv", "getenvb", "argv", "orig_argv", "get_data"),
-    *("import_module", "__import__", "run_module", "run_path"),
+    *("environ", "environb", "getenv", "getenvb", "argv", "orig_argv", "get_data", "__file__"),
+    *("import_module", "__import__", "run_module", "run_path", "globals", "exec", "eval"),
 }
-_OUTSIDE_BUILTINS = {"__import__", "__file__", "globals", "exec", "eval"}
-#: What cloudpickle notes of functions and classes that depends on the text around them.
-_OF_THE_FILE = (
-    *("__doc__", "__annotations__", "__firstlineno__", "__static_attributes__"),
-    "_cloudpickle_submodules",
-)
-#: Random ids by which cloudpickle knows classes.
-_CLASS_IDS = cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID
 
 
 class Unhashable(Exception):
@@ -202,13 +191,11 @@ def env_key(env_id: str, kwargs: dict[str, Any]) -> str:
 
 def _digest(value: Any, settings: list[Any]) -> str:
     """A hash of `value`, of the files and versions behind it, and of folders that `settings` name."""
-    modules: set[str] = set()
-    loaded = user_modules()
+    hasher = _Hasher()
     try:
-        with by_value(loaded.values()):
-            parts: list[Any] = [_Hasher(modules).digest(value)]
-    except Unhashable:
-        raise
+        parts: list[Any] = [hasher.digest(value)]
+    except (Unhashable, RecursionError) as error:
+        raise Unhashable(str(error)) from error
     except Exception as error:
         raise Unhashable(f"it has no stable form ({error})") from error
     for folder in settings:
@@ -216,14 +203,14 @@ def _digest(value: Any, settings: list[Any]) -> str:
             for file in sorted(Path(folder).rglob("*")):
                 parts.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
     known = {PACKAGE, "numpy", "scipy", "gymnasium", *sys.stdlib_module_names} - {"__main__"}
-    if any(name.partition(".")[0] not in known for name in modules):
+    if any(name.partition(".")[0] not in known for name in hasher.modules):
         # The user's code may reach any loaded module by ways that no text shows.
-        for name, file in user_files(loaded).items():
+        for name, file in user_files(user_modules()).items():
             parts.append((name, _content(str(file))))
         for name, module in sorted(user_modules().items()):
             parts.append((name, _plain_variables(module)))
         parts += _installed_versions()
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
+    return _sha(parts)[:40]
 
 
 @cache
@@ -232,18 +219,8 @@ def _installed_versions() -> list[str]:
     return sorted(f"{one.name} {one.version}" for one in distributions())
 
 
-@contextmanager
-def by_value(modules: Iterable[ModuleType]) -> Iterator[None]:
-    """cloudpickle serialises the functions and classes of these modules, not only their names."""
-    known = cloudpickle.list_registry_pickle_by_value()
-    added = [module for module in modules if module.__name__ not in known]
-    for module in added:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        for module in added:
-            cloudpickle.unregister_pickle_by_value(module)
+def _sha(parts: Any) -> str:
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _plain_variables(module: ModuleType) -> dict[str, str]:
@@ -258,87 +235,105 @@ def _plain_variables(module: ModuleType) -> dict[str, str]:
     return texts
 
 
-class _Hasher(cloudpickle.Pickler):  # type: ignore[misc]
-    """Serialises a value with the user's code in it: the same bytes for equal state in any process.
+class _Hasher:
+    """Hashes values and the user's code in them: the same for equal state in any process.
 
-    Strings, sets, arrays and code are written as hashes, since the bytes that pickle writes for
-    them depend on the process.
-
-    Args:
-        modules: gets the names of the modules that the value refers to.
+    Attributes:
+        modules: names of the modules that the values refer to.
     """
 
-    def __init__(self, modules: set[str]) -> None:
-        self.bytes = io.BytesIO()
-        self.modules = modules
-        super().__init__(self.bytes)
+    def __init__(self) -> None:
+        self.modules: set[str] = set()
+        self._known: dict[int, tuple[str, Any]] = {}
 
     def digest(self, value: Any) -> str:
-        """A hash of `value`. Raises `Unhashable`, or whatever its parts raise when serialised."""
-        self.dump(value)
-        return hashlib.sha256(self.bytes.getvalue()).hexdigest()
+        """A hash of `value`. Raises `Unhashable`, or whatever its parts raise when taken apart."""
+        if id(value) not in self._known:
+            self._known[id(value)] = ("cycle", value)  # held, so that its id stays its own
+            self._known[id(value)] = (_sha((path_of(type(value)), self.parts(value))), value)
+        return self._known[id(value)][0]
 
-    def persistent_id(self, value: Any) -> str | None:
+    def digests(self, values: Iterable[Any]) -> list[str]:
+        return [self.digest(value) for value in values]
+
+    def parts(self, value: Any) -> Any:
+        """What `value` consists of, as texts and hashes."""
         kind = type(value)
-        parts: tuple[Any, ...]
-        if value is os.environ or value is sys.argv:
-            raise _reaches_out("it", "os.environ" if value is os.environ else "sys.argv")
+        if value is None or kind in (bool, int, float, complex):
+            return repr(value)
+        if kind in (str, bytes) or isinstance(value, Path):
+            return repr(value), _content(os.fsdecode(value))
+        if kind in (list, tuple):
+            return self.digests(value)
+        if kind is dict:
+            return [self.digests(pair) for pair in value.items()]
+        if kind in (set, frozenset):
+            return sorted(self.digests(value))
+        if kind is np.ndarray and not value.dtype.hasobject:
+            return value.dtype.str, value.shape, value.tobytes()
+        if kind is Instance:
+            return instance_digest(value)
+        if kind in (staticmethod, classmethod):
+            return self.digest(value.__func__)
+        if kind is property:
+            return self.digests([value.fget, value.fset])
+        if kind is CodeType:
+            return self.code(value)
         if isinstance(value, io.IOBase):
             raise Unhashable("it holds an open file")
         if isinstance(value, FunctionType | BuiltinFunctionType | type | ModuleType):
-            self.note_module(value)
-            return None
-        if kind is str and value in _CLASS_IDS:
-            return "class"
-        if kind in (str, bytes) or isinstance(value, Path):
-            parts = (value, _content(os.fsdecode(value)))
-        elif kind in (set, frozenset):
-            parts = tuple(sorted(_Hasher(self.modules).digest(item) for item in value))
-        elif kind is np.ndarray and not value.dtype.hasobject:
-            parts = (value.dtype.str, value.shape, value.tobytes())
-        elif kind is Instance:
-            parts = (instance_digest(value),)
-        elif kind is CodeType:
-            parts = self.code_parts(value)
-        else:
-            return None
-        return hashlib.sha256(repr((kind, parts)).encode("utf-8", "surrogatepass")).hexdigest()
+            return self.named(value)
+        reduced = value.__reduce_ex__(2)
+        if isinstance(reduced, str):  # found by this name in its module
+            return reduced
+        make, arguments, *more = reduced
+        items = [self.digests(part) for part in more[1:] if part is not None]
+        return self.digests([make, arguments, *more[:1]]), items
 
-    def note_module(self, value: Any) -> None:
-        """Remember where a function or class is from; refuse those that look for other things."""
-        module = value.__name__ if isinstance(value, ModuleType) else value.__module__
-        self.modules.add(str(module))
-        finds = isinstance(value, FunctionType) and str(module).startswith(("importlib", "pkgutil"))
+    def named(self, value: Any) -> Any:
+        """A function, class or module: its name, and its content if it is the user's."""
+        module = value.__name__ if isinstance(value, ModuleType) else str(value.__module__)
+        self.modules.add(module)
+        finds = isinstance(value, FunctionType) and module.startswith(("importlib", "pkgutil"))
         if finds or value.__name__ in _OUTSIDE:
             raise _reaches_out("it", value.__name__)
+        name = (module, value.__name__)
+        file = getattr(sys.modules.get(module), "__file__", None)
+        installed = module in sys.stdlib_module_names or (file and _is_installed(file))
+        if isinstance(value, BuiltinFunctionType) or (installed and module != "__main__"):
+            return name
+        if isinstance(value, FunctionType):
+            cells = [cell.cell_contents for cell in value.__closure__ or ()]
+            known = value.__globals__
+            used = [known[one] for one in _names(value.__code__) if one in known]
+            state = [value.__code__, value.__defaults__, value.__kwdefaults__, value.__dict__]
+            return name, self.digests([*state, *cells, *used])
+        content = {}
+        for key, one in vars(value).items():
+            descriptor = isinstance(one, FunctionType | staticmethod | classmethod | property)
+            if descriptor or not key.startswith(("__", "_abc_")):
+                content[key] = one
+        if isinstance(value, ModuleType):
+            return name, self.digest(content)
+        return name, self.digests([content, value.__bases__, type(value)])
 
-    def code_parts(self, code: CodeType) -> tuple[Any, ...]:
+    def code(self, code: CodeType) -> Any:
         """What code does, without its place in the file."""
-        steps = dis.get_instructions(code)
-        used = {step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-        outside = used & _OUTSIDE_BUILTINS | _OUTSIDE.intersection(code.co_names)
-        if outside:
+        if outside := _OUTSIDE.intersection(code.co_names):
             raise _reaches_out(code.co_qualname, min(outside))
         arguments = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
         names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-        constants = _Hasher(self.modules).digest(code.co_consts)
+        constants = self.digests(code.co_consts)
         return code.co_code, code.co_exceptiontable, code.co_flags, arguments, names, constants
 
-    def reducer_override(self, value: Any) -> Any:
-        file = getattr(value, "__file__", None) if isinstance(value, ModuleType) else None
-        if file and not _is_installed(file):
-            state = {key: one for key, one in vars(value).items() if not key.startswith("__")}
-            return ModuleType, (value.__name__,), state
-        reduced = super().reducer_override(value)
-        if reduced is NotImplemented or len(reduced) < 3:  # found by its name
-            return reduced
-        make, arguments, state, *rest = reduced
-        if isinstance(value, FunctionType):  # without the name of its file
-            arguments = (arguments[0], {}, *arguments[2:])
-        for part in state:
-            for name in _OF_THE_FILE:
-                part.pop(name, None)
-        return make, arguments, state, *rest
+
+def _names(code: CodeType) -> list[str]:
+    """Names that code and the functions inside of it use, sorted."""
+    found = set(code.co_names)
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            found.update(_names(one))
+    return sorted(found)
 
 
 def _content(text: str) -> str:

@@ -27,7 +27,6 @@ from typing import Any
 import cloudpickle
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.identity import by_value
 from clustered_bandit_gym.harness.play import Row, Task, Work
 from clustered_bandit_gym.harness.settings import PACKAGE
 
@@ -38,15 +37,20 @@ _LOST_CONNECTION = 75
 def pack(work: Work) -> bytes:
     """The work as bytes; classes of users' own modules by value."""
     names = {type(policy).__module__ for _, policy in work.players} - {"__main__"}
-    foreign = [name for name in names if name.partition(".")[0] != PACKAGE]
+    names -= set(cloudpickle.list_registry_pickle_by_value())
+    foreign = [sys.modules[name] for name in names if name.partition(".")[0] != PACKAGE]
+    for module in foreign:
+        cloudpickle.register_pickle_by_value(module)
     try:
-        with by_value(sys.modules[name] for name in foreign if name in sys.modules):
-            return bytes(cloudpickle.dumps(work))
+        return bytes(cloudpickle.dumps(work))
     except Exception as error:
         raise UserError(
             "a policy or environment cannot be sent to another process "
             f"({type(error).__name__}: {error}); use n_jobs=1"
         ) from error
+    finally:
+        for module in foreign:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def play_in_processes(

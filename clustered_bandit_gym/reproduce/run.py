@@ -23,7 +23,6 @@ def reproduce(
     n_jobs: int = -1,
     data: str | None = None,
     progress: bool = True,
-    console: Any = None,
 ) -> dict[str, Played]:
     """Play and plot figures of the paper.
 
@@ -36,7 +35,7 @@ def reproduce(
         out: folder for the results and the store of trials.
         data: the user's MovieLens-1M or Yelp data; None: what the environment variable
             CLUSTERED_BANDIT_DATA says. Without data fig1f and figA-a are played on stand-ins.
-        console: a `rich` console for progress; None prints to the terminal, False prints nothing.
+        progress: show a bar, and say which figure is played.
 
     Raises:
         KeyboardInterrupt: interrupted. Finished trials are kept; the same call resumes.
@@ -55,19 +54,14 @@ def reproduce(
         raise UserError(
             f"{data} does not exist; pass an existing path, or omit --data to play on stand-ins"
         )
-    if console is None:
-        from rich.console import Console
-
-        console = Console()
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     played: dict[str, Played] = {}
     how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
     for number, name in enumerate(names, start=1):
         figure = FIGURES[name].on(data)
-        if console:
-            source = f"  [dim]{figure.source}[/dim]" if figure.source else ""
-            console.print(f"[bold]{name}[/bold] ({number} of {len(names)})  {figure.title}{source}")
+        if progress:
+            print(f"{name} ({number} of {len(names)})  {figure.title}  {figure.source}")
         count = figure.trials(trials)
         schemes = play_cells(
             figure, figure.policies, figure.cells, count, folder, bound=False, **how
@@ -80,8 +74,6 @@ def reproduce(
         board.export(folder / f"{name}.csv")
         played[name] = Played(figure, with_settings(board.trials))
         plot(figure, played[name].rows, folder)
-    if console:
-        console.print(f"figures and rows are in {folder}")
     return played
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from clustered_bandit_gym.reproduce.figures import FIGURES
 from research.options import parser, run, shows_progress
 from research.paper.page import claims_of, render_markdown, render_terminal
@@ -15,7 +13,6 @@ def main(words: list[str] | None = None) -> None:
     options.add_argument("figures", nargs="*", default=["all"], help="fig1a, ..., or all")
     options.add_argument("--data", help="your copy of MovieLens-1M or Yelp; without: stand-ins")
     given = options.parse_args(words)
-    console = Console()
     played = play_figures(
         given.figures,
         given.trials,
@@ -24,15 +21,14 @@ def main(words: list[str] | None = None) -> None:
         n_jobs=given.jobs,
         data=given.data,
         progress=shows_progress(given),
-        console=False if given.quiet else console,
     )
     claims = claims_of(played)
     names = "all" if len(played) == len(FIGURES) else " ".join(played)
     command = f"python -m research.paper {names} --trials {given.trials}"
     path = given.out / "claims.md"
     path.write_text(render_markdown(played, claims, command, given.seed), encoding="utf-8")
-    render_terminal(claims, console)
-    console.print(f"figures, rows and claims.md are in {given.out}")
+    render_terminal(claims)
+    print(f"figures, rows and claims.md are in {given.out}")
 
 
 if __name__ == "__main__":

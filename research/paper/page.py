@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from clustered_bandit_gym.harness.scoring.numbers import number
@@ -25,8 +23,6 @@ from research.paper.disagreements import disagreements
 from research.paper.figures import JUDGES
 from research.paper.play import Played
 from research.paper.theory import coupon_table, theorem_table
-
-_COLOURS = {HOLDS: "green", FAILS: "red", UNTESTED: "yellow", OPEN: "yellow"}
 
 
 def claims_of(played: dict[str, Played]) -> list[Claim]:
@@ -61,15 +57,10 @@ def _correctness(played: dict[str, Played]) -> Claim:
 # --- showing ---------------------------------------------------------------------------------------------------------
 
 
-def render_terminal(claims: list[Claim], console: Any) -> None:
+def render_terminal(claims: list[Claim]) -> None:
     """Each claim with its verdict, and below it what was measured."""
-    from rich.padding import Padding
-    from rich.text import Text
-
     for claim in claims:
-        verdict = Text(claim.verdict, style=f"bold {_COLOURS[claim.verdict]}")
-        console.print(Text.assemble((claim.figure, "bold"), ": ", claim.text, ": ", verdict))
-        console.print(Padding(Text(claim.measured, style="dim"), (0, 0, 1, 4)))
+        print(f"{claim.figure}: {claim.text}: {claim.verdict}\n    {claim.measured}")
 
 
 def render_markdown(played: dict[str, Played], claims: list[Claim], command: str, seed: int) -> str:

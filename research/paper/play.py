@@ -33,12 +33,10 @@ class Played:
     readings: pd.DataFrame
 
 
-def play_figures(
-    figures: Sequence[str], trials: int, out: Path, *, console: Any = None, **how: Any
-) -> dict[str, Played]:
+def play_figures(figures: Sequence[str], trials: int, out: Path, **how: Any) -> dict[str, Played]:
     """Reproduce figures, then play what the claims need besides; `how` as in `reproduce`."""
     data = how.pop("data", None)
-    drawn = reproduce(figures, trials, out, data=data, console=console, **how)
+    drawn = reproduce(figures, trials, out, data=data, **how)
     played = {}
     for name, one in drawn.items():
         figure = one.figure

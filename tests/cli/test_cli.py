@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cli_calls import call, csv, error
-from typer.main import get_command
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym import cli
 from clustered_bandit_gym.cli.app import FAILED
 from clustered_bandit_gym.policies.engines.registry import ENGINES
 
@@ -57,28 +53,6 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (tmp_path / "pulls.png").stat().st_size > 5000
     assert "pulls.png" in text
     assert "bai-cl++" in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
-def test_defaults_are_in_the_help_of_every_verb() -> None:
-    """An option that takes a value says what happens without it."""
-
-    def commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
-        for name, command in group.commands.items():
-            if hasattr(command, "commands"):
-                yield from commands(command, f"{path} {name}")
-            else:
-                yield f"{path} {name}", command
-
-    found = [
-        (path, parameter.name)
-        for path, command in commands(get_command(cli.app), "")
-        for parameter in command.params
-        if not (
-            parameter.required or getattr(parameter, "is_flag", False) or parameter.name == "help"
-        )
-        if parameter.default is None and not isinstance(parameter.show_default, str)
-    ]
-    assert found == []
 
 
 def test_an_audit_is_kept_resumed_and_written_in_any_format(tmp_path: Path) -> None:

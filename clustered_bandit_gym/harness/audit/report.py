@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from clustered_bandit_gym.harness.output.escape import csv_cell, plain
-from clustered_bandit_gym.harness.output.tables import Document, Table, to_latex
+from clustered_bandit_gym.harness.output.tables import Document, Table
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
 from clustered_bandit_gym.harness.scoring.verdict import Word
@@ -128,12 +128,6 @@ class AuditReport(Document):
             apart = apart.drop(columns="verdict")
             tables.append(_table("Misspecified problems: reported, not scored", apart))
         return f"Audit of {self.policy}, δ = {self.delta:g}", tables, self.text.split("\n")
-
-    def to_latex(self) -> str:
-        r"""`table` environments for ``\usepackage{booktabs}``, the verdict as comments."""
-        title, tables, notes = self.parts()
-        shown = [to_latex(table, f"{title}. {table.title}.") for table in tables]
-        return "\n".join([r"% \usepackage{booktabs}", *shown, *(f"% {n}" for n in notes)]) + "\n"
 
     def to_csv(self) -> str:
         """The cells as CSV. No field is a formula of a spreadsheet."""

@@ -13,7 +13,6 @@ import pandas as pd
 from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.harness.output import escape, layout, tables
 from clustered_bandit_gym.harness.output.notes import notes_of
-from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.output.tables import Document, Table
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, summarise
@@ -21,13 +20,6 @@ from clustered_bandit_gym.harness.store import Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-def check_export(path: str | Path) -> None:
-    """Refuse a file name that trials cannot be exported to. Call it before trials are played."""
-    name = Path(path).name
-    if Path(path).suffix.lower() not in (".csv", ".parquet"):
-        raise UserError(f"the export needs a name that ends in .csv or .parquet, got {name!r}")
 
 
 class Board(Document):
@@ -116,6 +108,9 @@ class Board(Document):
         if same:
             parts.append(" ".join(same))
         parts.append("seed " + ", ".join(map(str, dict.fromkeys(self.trials["seed"]))))
+        counts = self.summary["trials"]
+        each = " to ".join(f"{count:,}" for count in dict.fromkeys([counts.min(), counts.max()]))
+        parts.append(f"{each} trials of each policy")
         return escape.plain("  ".join(parts))
 
     @cached_property
@@ -152,17 +147,10 @@ class Board(Document):
 
         The notes follow as comments.
         """
+        title, shown, notes = self.parts(columns)
         if pivot is not None:
             shown = [layout.pivoted(self.summary, self.varied, pivot, ci, bold_best)]
-        else:
-            shown = [_with_display_names(table) for table in self.parts(columns)[1]]
-        counts = self.summary["trials"]
-        trials = " to ".join(f"{count:,}" for count in dict.fromkeys([counts.min(), counts.max()]))
-        parts = [r"% \usepackage{booktabs}"]
-        for table in shown:
-            caption = f"{table.title}. {self.title}, {trials} trials per policy."
-            parts.append(tables.to_latex(table, caption))
-        return "\n".join([*parts, *(f"% {note}" for note in self.notes)]) + "\n"
+        return tables.latex_page(title, shown, notes)
 
     def to_csv(self, columns: Sequence[str] | None = None) -> str:
         """The summary, or `columns` of it, as CSV. No cell is a formula of a spreadsheet."""
@@ -178,8 +166,9 @@ class Board(Document):
 
         No CSV cell is a formula of a spreadsheet.
         """
-        check_export(path)
         path = Path(path)
+        if path.suffix.lower() not in (".csv", ".parquet"):
+            raise UserError(f"an export's name ends in .csv or .parquet, got {path.name!r}")
         table = self.trials.astype(object).where(self.trials.notna(), None).map(_flat)
         if path.suffix.lower() == ".csv":
             table.map(escape.csv_cell).to_csv(path, index=False)
@@ -223,16 +212,8 @@ class Board(Document):
     def _chosen(self, columns: Sequence[str] | None) -> pd.DataFrame:
         if columns is None:
             return self.summary
-        layout.check_columns(columns, self.varied)
+        layout.check_columns(self.summary, columns)
         return self.summary[[*(name for name in self.varied if name not in columns), *columns]]
-
-
-def _with_display_names(table: Table) -> Table:
-    if "policy" not in table.heads:
-        return table
-    at = table.heads.index("policy")
-    rows = [[*row[:at], style_of(row[at]).label, *row[at + 1 :]] for row in table.rows]
-    return table._replace(rows=rows)
 
 
 def _flat(value: Any) -> Any:

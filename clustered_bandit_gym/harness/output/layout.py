@@ -11,51 +11,21 @@ import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.panels import measure_of
-from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.output.tables import Table, setting
 from clustered_bandit_gym.harness.scoring.numbers import DASH, interval, number
 
-#: Heads of the summary's columns, for tables of chosen columns.
-HEADS = {
-    "policy": "policy",
-    "verdict": "verdict",
-    "verdict_reason": "reason",
-    "verdict_hopeless": "no PASS in reach",
-    "more_for_pass": "trials to PASS",
-    "trials": "trials",
-    "errors": "wrong",
-    "unfinished": "unfinished",
-    "crashed": "crashed",
-    "error_low": "error rate from",
-    "error_high": "error rate to",
+#: Heads that are not the column's own name.
+_HEADS = {
     "pulls_mean": "mean pulls",
-    "pulls_low": "mean from",
-    "pulls_high": "mean to",
     "pulls_median": "median pulls",
-    "pulls_median_low": "median from",
-    "pulls_median_high": "median to",
-    "largest_share": "largest share",
-    "heavy_tail": "heavy tail",
-    "vs_naive": "vs naive",
-    "vs_naive_low": "vs naive from",
-    "vs_naive_high": "vs naive to",
     "vs_bound": "vs bound",
-    "bound_median": "lower bound",
     "cost_mean": "cost",
     "bits_up": "bits up",
     "bits_down": "bits down",
     "reals_up": "reals up",
     "reals_down": "reals down",
-    "rounds": "rounds",
-    "seconds": "seconds",
     "pulls_max_agent": "busiest agent",
-    "wrong_agents": "wrong agents",
-    "clustering_errors": "clustering errors",
-    "arm_errors": "arm errors",
     "suspicious_communication": "too quiet",
-    "retried": "retried",
-    "doubt": "implausible because it",
-    "delta": "δ",
 }
 #: Means over trials: lower bounds where trials are unfinished.
 _CHANNEL = (
@@ -70,23 +40,16 @@ _CHANNEL = (
 _CUT = ("pulls_mean", "pulls_median", "vs_bound", *_CHANNEL)
 
 
-def check_columns(columns: Sequence[str], varied: Sequence[str] = ()) -> None:
-    """Refuse columns that a summary with these varied settings does not have.
-
-    Call it before trials are played.
-    """
-    unknown = [repr(name) for name in columns if name not in HEADS and name not in varied]
-    if unknown or not columns:
-        raise UserError(
-            f"unknown column {', '.join(unknown) or '(none)'}; known: {', '.join(HEADS)}, and "
-            f"settings that vary (here {', '.join(varied) or 'none'}), which come first if they "
-            "are not listed"
-        )
+def check_columns(summary: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Refuse columns that a summary does not have."""
+    unknown = [repr(name) for name in columns if name not in summary]
+    if unknown:
+        raise UserError(f"unknown column {', '.join(unknown)}; known: {', '.join(summary)}")
 
 
 def chosen(summary: pd.DataFrame, varied: list[str], columns: Sequence[str]) -> Table:
     """One table of `columns` of the summary, after the varied settings that are not among them."""
-    check_columns(columns, varied)
+    check_columns(summary, columns)
     return _table("Scores", summary, [name for name in varied if name not in columns], columns)
 
 
@@ -95,7 +58,9 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
     heavy the median leads."""
     heavy = summary["heavy_tail"].any()
     pulls = ["median pulls", "mean"] if heavy else ["mean pulls", "median"]
-    scores = ["policy", "wrong", "unfin.", "error rate", "verdict", *pulls, "vs naive", "vs_bound"]
+    scores = ["policy", "wrong", "unfin.", "error rate", "verdict", *pulls, "vs_bound"]
+    if summary["vs_naive"].notna().any():
+        scores.insert(-1, "vs naive")
     channel = ["policy", *_CHANNEL, "seconds"]
     if summary["suspicious_communication"].any():  # a note explains it
         channel.insert(-1, "suspicious_communication")
@@ -115,7 +80,8 @@ def _table(title: str, summary: pd.DataFrame, places: list[str], columns: Sequen
     for row in summary.to_dict("records"):
         where = [setting(row[name]) for name in places]
         rows.append(where + [_text(name, row) for name in columns])
-    return Table(title, [*places, *(HEADS.get(name, name) for name in columns)], rows, len(places))
+    heads = [_HEADS.get(name, name) for name in columns]
+    return Table(title, [*places, *heads], rows, len(places))
 
 
 def _text(name: str, row: dict[Any, Any]) -> str:
@@ -143,8 +109,8 @@ def _text(name: str, row: dict[Any, Any]) -> str:
         ends = "" if row["vs_naive_mark"] or low == high else interval(low, high).strip(DASH)
         return f"{number(row['vs_naive'], row['vs_naive_mark'])} {ends}".strip()
     value = row[name]
-    if isinstance(value, bool | str) or name not in HEADS:
-        return {True: "yes", False: "no"}[value] if isinstance(value, bool) else setting(value)
+    if isinstance(value, bool | str | dict):
+        return setting(value)
     return number(value, mark if name in _CUT else "")
 
 
@@ -178,7 +144,7 @@ def pivoted(
     values = list(dict.fromkeys(summary[pivot]))
     rows = []
     for name in dict.fromkeys(summary["policy"]):
-        rows.append([style_of(name).label, *(cells.get((name, one), DASH) for one in values)])
+        rows.append([name, *(cells.get((name, one), DASH) for one in values)])
     kind = measure.words.partition(";")[0].capitalize()
     title = f"{kind} pulls by {pivot}" + (", 95% intervals" if ci else "")
     return Table(title, ["policy", *(f"{pivot}={setting(value)}" for value in values)], rows)

@@ -30,17 +30,10 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.panels import Measure, axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.style import INK, style_of
 from clustered_bandit_gym.harness.output.tables import setting
-from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
 
 #: Colour of the cross of a FAIL.
 _FAIL = "#b3261e"
-
-
-def check_suffix(path: str | Path) -> None:
-    """Refuse a file name that no picture can be written to. Call it before trials are played."""
-    if Path(path).suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise UserError(f"cannot write a picture to {Path(path).name!r}; use .png, .pdf or .svg")
 
 
 def plot_board(
@@ -94,18 +87,18 @@ def plot_board(
         if len(kinds) == 1 and spec is not None and not spec.is_first_col():
             ax.set_ylabel("")
     if not paper:
-        counts = summary["trials"]
-        ends = " to ".join(map(number, dict.fromkeys([counts.min(), counts.max()])))
-        title = f"{short_title(title)}, {ends} trials per mark"
-        figure.suptitle(textwrap.fill(title, round(13 * (width or figure.get_figwidth()))), size=10)
+        columns = round(13 * (width or figure.get_figwidth()))
+        figure.suptitle(textwrap.fill(short_title(title), columns), size=10)
     _finish(figure, summary, width, paper)
     return figure
 
 
 def save(figure: Figure, path: str | Path) -> None:
     """Write a figure; the suffix decides the format."""
-    check_suffix(path)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    path = Path(path)
+    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise UserError(f"cannot write a picture to {path.name!r}; use .png, .pdf or .svg")
+    path.parent.mkdir(parents=True, exist_ok=True)
     # Type 42 (TrueType): conferences refuse Matplotlib's default, Type 3.
     with rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
         figure.savefig(path)

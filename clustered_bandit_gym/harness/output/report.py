@@ -21,30 +21,19 @@ from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, swept_
 from clustered_bandit_gym.harness.settings import Cell
 
 
-def write_report(
-    folder: str | Path, path: str | Path, *, x: str | None = None, overwrite: bool = False
-) -> Path:
-    """Write the report of the store in `folder` to `path`, one HTML file.
-
-    Args:
-        x: the swept setting along the axis of "Across settings"; default the one with most values.
-        overwrite: replace an existing file instead of refusing.
-    """
+def write_report(folder: str | Path, path: str | Path) -> Path:
+    """Write the report of the store in `folder` to `path`, one HTML file."""
     path = Path(path)
-    if path.exists() and not overwrite:
-        raise UserError(f"{path} exists already; --force (overwrite=True) overwrites it")
     rows = Board.load(folder).trials
     if not len(rows):
         raise UserError(f"{folder} holds no finished trials")
-    page = report_page(rows, f"clustered-bai report: {Path(folder).resolve().name}", x)
+    page = report_page(rows, f"clustered-bai report: {Path(folder).resolve().name}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8", errors="backslashreplace")
     return path
 
 
-def report_page(
-    rows: list[Row] | pd.DataFrame, title: str = "clustered-bai report", x: str | None = None
-) -> str:
+def report_page(rows: list[Row] | pd.DataFrame, title: str = "clustered-bai report") -> str:
     """The page for `rows`, as text."""
     board = Board(frame(rows).sort_values("trial", kind="stable", ignore_index=True))
     trials = board.trials
@@ -58,17 +47,17 @@ def report_page(
         "title": title,
         "made": f"{len(rows):,} trials; clustered-bandit-gym {__version__}; made {now}",
         "styles": {name: style_of(name)._asdict() for name in trials["policy"].unique()},
-        "sweep": _sweep(board, x),
+        "sweep": _sweep(board),
         "groups": groups,
     }
     template = files("clustered_bandit_gym.harness.output").joinpath("report.html")
     return fill(template.read_text(encoding="utf-8"), data)
 
 
-def _sweep(board: Board, x: str | None) -> dict[str, Any] | None:
+def _sweep(board: Board) -> dict[str, Any] | None:
     """The panels of "Across settings": within a panel the points of a policy differ in the swept
     setting alone."""
-    x = swept_setting(board.summary, board.varied, x)
+    x = swept_setting(board.summary, board.varied)
     if x is None:
         return None
     measure = measure_of(board.summary)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import html
-import io
+import textwrap
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from clustered_bandit_gym.harness.output import escape
+from clustered_bandit_gym.harness.output.style import style_of
 
 
 class Table(NamedTuple):
@@ -23,36 +24,22 @@ class Table(NamedTuple):
     places: int = 0
 
 
-class Document:
-    """Tables with a title above and notes below. Subclasses say by `parts` what they are."""
+class Document(ABC):
+    """Tables with a title above and notes below."""
 
+    @abstractmethod
     def parts(self, columns: Sequence[str] | None = None) -> tuple[str, list[Table], list[str]]:
         """Title, tables and notes; `columns` replace the usual tables where there are such."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return self.to_text()
 
-    def to_text(self, width: int = 120, columns: Sequence[str] | None = None) -> str:
-        """Plain text of at most `width` columns."""
-        from rich.console import Console
-
-        file = io.StringIO()
-        self.print(Console(file=file, width=width, color_system=None), columns)
-        return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
-
-    def print(self, console: Any = None, columns: Sequence[str] | None = None) -> None:
-        """Print to a `rich.console.Console`; default the terminal."""
-        from rich.console import Console
-        from rich.text import Text
-
-        console = console or Console()
+    def to_text(self, columns: Sequence[str] | None = None, width: int = 120) -> str:
+        """Plain text of about `width` columns; a table that is wider continues below."""
         title, tables, notes = self.parts(columns)
-        console.print(Text(title, style="bold"))
-        for table in tables:
-            console.print(to_rich(table, console.width))
-        for note in notes:
-            console.print(Text(f"• {note}"))
+        texts = [textwrap.fill(title, width), *(to_text(table, width) for table in tables)]
+        lines = [textwrap.fill(note, width, subsequent_indent="  ") for note in notes]
+        return "\n\n".join([*texts, "\n".join(f"• {line}" for line in lines)]).rstrip()
 
     def to_markdown(self, columns: Sequence[str] | None = None) -> str:
         """The tables and the notes."""
@@ -62,6 +49,11 @@ class Document:
             texts += [f"*{escape.markdown(table.title)}*", to_markdown(table)]
         texts.append("\n".join(f"- {escape.markdown(note)}" for note in notes))
         return "\n\n".join(texts).rstrip() + "\n"
+
+    def to_latex(self, columns: Sequence[str] | None = None) -> str:
+        r"""`table` environments for ``\usepackage{booktabs}``, with display names of policies; the
+        notes follow as comments."""
+        return latex_page(*self.parts(columns))
 
     def _repr_html_(self) -> str:
         title, tables, notes = self.parts()
@@ -84,12 +76,27 @@ def setting(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def to_text(table: Table, width: int) -> str:
+    """The table below its title, by pandas; what is left of the figures repeats if it continues."""
+    rows = [[escape.plain(cell) for cell in row] for row in table.rows]
+    left = table.heads[: table.places + 1]
+    shown = pd.DataFrame(rows, columns=table.heads).set_index(left).to_string(line_width=width)
+    return "\n".join([table.title, *(line.rstrip() for line in shown.splitlines())])
+
+
 def to_markdown(table: Table) -> str:
     """A pipe table; the title is left to the caller."""
     rule = ["---" if head in _TEXT else "---:" for head in table.heads]
     cells = [[escape.markdown(cell) for cell in row] for row in (table.heads, *table.rows)]
     cells.insert(1, rule)
     return "\n".join("| " + " | ".join(row) + " |" for row in cells)
+
+
+def latex_page(title: str, tables: list[Table], notes: list[str]) -> str:
+    """The tables for LaTeX, and the notes as comments."""
+    shown = [to_latex(table, f"{table.title}. {title}.") for table in tables]
+    lines = [r"% \usepackage{booktabs}", *shown, *(f"% {note}" for note in notes)]
+    return "\n".join(lines) + "\n"
 
 
 def to_latex(table: Table, caption: str = "") -> str:
@@ -99,8 +106,6 @@ def to_latex(table: Table, caption: str = "") -> str:
     lines = [heads + r" \\", r"\midrule"]
     for row in table.rows:
         cells = [_latex_cell(*pair) for pair in zip(table.heads, row, strict=True)]
-        # A leading bracket after \\ would be read as its optional argument.
-        cells = ["{}" + cell if cell.startswith("[") else cell for cell in cells]
         lines.append(" & ".join(cells) + r" \\")
     body = "\n".join(f"    {line}" for line in [r"\toprule", *lines, r"\bottomrule"])
     title = escape.latex(caption or table.title)
@@ -111,27 +116,30 @@ def to_latex(table: Table, caption: str = "") -> str:
 
 
 def _latex_head(head: str) -> str:
-    """A setting as the symbol that a paper uses, with its value if there is one: $N$$=$4."""
+    """A setting as the symbol that a paper uses, with its value if there is one: $N=4$."""
     symbols = {
-        "delta": r"$\delta$",
-        "n_agents": "$N$",
-        "n_clusters": "$M$",
-        "n_arms": "$K$",
-        "eta": r"$\eta$",
-        "sigma": r"$\sigma$",
+        "delta": r"\delta",
+        "n_agents": "N",
+        "n_clusters": "M",
+        "n_arms": "K",
+        "eta": r"\eta",
+        "sigma": r"\sigma",
     }
     name, equals, value = head.partition("=")
     if name not in symbols:
         return escape.latex(head)
-    return f"{symbols[name]}$=${escape.latex_number(value)}" if equals else symbols[name]
+    return f"${symbols[name]}{equals}{escape.latex_number(value).strip('$')}$"
 
 
 def _latex_cell(head: str, cell: str) -> str:
+    if head == "policy":
+        cell = style_of(cell).label
     if head in _TEXT:
         return escape.latex(cell)
     if cell.startswith("*"):  # bold
         return rf"\boldmath\textbf{{{escape.latex_number(cell.strip('*'))}}}"
-    return escape.latex_number(cell)
+    # A leading bracket after \\ would be read as its optional argument.
+    return ("{}" if cell.startswith("[") else "") + escape.latex_number(cell)
 
 
 def to_html(table: Table) -> str:
@@ -139,66 +147,3 @@ def to_html(table: Table) -> str:
     rows = [[escape.plain(cell) for cell in row] for row in table.rows]
     body = pd.DataFrame(rows, columns=table.heads).to_html(index=False, border=0)
     return f"<p><b>{html.escape(escape.plain(table.title))}</b></p>{body}"
-
-
-def to_rich(table: Table, width: int = 120) -> Any:
-    """Something for `rich.console.Console.print` at `width` columns.
-
-    Varied settings become headings between the rows. In the first column a name of more than 20
-    letters is folded; only where the figures themselves do not fit do columns go to a second table
-    below, since a figure without its last digits is wrong.
-    """
-    from rich.console import Group
-    from rich.text import Text
-
-    rows = [[escape.plain(cell) for cell in row] for row in table.rows]
-    start = table.places
-    widths = [max(map(len, column)) for column in zip(table.heads, *rows, strict=True)]
-    figures = sum(widths[start + 1 :]) + 2 * (len(widths) - start)
-    widths[start] = min(widths[start], max(20, width - figures))
-    parts: list[Any] = []
-    title = table.title
-    for columns in _packs(widths, start, width):
-        first = True
-        for place, own in groupby(rows, lambda row: row[:start]):
-            pairs = zip(table.heads, place, strict=False)
-            where = ", ".join(f"{name} = {value}" for name, value in pairs)
-            if first:
-                parts.append(Text(": ".join(filter(None, [title, where])), style="bold"))
-            else:
-                parts.append(Text(where, style="italic"))
-            parts.append(_view(table.heads, list(own), columns, widths, first))
-            first = False
-        title = f"{table.title} (continued)"
-    return Group(*parts)
-
-
-def _view(
-    heads: list[str], rows: list[list[str]], columns: list[int], widths: list[int], head: bool
-) -> Any:
-    """These columns of the rows as a table of rich."""
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    styles = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
-    view = RichTable(box=box.SIMPLE_HEAD, show_header=head, pad_edge=False, padding=(0, 1, 0, 0))
-    for i in columns:
-        side: Any = "left" if heads[i] in _TEXT else "right"
-        view.add_column(Text(heads[i]), justify=side, width=widths[i], overflow="fold")
-    for row in rows:
-        view.add_row(*(Text(row[i], style=styles.get(row[i], "")) for i in columns))
-    return view
-
-
-def _packs(widths: list[int], start: int, width: int) -> list[list[int]]:
-    """Columns from `start` on in groups that fit `width`, each led by column `start`."""
-    packs: list[list[int]] = []
-    room = 0
-    for i in range(start + 1, len(widths)):
-        if not packs or widths[i] + 2 > room:
-            packs.append([start])
-            room = width - widths[start] - 2
-        packs[-1].append(i)
-        room -= widths[i] + 2
-    return packs

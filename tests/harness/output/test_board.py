@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,7 +17,6 @@ from harness_rows import rows
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.harness.output.escape import csv_cell, latex, plain
-from clustered_bandit_gym.harness.output.layout import HEADS
 from clustered_bandit_gym.harness.output.tables import Table, to_html, to_latex, to_markdown
 from clustered_bandit_gym.harness.scoring.numbers import number
 
@@ -40,10 +40,11 @@ def swept() -> cbg.Board:
 
 def test_printed_board_fits_and_says_what_matters(small: cbg.Board, swept: cbg.Board) -> None:
     for board in (small, swept):
-        for width in (110, 120):
-            text = board.to_text(width)
+        for width in (80, 120):
+            text = board.to_text(width=width)
             assert max(map(len, text.splitlines())) <= width
             assert "…" not in text
+            assert "INCONCLUSIVE" in text
     text = str(small)
     for part in (
         "naive",
@@ -58,41 +59,8 @@ def test_printed_board_fits_and_says_what_matters(small: cbg.Board, swept: cbg.B
     ):
         assert part in text, part
     assert "average over the generator" in text
-    assert "env = ClusteredBAI-Tiny-v0, n_agents = 8" in str(swept)
-
-
-def test_wide_figures_and_long_names_are_not_cut() -> None:
-    name = "bai-cl++:confidence=certified,engine=mixture,verify=agent"
-    naive = rows("naive", [3.3e11 * (1 + t % 7) for t in range(10_000)])
-    own = rows(
-        name, [1.2e9 * (1 + t % 5) for t in range(10_000)], ["wrong"] * 17 + ["solved"] * 9983
-    )
-    board = cbg.Board(naive + own)
-    for width in (60, 80, 110, 120, 200):
-        text = board.to_text(width)
-        lines = text.splitlines()
-        assert max(map(len, lines)) <= width
-        assert "…" not in text
-        shown = {
-            cell for table in board.tables for cell in table.rows[0][1:]
-        }  # of naive, which has a short name
-        found = {word for line in lines if line.startswith(" naive") for word in line.split("  ")}
-        assert {cell for cell in shown if cell} <= {word.strip() for word in found}, width
-
-
-def test_a_long_policy_name_does_not_split_the_table() -> None:
-    """At the width of a terminal the name is folded; without it the same columns would stand in one table."""
-    name = "my_package.my_module:MyVeryLongPolicy:confidence=certified,engine=mixture,verify=agent"
-    board = cbg.Board(
-        rows("naive", [1.2e9 * (1 + t % 5) for t in range(60)]) + rows(name, [3.0] * 60)
-    )
-    text = board.to_text(120)
-    assert "(continued)" not in text
-    assert text.count("vs bound") == 1 + text.count("vs naive, vs bound")
-    short = cbg.Board(
-        rows("naive", [1.2e9 * (1 + t % 5) for t in range(60)]) + rows("mine", [3.0] * 60)
-    )
-    assert "(continued)" not in short.to_text(120)
+    assert re.search(r"ClusteredBAI-Tiny-v0 +4 +naive", str(swept))
+    assert "vs naive" not in cbg.Board(rows("bai-cl", [1.0, 2.0])).to_text().partition("•")[0]
 
 
 def test_notes_name_delta_where_the_title_cannot() -> None:
@@ -125,11 +93,8 @@ def test_hostile_names_and_messages_cannot_act() -> None:
 
 
 def test_unfinished_means_are_printed_as_lower_bounds(swept: cbg.Board) -> None:
-    greedy = [
-        line for line in str(swept).splitlines() if line.startswith(" Greedy ")
-    ]  # rows of the tables
-    assert greedy
-    assert all("≥" in line for line in greedy)
+    greedy = [line for line in str(swept).splitlines() if re.search(r"\bGreedy ", line)]
+    assert greedy[0].count("≥") == 2
     assert "out of budget" in str(swept)
 
 
@@ -253,9 +218,8 @@ def test_latex_of_chosen_columns_has_powers_and_display_names() -> None:
     assert r"    my\_policy:a=1e5 & INCONCLUSIVE & $\geq$12 & $\geq$5 \\" in text
     assert r"\begin{tabular}{llrr}" in text
     assert r"$\delta$ & $N$ \\" in to_latex(Table("t", ["delta", "n_agents"], [["1e-10", "9"]]))
+    assert r"$\delta=10^{-10}$ \\" in to_latex(Table("t", ["delta=1e-10"], [["1"]]))
     assert r"$10^{-10}$ & 9 \\" in to_latex(Table("t", ["delta", "n_agents"], [["1e-10", "9"]]))
-    with pytest.raises(ValueError, match="unknown column 'colour'; known: policy, verdict"):
-        board.to_latex(["policy", "colour"])
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
@@ -284,15 +248,8 @@ def test_varied_settings_are_placed_where_they_are_asked_for(swept: cbg.Board) -
     assert "| env | policy | n\\_agents | mean pulls |" in swept.to_markdown(columns)
     assert r"policy & $N$ & mean pulls \\" in swept.to_latex(columns)
     assert "n_agents" in swept.to_text(columns=["env", *columns])
-    with pytest.raises(
-        ValueError, match=r"settings that vary \(here env, n_agents\), which come first"
-    ):
+    with pytest.raises(ValueError, match="unknown column 'colour'; known: env, n_agents, policy"):
         swept.to_csv(columns=["policy", "colour"])
-
-
-def test_heads_name_every_column_of_a_summary() -> None:
-    summary = cbg.Board(rows("naive", [1.0, 2.0])).summary
-    assert set(HEADS) == set(summary.columns) - {"env", "vs_naive_mark"}
 
 
 def test_heavy_tails_lead_with_the_median_and_its_interval() -> None:
@@ -378,7 +335,7 @@ def test_latex_pivot_has_a_column_per_setting_and_the_best_in_bold() -> None:
             pulls = [factor * n * (1 + 0.01 * trial) for trial in range(3)]
             found += rows(policy, pulls, env_kwargs={"n_agents": n}, n_agents=n)
     text = cbg.Board(found).to_latex(pivot="n_agents", ci=True, bold_best=True)
-    assert r"policy & $N$$=$4 & $N$$=$8 \\" in text
+    assert r"policy & $N=4$ & $N=8$ \\" in text
     naive, bai_cl = (
         line
         for line in text.splitlines()

@@ -82,7 +82,7 @@ def test_picture_of_a_board(small: cbg.Board, tmp_path: Path, suffix: str) -> No
         "empirical:n=1",
         "communication cost (mean)",
         "95% t interval",
-        "5 trials per mark",
+        "5 trials of each policy",
     ):
         assert name in texts(figure)
 

@@ -36,12 +36,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
             out=out,
             progress=False,
         )
-    with pytest.raises(ValueError, match="cannot plot against 'eta'"):
-        write_report(out, out / "pages" / "report.html", x="eta")
-    path = write_report(out, out / "pages" / "report.html")
-    with pytest.raises(ValueError, match="exists already; --force"):
-        write_report(out, path)
-    return write_report(out, path, overwrite=True)
+    return write_report(out, out / "pages" / "report.html")
 
 
 def data_of(text: str) -> dict[str, Any]:
