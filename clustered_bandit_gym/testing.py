@@ -17,10 +17,8 @@ import json
 import pickle
 import signal
 import threading
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -29,12 +27,11 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
-from clustered_bandit_gym.envs.stepwise import crosstalk, play_stepwise
-from clustered_bandit_gym.errors import BudgetExceeded
-from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.envs.stepwise import crosstalk
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
+from clustered_bandit_gym.harness.play import play
 from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
 
 #: What `info` holds after `reset`, and at the end of an episode.
@@ -128,10 +125,10 @@ def check_policy(
 ) -> None:
     """Check a policy's contract on small games with every reward model, among them odd ones.
 
-    Answers of the right form; the same seeds give the same play, on a second call and on a copy;
-    settings are plain values; a budget is respected. A `Policy` plays
-    the same game pull by pull, and its agents do not see each other. Prints what was played, and
-    what the policy does not cope with though it need not: games where M or η is not told, ε > 0.
+    Answers of the right form; the same seeds give the same play, also on a copy; settings are plain
+    values; a budget is respected. A `Policy` plays the same game pull by pull, and its agents do
+    not see each other. Prints what was played, and what the policy does not cope with though it
+    need not: games where M or η is not told, ε > 0.
 
     Args:
         policy: the player.
@@ -147,17 +144,23 @@ def check_policy(
     json.dumps(policy.settings)
     assert policy.label
     copy = pickle.loads(pickle.dumps(policy))  # our own object, made here
+
+    def played(player: Policy | StepPolicy, env: ClusteredBAIEnv) -> dict[str, Any]:
+        with _limited(max_seconds):
+            row = play(player, env, seed, strict=strict, bound=False)
+        del row["seconds"]
+        return row
+
     games = odd_instances()
     for name, instance in games.items():
-        with _naming(name, max_seconds):
-            env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
-            rows = [_play(player, env, seed, strict) for player in (policy, policy, copy)]
-            assert rows[0] is not None, f"more than {max_pulls:,} pulls"
-            assert same_data(rows[0], rows[1]), "the second play differs: state was kept"
-            assert same_data(rows[0], rows[2]), "a copy plays differently with the same seeds"
-            budget = ClusteredBAIEnv(instance, delta=0.2, max_pulls=instance.n_agents)
-            row = _play(policy, budget, seed, strict)
-            assert row is None or row["pulls"] <= instance.n_agents, "the budget was exceeded"
+        env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
+        row = played(policy, env)
+        assert row["correct"] is not None, f"{name} ({row['message']})"
+        assert same_data(row, played(policy, env)), f"{name}: the second play differs"
+        assert same_data(row, played(copy, env)), f"{name}: a copy plays differently"
+        budget = ClusteredBAIEnv(instance, delta=0.2, max_pulls=instance.n_agents)
+        spent = played(policy, budget)["pulls"]
+        assert spent <= instance.n_agents, f"{name}: the budget was exceeded"
     if isinstance(policy, Policy):
         check_blocks(policy, seed, max_pulls)
         check_stepwise(policy, seed)
@@ -170,11 +173,9 @@ def check_policy(
     fragile = []
     for name, settings in variants.items():
         env = ClusteredBAIEnv(games["gaussian rewards"], delta=0.2, max_pulls=max_pulls, **settings)
-        try:
-            with _naming(name, max_seconds):
-                _play(policy, env, seed, strict)
-        except AssertionError as error:
-            fragile.append(f"; not robust to {error}")
+        row = played(policy, env)
+        if row["outcome"] == "error":
+            fragile.append(f"; not robust to {name} ({row['message']})")
     print(f"{len(games) + len(variants) - len(fragile)} games OK{''.join(fragile)}")
 
 
@@ -183,37 +184,22 @@ class _TooLong(BaseException):
 
 
 @contextmanager
-def _naming(game: str, max_seconds: float) -> Iterator[None]:
-    """Errors inside say in which game they happened, and where in the policy's code."""
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    limited = in_main_thread and hasattr(signal, "setitimer")
+def _limited(seconds: float) -> Iterator[None]:
+    """What takes longer ends with `_TooLong`."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        yield
+        return
 
     def too_long(*_: object) -> None:
-        raise _TooLong
+        raise _TooLong(f"no answer within {seconds:g} s")
 
-    if limited:
-        before = signal.signal(signal.SIGALRM, too_long)
-        signal.setitimer(signal.ITIMER_REAL, max_seconds)
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
-    except _TooLong:
-        raise AssertionError(f"{game}: no answer within {max_seconds:g} s") from None
-    except Exception as error:
-        kind = type(error).__name__
-        raise AssertionError(f"{game} ({kind}{_place(error)}: {error})") from error
     finally:
-        if limited:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-
-
-def _place(error: Exception) -> str:
-    """Name and number of the last line outside this package and NumPy that led to `error`."""
-    ours = tuple(str(Path(file).parent) for file in (__file__, np.__file__))
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(ours):
-            return f" in {Path(frame.filename).name}, line {frame.lineno}"
-    return ""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def check_blocks(policy: Policy, seed: int = 0, max_pulls: int = 2_000_000) -> None:
@@ -238,9 +224,10 @@ def check_stepwise(policy: Policy, seed: int = 0) -> None:
     """
     instance = Instance([[1.0, 0.25, 0.5], [0.25, 1.0, 0.0]], [0, 1, 1, 0, 1], Gaussian(0.0))
     env = ClusteredBAIEnv(instance, delta=0.2, sigma=0.1)
-    direct = _play(policy, env, seed, strict=True)
-    play_stepwise(policy, env, seed, instance_seed=seed, play_seed=seed)
-    assert same_data(direct, _row(env.federation)), "pull by pull the policy plays differently"
+    rows = [play(policy, env, seed, stepwise, bound=False) for stepwise in (False, True)]
+    for row in rows:
+        del row["seconds"], row["stepwise"]
+    assert same_data(*rows), "pull by pull the policy plays differently"
 
 
 def odd_instances() -> dict[str, Instance]:
@@ -257,43 +244,6 @@ def odd_instances() -> dict[str, Instance]:
         "a single agent": Instance(two, [1]),
         "a single cluster": Instance([[0.0, 1.0]], [0, 0, 0]),
         "a single arm": Instance([[0.5]], [0, 0]),
-    }
-
-
-def _play(
-    policy: Policy | StepPolicy, env: ClusteredBAIEnv, seed: int, strict: bool
-) -> dict[str, Any] | None:
-    """One play as a row; None where the budget ended it."""
-    if isinstance(policy, Policy):
-        federation = env.new_federation(seed, seed)
-        try:
-            federation.stop(policy.solve(federation.view(strict)))
-        except BudgetExceeded:
-            return None
-        except Exception as error:
-            failure = federation.failure or error
-            if federation.silent_program:
-                failure.add_note(f"the local program {federation.silent_program} returned nothing")
-            failure.add_note(federation.hint())
-            raise failure from None
-        return _row(federation)
-    obs, info = env.reset(seed=seed, options={"instance_seed": seed, "play_seed": seed})
-    policy.reset(info, seed=seed)
-    while True:
-        obs, _, terminated, truncated, info = env.step(policy.act(obs, info))
-        if terminated or truncated:
-            return _row(env.federation) if terminated else None
-
-
-def _row(federation: Federation) -> dict[str, Any]:
-    assert federation.judgement is not None
-    return {
-        "arms": federation.judgement.arms,
-        "pulls": federation.pulls,
-        "pulls_per_agent": federation.pulls_per_agent,
-        "pulls_by_phase": federation.pulls_by_phase,
-        "cost_by_phase": federation.ledger.by_phase(),
-        "communication": federation.ledger.summary(),
     }
 
 

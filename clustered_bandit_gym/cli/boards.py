@@ -138,18 +138,16 @@ def show(
     ci: bool = False,
     bold_best: bool = False,
     export: Path | None = None,
-    all_: bool = False,
 ) -> None:
     """Scoreboard of kept trials. Files are written only with --plot and --export."""
     from clustered_bandit_gym.harness.output.board import Board
-    from clustered_bandit_gym.harness.store import Store
 
     check_format(format_)
     if plot is None and (x or panel or style or width):
         raise UserError("--x, --panel, --style and --width are for a picture: add --plot FILE")
     if ((ci or bold_best) and pivot is None) or (pivot is not None and format_ != "latex"):
         raise UserError("--ci and --bold-best need --pivot, which needs --format latex")
-    board = Board.load(folder, all_)
+    board = Board.load(folder)
     if not len(board.trials):
         raise UserError(f"{folder} holds no trials yet")
     if pivot is None:
@@ -163,10 +161,6 @@ def show(
     if export is not None:
         board.export(export)
         say(f"Wrote {export}")
-    with Store(folder, create=False) as store:
-        outdated = store.outdated()
-    if outdated and not all_:
-        say(f"{outdated:,} trials of code that has changed since are left out (--all shows them).")
 
 
 @command("report")

@@ -79,7 +79,7 @@ def ask(study: Path, *, out: Path | None = None, json_: bool = False) -> None:
         say("the study is done: see study status")
         raise typer.Exit(3)
     text = order.table.to_csv(index=False)
-    if json_:
+    if json_ or (out is not None and out.suffix == ".json"):
         columns = order.table.drop(columns="order").to_dict("list")
         text = json.dumps({"order": order.id, "phase": order.phase, **columns}) + "\n"
     write(text, out)

@@ -18,7 +18,6 @@ from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.play import Row, Task, TrialSpec, Work, play_trial
 from clustered_bandit_gym.harness.pool import play_in_processes
 from clustered_bandit_gym.harness.settings import (
-    CannotRebuild,
     Cell,
     check_allowed,
     decode,
@@ -45,15 +44,15 @@ def replay(
     from its class and settings. Rows may come from others, so that only policies and generators of
     this package are rebuilt, and those of the modules that `allow` names. Pass `policy` where that
     is impossible: the class is gone, or its settings are not its arguments. Pass environment
-    keywords that a row cannot hold, such as an instance of another session. `on_error` is called
-    with the exception that ended the play, if one did.
+    keywords that a row cannot hold, such as an instance. `on_error` is called with the exception
+    that ended the play, if one did.
     """
     data = {key: decode(value) for key, value in dict(row).items()}
     if data.get("version") != versions():
         text = f"the row was played by {data.get('version')}; this is {versions()}"
         warnings.warn(text, stacklevel=2)
     if home := str(data["env"]).rpartition(":")[0]:
-        check_allowed(home, data["env"], allow, "env")
+        check_allowed(home, data["env"], allow)
     if policy is None:
         policy = rebuild_policy(data["policy_class"], data["settings"], allow)
     for key in data["env_kwargs"].keys() - env_kwargs.keys():
@@ -69,7 +68,7 @@ def traceback_of(row: Mapping[str, Any], policy: Any = None) -> str:
     found: list[str] = []
     try:
         replay(row, policy, on_error=lambda error: found.extend(traceback.format_exception(error)))
-    except CannotRebuild as error:
+    except UserError as error:
         return str(error)
     return "".join(found)
 
@@ -143,7 +142,7 @@ def verify(folder: str | Path, replays: int = 0, allow: Sequence[str] = ()) -> V
     policy plays. Rows run no code but that of this package and of the modules that `allow` names.
     """
     with Store(folder, create=False) as store:
-        rows = store.rows(everything=True)
+        rows = store.rows()
     found = Verification(replays)
     for position in np.random.default_rng().permutation(len(rows)).tolist():
         if found.replayed >= replays:

@@ -205,7 +205,7 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
     if not isinstance(policies, Iterable) or not (given := list(policies)):
         raise UserError(f"expected objects with solve or act, or names; got {policies!r}")
     players: dict[str, Any] = {}
-    for position, policy in enumerate(given):
+    for policy in given:
         player = make(policy) if isinstance(policy, str) else policy
         if isinstance(player, type) or not (hasattr(player, "solve") or hasattr(player, "act")):
             raise UserError(
@@ -217,9 +217,6 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
         except Exception as error:
             raise UserError(f"the policy {policy!r} cannot be copied: {error}") from error
         name = label = label_of(player)
-        names = [one for one in given[:position] if isinstance(one, str)]
-        if policy in names or any(policy is one for one in given[:position]):
-            raise UserError(f"the policy {label} is listed twice; list it once")
         number = 1
         while name in players:
             number += 1

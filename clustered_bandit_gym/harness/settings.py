@@ -16,32 +16,19 @@ from functools import cached_property
 from pathlib import Path
 from types import FunctionType
 from typing import Any
-from weakref import WeakValueDictionary
 
 import gymnasium as gym
 import numpy as np
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.imports import load_module
+from clustered_bandit_gym.imports import load_object
 from clustered_bandit_gym.policy import Policy, StepPolicy
 
 PACKAGE = "clustered_bandit_gym"
 Env = gym.Env[Any, Any]
 #: Arrays with more entries than this are shown by their hash.
 _LARGEST_ARRAY = 1000
-
-#: Instances seen in this process, so that `replay` can find them again by their digest.
-_instances: WeakValueDictionary[str, Instance] = WeakValueDictionary()
-
-
-class CannotRebuild(UserError):
-    """A part of a row, its policy or a keyword of its environment, cannot be built from what the
-    row says; `argument` is the keyword of `replay` that takes it."""
-
-    def __init__(self, reason: str, argument: str) -> None:
-        super().__init__(f"{reason}; or pass it: cbg.replay(row, {argument}=...)")
-        self.reason = reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,52 +107,43 @@ def writable(text: str) -> str:
 def revive(key: str, value: Any, allow: Sequence[str] = ()) -> Any:
     """The environment keyword `key` from its plain form; for `allow` see `trusted`."""
     if key == "generator" and isinstance(value, str) and ":" in value:
-        trusted(value, allow, key)
-    if not isinstance(value, dict):
+        trusted(value, allow)
+    if not isinstance(value, dict) or not value.keys() & {"instance", "array", "repr", "object"}:
         return value
-    if set(value) == {"instance"}:
-        if (instance := find_instance(value["instance"])) is None:
-            raise CannotRebuild(f"this session does not hold the row's {key}, an Instance", key)
-        return instance
-    if set(value) == {"repr"}:
-        raise CannotRebuild(f"the row's {key}, {value['repr']}, cannot be rebuilt", key)
-    if "object" in value:
-        try:
-            target = trusted(str(value["object"]), allow, key)
-            return target(**value["settings"]) if "settings" in value else target
-        except (ImportError, AttributeError, TypeError) as error:
-            raise CannotRebuild(f"the row's {key} cannot be rebuilt ({error})", key) from error
-    return value
+    if "object" not in value:
+        raise UserError(f"a row does not hold {key} itself; pass it: cbg.replay(row, {key}=...)")
+    target = trusted(str(value["object"]), allow)
+    return target(**value["settings"]) if "settings" in value else target
 
 
-def check_allowed(module: str, path: str, allow: Sequence[str], argument: str) -> None:
+def check_allowed(module: str, path: str, allow: Sequence[str]) -> None:
     """Refuse a row that names code of a module which the caller has not allowed."""
     if module not in allow:
-        how = f'allow=["{module}"] or --allow {module} if you trust it'
-        raise CannotRebuild(f"the row names {path}, which is not allowed to run: {how}", argument)
+        raise UserError(
+            f"the row names {path}, which is not allowed to run: "
+            f'allow=["{module}"] or --allow {module} if you trust it'
+        )
 
 
-def trusted(path: str, allow: Sequence[str], argument: str) -> Any:
+def trusted(path: str, allow: Sequence[str]) -> Any:
     """The class or function ``module:name`` that a row names, if naming it can do no harm.
 
     A row may come from anybody, so that it may name classes of this package that are policies or
     dataclasses such as generators, and what else is in the modules `allow`. Nothing else is
     imported.
     """
-    module_name, _, name = path.partition(":")
-    own = module_name.partition(".")[0] == PACKAGE
+    module = path.partition(":")[0]
+    own = module.partition(".")[0] == PACKAGE
     if not own:
-        check_allowed(module_name, path, allow, argument)
-    target: Any = load_module(module_name, "import")
-    for part in name.split("."):
-        target = getattr(target, part)
+        check_allowed(module, path, allow)
+    target: Any = load_object(path, "row")
     harmless = (
         isinstance(target, type)
-        and target.__module__ == module_name
+        and target.__module__ == module
         and (is_dataclass(target) or issubclass(target, Policy | StepPolicy))
     )
     if own and not harmless:
-        raise CannotRebuild(f"{path} is neither a policy nor a generator", argument)
+        raise UserError(f"{path} is neither a policy nor a generator")
     return target
 
 
@@ -180,10 +158,7 @@ def decode(value: Any) -> Any:
 
 
 def instance_digest(instance: Instance) -> str:
-    """A hash of everything in the instance that a play depends on.
-
-    Registers the instance for `find_instance`.
-    """
+    """A hash of everything in the instance that a play depends on."""
     digest = hashlib.sha256()
     for array in (instance.means, instance.clusters):
         digest.update(repr((array.shape, array.dtype.str)).encode())
@@ -193,14 +168,7 @@ def instance_digest(instance: Instance) -> str:
         digest.update(
             key.encode() + np.asarray(model[key]).astype("U" if key == "kind" else float).tobytes()
         )
-    name = digest.hexdigest()[:24]
-    _instances[name] = instance
-    return name
-
-
-def find_instance(digest: str) -> Instance | None:
-    """The instance with this digest, if this process still holds it."""
-    return _instances.get(digest)
+    return digest.hexdigest()[:24]
 
 
 def label_of(policy: Any) -> str:
@@ -220,24 +188,23 @@ def settings_of(policy: Any) -> dict[str, Any]:
 
 
 def rebuild_policy(path: str, settings: dict[str, Any], allow: Sequence[str] = ()) -> Any:
-    """A policy from ``module:Class`` and the settings in a row; raises unless it gets these
-    settings.
+    """A policy from ``module:Class`` and the settings in a row; raises `UserError` unless it gets
+    these settings.
 
     For `allow` see `trusted`.
     """
+    target = trusted(path, allow)
+    if not isinstance(target, type) or not (hasattr(target, "solve") or hasattr(target, "act")):
+        raise UserError(f"{path} is not a class of policies")
+    parameters = inspect.signature(target).parameters
+    takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    given = {key: settings[key] for key in settings if takes_all or key in parameters}
     try:
-        target = trusted(path, allow, "policy")
-        if not isinstance(target, type) or not (hasattr(target, "solve") or hasattr(target, "act")):
-            raise TypeError(f"{path} is not a class of policies")
-        parameters = inspect.signature(target).parameters
-        takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
-        given = {key: one for key, one in settings.items() if takes_all or key in parameters}
         policy = target(**given)
-        if settings_of(policy) != settings:
-            raise TypeError(f"the new policy has the settings {settings_of(policy)}")
-    except (ImportError, AttributeError, TypeError) as error:
-        reason = f"cannot rebuild the policy {path} with settings {settings} ({error})"
-        raise CannotRebuild(reason, "policy") from error
+    except TypeError:
+        policy = None
+    if policy is None or settings_of(policy) != settings:
+        raise UserError(f"{path} cannot be rebuilt from the settings {settings}; pass policy=...")
     return policy
 
 

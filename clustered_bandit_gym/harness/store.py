@@ -134,34 +134,30 @@ class Store:
         )
         return {trial: self._parse(text) for trial, text in found}
 
-    def stream(self, everything: bool = False) -> Iterator[Row]:
+    def stream(self) -> Iterator[Row]:
         """Rows by environment, policy and trial, one at a time, with their policies' last labels.
 
-        Rows of code that has changed since are left out. With `everything` they are included under
-        their old label, marked as older code.
+        Rows of code that has changed since are left out.
         """
         found = self._ask(
             "SELECT trials.row, current.label FROM trials "
-            "LEFT JOIN current USING (env, policy, versions, seed) "
-            "ORDER BY current.rowid, trial, number"
+            "JOIN current USING (env, policy, versions, seed) ORDER BY current.rowid, trial"
         )
         for text, label in found:
-            if label is not None or everything:
-                row = self._parse(text)
-                yield row | {"policy": label or f"{row['policy']} (older code)"}
+            yield self._parse(text) | {"policy": label}
 
-    def rows(self, everything: bool = False) -> list[Row]:
+    def rows(self) -> list[Row]:
         """All rows of `stream` as a list."""
-        return list(self.stream(everything))
+        return list(self.stream())
 
-    def columns(self, everything: bool = False) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Any]]:
         """All rows of `stream`, column by column; NaN where a row has no such value.
 
         Texts and settings that repeat are held once: 10^5 rows take about 200 MB.
         """
         columns: dict[str, list[Any]] = {}
         shared: dict[str, Any] = {}
-        for count, row in enumerate(self.stream(everything)):
+        for count, row in enumerate(self.stream()):
             for name in row:
                 if name not in columns:
                     columns[name] = [nan] * count
@@ -172,17 +168,8 @@ class Store:
                 column.append(value)
         return columns
 
-    def outdated(self) -> int:
-        """How many rows were played by code that has changed since."""
-        return self._count(
-            "trials LEFT JOIN current USING (env, policy, versions, seed) WHERE label IS NULL"
-        )
-
     def __len__(self) -> int:
-        return self._count("trials")
-
-    def _count(self, source: str) -> int:
-        ((count,),) = self._ask(f"SELECT COUNT(*) FROM {source}")
+        ((count,),) = self._ask("SELECT COUNT(*) FROM trials")
         return int(count)
 
     def close(self) -> None:

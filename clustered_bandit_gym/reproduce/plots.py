@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
@@ -19,7 +18,7 @@ WIDTH = 3.35
 
 
 def plot(figure: Figure, rows: pd.DataFrame, folder: Path) -> Canvas:
-    """Write ``<name>.png`` and ``<name>.svg`` to `folder`; returns the Matplotlib figure."""
+    """Write ``<name>.png`` to `folder`; returns the Matplotlib figure."""
     settings = rows["env_kwargs"].map(lambda own: {**own, "instance_seed": None})
     board = Board(rows.assign(env_kwargs=settings))
     summary = (
@@ -42,9 +41,6 @@ def plot(figure: Figure, rows: pd.DataFrame, folder: Path) -> Canvas:
     )
     canvas.suptitle(textwrap.fill(caption(figure, rows), 62 * panels), fontsize=6.5)
     canvas.savefig(folder / f"{figure.name}.png", dpi=200)
-    # A fixed salt and no date: the same rows give the same file.
-    with matplotlib.rc_context({"svg.hashsalt": figure.name}):
-        canvas.savefig(folder / f"{figure.name}.svg", metadata={"Date": None})
     return canvas
 
 

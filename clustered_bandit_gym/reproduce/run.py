@@ -26,7 +26,7 @@ def reproduce(
 ) -> dict[str, Played]:
     """Play and plot figures of the paper.
 
-    `out` gets the rows (CSV) and the plot (PNG, SVG) of each figure. Trials are kept in
+    `out` gets the rows (CSV) and the plot (PNG) of each figure. Trials are kept in
     ``out/store`` as they end; an interrupted run resumes.
 
     Args:

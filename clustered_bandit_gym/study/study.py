@@ -20,7 +20,6 @@ from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.play import seeded_globals
 from clustered_bandit_gym.harness.settings import (
-    CannotRebuild,
     label_of,
     path_of,
     rebuild_policy,
@@ -144,10 +143,7 @@ class Study:
                 f"{__version__}. Continue with the version that began the study"
             )
         if policy is None:
-            try:
-                policy = rebuild_policy(facts["policy_class"], facts["settings"])
-            except CannotRebuild as error:
-                raise UserError(f"{error.reason}; pass it: Study.open(path, policy=...)") from error
+            policy = rebuild_policy(facts["policy_class"], facts["settings"])
         support = facts["problem"]["support"]
         told = facts["problem"] | {"support": None if support is None else tuple(support)}
         return cls(policy, Problem(**told), path, facts["seed"], values=facts["values"])

@@ -38,16 +38,6 @@ def test_a_step_policy_passes() -> None:
     check_policy(Stepper())
 
 
-class Remembers(cbg.Policy):
-    def __init__(self) -> None:
-        self._plays = 0
-
-    def solve(self, federation: cbg.Federation) -> np.ndarray:
-        self._plays += 1
-        federation.pull([0], [0], self._plays)
-        return np.zeros(federation.problem.n_agents, dtype=int)
-
-
 class OwnDice(cbg.Policy):
     def solve(self, federation: cbg.Federation) -> np.ndarray:
         return np.random.default_rng().integers(
@@ -85,12 +75,11 @@ class NeverStops(cbg.StepPolicy):
 @pytest.mark.parametrize(
     ("policy", "error", "message"),
     [
-        (Remembers(), AssertionError, "state was kept"),
         (OwnDice(), AssertionError, "differs"),
-        (Wide(), AssertionError, "gaussian rewards .UserError: .*integers"),
+        (Wide(), AssertionError, "gaussian rewards .UserError: .*int array"),
         (Hidden(), TypeError, "JSON"),
         (PeeksAtTheDoor(), AssertionError, "pull by pull"),
-        (NeverStops(), AssertionError, "more than 1,000 pulls"),
+        (NeverStops(), AssertionError, "after 1,000 pulls"),
         (3, AssertionError, "inherits"),
     ],
 )
@@ -189,8 +178,8 @@ def test_check_policy_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> No
     check_policy(NeedsEta())
     text = capsys.readouterr().out
     line = inspect.getsourcelines(NeedsEta)[1] + 2
-    place = f"TypeError in test_kit.py, line {line}: '>' not supported"
-    assert text.startswith(f"9 games OK; not robust to eta=None ({place}")
+    assert text.startswith("9 games OK; not robust to eta=None (TypeError: '>' not supported")
+    assert f"(test_kit.py, line {line})" in text
 
 
 class Broken(cbg.Policy):
@@ -211,13 +200,13 @@ class Idles(cbg.Policy):
 
 def test_errors_name_the_game() -> None:
     with pytest.raises(
-        AssertionError, match=r"gaussian rewards \(IndexError in test_kit.py, line \d+: "
+        AssertionError, match=r"gaussian rewards \(IndexError: .*\(test_kit.py, line \d+\)"
     ):
         check_policy(Broken())
 
 
 def test_a_loop_without_pulls_ends() -> None:
-    with pytest.raises(AssertionError, match=r"gaussian rewards: no answer within 0.2 s"):
+    with pytest.raises(AssertionError, match=r"gaussian rewards .*no answer within 0.2 s"):
         check_policy(Idles(), max_seconds=0.2)
 
 

@@ -74,11 +74,10 @@ class Board(Document):
         self.reused = reused
 
     @classmethod
-    def load(cls, folder: str | Path, everything: bool = False) -> Board:
-        """The board of a store's folder; `everything` shows trials of code that has changed
-        since, too."""
+    def load(cls, folder: str | Path) -> Board:
+        """The board of a store's folder, without trials of code that has changed since."""
         with Store(folder, create=False) as store:
-            return cls(pd.DataFrame(store.columns(everything)))
+            return cls(pd.DataFrame(store.columns()))
 
     @cached_property
     def summary(self) -> pd.DataFrame:

@@ -1,16 +1,14 @@
-"""From a summary to tables of texts: the two tables of a board, or the columns that somebody
-asked for."""
+"""From a summary to tables of texts, and to what pictures draw: panels, mean or median, axes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.output.panels import measure_of
 from clustered_bandit_gym.harness.output.tables import Table, setting
 from clustered_bandit_gym.harness.scoring.numbers import DASH, interval, number
 
@@ -44,7 +42,9 @@ def check_columns(summary: pd.DataFrame, columns: Sequence[str]) -> None:
     """Refuse columns that a summary does not have."""
     unknown = [repr(name) for name in columns if name not in summary]
     if unknown:
-        raise UserError(f"unknown column {', '.join(unknown)}; known: {', '.join(summary)}")
+        raise UserError(
+            f"unknown column {', '.join(unknown)}; known: {', '.join(map(str, summary))}"
+        )
 
 
 def chosen(summary: pd.DataFrame, varied: list[str], columns: Sequence[str]) -> Table:
@@ -154,3 +154,62 @@ def _power(value: float, digits: int) -> str:
     """1.23e4: one format for all cells of a column."""
     front, _, power = f"{value:.{digits}e}".partition("e")
     return f"{front}e{int(power)}"
+
+
+# --- pictures ------------------------------------------------------------------------------------
+
+
+class Measure(NamedTuple):
+    """What a picture draws: columns of the summary, a column of the rows, and what the axis says.
+
+    `low` and `high` are "" where there is no interval.
+    """
+
+    centre: str
+    low: str = ""
+    high: str = ""
+    words: str = "mean"
+    row: str = "pulls"
+    name: str = "pulls"
+
+
+def measure_of(summary: pd.DataFrame, panel: str = "pulls") -> Measure:
+    """What a panel of that name draws.
+
+    Medians of pulls as soon as one mean is not to be trusted, so that all marks compare.
+    """
+    if panel == "communication":
+        return Measure("cost_mean", row="cost", name="communication cost")
+    if panel == "busiest":
+        column = "pulls_max_agent"
+        return Measure(column, row=column, name="pulls of the busiest agent")
+    if panel not in ("pulls", "tradeoff"):
+        known = "pulls, communication, busiest, tradeoff"
+        raise UserError(f"unknown panel {panel!r}; choose one of {known}")
+    if summary["heavy_tail"].any():
+        words = "median; bar: 95% distribution-free interval"
+        return Measure("pulls_median", "pulls_median_low", "pulls_median_high", words)
+    return Measure("pulls_mean", "pulls_low", "pulls_high", "mean; bar: 95% t interval")
+
+
+def panels_of(
+    summary: pd.DataFrame, varied: list[str], x: str | None
+) -> list[tuple[str, pd.DataFrame]]:
+    """(title, rows of the summary) for each combination of the varied settings other than `x`.
+
+    Within a panel and a policy the rows differ in `x` alone, so a line may join them.
+    """
+    others = [name for name in varied if name != x]
+    if not others:
+        return [("", summary)]
+    texts = summary[others].map(setting)
+    titles = texts.apply(
+        lambda row: ", ".join(f"{axis_name(name)} = {row[name]}" for name in others), axis=1
+    )
+    return [(str(title), part) for title, part in summary.groupby(titles, sort=False)]
+
+
+def axis_name(name: str) -> str:
+    """A setting as axes and titles call it."""
+    names = {"n_agents": "agents N", "n_arms": "arms K", "n_clusters": "clusters M"}
+    return (names | {"delta": "δ", "eta": "η"}).get(name, name)

@@ -37,10 +37,11 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
             f"Right answers of trials that raised at their first attempt ({', '.join(again)}) "
             "count as unfinished in the verdict. To start over, use another --out."
         )
+    deltas = ", ".join(f"{delta:g}" for delta in dict.fromkeys(trials["delta"]))
     notes.append(
         "error rate: from the lower 95% bound on P(stopped and wrong) to the upper one on P(wrong "
         "or unfinished), valid at any number of trials. PASS: the upper bound is ≤ δ. FAIL: the "
-        f"lower bound is > δ. {_deltas(trials)}"
+        f"lower bound is > δ. δ = {deltas}."
     )
     notes += _open_verdicts(summary)
     fixed = [kwargs.keys() & {"instance", "instance_seed"} for kwargs in trials["env_kwargs"]]
@@ -71,13 +72,6 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
             f"Too quiet ({_names(quiet)}): all answers are right, yet the bits sent up hold less "
             "than half of what they say."
         )
-    for row in records:
-        if row["wrong_agents"] and pd.notna(row["clustering_errors"]):
-            notes.append(
-                f"{row['policy']}: {row['wrong_agents']} wrong agents in all; "
-                f"{int(row['clustering_errors'])} agents were clustered wrongly, "
-                f"{int(row['arm_errors'])} were clustered rightly and got a wrong arm."
-            )
     return [plain(note) for note in notes]
 
 
@@ -94,17 +88,6 @@ def _unfinished(trials: pd.DataFrame) -> list[str]:
         f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”.",
         *(f"{row['policy']}, trial {row['trial']}: {row['message']}" for row in first),
     ]
-
-
-def _deltas(trials: pd.DataFrame) -> str:
-    """“δ = 0.05.”, or which environment has which δ."""
-    pairs = trials[["env", "delta"]].drop_duplicates()
-    if pairs["delta"].nunique() == 1:
-        return f"δ = {pairs['delta'].iloc[0]:g}."
-    if pairs["env"].duplicated().any():
-        return "δ varies, as the tables say."
-    ends = zip(pairs["env"], pairs["delta"], strict=True)
-    return " ".join(f"δ = {delta:g} on {env}." for env, delta in ends)
 
 
 def _open_verdicts(summary: pd.DataFrame) -> list[str]:

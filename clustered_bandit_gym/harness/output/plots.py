@@ -17,17 +17,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
+from matplotlib import rc_context, rcParams
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, LogFormatterSciNotation, LogLocator, NullFormatter
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.output.panels import Measure, axis_name, measure_of, panels_of
+from clustered_bandit_gym.harness.output.layout import Measure, axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.style import INK, style_of
 from clustered_bandit_gym.harness.output.tables import setting
 from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
@@ -71,25 +69,26 @@ def plot_board(
     for kind in kinds:
         every_trial = x is None and kind != "tradeoff"
         shown += [(kind, "", summary)] if every_trial else [(kind, *part) for part in parts]
-    figure, axes = _grid(len(shown), shared=len(kinds) == 1)
-    for ax, (kind, name, part) in zip(axes, shown, strict=True):
-        measure = measure_of(summary, kind)
-        if paper:  # what bars are is for the caption to say
-            measure = measure._replace(words=measure.words.partition(";")[0])
-        if kind == "tradeoff":
-            name = "\n".join(filter(None, [name, _draw_tradeoff(ax, part, x, measure)]))
-        elif x is None:
-            _draw_trials(ax, trials, summary, varied, measure)
-        else:
-            _draw_sweep(ax, part, x, measure)
-        ax.set_title(name, fontsize=9)
-        spec = ax.get_subplotspec()
-        if len(kinds) == 1 and spec is not None and not spec.is_first_col():
-            ax.set_ylabel("")
-    if not paper:
-        columns = round(13 * (width or figure.get_figwidth()))
-        figure.suptitle(textwrap.fill(short_title(title), columns), size=10)
-    _finish(figure, summary, width, paper)
+    with rc_context({"font.size": 7 if paper else 9, "axes.titlesize": "medium"}):
+        figure, axes = _grid(len(shown), shared=len(kinds) == 1)
+        for ax, (kind, name, part) in zip(axes, shown, strict=True):
+            measure = measure_of(summary, kind)
+            if paper:  # what bars are is for the caption to say
+                measure = measure._replace(words=measure.words.partition(";")[0])
+            if kind == "tradeoff":
+                name = "\n".join(filter(None, [name, _draw_tradeoff(ax, part, x, measure)]))
+            elif x is None:
+                _draw_trials(ax, trials, summary, varied, measure)
+            else:
+                _draw_sweep(ax, part, x, measure)
+            ax.set_title(name)
+            spec = ax.get_subplotspec()
+            if len(kinds) == 1 and spec is not None and not spec.is_first_col():
+                ax.set_ylabel("")
+        if not paper:
+            columns = round(13 * (width or figure.get_figwidth()))
+            figure.suptitle(textwrap.fill(short_title(title), columns), size=10)
+        _finish(figure, summary, width)
     return figure
 
 
@@ -141,7 +140,7 @@ def _draw_sweep(ax: Axes, summary: pd.DataFrame, x: str, measure: Measure) -> No
         ax.set_xticks(values, [f"{value:g}" for value in values])
         ax.set_xticks([], minor=True)
     ax.set_xlabel(axis_name(x))
-    ax.set_ylabel(f"{measure.name} ({measure.words})", fontsize=9)
+    ax.set_ylabel(f"{measure.name} ({measure.words})")
     bound = summary.groupby(x)["bound_median"].median().dropna()
     if measure.row == "pulls" and len(bound):
         ax.plot(bound.index, bound, color=INK, ls=":", lw=1.2, zorder=1, label="lower bound")
@@ -173,7 +172,7 @@ def _draw_trials(
         names.append(textwrap.fill(f"{look.label} ({where})" if where else look.label, 30))
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
-    ax.set_xlabel(f"{measure.name} (dots: trials; mark: {measure.words})", fontsize=9)
+    ax.set_xlabel(f"{measure.name} (dots: trials; mark: {measure.words})")
     bound = summary["bound_median"].median()
     if measure.row == "pulls" and not varied and bound > 0:
         ax.axvline(bound, color=INK, ls=":", lw=1.2, zorder=1, label="lower bound")
@@ -187,8 +186,8 @@ def _draw_tradeoff(ax: Axes, summary: pd.DataFrame, x: str | None, measure: Meas
     _draw_lines(ax, summary[summary[measure.centre] > 0], measure.centre, "cost_mean", x)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xlabel(f"pulls ({measure.words.partition(';')[0]})", fontsize=9)
-    ax.set_ylabel("communication cost (mean)", fontsize=9)
+    ax.set_xlabel(f"pulls ({measure.words.partition(';')[0]})")
+    ax.set_ylabel("communication cost (mean)")
     if x is None:
         return ""
     return f"each line: {axis_name(x)} from {summary[x].min():g} to {summary[x].max():g}"
@@ -218,10 +217,10 @@ def legend_entries(rows: pd.DataFrame) -> list[Line2D]:
         unfinished = int(own["unfinished"].sum())
         if failed:
             label += ", FAIL" if failed == len(own) else f", FAIL at {failed} of {len(own)}"
-        if unfinished:
-            label += f", {unfinished:,} of {own['trials'].sum():,} unfinished"
         if "pulls_mean" in own and (own["pulls_mean"] == 0).any():
             label += ", zero pulls (not on a log axis)"
+        if unfinished:
+            label += f", {unfinished:,} of {own['trials'].sum():,} unfinished"
         face = "white" if unfinished else look.colour
         entries.append(_entry(look.colour, look.marker, label, ls=look.dashes, mfc=face))
     if (rows["unfinished"] > 0).any():
@@ -260,46 +259,22 @@ def _grid(panels: int, shared: bool) -> tuple[Figure, list[Axes]]:
     return figure, axes[:panels]
 
 
-def _finish(figure: Figure, summary: pd.DataFrame, width: float | None, paper: bool) -> None:
+def _finish(figure: Figure, summary: pd.DataFrame, width: float | None) -> None:
     """Size, legend and axes."""
     if width is not None:
         height = figure.get_figheight() / figure.get_figwidth() * width
         figure.set_size_inches(width, max(height, 0.85 * width))
-    room = figure.get_figwidth()
     entries = legend_entries(summary)
-    bounds = [line for line in figure.axes[0].lines if line.get_label() == "lower bound"]
-    entries += bounds
+    entries += [line for line in figure.axes[0].lines if line.get_label() == "lower bound"]
     longest = max(len(str(entry.get_label())) for entry in entries)
-    columns = int(room * (20 if paper else 11) // (7 + longest))
-    figure.legend(
-        handles=entries,
-        loc="outside lower center",
-        ncols=min(max(1, columns), len(entries)),
-        fontsize=7 if paper else 9,
-        frameon=False,
-    )
+    columns = int(figure.get_figwidth() * 110 / rcParams["font.size"] // (7 + longest))
+    columns = min(max(1, columns), len(entries))
+    figure.legend(handles=entries, loc="outside lower center", ncols=columns, frameon=False)
     for ax in figure.axes:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(True, which="major", color="#dddddd", lw=0.6, zorder=0)
         ax.set_axisbelow(True)
-        for axis in (ax.xaxis, ax.yaxis):
-            if axis.get_scale() == "log" and not isinstance(axis.get_major_locator(), FixedLocator):
-                _log_ticks(axis)
-            if paper:
-                axis.label.set_fontsize(8)
-        if paper:
-            ax.tick_params(labelsize=7)
-
-
-def _log_ticks(axis: Axis) -> None:
-    """Labels at powers of ten, and at 2 and 5 where those are few; the automatic ones run into
-    each other."""
-    low, high = np.log10(axis.get_view_interval())
-    subs = (1.0, 2.0, 5.0) if high - low < 1.6 else (1.0,)
-    everywhere = (np.inf, np.inf)
-    axis.set_major_locator(LogLocator(subs=subs, numticks=12))
-    axis.set_major_formatter(LogFormatterSciNotation(minor_thresholds=everywhere))
-    axis.set_minor_formatter(NullFormatter())
+        ax.tick_params(labelsize=rcParams["font.size"])
 
 
 def short_title(title: str) -> str:

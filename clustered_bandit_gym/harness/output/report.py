@@ -13,8 +13,8 @@ import pandas as pd
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.board import Board
+from clustered_bandit_gym.harness.output.layout import axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.page import fill
-from clustered_bandit_gym.harness.output.panels import axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, swept_setting

@@ -38,8 +38,8 @@ class Document(ABC):
         """Plain text of about `width` columns; a table that is wider continues below."""
         title, tables, notes = self.parts(columns)
         texts = [textwrap.fill(title, width), *(to_text(table, width) for table in tables)]
-        lines = [textwrap.fill(note, width, subsequent_indent="  ") for note in notes]
-        return "\n\n".join([*texts, "\n".join(f"• {line}" for line in lines)]).rstrip()
+        wrapper = textwrap.TextWrapper(width, initial_indent="• ", subsequent_indent="  ")
+        return "\n\n".join([*texts, "\n".join(map(wrapper.fill, notes))]).rstrip()
 
     def to_markdown(self, columns: Sequence[str] | None = None) -> str:
         """The tables and the notes."""
