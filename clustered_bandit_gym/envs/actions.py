@@ -9,33 +9,12 @@ from operator import index
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.policy import PULL, STOP
-
-
-class PullOrStop(spaces.OneOf):  # type: ignore[type-arg]
-    """`OneOf((MultiDiscrete([N, K]), MultiDiscrete([K] * N)))`: pull an arm, or stop with N arms.
-
-    Libraries that cannot use it print it in their error: its text says what to use instead.
-
-    Args:
-        n_agents, n_arms: N and K.
-        twin: id of the same environment with flat actions.
-    """
-
-    def __init__(self, n_agents: int, n_arms: int, twin: str) -> None:
-        pull = spaces.MultiDiscrete([n_agents, n_arms])
-        stop = spaces.MultiDiscrete(np.full(n_agents, n_arms))
-        super().__init__((pull, stop))
-        self.twin = twin
-
-    def __repr__(self) -> str:
-        return f'{super().__repr__()} (for a flat action space use gym.make("{self.twin}"))'
 
 
 def read_action(action: Any, n_agents: int, n_arms: int) -> tuple[int, list[int]]:

@@ -11,9 +11,8 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.envs.actions import PullOrStop, are_good, read_action
+from clustered_bandit_gym.envs.actions import are_good, read_action
 from clustered_bandit_gym.envs.game import GameSettings
-from clustered_bandit_gym.envs_registry import flat_id
 from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
@@ -176,8 +175,8 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     # Built when first asked for: with millions of agents they would take gigabytes.
     @cached_property
     def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
-        name = "ClusteredBAI-v0" if self.spec is None else self.spec.id
-        return PullOrStop(self.n_agents, self.n_arms, flat_id(name))
+        pull = spaces.MultiDiscrete([self.n_agents, self.n_arms])
+        return spaces.OneOf((pull, spaces.MultiDiscrete(np.full(self.n_agents, self.n_arms))))
 
     @cached_property
     def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
@@ -305,7 +304,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             if arms is not None:
                 self._federation.stop(arms)
             info["pulls"] = self._federation.pulls
-            info["pulls_per_agent"] = self._federation.pulls_per_agent.copy()
+            info["pulls_per_agent"] = self._federation.pulls_per_agent
             info["communication"] = self._federation.ledger.summary()
         return self._observed(reward - self.error_penalty * wrong, not truncated, truncated, info)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,7 +124,7 @@ class GameSettings:
 
     def told_values(self, instance: Instance) -> dict[str, Any]:
         """What a learner is told of `instance`, as numbers that vectorise: 0 stands for None."""
-        told = self.problem_of(instance).values()
+        told = asdict(self.problem_of(instance))
         support = told.pop("support")
         for key, value in told.items():
             if value is None:

@@ -233,7 +233,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
             "agent_correct": right,
             "wrong_agents": int((~right).sum()) if stopped else 0,
             "pulls": federation.pulls,
-            "pulls_per_agent": federation.pulls_per_agent.copy(),
+            "pulls_per_agent": federation.pulls_per_agent,
             "communication": federation.ledger.summary(),
             "best_arms": truth.agent_best_arms.copy(),
         }

@@ -100,7 +100,7 @@ def crosstalk(policy: Policy, env: ClusteredBAIEnv, instance_seed: Seed, play_se
         return {
             "error": error,
             "answers": None if judgement is None else judgement.arms,
-            "pulls": federation.pulls_per_agent.copy(),
+            "pulls": federation.pulls_per_agent,
             "communication": federation.ledger.summary(),
         }
 

@@ -10,6 +10,7 @@ hidden message.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ class Ledger:
             if not 0 <= price < np.inf:
                 raise UserError(f"{name} must be a finite price >= 0, got {price}")
         self.c_b, self.c_r = float(c_b), float(c_r)
-        self.totals: dict[tuple[str, Direction, str], Total] = {}
+        self.totals: dict[tuple[str, Direction, str], Total] = defaultdict(Total)
         self._items: list[tuple[str, Direction, str, Ints, Any, int]] | None = (
             [] if itemise else None
         )
@@ -114,7 +115,7 @@ class Ledger:
     def total(self, phase: str, direction: Direction, kind: str) -> Total:
         """The running sums of one sort of message; a caller that sends very many may keep it and
         add to it."""
-        return self.totals.setdefault((phase, direction, kind), Total())
+        return self.totals[phase, direction, kind]
 
     def bits(self, direction: Direction | None = None, phase: str | None = None) -> int:
         """Bits sent as symbols, in one direction or both, in one phase or all."""
@@ -141,10 +142,10 @@ class Ledger:
 
     def by_phase(self) -> dict[str, float]:
         """Cost of each phase, in the order in which they first sent something."""
-        costs: dict[str, float] = {}
+        costs: dict[str, float] = defaultdict(float)
         for (phase, _, _), total in self.totals.items():
-            costs[phase] = costs.get(phase, 0.0) + self.c_b * total.bits + self.c_r * total.reals
-        return costs
+            costs[phase] += self.c_b * total.bits + self.c_r * total.reals
+        return dict(costs)
 
     def messages(self) -> Iterator[Message]:
         """Every message, one by one; only with `itemise=True`."""

@@ -153,10 +153,6 @@ class Problem:
                     f"at most {true:.6g}, or pass check=False"
                 )
 
-    def values(self) -> dict[str, Any]:
-        """The attributes by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as JSON knows them; the support is a list of two numbers."""
         return asdict(self) | {"support": None if self.support is None else list(self.support)}

@@ -6,6 +6,7 @@ import copy
 import math
 import operator
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -85,7 +86,10 @@ class Play:
         if source is None:
             raise UserError("a play without an instance needs a source of rewards")
         self._instance = instance
-        self._values = None if values is None else np.unique(np.asarray(values, dtype=np.float64))
+        #: (S,) the values that rewards can take, increasing; None where they are not finitely many.
+        self.reward_values: Floats | None = None
+        if values is not None:
+            self.reward_values = read_only(np.unique(np.asarray(values, dtype=np.float64)))
         self._source: Source = source
         #: Draws what is asked for in arrays; see `stepping`.
         self._requests: Source = source
@@ -100,7 +104,7 @@ class Play:
         self._agent_limit = problem.max_pulls_per_agent or MAX_PULLS
         self.pulls = 0
         self._per_agent: Ints = np.zeros(problem.n_agents, dtype=np.int64)
-        self.pulls_by_phase: dict[str, int] = {}
+        self.pulls_by_phase: dict[str, int] = Counter()
         #: The phase under which pulls and messages are counted now.
         self.current_phase = "play"
         #: The arms (N,), after the stop.
@@ -114,16 +118,8 @@ class Play:
 
     @property
     def pulls_per_agent(self) -> Ints:
-        """(N,) pulls made at each agent so far: a read-only view that later pulls change; copy it
-        to keep it."""
-        view = self._per_agent.view()
-        view.setflags(write=False)
-        return view
-
-    @property
-    def reward_values(self) -> Floats | None:
-        """(S,) the values that rewards can take, increasing; None where they are not finitely many."""
-        return None if self._values is None else self._values.copy()
+        """(N,) pulls made at each agent so far, a copy."""
+        return self._per_agent.copy()
 
     @cached_property
     def agent_streams(self) -> AgentStreams:
@@ -161,13 +157,13 @@ class Play:
     def draw_counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
         """As `draw`, but returns how often each of `reward_values` occurred instead of an average:
         (..., S)."""
-        if self._values is None:
+        if self.reward_values is None:
             raise UserError(
                 "these rewards take infinitely many values and cannot be counted; draw averages"
             )
         shape, total = self._admit(agents, arms, times)
         if total == 0:
-            return np.empty((*shape, self._values.size), dtype=np.int64)
+            return np.empty((*shape, self.reward_values.size), dtype=np.int64)
         counts = self._requests.counts(agents, arms, times)
         self._count(agents, times, shape, total)
         return counts
@@ -181,15 +177,14 @@ class Play:
         sample = self._source.single(agent, arm)
         self.pulls += 1
         self._per_agent[agent] = self._per_agent.item(agent) + 1
-        phase = self.current_phase
-        self.pulls_by_phase[phase] = self.pulls_by_phase.get(phase, 0) + 1
+        self.pulls_by_phase[self.current_phase] += 1
         return sample
 
     @contextmanager
     def stepping(self, step: Callable[[int, int], float]) -> Iterator[None]:
         """Inside, every pull is one call `step(agent, arm)`, which counts it (`draw_one`) and
         returns the reward."""
-        self._requests = Steps(step, self._values)
+        self._requests = Steps(step, self.reward_values)
         try:
             yield
         finally:
@@ -221,9 +216,8 @@ class Play:
         """Add pulls that were drawn, with the shape and the total of `_admit`."""
         if self._requests is not self._source:
             return  # `draw_one` has counted them
-        phase = self.current_phase
         self.pulls += total
-        self.pulls_by_phase[phase] = self.pulls_by_phase.get(phase, 0) + total
+        self.pulls_by_phase[self.current_phase] += total
         _add(self._per_agent, agents, times, shape)
 
     def _agent_exceeded(self, agent: int, more: int) -> BudgetExceeded:

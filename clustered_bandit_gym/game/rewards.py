@@ -62,10 +62,12 @@ class RewardModel(ABC):
         counts = self.counts(rng, means, clusters, arms, times)
         return np.asarray(counts @ np.asarray(self.values) / times)
 
-    @abstractmethod
     def check_means(self, means: Floats | None) -> Floats:
         """The means (M, K) of the model, from what the user gave; `ValueError` where the two
         disagree."""
+        if means is None:
+            raise UserError(f"{type(self).__name__} rewards need the means: (clusters, arms)")
+        return means
 
     @abstractmethod
     def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
@@ -85,20 +87,13 @@ class RewardModel(ABC):
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> RewardModel:
-        settings = {key: np.asarray(value) for key, value in data.items() if key != "kind"}
         if data["kind"] == "gaussian":
-            return Gaussian(float(settings["sigma"]))
-        models: dict[str, Any] = {"bernoulli": Bernoulli, "categorical": Categorical}
-        if data["kind"] not in models:
-            raise UserError(f"unknown reward model {data['kind']!r}")
-        model: RewardModel = models[data["kind"]](**settings)
-        return model
-
-
-def _need_means(means: Floats | None, model: str) -> Floats:
-    if means is None:
-        raise UserError(f"{model} rewards need the means: an array (clusters, arms)")
-    return means
+            return Gaussian(float(data["sigma"]))
+        if data["kind"] == "bernoulli":
+            return Bernoulli()
+        if data["kind"] == "categorical":
+            return Categorical(np.asarray(data["support"]), np.asarray(data["probabilities"]))
+        raise UserError(f"unknown reward model {data['kind']!r}")
 
 
 @dataclass(frozen=True)
@@ -111,17 +106,13 @@ class Gaussian(RewardModel):
         if not (np.isfinite(self.sigma) and self.sigma >= 0):
             raise UserError(f"sigma must be a finite number >= 0, got {self.sigma}")
 
-    def check_means(self, means: Floats | None) -> Floats:
-        return _need_means(means, "Gaussian")
-
     def average(
         self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
     ) -> Floats:
         # In place from here on: on a grid of agents and arms the draw itself is most of the time.
         out = rng.standard_normal(np.broadcast(clusters, arms, times).shape)
         out /= np.sqrt(times)
-        if self.sigma != 1:
-            out *= self.sigma
+        out *= self.sigma
         out += _gather(means, clusters, arms)
         return out
 
@@ -152,7 +143,7 @@ class Bernoulli(RewardModel):
         return np.stack([times - ones, ones], axis=-1)
 
     def check_means(self, means: Floats | None) -> Floats:
-        means = _need_means(means, "Bernoulli")
+        means = super().check_means(means)
         if np.any((means < 0) | (means > 1)):
             raise UserError("Bernoulli means are probabilities: every one must lie in [0, 1]")
         return means

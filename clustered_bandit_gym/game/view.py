@@ -67,7 +67,8 @@ class FederationView:
     @property
     def pulls_per_agent(self) -> Ints:
         """(N,) pulls made at each agent so far, a copy."""
-        return np.array(self._counts().pulls_per_agent)
+        per_agent: Ints = self._counts().pulls_per_agent
+        return per_agent
 
     @property
     def pulls_by_phase(self) -> dict[str, int]:

@@ -42,7 +42,23 @@ class PaperSmall(RandomMeans):
 
 
 @dataclass(frozen=True)
-class PaperRandom(RandomMeans):
+class _LargePaper(RandomMeans):
+    """Settings of the paper's second and third data sets, which declare η = η1 = `eta`."""
+
+    n_agents: int = 200
+    n_clusters: int = 20
+    n_arms: int = 100
+    eta: float = 0.15
+    sizes: str = "equal"
+    alpha: float = 0.0
+
+    @property
+    def declared(self) -> dict[str, float]:
+        return {"eta": self.eta, "eta1": self.eta}
+
+
+@dataclass(frozen=True)
+class PaperRandom(_LargePaper):
     """The paper's second data set: random means; Assumptions 1 and 2 hold with `eta`, which is what
     it declares.
 
@@ -52,12 +68,6 @@ class PaperRandom(RandomMeans):
     instance.
     """
 
-    n_agents: int = 200
-    n_clusters: int = 20
-    n_arms: int = 100
-    eta: float = 0.15
-    sizes: str = "equal"
-    alpha: float = 0.0
     name: ClassVar[str] = "paper-random"
 
     def __post_init__(self) -> None:
@@ -67,43 +77,28 @@ class PaperRandom(RandomMeans):
                 f"eta must be positive and at most 0.5 (means are U(0, 1 - 2 eta)), got {self.eta}"
             )
 
-    @property
-    def declared(self) -> dict[str, float]:
-        return {"eta": self.eta, "eta1": self.eta}
-
     def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
         best, rest = self.split_arms(rng, n)
         own = rng.uniform(1 - self.eta, 1, best.shape)
         rivals = rng.uniform(0, max(0.0, 1 - 2 * self.eta - HAIR), (*own.shape, self.n_clusters))
-        return assemble(
-            own, rivals, own[..., None] * rng.random((*own.shape, rest.shape[-1])), best, rest
-        )
+        others = own[..., None] * rng.random((*own.shape, rest.shape[-1]))
+        return assemble(own, rivals, others, best, rest)
 
 
 @dataclass(frozen=True)
-class PaperFlat(RandomMeans):
+class PaperFlat(_LargePaper):
     """The paper's third data set: each bandit's best arm has mean 1, all other arms 1 − η. Declares
     η = η1 = `eta`.
 
     In floating point 1 − (1 − η) may miss η in the last digit; `Problem.of` allows for that.
     """
 
-    n_agents: int = 200
-    n_clusters: int = 20
-    n_arms: int = 100
-    eta: float = 0.15
-    sizes: str = "equal"
-    alpha: float = 0.0
     name: ClassVar[str] = "paper-flat"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.eta < np.inf or 1 - self.eta == 1:
             raise UserError(f"eta must be a positive number (not lost beside 1), got {self.eta}")
-
-    @property
-    def declared(self) -> dict[str, float]:
-        return {"eta": self.eta, "eta1": self.eta}
 
     def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
         best, _ = self.split_arms(rng, n)

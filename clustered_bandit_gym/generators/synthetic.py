@@ -60,8 +60,14 @@ class NearTie(RandomMeans):
 
 
 @dataclass(frozen=True)
-class _Separated(RandomMeans):
-    """Random means in [0, 1] with stated η, η1 and smallest gap, under any reward model."""
+class RandomFamily(RandomMeans):
+    """Fuzzing: random means in [0, 1], `rewards` "gaussian", "bernoulli" or "categorical" (five
+    values in [0, 1]).
+
+    Best means are U(max(η, η1, gap), 1), another bandit's best arm is uniform on what Assumption 1
+    with `eta` and Assumption 2 with `eta1` leave, every other arm is U(0, best − gap). The truth is
+    declared.
+    """
 
     n_agents: int = 12
     n_clusters: int = 3
@@ -73,6 +79,7 @@ class _Separated(RandomMeans):
     sigma: float = 1.0
     sizes: str = "uniform"
     alpha: float = 0.0
+    name: ClassVar[str] = "random"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,9 +103,8 @@ class _Separated(RandomMeans):
     def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
         best, rest = self.split_arms(rng, n)
         own = rng.uniform(max(self.eta, self.eta1, self.gap) + HAIR, 1, best.shape)
-        others = np.maximum(own - self.gap - HAIR, 0)[..., None] * rng.random(
-            (*own.shape, rest.shape[-1])
-        )
+        below = np.maximum(own - self.gap - HAIR, 0)[..., None]
+        others = below * rng.random((*own.shape, rest.shape[-1]))
         return assemble(own, self._rival_means(rng, own), others, best, rest)
 
     def __call__(self, rng: np.random.Generator) -> Instance:
@@ -127,20 +133,7 @@ class _Separated(RandomMeans):
 
 
 @dataclass(frozen=True)
-class RandomFamily(_Separated):
-    """Fuzzing: random means in [0, 1], `rewards` "gaussian", "bernoulli" or "categorical" (five
-    values in [0, 1]).
-
-    Best means are U(max(η, η1, gap), 1), another bandit's best arm is uniform on what Assumption 1
-    with `eta` and Assumption 2 with `eta1` leave, every other arm is U(0, best − gap). The truth is
-    declared.
-    """
-
-    name: ClassVar[str] = "random"
-
-
-@dataclass(frozen=True)
-class Tiny(_Separated):
+class Tiny(RandomFamily):
     """Training: so small that a learner sees many episodes, with few agents to a cluster so that
     sharing pays.
 
