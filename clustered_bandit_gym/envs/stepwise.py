@@ -90,16 +90,15 @@ def crosstalk(policy: Policy, env: ClusteredBAIEnv, instance_seed: Seed, play_se
             # The same global seed in all plays: a policy that uses `np.random` is reproducible.
             with global_seed(0):
                 arms = copy.deepcopy(policy).solve(federation.view(strict=True))
-            if federation.judgement is None:
+            if federation.answer is None:
                 federation.stop(arms)
         except BudgetExceeded:
             return None
         except Exception as raised:
             error = type(federation.failure or raised).__name__
-        judgement = federation.judgement
         return {
             "error": error,
-            "answers": None if judgement is None else judgement.arms,
+            "answers": federation.answer,
             "pulls": federation.pulls_per_agent,
             "communication": federation.ledger.summary(),
         }

@@ -82,21 +82,21 @@ class Instance:
     def _check_best_arms(self) -> None:
         """Refuse ties and shared best arms unless they are allowed."""
         clusters = self.cluster_names or range(self.n_clusters)
-        arms = self.arm_names or range(self.n_arms)
-        allow = "pass allow_{0}=True to play it all the same (command line: --set allow_{0}=true)"
+        arms = np.array(self.arm_names or range(self.n_arms))
+        allow = "or pass allow_{0}=True (command line: --set allow_{0}=true)"
         tied = np.flatnonzero(self.is_best.sum(axis=1) > 1)
         if tied.size and not self.allow_ties:
-            best = " and ".join(str(arms[k]) for k in np.flatnonzero(self.is_best[tied[0]]))
+            best = " and ".join(map(str, arms[self.is_best[tied[0]]]))
             raise UserError(
                 f"cluster {clusters[tied[0]]} has several best arms, {best}; make the best arm "
-                f"unique, or {allow.format('ties')}"
+                f"unique, {allow.format('ties')}"
             )
         if self.eta <= 0 and not self.allow_overlap:
             a, b = self.closest_pair()
-            shared = np.flatnonzero(self.is_best[a] & self.is_best[b])[0]
+            shared = arms[self.is_best[a] & self.is_best[b]][0]
             raise UserError(
                 f"Assumption 1 fails: clusters {clusters[a]} and {clusters[b]} share the best arm "
-                f"{arms[shared]}; merge them or correct the means, or {allow.format('overlap')}"
+                f"{shared}; merge them, {allow.format('overlap')}"
             )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -153,13 +153,9 @@ class Instance:
         |μ_a,k − μ_b,k| for a's best arm k (any of them).
         """
         top = self.means.max(axis=1)
-        first = np.array([top - self.means[:, arms].max(axis=1) for arms in self.is_best])
-        second = np.array(
-            [
-                np.abs(best - self.means[:, arms]).min(axis=1)
-                for best, arms in zip(top, self.is_best, strict=True)
-            ]
-        )
+        at_best = [self.means[:, arms] for arms in self.is_best]
+        first = np.array([top - means.max(axis=1) for means in at_best])
+        second = np.array([np.abs(top[a] - at_best[a]).min(axis=1) for a in range(top.size)])
         for table in (first, second):
             np.fill_diagonal(table, np.inf)
         return first, second
