@@ -7,7 +7,6 @@ from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import is_zipfile
 
 import numpy as np
 
@@ -200,10 +199,8 @@ def _source(
             return make_generator("fixed-means", means=str(instance), **settings)
         if path.suffix.lower() == ".csv":
             instance = Instance.from_logs(path, settings.pop("n_clusters", None))
-        elif is_zipfile(path):
+        else:
             instance = Instance.load(path)
-        else:  # NumPy would advise to unpickle it
-            raise UserError(f"{path} is not a saved Instance; `Instance.save` writes one")
     if settings:
         raise UnknownSetting(
             f"got an unexpected keyword argument {min(settings)!r}; {', '.join(sorted(settings))}: "

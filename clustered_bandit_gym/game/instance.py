@@ -247,8 +247,8 @@ class Instance:
         """
         rows = read_logs(logs)
         pooled, labels = grouped(rows, clusters)
-        allow = {"allow_ties": True, "allow_overlap": True}
-        made = cls(**vars(bandits_of(pooled)), clusters=labels, **allow)
+        bandits = bandits_of(pooled)
+        made = cls(**vars(bandits), clusters=labels, allow_ties=True, allow_overlap=True)
         vars(made)["fit"] = fit_of(rows, clusters)
         return made
 

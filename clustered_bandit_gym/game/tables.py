@@ -139,7 +139,7 @@ def grouped(rows: pd.DataFrame, n_clusters: int | None) -> tuple[pd.DataFrame, I
     if n_clusters is None:
         return rows, np.arange(len(agents.categories))
     labels = cluster(_means(rows), n_clusters)
-    names = [f"cluster {m}" for m in range(n_clusters)]
+    names = pd.Index([f"cluster {m}" for m in range(n_clusters)])
     return rows.assign(group=pd.Categorical.from_codes(labels[agents.codes], names)), labels
 
 
@@ -218,7 +218,7 @@ def _rows(frame: pd.DataFrame, group: str) -> pd.DataFrame:
     named = frame.rename(columns=lambda name: str(name).strip().lower())
     if not {group, "arm", "reward"} <= set(named):
         raise UserError(
-            f"expected the columns agent (or user), arm and reward, got {', '.join(named)}"
+            f"expected the columns agent (or user), arm and reward, got {', '.join(map(str, named))}"
         )
     columns = {"group": _labels(named[group]), "arm": _labels(named.arm)}
     return pd.DataFrame(columns | {"reward": _numbers(named.reward)})
