@@ -22,6 +22,7 @@ POLICIES_WITH_SOLVE = [name for name in POLICIES if name not in OTHERS]
 CASES = [
     *((name, "coins") for name in POLICIES_WITH_SOLVE),
     *((f"naive:engine={name}", "coins") for name in ENGINES),
+    ("collaborative", "one cluster"),
     *(
         (name, "normal")
         for name in ("uniform-glr", "naive:engine=mixture", "bai-cl++", "frugal-bai")
@@ -55,6 +56,8 @@ def test_row_of_evaluate(policy: str, law: str, tmp_path: Path) -> None:
     instance = coins()
     if law == "normal":
         instance = cbg.Instance(MEANS, instance.clusters, cbg.Gaussian(0.5))
+    if law == "one cluster":
+        instance = cbg.Instance(MEANS[:1], np.zeros(6, dtype=int), cbg.Bernoulli())
     board = cbg.evaluate(
         [policy], "ClusteredBAI-v0", instance=instance, delta=0.1, trials=1, seed=4
     )
