@@ -44,8 +44,9 @@ demo: $(VENV)/.core
 
 test: lint pytest
 
+# Two workers fill two cores, hence one thread for linear algebra in each.
 pytest: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 $(PYTEST)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST)
 
 # mypy does not follow an editable install into the two mapped folders: it checks a built copy. All of build/ goes first:
 # setuptools would put modules of yesterday into it.

@@ -17,22 +17,28 @@ def test_there_are_notebooks() -> None:
     assert [path.stem[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04", "05", "06", "07"]
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_runs_from_top_to_bottom(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("share", [0, 1])
+def test_run_from_top_to_bottom(
+    share: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Half of the notebooks one after the other in one kernel, which forgets all variables between
+    them: a kernel of its own for each would spend most of its time on imports."""
     monkeypatch.setenv("CLUSTERED_BANDIT_QUICK", "1")
     # Notebooks are run elsewhere, to leave nothing behind: the clone's `research` is found by this.
-    monkeypatch.setenv("PYTHONPATH", str(path.parents[1]))
-    notebook = nbformat.read(path, as_version=4)
-    # Any failing cell raises CellExecutionError with its traceback.
-    NotebookClient(
-        notebook,
-        timeout=300,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(tmp_path)}},
-    ).execute()
-    assert all(cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
+    monkeypatch.setenv("PYTHONPATH", str(FOLDER.parent))
+    where = {"metadata": {"path": str(tmp_path)}}
+    first = NotebookClient(nbformat.v4.new_notebook(), kernel_name="python3", resources=where)
+    with first.setup_kernel():
+        for path in NOTEBOOKS[share::2]:
+            notebook = nbformat.read(path, as_version=4)
+            forget = f"%reset -f\n%cd -q {tmp_path}"
+            notebook.cells.insert(0, nbformat.v4.new_code_cell(forget))
+            client = NotebookClient(notebook, timeout=300, km=first.km, resources=where)
+            client.kc = first.kc
+            # Any failing cell raises CellExecutionError with its traceback.
+            client.execute(reset_kc=False)
+            code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+            assert all(cell.execution_count for cell in code), path.stem
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

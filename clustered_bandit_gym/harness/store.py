@@ -90,7 +90,10 @@ class Store:
     def _ask(self, statement: str, values: tuple[Any, ...] = ()) -> Iterator[Any]:
         """The rows of a result. A full disk or a damaged file is an error of one line."""
         try:
-            yield from self._db.execute(statement, values)
+            # Not `yield from`: that would close the cursor of a result nobody reads to its end, after
+            # the database.
+            for row in self._db.execute(statement, values):  # noqa: UP028
+                yield row
         except sqlite3.Error as error:
             raise UserError(
                 f"{self.path}: {error}; finished trials are kept: make room, or restore the file "

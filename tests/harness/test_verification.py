@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -123,19 +125,16 @@ print(len(cbg.Board.load(sys.argv[1]).trials))
 
 @pytest.mark.skipif(os.name != "posix", reason="needs permissions")
 def test_a_store_in_a_read_only_place_can_be_read(kept: Path) -> None:
-    for folder in kept.parents:  # the reader is another user, who must be able to get there
-        if (
-            folder.name.startswith(("pytest", "popen", "test_"))
-            and folder.stat().st_uid == os.getuid()
-        ):
-            folder.chmod(0o755)
-    (kept / FILE).chmod(0o444)
-    kept.chmod(0o555)
-    try:
-        assert sorted(path.name for path in kept.iterdir()) == [FILE]
-        done = subprocess.run(
-            [sys.executable, "-c", READ, str(kept)], capture_output=True, text=True
-        )
-    finally:
-        kept.chmod(0o755)
+    # A place of its own: the reader is another user, who cannot get into pytest's folders.
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        store = Path(shutil.copytree(kept, Path(place, "store")))
+        (store / FILE).chmod(0o444)
+        store.chmod(0o555)
+        try:
+            assert sorted(path.name for path in store.iterdir()) == [FILE]
+            command = [sys.executable, "-c", READ, str(store)]
+            done = subprocess.run(command, capture_output=True, text=True)
+        finally:
+            store.chmod(0o755)
     assert done.stdout == "4\n", done.stderr

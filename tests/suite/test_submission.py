@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from suite_small import small_suite
-from suite_toys import Fixed, Remembers, again
+from suite_toys import Remembers, again
 from typer.testing import CliRunner
 
 from clustered_bandit_gym.cli import app
@@ -64,8 +64,6 @@ def test_state_that_outlives_a_trial_shows_in_a_fresh_process() -> None:
     assert Remembers.seen == []  # played in a process of its own
     (line,) = different(rows[2:], again("suite_toys:Remembers", rows[2:]))
     assert line.startswith("easy-10, trial 2: pulls 3 (replayed: 1)")
-    rows = play_cell(Fixed(), cell, 2)
-    assert different(rows, again("suite_toys:Fixed", rows)) == []
 
 
 def forged(
@@ -96,7 +94,6 @@ def test_pulls_lowered_by_one(submission: Submission, tmp_path: Path) -> None:
     told = r"replay: 1 of 1 trials differ. easy-10, trial 7: pulls \d+ \(replayed: \d+\)"
     with pytest.raises(Mismatch, match=told):
         verify(folder, trials=[("easy-10", 7)])
-    verify(folder, trials=[("easy-10", 6)])  # what a checker cannot catch: what it does not replay
     folder = forged(submission, tmp_path / "b", change, rescore=False)
     with pytest.raises(Mismatch, match="scores recomputed from the rows differ: easy-10"):
         verify(folder, replay=0)

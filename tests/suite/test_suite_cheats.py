@@ -16,28 +16,16 @@ from clustered_bandit_gym.suite.score import ALPHA, score
 from clustered_bandit_gym.suite.submission import play_cell
 
 
-@pytest.mark.parametrize(
-    ("name", "cells"),
-    [
-        # The slack of a union bound may keep the loose ones below δ: they are played on one cell.
-        ("LooseStructured", ["nothing-tiny"]),
-        ("LooseNaive", ["nothing-tiny"]),
-        ("SometimesGuesses", ["nothing-tiny"]),
-        ("FixedBudget", ["nothing-tiny", "easy-10"]),
-    ],
-)
-def test_no_cheat_solves_a_cell_on_which_it_errs_above_delta(name: str, cells: list[str]) -> None:
+@pytest.mark.parametrize("name", ["Hasty", "SometimesGuesses", "FixedBudget"])
+def test_no_cheat_solves_a_cell_on_which_it_errs_above_delta(name: str) -> None:
     """The page states the power of the gate: at an error rate of δ or more a cell is solved with
-    probability 4e-4 at most. So a cell whose errors show a rate above δ is never solved."""
-    policy = getattr(suite_cheats, name)()
-    above = []
-    for cell in (cells_of("v2")[one] for one in cells):
-        rows = play_cell(policy, cell, cell.quick)
-        entry = next(e for e in score(rows, True, "delta-PC")["cells"] if e["cell"] == cell.name)
-        if confidence_sequence(entry["errors"], len(rows), ALPHA, cell.delta)[0] > cell.delta:
-            above.append(cell.name)
-            assert not entry["solved"], cell.name
-    assert above or name.startswith("Loose")
+    probability 4e-4 at most. So a cell whose errors show a rate above δ is never solved. The loose
+    ones below stay under δ by the slack of union bounds: no cell can tell them from right ones."""
+    cell = cells_of("v2")["nothing-tiny"]
+    rows = play_cell(getattr(suite_cheats, name)(), cell, cell.quick)
+    entry = next(e for e in score(rows, True, "delta-PC")["cells"] if e["cell"] == cell.name)
+    assert confidence_sequence(entry["errors"], len(rows), ALPHA, cell.delta)[0] > cell.delta
+    assert not entry["solved"]
 
 
 def test_no_cheat_is_ranked_among_the_proved(tmp_path: Path) -> None:
@@ -47,6 +35,7 @@ def test_no_cheat_is_ranked_among_the_proved(tmp_path: Path) -> None:
         made_up(tmp_path / "naive", "naive")
         own = {"sources": {}, "link": "docs/structured-bai.md"}
         made_up(tmp_path / "loose", "suite_cheats:LooseStructured", name="structured-bai", **own)
+        made_up(tmp_path / "bold", "suite_cheats:LooseNaive", name="naive:engine=mixture", **own)
         source = tmp_path / "shadow" / "source" / "naive.py"
         source.parent.mkdir(parents=True)
         source.write_text("")
@@ -57,9 +46,10 @@ def test_no_cheat_is_ranked_among_the_proved(tmp_path: Path) -> None:
     assert classes == {
         ("naive", "proved"),
         ("structured-bai", "empirical"),
+        ("naive:engine=mixture", "empirical"),
         ("shadow", "empirical"),
     }
     small = [e for e in order if e["track"] == "small-delta"]
     assert {e["policy"]: e["rank"] for e in small} == {
-        "naive": 1, "structured-bai": None, "shadow": None
+        "naive": 1, "structured-bai": None, "naive:engine=mixture": None, "shadow": None
     }  # fmt: skip

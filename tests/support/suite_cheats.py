@@ -31,6 +31,14 @@ class LooseStructured(StructuredBAI):
         return super().solve(_Told(federation, replace(problem, delta=loose)))
 
 
+class Hasty(StructuredBAI):
+    """StructuredBAI that takes σ for a tenth of what it is told: wrong in most plays."""
+
+    def solve(self, federation: Any) -> np.ndarray:
+        problem = federation.problem
+        return super().solve(_Told(federation, replace(problem, sigma=problem.sigma / 10)))
+
+
 class LooseNaive(NaiveSE):
     """Naive with the mixture engine at δ' = 0.99 N: no union bound over agents."""
 
