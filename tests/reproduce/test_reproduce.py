@@ -82,9 +82,7 @@ def test_real_data_take_the_place_of_the_stand_in(
     (folder / "movies.dat").write_text(
         "".join(f"{movie}::Title {movie}::Drama\n" for movie in range(1, 8))
     )
-    out = reproduce(
-        ["fig1f"], 2, tmp_path / "out", n_jobs=1, data=str(tmp_path), progress=False
-    )
+    out = reproduce(["fig1f"], 2, tmp_path / "out", n_jobs=1, data=str(tmp_path), progress=False)
     figure = out["fig1f"].figure
     assert (figure.env, figure.real) == ("ClusteredBAI-MovieLens-v0", True)
     assert "real data" in figure.source

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from cli_calls import call, error
@@ -64,6 +67,20 @@ def test_guesses_have_the_gaps_that_were_asked_for() -> None:
     assert instance.best_arms.tolist() == [0, 1, 2]
     crowded = guess(np.random.default_rng(0), 9, (3, 2), (0.1, 0.3), cbg.Bernoulli())
     assert crowded.best_arms.tolist() == [0, 1, 0]
+
+
+def test_every_option_of_the_command_reaches_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr("clustered_bandit_gym.study.plan", lambda *given, **more: seen.update(more))
+    (tmp_path / "means.csv").write_text("1,0\n0,1\n")
+    words = ("--means", tmp_path / "means.csv", "--delta", 0.2, "--rewards", "gaussian")
+    words += ("--sigma", 3, "--hide", "eta", "-p", "naive", "-t", 7, "--epsilon", 0.1, "--seed", 4)
+    call("study", "plan", "-n", 6, *words)
+    assert seen.pop("means").tolist() == [[1, 0], [0, 1]]
+    told = {"gaps": None, "delta": 0.2, "rewards": cbg.Gaussian(3), "told": {"eta": None}}
+    assert seen == {**told, "policies": ["naive"], "trials": 7, "epsilon": 0.1, "seed": 4}
 
 
 def test_the_command_and_its_mistakes() -> None:

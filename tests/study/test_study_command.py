@@ -56,6 +56,21 @@ def test_a_study_by_files(tmp_path: Path) -> None:
     assert "Every agent has its arm" in (tmp_path / "page.html").read_text("utf-8")
 
 
+def test_every_option_of_new_reaches_the_study(tmp_path: Path) -> None:
+    given = {"n-agents": 3, "n-arms": 4, "n-clusters": 2, "delta": 0.2, "eta": 0.3, "eta1": 0.1}
+    given |= {"sigma": 0.7, "epsilon": 0.05, "max-pulls-per-agent": 900, "seed": 5}
+    words = [word for name, value in given.items() for word in (f"--{name}", value)]
+    path = tmp_path / "s.db"
+    call("study", "new", path, "-p", "naive", *words, "--support", -1, 2, "--values", 0, 1)
+    study = cbg.Study.open(path)
+    expected = cbg.Problem(3, 4, 2, 0.2, 0.3, 0.1, 0.7, (-1, 2), 0.05, 900)
+    assert (study.problem, study.seed) == (expected, 5)
+    assert study.values is not None
+    assert study.values.tolist() == [0, 1]
+    state = json.loads(call("study", "status", path, "--json"))
+    assert (state["done"], state["pulls_max_agent"], state["arms"]) == (False, 0, None)
+
+
 def test_json_in_and_out(tmp_path: Path) -> None:
     study, rewards = begin(tmp_path), tmp_path / "rewards.json"
     asked = json.loads(call("study", "ask", study, "--json"))
