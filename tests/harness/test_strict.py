@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,11 @@ def test_the_author_reads_what_was_changed_in_vain(how: str, names: str) -> None
     assert row["message"].endswith(
         f"a local program changed {names}, but programs run on copies; return what the centre needs"
     )
+
+
+@pytest.mark.parametrize("function", [cbg.play, cbg.evaluate, cbg.sweep])
+def test_strict_is_the_default(function: Any) -> None:
+    assert inspect.signature(function).parameters["strict"].default is True
 
 
 def test_counts_of_pulls_tell_nothing() -> None:
