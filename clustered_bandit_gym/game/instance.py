@@ -92,7 +92,7 @@ class Instance:
                 f"unique, {allow.format('ties')}"
             )
         if self.eta <= 0 and not self.allow_overlap:
-            a, b = self.closest_pair()
+            a, b = np.argwhere(self._separation[0] <= 0)[0]
             shared = arms[self.is_best[a] & self.is_best[b]][0]
             raise UserError(
                 f"Assumption 1 fails: clusters {clusters[a]} and {clusters[b]} share the best arm "
@@ -169,12 +169,6 @@ class Instance:
     def eta1(self) -> float:
         """The largest η1 with which Assumption 2 holds; inf for a single cluster."""
         return float(self._separation[1].min())
-
-    def closest_pair(self, assumption: int = 1) -> tuple[int, int]:
-        """The two clusters that set η (assumption=1) or η1 (assumption=2)."""
-        table = self._separation[assumption - 1]
-        a, b = np.unravel_index(int(table.argmin()), table.shape)
-        return int(a), int(b)
 
     def with_clusters(self, clusters: ArrayLike) -> Instance:
         """The same bandits with agents in `clusters` (N,)."""

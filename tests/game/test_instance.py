@@ -41,16 +41,6 @@ def test_separations_by_brute_force(instance: Instance) -> None:
                     eta1 = min(eta1, abs(row[k] - other[k]))
     assert instance.eta == eta
     assert instance.eta1 == eta1
-    for number, value in ((1, eta), (2, eta1)):
-        a, b = instance.closest_pair(number)
-        if np.isfinite(value):
-            distances = [
-                max(means[b]) - means[b][k] if number == 1 else abs(means[a][k] - means[b][k])
-                for k in range(instance.n_arms)
-                if means[a][k] == max(means[a])
-            ]
-            assert a != b
-            assert min(distances) == value
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
@@ -208,8 +198,8 @@ def test_problem_tells_the_truth_less_or_nothing() -> None:
         ({"delta": 0.0}, "delta"),
         ({"delta": 1.0}, "delta"),
         ({"delta": np.nan}, "delta"),
-        ({"eta": 0.9}, r"clusters 0 and 1 are only 0.8 apart \(Assumption 1 fails by 0.1\)"),
-        ({"eta1": 0.9}, r"clusters 1 and 0 are only 0.7 apart \(Assumption 2 fails by 0.2\)"),
+        ({"eta": 0.9}, "told eta = 0.9, but the clusters are only 0.8 apart"),
+        ({"eta1": 0.9}, "told eta1 = 0.9, but the clusters are only 0.7 apart"),
         ({"eta": 0.0}, "positive"),
         ({"eta": -0.1}, "positive"),
         ({"eta1": np.nan}, "positive"),
