@@ -121,11 +121,14 @@ class Study:
         }
         found = self._file.create(facts)
         for name, value in facts.items():
-            if found.get(name) != value:
+            other = found.get(name)
+            if other != value:
                 self._file.close()
-                raise UserError(
-                    f"{path} holds another study: {name} is {found.get(name)!r}, not {value!r}"
-                )
+                if isinstance(value, dict) and isinstance(other, dict):
+                    differ = [key for key in value if value[key] != other.get(key)]
+                    value = {key: value[key] for key in differ}
+                    other = {key: other.get(key) for key in differ}
+                raise UserError(f"{path} holds another study: {name} is {other!r}, not {value!r}")
 
     @classmethod
     def open(cls, path: str | Path, policy: Any = None) -> Study:

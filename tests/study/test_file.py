@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -132,7 +133,10 @@ def test_another_study_is_not_overwritten(tmp_path: Path) -> None:
     for message, make in (
         ("policy is 'naive', not 'bai-cl'", lambda: cbg.Study("bai-cl", PROBLEM, path)),
         ("policy is 'naive'", lambda: cbg.Study("naive:engine=lucb", PROBLEM, path)),
-        ("problem is", lambda: cbg.Study("naive", cbg.Problem(6, 2, 2, 0.01), path)),
+        (
+            r"problem is \{'delta': 0.05\}, not \{'delta': 0.01\}",
+            lambda: cbg.Study("naive", replace(PROBLEM, delta=0.01), path),
+        ),
         ("seed is 0, not 1", lambda: cbg.Study("naive", PROBLEM, path, seed=1)),
         ("values is None", lambda: cbg.Study("naive", PROBLEM, path, values=(0, 1))),
         ("policy is 'naive'", lambda: cbg.Study.open(path, policy="bai-cl")),
