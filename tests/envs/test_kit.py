@@ -75,7 +75,7 @@ class NeverStops(cbg.StepPolicy):
 @pytest.mark.parametrize(
     ("policy", "error", "message"),
     [
-        (OwnDice(), AssertionError, "differs"),
+        (OwnDice(), AssertionError, "differ"),
         (Wide(), AssertionError, "gaussian rewards .UserError: .*int array"),
         (Hidden(), TypeError, "JSON"),
         (PeeksAtTheDoor(), AssertionError, "pull by pull"),
