@@ -9,7 +9,6 @@ import os
 import shutil
 import sqlite3
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable
@@ -184,15 +183,8 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _leave() -> None:
-    """Drop text that a full disk refused, and end threads that a policy has left running: Python
-    would try the first again and wait for the others, perhaps for ever.
-    """
+    """Drop text that a full disk refused: Python would try it again."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    left = sum(not one.daemon for one in threading.enumerate()) - 1
-    if left > 0:
-        say(f"note: ended {left} threads that a policy has left running")
-        code = getattr(sys.exc_info()[1], "code", BUG)
-        os._exit(code if isinstance(code, int) else 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from typer.core import TyperCommand
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed
-from clustered_bandit_gym.settings_text import parse_pairs, parse_value
+from clustered_bandit_gym.settings_text import parse_pairs
 
 DEFAULT_ENV = "ClusteredBAI-PaperSmall-v0"
 #: The paper's schemes, in its order.
@@ -134,7 +135,7 @@ class SpreadCommand(TyperCommand):
             if word == "--":
                 result += args[position:]
                 break
-            if word.startswith("-") and isinstance(parse_value(word), str):
+            if re.match(r"-[^\d.]", word):  # not a negative number
                 flag = word if word in spread else None
             elif flag is not None and result[-1] != flag:
                 result.append(flag)
@@ -152,7 +153,7 @@ def settings_of(given: dict[str, Any], pairs: list[str] | None) -> dict[str, Any
         several = list(dict.fromkeys(value)) if isinstance(value, list) else [value]
         if value is not None:
             found[key] = several[0] if len(several) == 1 else several
-    extra = parse_pairs(pairs or [], "--set")
+    extra = parse_pairs(pairs, "--set") if pairs else {}
     if twice := sorted(set(found) & set(extra)):
         raise UserError(f"{twice[0]} is given twice: by its own option and by --set; give it once")
     return found | extra

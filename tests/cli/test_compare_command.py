@@ -63,22 +63,6 @@ def test_a_policy_of_the_user_s_own_file(tmp_path: Path) -> None:
     assert list(table["pulls_mean"][1:]) == [6 * 10 * 50, 6 * 10 * 100]
 
 
-def test_a_thread_that_a_policy_leaves_running_does_not_keep_the_command_from_ending(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "with_a_thread.py").write_text(
-        "import threading\nimport time\n\nimport numpy as np\n\nimport clustered_bandit_gym as cbg\n\n\n"
-        "class Busy(cbg.Policy):\n"
-        "    def solve(self, federation):\n"
-        "        threading.Thread(target=time.sleep, args=(600,)).start()\n"
-        "        return np.zeros(federation.problem.n_agents, int)\n"
-    )
-    chosen = ["--policies", "with_a_thread:Busy", "--trials", "3", "--format", "csv"]
-    done = run(tmp_path, "compare", "ClusteredBAI-Tiny-v0", *chosen)
-    assert list(csv(done.stdout)["trials"]) == [3]
-    assert "threads that a policy has left running" in done.stderr
-
-
 def test_several_values_after_one_flag() -> None:
     common = ("-t", 2, "--format", "csv")
     table = csv(call("compare", "--policies", "naive", "bai-cl", "--n-agents", 4, 6, *common))
