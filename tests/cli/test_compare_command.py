@@ -37,7 +37,7 @@ class Mine(cbg.Policy):
 def test_the_scoreboard_of_the_four_schemes(tmp_path: Path) -> None:
     options = ("--n-agents", 30, "--delta", "1e-10", "--trials", 20, "--out", tmp_path / "out")
     printed = call("compare", "ClusteredBAI-PaperSmall-v0", *options)
-    for part in ("naive", "cl-bai", "bai-cl", "bai-cl++", "0/20", "no simulation can give a PASS"):
+    for part in ("naive", "cl-bai", "bai-cl", "bai-cl++", "0/20", "no simulation can"):
         assert part in printed
     summary = cbg.Board.load(tmp_path / "out").summary.set_index("policy")
     assert summary["errors"].sum() == 0

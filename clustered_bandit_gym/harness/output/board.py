@@ -27,7 +27,6 @@ class Board(Document):
 
     Args:
         trials: rows as `play` gives them, or a data frame of such rows.
-        baseline: the policy that `vs_naive` compares with.
         missing: trials that were asked for and not played (the run was interrupted).
         reused: trials that an earlier run had kept and that were not played again.
 
@@ -38,10 +37,8 @@ class Board(Document):
       `retried`: right answers of trials that raised at their first attempt, which the verdict takes
       for unfinished;
     * `verdict` ("PASS", "FAIL", "INCONCLUSIVE") by the rule of `scoring.verdict`; `verdict_reason`
-      gives it in one sentence; `more_for_pass`: further trials, all finished and right, that a PASS
-      would need; `verdict_hopeless`: more trials cannot give a PASS. `error_low` bounds P(stopped
-      and wrong) from below, `error_high` bounds P(wrong or unfinished) from above, each with
-      confidence 95% at any number of trials;
+      gives it in one sentence. `error_low` bounds P(stopped and wrong) from below, `error_high`
+      bounds P(wrong or unfinished) from above, each with confidence 95% at any number of trials;
     * `doubt`: what contradicts a PASS, "" for nothing: fewer pulls than the lower bound allows, or
       trials that a fresh process plays differently;
     * `pulls_mean` with Student's t interval `pulls_low`, `pulls_high`; `pulls_median` with a
@@ -49,8 +46,8 @@ class Board(Document):
       these are lower bounds, printed with "≥". `largest_share`: the share of the largest trial in
       the sum; `heavy_tail`: that share is so large that the t interval cannot be trusted, and
       tables and pictures lead with the median;
-    * `vs_naive` with `vs_naive_low`, `vs_naive_high`: geometric mean of the ratio of pulls to the
-      baseline's in the same trial, t interval of the logs; `vs_bound`: geometric mean of pulls over
+    * `vs_naive` with `vs_naive_low`, `vs_naive_high`: geometric mean of the ratio of pulls to
+      naive's in the same trial, t interval of the logs; `vs_bound`: geometric mean of pulls over
       the lower bound of the trial's instance;
     * `cost_mean`, `bits_up`, `bits_down`, `reals_up`, `reals_down`, `rounds`, `seconds`: means per
       trial;
@@ -63,13 +60,11 @@ class Board(Document):
     def __init__(
         self,
         trials: Sequence[Row] | pd.DataFrame,
-        baseline: str = "naive",
         missing: int = 0,
         reused: int = 0,
     ) -> None:
         rows = trials if isinstance(trials, pd.DataFrame) else list(trials)
         self.trials: pd.DataFrame = frame(rows)
-        self.baseline = baseline
         self.missing = missing
         self.reused = reused
 
@@ -81,7 +76,7 @@ class Board(Document):
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        return summarise(self.trials, self.baseline)
+        return summarise(self.trials)
 
     @cached_property
     def varied(self) -> list[str]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from clustered_bandit_gym.harness.output.escape import plain
-from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.harness.scoring.summary import FAILED, UNFINISHED
-from clustered_bandit_gym.harness.scoring.verdict import MANY_TRIALS
 
 
 def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> list[str]:
@@ -43,7 +41,9 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
         "or unfinished), valid at any number of trials. PASS: the upper bound is ≤ δ. FAIL: the "
         f"lower bound is > δ. δ = {deltas}."
     )
-    notes += _open_verdicts(summary)
+    still = summary[(summary["verdict"] == "INCONCLUSIVE") & (summary["doubt"] == "")]
+    for reason, rows in still.groupby("verdict_reason", sort=False):
+        notes.append(f"INCONCLUSIVE ({_names(rows)}): {reason}.")
     fixed = [kwargs.keys() & {"instance", "instance_seed"} for kwargs in trials["env_kwargs"]]
     if not all(fixed):
         notes.append(
@@ -88,32 +88,3 @@ def _unfinished(trials: pd.DataFrame) -> list[str]:
         f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”.",
         *(f"{row['policy']}, trial {row['trial']}: {row['message']}" for row in first),
     ]
-
-
-def _open_verdicts(summary: pd.DataFrame) -> list[str]:
-    """What would change each INCONCLUSIVE verdict."""
-    notes = []
-    still = summary[(summary["verdict"] == "INCONCLUSIVE") & (summary["doubt"] == "")]
-    stuck = still[still["verdict_hopeless"]]
-    if len(stuck):
-        notes.append(
-            f"Wrong or unfinished more often than δ ({_names(stuck)}): more trials cannot give a "
-            "PASS. Let the policy finish (a larger budget, no exceptions)."
-        )
-    still = still[~still["verdict_hopeless"]]
-    far = still[still["more_for_pass"] > MANY_TRIALS]
-    for delta, here in far.groupby("delta", sort=False):
-        notes.append(
-            f"At δ = {delta:g} no simulation can give a PASS: it would take "
-            f"{number(here['more_for_pass'].min())} trials without an error. The verdict can "
-            "expose a policy that errs far too often, not confirm δ. These trials show an error "
-            f"rate below {number(here['error_high'].max(), digits=2)}; for a verdict, play at a "
-            "larger δ or run the audit."
-        )
-    near = still.drop(far.index).groupby("policy", sort=False)["more_for_pass"].max()
-    needs = [f"{policy} {int(more):,}" for policy, more in near.items()]
-    if needs:
-        notes.append(
-            f"Further trials, all finished and right, that a PASS would need: {', '.join(needs)}."
-        )
-    return notes

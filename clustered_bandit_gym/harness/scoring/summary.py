@@ -89,7 +89,7 @@ def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None
     return max(numeric, key=lambda name: (summary[name].nunique(), name == "n_agents"))
 
 
-def summarise(trials: pd.DataFrame, baseline: str = "naive") -> pd.DataFrame:
+def summarise(trials: pd.DataFrame) -> pd.DataFrame:
     """One row per environment and policy, in the order of the trials; the columns are explained
     in `Board`."""
     if trials.empty:
@@ -104,7 +104,7 @@ def summarise(trials: pd.DataFrame, baseline: str = "naive") -> pd.DataFrame:
                 place[name] = cell.plain_kwargs.get(name)
         groups = dict(list(here.groupby("policy", sort=False)))
         for policy, own in groups.items():
-            result.append(place | {"policy": policy} | _score(own, groups.get(baseline)))
+            result.append(place | {"policy": policy} | _score(own, groups.get("naive")))
     return pd.DataFrame(result)
 
 
@@ -119,7 +119,7 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
     doubt = _doubt(own, delta)
     if doubt and judged.word == "PASS":
         reason = f"{judged.reason}; but it {doubt}"
-        judged = replace(judged, word="INCONCLUSIVE", reason=reason, hopeless=True)
+        judged = replace(judged, word="INCONCLUSIVE", reason=reason)
     pulls = own["pulls"].to_numpy(dtype=float)
     largest = float(pulls.max() / pulls.sum()) if pulls.sum() > 0 else np.nan
     mean = mean_interval(pulls)
@@ -137,8 +137,6 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         "error_high": judged.high,
         "verdict": judged.word,
         "verdict_reason": judged.reason,
-        "verdict_hopeless": judged.hopeless,
-        "more_for_pass": judged.more,
         **dict(zip(("pulls_mean", "pulls_low", "pulls_high"), mean, strict=True)),
         **{f"pulls_median{end}": one for end, one in zip(_ENDS, median, strict=True)},
         "largest_share": largest,
