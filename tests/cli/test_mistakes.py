@@ -27,7 +27,7 @@ from clustered_bandit_gym.cli.app import BUG, FAILED
         ),
         (
             ("compare", "ClusteredBAI-v0", "--set", f"instance={__file__}"),
-            "is not a saved Instance; `Instance.save` writes one",
+            "is not a saved Instance",
         ),
         (("compare", "--set", "instance=nowhere.csv"), "there is no file nowhere.csv"),
         (("compare", "--set", "instance=nowhere.npz"), "there is no file nowhere.npz"),
