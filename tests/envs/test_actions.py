@@ -81,9 +81,7 @@ def is_legal(action: Any) -> bool:
     return int(kind) == cbg.STOP and len(numbers) == N and all(0 <= one < K for one in numbers)
 
 
-@settings(
-    max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
 @given(anything)
 def test_any_action(action: Any) -> None:
     if ENV._over:
@@ -100,9 +98,7 @@ def test_any_action(action: Any) -> None:
     assert pickle.dumps(ENV) == before
 
 
-@settings(
-    max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=120, suppress_health_check=list(HealthCheck))
 @given(st.one_of(scalars, arrays, lists, st.integers(0, N * K)))
 def test_any_flat_action(action: Any) -> None:
     if ENV._over:

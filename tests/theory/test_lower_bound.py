@@ -46,7 +46,7 @@ def test_information_needed() -> None:
     ("means", "clusters", "eta", "model"),
     [
         ([[1.0, 0.5, 0.5], [0.5, 1.0, 0.5]], [0, 1], 0.5, Gaussian()),
-        ([[0.9, 0.3, 0.6], [0.2, 0.7, 0.4]], [0, 1], 0.3, Bernoulli()),
+        ([[0.9, 0.3], [0.2, 0.7]], [0, 1], 0.3, Bernoulli()),
     ],
 )
 def test_families_against_all_alternatives(
@@ -64,7 +64,7 @@ def test_families_against_all_alternatives(
     assert found.value >= 0.97 * L * low
 
 
-@settings(deadline=None, max_examples=4)
+@settings(max_examples=4)
 @given(
     st.integers(0, 2**32),
     st.sampled_from(["gaussian", "bernoulli", "categorical"]),
