@@ -56,6 +56,17 @@ def test_a_study_by_files(tmp_path: Path) -> None:
     assert "Every agent has its arm" in (tmp_path / "page.html").read_text("utf-8")
 
 
+@pytest.mark.parametrize("form", ["sum", "counts"])
+def test_sums_and_counts_of_a_file_give_the_averages(form: str, tmp_path: Path) -> None:
+    study, order, rewards = begin(tmp_path), tmp_path / "order.csv", tmp_path / "rewards.csv"
+    call("study", "ask", study, "-o", order)
+    pulled(pd.read_csv(order), form).to_csv(rewards, index=False)
+    call("study", "tell", study, rewards)
+    status = cbg.Study.open(study).status
+    assert status.missing == 0
+    assert np.allclose(status.means, MEANS[[0, 1, 0, 1]], atol=0.1)
+
+
 def test_every_option_of_new_reaches_the_study(tmp_path: Path) -> None:
     given = {"n-agents": 3, "n-arms": 4, "n-clusters": 2, "delta": 0.2, "eta": 0.3, "eta1": 0.1}
     given |= {"sigma": 0.7, "epsilon": 0.05, "max-pulls-per-agent": 900, "seed": 5}
