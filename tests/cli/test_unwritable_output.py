@@ -39,7 +39,7 @@ def test_a_full_disk() -> None:
 
 def test_an_ascii_terminal_without_a_home() -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    code, printed, errors = run(["bounds", "ClusteredBAI-Tiny-v0"], **ascii_only)
+    code, printed, errors = run(COMPARE, **ascii_only)
     assert code == 0, errors
     assert "expected pulls" in printed
     assert "bug" not in errors
