@@ -26,7 +26,7 @@ def run(words: list[str], stdout: str | None = None, **changes: str) -> tuple[in
         timeout=120,
     )
     printed = done.stdout or b""
-    return done.returncode, printed.decode("utf-8"), done.stderr.decode("utf-8")
+    return done.returncode, printed.decode("utf-8", "replace"), done.stderr.decode("utf-8")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
@@ -43,6 +43,12 @@ def test_an_ascii_terminal_without_a_home() -> None:
     assert code == 0, errors
     assert "expected pulls" in printed
     assert "bug" not in errors
+
+
+def test_a_terminal_that_lacks_letters() -> None:
+    """Latin-1 has no δ. Typer writes UTF-8 where the encoding is ASCII."""
+    code, _, errors = run(COMPARE, PYTHONUTF8="0", PYTHONIOENCODING="latin-1")
+    assert code == 0, errors
 
 
 def test_too_little_memory_for_the_libraries() -> None:
