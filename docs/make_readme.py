@@ -30,8 +30,8 @@ def scoreboard(policies: Sequence[str] = SHOWN, trials: int = 100) -> str:
     board = cbg.evaluate(
         list(policies), "ClusteredBAI-PaperSmall-v0", delta=0.05, trials=trials, progress=False
     )
-    tables = board.to_text().partition("\n\nCommunication")[0].rstrip()
-    return f"```text\n{tables}\n```"
+    title, pulls = board.to_text().split("\n\n")[:2]
+    return f"```text\n{title}\n\n{pulls}\n```"
 
 
 #: Policies of the leaderboard shown in the README: the paper's schemes among the best.
