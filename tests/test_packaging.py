@@ -126,7 +126,7 @@ def run(command: list[str], where: Path) -> str:
     }
     clean |= {"COLUMNS": "250", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     done = subprocess.run(
-        command, cwd=where, env=clean, capture_output=True, text=True, timeout=600
+        command, cwd=where, env=clean, capture_output=True, encoding="utf-8", timeout=600
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout

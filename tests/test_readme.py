@@ -76,7 +76,7 @@ def test_commands_run(folder: Path) -> None:
             cwd=folder,
             env={**os.environ, "CLUSTERED_BANDIT_QUICK": "1"},
             capture_output=True,
-            text=True,
+            encoding="utf-8",  # whatever the locale is
             timeout=900,
             check=False,
         )
