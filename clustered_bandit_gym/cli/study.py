@@ -86,7 +86,7 @@ def ask(study: Path, *, out: Path | None = None, json_: bool = False) -> None:
 
 
 @command("study tell")
-def tell(study: Path, rewards: Path) -> None:
+def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
     """Record rewards of an order.
 
     CSV: columns order and row (or agent and arm), and reward (one line per pull), or sum (and
@@ -95,9 +95,12 @@ def tell(study: Path, rewards: Path) -> None:
     from clustered_bandit_gym.study import Study
 
     opened = Study.open(study)
-    text = sys.stdin.read() if str(rewards) == "-" else rewards.read_text(encoding="utf-8-sig")
+    if str(rewards_file) == "-":
+        text = sys.stdin.read()
+    else:
+        text = rewards_file.read_text(encoding="utf-8-sig")
     told = _from_json(text) if text.lstrip().startswith("{") else _from_csv(text, opened)
-    taken = opened.tell(told.pop("order"), **told)
+    taken = opened.tell(told.pop("order"), **{"key": key, **told})
     note = "" if taken else "this tell was taken before; "
     say(f"{note}{opened.status}")
 

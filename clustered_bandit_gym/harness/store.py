@@ -66,8 +66,10 @@ class Store:
     def _open(self, create: bool) -> sqlite3.Connection:
         if create:
             self.folder.mkdir(parents=True, exist_ok=True)
-        # A database in WAL mode needs a file beside it, unless nobody can write to it.
-        mode = "mode=ro" if os.access(self.folder, os.W_OK) else "immutable=1"
+        # A database in WAL mode needs files beside it, unless nobody can write to it. A reader that
+        # may write takes them away when it closes.
+        mode = "mode=rw" if os.access(self.path, os.W_OK) else "mode=ro"
+        mode = mode if os.access(self.folder, os.W_OK) else "immutable=1"
         address = f"{self.path.resolve().as_uri()}?{'mode=rwc' if create else mode}"
         # Autocommit: every insert is a transaction.
         db = sqlite3.connect(address, uri=True, timeout=60, isolation_level=None)

@@ -119,8 +119,8 @@ class StudyFile:
             if same and not whole:
                 raise UserError(
                     f"exactly these rewards of order {number} were told before. If this is a "
-                    "repetition, nothing is left to do. If they are new, ask again or pass "
-                    "key=..., a name for each tell; nothing was recorded"
+                    "repetition, nothing is left to do. If they are new, give each tell a "
+                    "name (key=..., --key); nothing was recorded"
                 )
             return bool(same)
         used = self._db.execute("SELECT 1 FROM tells WHERE key = ?", (key,)).fetchone()

@@ -69,7 +69,7 @@ def agent_table(study: Study) -> pd.DataFrame:
         table["cluster"] = clusters
     table["pulls"] = status.pulls_per_agent
     for arm in range(study.problem.n_arms):
-        table[f"arm {arm}"] = status.means[:, arm]
+        table[f"mean of arm {arm}"] = status.means[:, arm]
     return table
 
 

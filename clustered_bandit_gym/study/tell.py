@@ -106,7 +106,7 @@ class Reader:
             place = int(possible.argmin())
             expected = f"are finite numbers, the support is {self.support}"
             if self.values is not None:
-                expected = f"are of {self.values.tolist()}"
+                expected = f"are {' or '.join(f'{value:g}' for value in self.values)}"
             raise UserError(
                 f"{what} {numbers[place]:g} in row {rows[place]} is impossible: rewards {expected}; "
                 "nothing was recorded"

@@ -44,6 +44,14 @@ def test_rows_of_changed_code_are_left_out(tmp_path: Path) -> None:
         assert [kept["mark"] for kept in store.rows()] == ["new"]
 
 
+def test_a_reader_leaves_no_files_behind(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        store.put(KEY, row())
+    with Store(tmp_path, create=False) as store:
+        assert len(store) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
 def test_two_stores_may_write_at_once(tmp_path: Path) -> None:
     with Store(tmp_path) as one, Store(tmp_path) as two:
         for trial in range(50):

@@ -67,6 +67,18 @@ def test_sums_and_counts_of_a_file_give_the_averages(form: str, tmp_path: Path) 
     assert np.allclose(status.means, MEANS[[0, 1, 0, 1]], atol=0.1)
 
 
+def test_equal_parts_of_a_row_need_names(tmp_path: Path) -> None:
+    study, part = begin(tmp_path), tmp_path / "part.csv"
+    call("study", "ask", study, "-o", tmp_path / "order.csv")
+    part.write_text("order,row,reward\n1,0,1\n", encoding="utf-8")
+    call("study", "tell", study, part)
+    assert "--key" in error("study", "tell", study, part)
+    call("study", "tell", study, part, "--key", "monday")
+    assert "taken before" in call("study", "tell", study, part, "--key", "monday")
+    call("study", "tell", study, part, "--key", "tuesday")
+    assert cbg.Study.open(study).status.pulls == 3
+
+
 def test_every_option_of_new_reaches_the_study(tmp_path: Path) -> None:
     given = {"n-agents": 3, "n-arms": 4, "n-clusters": 2, "delta": 0.2, "eta": 0.3, "eta1": 0.1}
     given |= {"sigma": 0.7, "epsilon": 0.05, "max-pulls-per-agent": 900, "seed": 5}
@@ -100,7 +112,7 @@ def test_report_of_an_unfinished_study() -> None:
     study.tell(order, sums=np.arange(6.0), rows=np.arange(6))
     page = report(study)
     assert "Nothing is final yet" in page
-    for head in ("leader", "arm 1", "phase", "busiest agent"):
+    for head in ("leader", "mean of arm 1", "phase", "busiest agent"):
         assert f"<th>{head}</th>" in page
     assert "<td>0.028</td>" in page  # the average of agent 2 and arm 1: 5 in 176 pulls
     assert page.count("<td>528</td>") == 2, "pulls of each arm"

@@ -161,7 +161,7 @@ def test_known_values() -> None:
     study, order = new(values=(0, 1))
     assert study.problem.support == (0, 1)
     for message, tell in (
-        (r"reward 0.5 in row 0 is impossible: rewards are of \[0.0, 1.0\]", {"rewards": [[0.5]]}),
+        (r"reward 0.5 in row 0 is impossible: rewards are 0 or 1", {"rewards": [[0.5]]}),
         ("sum 1.5 in row 0 is impossible", {"sums": [1.5]}),
         ("whole numbers >= 0 of shape", {"counts": [[-1, 4]]}),
         ("whole numbers >= 0 of shape", {"counts": [[1, 1, 1]]}),
