@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex
 from clustered_bandit_gym.policy import Policy
@@ -18,9 +18,7 @@ class UniformPolicy(Policy):
     guarantee = "none"
 
     def __init__(self, pulls_per_arm: int = 100) -> None:
-        if pulls_per_arm != int(pulls_per_arm) or pulls_per_arm < 1:
-            raise UserError(f"pulls_per_arm must be a whole number >= 1, got {pulls_per_arm}")
-        self.pulls_per_arm = int(pulls_per_arm)
+        self.pulls_per_arm = whole(pulls_per_arm, "pulls_per_arm")
 
     def solve(self, federation: FederationView) -> np.ndarray:
         def best_average(block: Block) -> ArmIndex:

@@ -6,6 +6,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import NotApplicable, UserError
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.paper.requirements import require
@@ -53,11 +54,9 @@ class CollaborativeBAI(Policy):
     guarantee = "delta-PC if M = 1 is told; proof in docs/engines.md"
 
     def __init__(self, rounds: int = 16, gap: float | None = None) -> None:
-        if rounds < 1:
-            raise UserError(f"rounds must be at least 1, got {rounds}")
         if gap is not None and not gap > 0:
             raise UserError(f"gap must be positive (or None), got {gap}")
-        self.rounds = int(rounds)
+        self.rounds = whole(rounds, "rounds")
         self.gap = gap
 
     def solve(self, federation: FederationView) -> np.ndarray:

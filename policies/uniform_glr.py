@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex
@@ -23,30 +22,21 @@ class UniformGLR(Policy):
     averages)²/(4σ²), the log-likelihood ratio of "they differ" to "they are equal" for Gaussian
     rewards. Agents share nothing: each stops on its own and sends its arm.
 
-    Where the support of rewards is told, and with the default threshold, the leader has to beat
-    every other arm by bets that adapt to the variance (`sequential.cells`), at the same level
-    δ/(N(K − 1)). They are e-processes under every law in the interval for which the leader is not
-    better, so the union bound is the same.
+    It stops, after n pulls, above (1 + 1/n)·(ln(1 + n)/2 + ln(N(K − 1)/δ)): Robbins' normal mixture
+    bounds by δ/(N(K − 1)) the probability that a worse arm ever beats an agent's best arm by that
+    much, so the union over agents and arms is δ.
+
+    Where the support of rewards is told, the leader has to beat every other arm by bets that adapt
+    to the variance (`sequential.cells`), at the same level. They are e-processes under every law in
+    the interval for which the leader is not better, so the union bound is the same.
 
     With `epsilon` an agent stops once no other arm may be ε better than its leader. Only the pairs
     of its best arm with a leader that is ε worse, or more, can err: the union is over no more
     pairs.
-
-    Args:
-        threshold: stop above this value of the statistic. None (the default) takes, after n pulls,
-            (1 + 1/n)·(ln(1 + n)/2 + ln(N(K − 1)/δ)): Robbins' normal mixture bounds by δ/(N(K − 1))
-            the probability that a worse arm ever beats an agent's best arm by that much, so the
-            union over agents and arms is δ. Any other number has no such guarantee; it serves to
-            plot error against pulls.
     """
 
     name = "uniform-glr"
-    guarantee = "delta-PC with the default threshold"
-
-    def __init__(self, threshold: float | None = None) -> None:
-        if threshold is not None and not (math.isfinite(threshold) and threshold >= 0):
-            raise UserError(f"threshold must be a number >= 0 or None, got {threshold}")
-        self.threshold = threshold
+    guarantee = "delta-PC"
 
     def solve(self, federation: FederationView) -> np.ndarray:
         p = federation.problem
@@ -58,22 +48,19 @@ class UniformGLR(Policy):
             cells = block_cells(block, p.n_arms)
             arms = np.arange(p.n_arms)
             rows = np.arange(len(block) if p.n_arms > 1 else 0)
-            bets = self.threshold is None and cells.bets
             n = 0
             while rows.size:
                 # A look each time the pulls have grown by 1%; bets take far longer to work out.
-                times = max(1, n // (50 if bets else 100))
+                times = max(1, n // (50 if cells.bets else 100))
                 cells.pull(block, rows.repeat(p.n_arms), np.tile(arms, rows.size), times)
                 n += times
                 means = cells.mean[rows]
                 leader = means.argmax(axis=1)
-                if bets:
+                if cells.bets:
                     clear = beats_all(cells, rows, leader, level, epsilon)
                 else:
-                    needed = self.threshold
-                    if needed is None:
-                        needed = (1 + 1 / n) * (math.log1p(n) / 2 + level)
-                    clear = statistic(means, n, 1.0, epsilon) > needed
+                    needed = (1 + 1 / n) * (math.log1p(n) / 2 + level)
+                    clear = statistic(means, n, epsilon) > needed
                 answers[rows[clear]] = leader[clear]
                 rows = rows[~clear]
             return ArmIndex(answers, among=p.n_arms)
@@ -97,10 +84,8 @@ def beats_all(
     return clear & (cells.shows_worse(rows, leader, epsilon, level, others) == others).all(axis=1)
 
 
-def statistic(averages: Floats, n: Any, sigma: float, epsilon: float = 0.0) -> Floats:
-    """Leader against runner-up plus ε, from averages (..., K ≥ 2) of n pulls each: (...)."""
+def statistic(averages: Floats, n: Any, epsilon: float = 0.0) -> Floats:
+    """Leader against runner-up plus ε, from averages (..., K ≥ 2) of n pulls each, in units of σ."""
     top = np.partition(averages, -2, axis=-1)
     lead = top[..., -1] - top[..., -2] + epsilon
-    if sigma == 0:
-        return np.where(lead > 0, np.inf, 0.0)
-    return n * lead**2 / (4 * sigma**2)
+    return n * lead**2 / 4

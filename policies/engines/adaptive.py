@@ -53,13 +53,10 @@ def adaptive(
     gamma = np.broadcast_to(gamma, n)
     part = max(1, MOST_CELLS // k**2) if walks_of is PairedWalks else n
     if n > part:
-        results = []
-        for start in range(0, n, part):
-            rows = np.arange(start, min(start + part, n))
-            piece = block.part(rows)
-            results.append(
-                adaptive(piece, arms, gamma[rows], precision, plan=plan, walks_of=walks_of)
-            )
+        results = [
+            adaptive(block.part(rows), arms, gamma[rows], precision, plan=plan, walks_of=walks_of)
+            for rows in np.split(np.arange(n), range(part, n, part))
+        ]
         left, estimates = zip(*results, strict=True)
         return np.concatenate(left), np.concatenate(estimates)
     width = (precision or 0.0) / block.problem.sigma

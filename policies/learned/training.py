@@ -58,7 +58,6 @@ def train(
     *,
     overwrite: bool = False,
     progress: bool = True,
-    tensorboard: str | os.PathLike[str] | None = None,
     trials: int = 2000,
 ) -> dict[str, float]:
     """Train and write the model to `out`; returns what `held_out` says of it.
@@ -66,14 +65,10 @@ def train(
     Args:
         overwrite: write `out` even if it is there already, instead of raising `ValueError`.
         progress: show a progress bar.
-        tensorboard: folder for TensorBoard's files: losses, and pulls, wrong agents and cost of an
-            episode. Needs `pip install tensorboard`.
         trials: held-out episodes of the final validation.
     """
     require_rl()
     import torch
-
-    from clustered_bandit_gym.policies.learned.sb3 import LogOutcomes
 
     file = Path(out)
     if file.suffix != ".zip" or not file.parent.is_dir():
@@ -82,8 +77,8 @@ def train(
         raise UserError(f"{file} exists: choose another file, or overwrite it")
     torch.set_num_threads(1)  # the networks are small: more threads only wait for each other
     env = make_vec_env(settings)
-    model = make_model(settings, env, None if tensorboard is None else str(tensorboard))
-    model.learn(settings.steps, LogOutcomes(), tb_log_name=file.stem, progress_bar=progress)
+    model = make_model(settings, env)
+    model.learn(settings.steps, progress_bar=progress)
     env.close()
     model.save(file)
     fresh = make_vec_env(settings, min(trials, 500))
@@ -108,7 +103,7 @@ def make_vec_env(settings: TrainSettings, n_envs: int | None = None) -> Any:
     return env
 
 
-def make_model(settings: TrainSettings, env: Any, tensorboard: str | None = None) -> Any:
+def make_model(settings: TrainSettings, env: Any) -> Any:
     """An untrained model of `settings.algo`."""
     from sb3_contrib import MaskablePPO
     from stable_baselines3 import PPO
@@ -126,7 +121,6 @@ def make_model(settings: TrainSettings, env: Any, tensorboard: str | None = None
         learning_rate=lambda left: 1e-3 * left,
         seed=settings.seed,
         device="cpu",
-        tensorboard_log=tensorboard,
     )
 
 

@@ -29,8 +29,6 @@ RISK = 0.95
 OFFSETS = np.array([-1, -0.35, -0.2, -0.1, -0.04, 0.0, 0.04, 0.1, 0.2, 0.35, 1.0])
 #: More points in the two intervals around the least value found.
 FINER = np.array([0.2, 0.35, 0.45, 0.55, 0.65, 0.8])
-#: Pairs that are examined at a time, so that tables stay in the processor's cache: twice as fast.
-PART = 256
 
 
 class Bets:
@@ -91,8 +89,8 @@ class Bets:
             shift: (P,) at least −1.
             share: (P,) in [0, 1], where between mean_a − shift (0) and mean_b (1) the least value
                 is expected. Any value is valid; a good one makes the bound tight.
-            level: (P,) evidence that is of interest; where it is not reached the result may be
-                −inf.
+            level: (P,) evidence that is of interest: where it is not reached the result may be
+                −inf, where it is reached the bound is not made tighter.
         """
         level = np.broadcast_to(level, share.shape)
         shift = np.minimum(shift, 1.0)  # more is never true
@@ -103,13 +101,11 @@ class Bets:
         of_a = self.below(counts_a, np.clip(middle + shift, 0, 1))
         hope = (high > low) & (of_a + self.above(counts_b, middle) >= level)
         evidence = np.full(hope.shape, -np.inf)
-        pairs = np.flatnonzero(hope)
-        for start in range(0, pairs.size, PART):
-            at = pairs[start : start + PART]
-            around = np.clip(share[at, None] + OFFSETS, 0, 1)
-            points = low[at, None] + (high - low)[at, None] * around
-            evidence[at] = self._least(
-                counts_a[at], counts_b[at], shift[at, None], points, level[at]
+        if hope.any():
+            around = np.clip(share[hope, None] + OFFSETS, 0, 1)
+            points = low[hope, None] + (high - low)[hope, None] * around
+            evidence[hope] = self._least(
+                counts_a[hope], counts_b[hope], shift[hope, None], points, level[hope]
             )
         return evidence
 

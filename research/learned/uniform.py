@@ -94,7 +94,7 @@ def uniform_plays(
         stops = np.zeros((REPEATS, THRESHOLDS.size, instance.n_agents), dtype=np.int64)
     else:
         highest = np.maximum.accumulate(
-            statistic(averages, n[..., 0], instance.rewards.sigma), axis=1
+            statistic(averages / instance.rewards.sigma, n[..., 0]), axis=1
         )
         above = highest[:, :, None, :] > THRESHOLDS[:, None]  # (R, n, S, N)
         stops = np.where(above[:, -1], above.argmax(axis=1), rounds - 1)

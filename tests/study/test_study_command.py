@@ -171,7 +171,7 @@ def test_bad_files(lines: str, message: str, tmp_path: Path) -> None:
     [
         (("ask", "nowhere.db"), "there is no file nowhere.db"),
         (("new", "x.db", "-p", "no-such", *NEW), "unknown policy"),
-        (("new", "x.db", "-p", "uniform-glr:x=1", *NEW), "its settings"),
+        (("new", "x.db", "-p", "uniform:x=1", *NEW), "its settings"),
     ],
 )
 def test_mistakes(arguments: tuple[Any, ...], message: str, tmp_path: Path) -> None:
