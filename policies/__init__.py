@@ -48,3 +48,7 @@ def __getattr__(name: str) -> Any:
         module, _, attribute = _CLASSES[name].partition(":")
         return getattr(import_module(module), attribute)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_CLASSES})
