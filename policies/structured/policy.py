@@ -11,7 +11,6 @@ from clustered_bandit_gym.policies.structured.accept import accept
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.budget import Budgets
 from clustered_bandit_gym.policies.structured.classify import classify
-from clustered_bandit_gym.policies.structured.clusters import solve_clusters
 from clustered_bandit_gym.policies.structured.discovery import Discovery
 from clustered_bandit_gym.policies.structured.plan import UNKNOWN_BEST
 from clustered_bandit_gym.policies.structured.representatives import Representatives, eta_in_sigmas
@@ -67,30 +66,22 @@ class StructuredBAI(Policy):
     """
 
     name = "structured-bai"
-    guarantee = (
-        "delta-PC under Assumption 1, with any of M, eta not told; eta1 is not used. With "
-        "assume=clusters: delta-PC if M is told; clusters may share a best arm"
-    )
+    guarantee = "delta-PC under Assumption 1, with any of M, eta not told; eta1 is not used"
 
-    def __init__(self, share: float = 1.0, assume: str = "best-arms") -> None:
+    def __init__(self, share: float = 1.0) -> None:
         if not 0 < share <= 1:
             raise UserError(f"share must lie in (0, 1], got {share}")
-        if assume not in ("best-arms", "clusters"):
-            raise UserError(f"assume must be 'best-arms' or 'clusters', got {assume!r}")
-        self.share, self.assume = share, assume
+        self.share = share
 
     def solve(self, federation: FederationView) -> np.ndarray:
         reps = Representatives(federation, Budgets.of(federation.problem, self.share))
-        if self.assume == "clusters":
-            arms, labels = solve_clusters(reps)
-        else:
-            arms, labels = _solve_best_arms(reps)
+        arms, labels = _solve(reps)
         federation.report_clusters(labels)
         return arms
 
 
-def _solve_best_arms(reps: Representatives) -> tuple[Ints, Ints]:
-    """(N,) arms and (N,) cluster labels under Assumption 1."""
+def _solve(reps: Representatives) -> tuple[Ints, Ints]:
+    """(N,) arms and (N,) cluster labels; `reps` is empty at first."""
     federation = reps.federation
     m, eta = federation.problem.n_clusters, eta_in_sigmas(federation.problem)
     best_arms = BestArms(reps, eta)

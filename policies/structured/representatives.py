@@ -12,42 +12,6 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.budget import Budgets, nats
 
 
-class Teams:
-    """Agents of one cluster that share the pulls of a row evenly.
-
-    Args:
-        labels: (N,) the row of each agent; every row has at least one.
-    """
-
-    def __init__(self, federation: FederationView, labels: Ints) -> None:
-        self.federation = federation
-        self.members = [np.flatnonzero(labels == row) for row in range(labels.max() + 1)]
-
-    def _spread(self, rows: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
-        """For orders of `times` pulls at `rows`: the order, agent and pulls of every part."""
-        teams = [self.members[row] for row in rows]
-        sizes = np.array([team.size for team in teams])
-        order = np.repeat(np.arange(rows.size), sizes)
-        place = np.concatenate([np.arange(size) for size in sizes])
-        # The first members of a team make the pulls that are left over.
-        part = (times + sizes - 1)[order] - place
-        part //= sizes[order]
-        busy = part > 0
-        return order[busy], np.concatenate(teams)[busy], part[busy]
-
-    def pull(self, rows: Ints, arms: Ints, times: Ints) -> Floats:
-        order, agents, part = self._spread(rows, times)
-        averages = self.federation.pull(agents, arms[order], part)
-        return np.bincount(order, averages * part) / times
-
-    def pull_counts(self, rows: Ints, arms: Ints, times: Ints) -> Ints:
-        order, agents, part = self._spread(rows, times)
-        counts = self.federation.pull_counts(agents, arms[order], part)
-        total = np.zeros((rows.size, counts.shape[1]), dtype=counts.dtype)
-        np.add.at(total, order, counts)
-        return total
-
-
 class Record:
     """What the centre knows of some agents' arms, in units of σ.
 
@@ -55,12 +19,10 @@ class Record:
         agents: (R,) ids.
         cells: (R, K) pulls and what they show. ρ comes from a grid that is fixed before the data:
             half of its weight is tuned to 2 ln(1/α)/η² pulls, what a difference of η takes.
-        teams: who makes the pulls; None for the agents themselves.
     """
 
     def __init__(self, federation: FederationView, budgets: Budgets, agents: Ints) -> None:
         self.federation, self.budgets, self.agents = federation, budgets, agents
-        self.teams: Teams | None = None
         alpha = budgets.beaten()
         # Where η is not told: a poor choice costs a nat or two.
         gap = eta_in_sigmas(federation.problem) or 0.5
@@ -85,10 +47,7 @@ class Record:
     def pull(self, rows: Ints, arms: Ints, times: Floats) -> None:
         """Fresh pulls at (row, arm), each pair at most once, rounded up: arrays of one length."""
         count = np.ceil(times).astype(np.int64)
-        if self.teams is not None:
-            self.cells.pull(self.teams, rows, arms, count)
-        else:
-            self.cells.pull(self.federation, rows, arms, count, agents=self.agents[rows])
+        self.cells.pull(self.federation, rows, arms, count, agents=self.agents[rows])
 
     def pull_where(self, times: Floats, rows: Ints | None = None) -> None:
         """Fresh pulls wherever `times` (R, K) is positive, rounded up.
