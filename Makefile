@@ -44,9 +44,10 @@ demo: $(VENV)/.core
 
 test: lint pytest
 
-# Two workers fill two cores, hence one thread for linear algebra in each.
+# Two workers fill two cores, hence one thread for linear algebra in each. Compiled files are kept, whatever the
+# environment says: the tests start hundreds of processes.
 pytest: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST)
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST)
 
 # mypy does not follow an editable install into the two mapped folders: it checks a built copy. All of build/ goes first:
 # setuptools would put modules of yesterday into it.
