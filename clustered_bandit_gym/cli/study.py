@@ -16,9 +16,6 @@ from clustered_bandit_gym.cli.app import command, say, write
 from clustered_bandit_gym.errors import UserError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from clustered_bandit_gym._types import Ints
     from clustered_bandit_gym.study import Study
 
 
@@ -49,10 +46,9 @@ def new(
 
     if study.exists():
         raise UserError(f"{study} exists; continue it with ask and tell, or take another name")
-    if values and support is None and min(values) < max(values):
-        support = (min(values), max(values))
     if sigma is None:
-        sigma = 1.0 if support is None else (support[1] - support[0]) / 2
+        ends = support or values
+        sigma = (max(ends) - min(ends)) / 2 if ends else 1.0
     problem = Problem(
         n_agents,
         n_arms,
@@ -89,8 +85,8 @@ def ask(study: Path, *, out: Path | None = None, json_: bool = False) -> None:
 def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
     """Record rewards of an order.
 
-    CSV: columns order and row (or agent and arm), and reward (one line per pull), or sum (and
-    pulls), or count:VALUE for every value. JSON: order, rows, and rewards, sums or counts.
+    CSV: columns order and row (or agent and arm), and reward (one line per pull) or sum (one line
+    per row, and pulls). JSON: order, rows, and rewards, sums or counts.
     """
     from clustered_bandit_gym.study import Study
 
@@ -112,17 +108,16 @@ def status(study: Path, *, json_: bool = False) -> None:
     from clustered_bandit_gym.study.report import agent_table
 
     opened = Study.open(study)
-    now, arms, clusters = opened.status, opened.arms, opened.clusters
+    now, arms = opened.status, opened.arms
     if json_:
         names = ("done", "phase", "orders", "missing", "pulls", "pulls_max_agent")
         facts = {name: getattr(now, name) for name in (*names, "pulls_per_agent")}
-        facts |= {"arms": arms, "clusters": clusters, **opened.ledger.summary()}
+        facts |= {"arms": arms, "clusters": opened.clusters, **opened.ledger.summary()}
         typer.echo(json.dumps({key: np.asarray(value).tolist() for key, value in facts.items()}))
         return
     typer.echo(str(now))
     if arms is not None:
-        columns = ["agent", "arm"] if clusters is None else ["agent", "arm", "cluster"]
-        typer.echo(agent_table(opened)[columns].to_csv(index=False), nl=False)
+        typer.echo(agent_table(opened).to_csv(index=False), nl=False)
 
 
 @command("study report")
@@ -155,17 +150,20 @@ def plan(
 
     Example: clustered-bai study plan -n 40 -k 4 -m 3 --gaps 0.1 0.3
     """
-    from clustered_bandit_gym.game.rewards import Gaussian
+    from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian
     from clustered_bandit_gym.game.tables import read_bandits
     from clustered_bandit_gym.study import plan as simulate
 
+    laws = {"bernoulli": Bernoulli(), "gaussian": Gaussian(sigma)}
+    if rewards not in laws:
+        raise UserError(f"--rewards must be bernoulli or gaussian, got {rewards}")
     made = simulate(
         n_agents,
         n_arms,
         n_clusters,
         gaps=gaps,
         means=None if means is None else read_bandits(means).means,
-        rewards=Gaussian(sigma) if rewards == "gaussian" else rewards,
+        rewards=laws[rewards],
         delta=delta,
         told=dict.fromkeys(hide or ()),
         policies=policies,
@@ -178,13 +176,13 @@ def plan(
 
 def _from_json(text: str) -> dict[str, Any]:
     """The arguments of `Study.tell`."""
-    known = ("order", "rows", "rewards", "sums", "pulls", "counts", "key")
+    known = {"order", "rows", "rewards", "sums", "pulls", "counts", "key"}
     try:
         told: dict[str, Any] = json.loads(text)
     except ValueError as error:
         raise UserError(f"the rewards are not JSON: {error}") from None
-    if "order" not in told or not set(told) <= set(known):
-        raise UserError(f"JSON rewards have order and some of {', '.join(known[1:])}")
+    if "order" not in told or not known.issuperset(told):
+        raise UserError("JSON rewards have order, rewards or sums or counts, rows, pulls, key")
     return told
 
 
@@ -196,43 +194,25 @@ def _from_csv(text: str, study: Study) -> dict[str, Any]:
         table = pd.read_csv(io.StringIO(text))
     except ValueError as error:
         raise UserError(f"the rewards cannot be read: {error}") from None
-    columns = [str(name) for name in table.columns]
-    counted = [name for name in columns if name.startswith("count:")]
-    forms = [name for name in ("reward", "sum") if name in table] + counted[:1]
-    placed = "row" in table or {"agent", "arm"} <= set(table)
-    if "order" not in table or not placed or len(forms) != 1 or table.empty:
+    placed = "row" in table or {"agent", "arm"}.issubset(table)
+    if "order" not in table or not placed or ("reward" in table) == ("sum" in table):
         raise UserError(
-            "expected lines with the columns order, row (or agent and arm), and one of reward, "
-            f"sum, or count:VALUE for every value; got {', '.join(columns)} and {len(table)} lines"
+            "expected the columns order, row (or agent and arm), and either reward or sum; got "
+            f"{', '.join(map(str, table))}"
         )
-    if table["order"].nunique(dropna=False) > 1:
-        raise UserError("the lines belong to several orders; tell one order at a time")
+    if table["order"].nunique(dropna=False) != 1:
+        raise UserError("expected lines of one order; tell one order at a time")
     order = table["order"].tolist()[0]
     if "row" not in table:
-        table = _with_rows(table, study.order(order).asked)
+        agents, arms, _ = study.order(order).asked
+        rows = pd.DataFrame({"agent": agents, "arm": arms}).reset_index(names="row")
+        table = table.merge(rows, how="left", on=["agent", "arm"])
+        if rows.duplicated(["agent", "arm"]).any() or table["row"].isna().any():
+            raise UserError("agent and arm do not name one row of the order each; give the row")
     told: dict[str, Any] = {"order": order, "rows": table["row"].unique().tolist()}
-    if forms == ["reward"]:
+    if "reward" in table:
         return told | {"rewards": table.groupby("row", sort=False)["reward"].agg(list).tolist()}
     if table["row"].duplicated().any():
-        raise UserError("a row is listed twice; sums and counts take one line per row")
-    if forms == ["sum"]:
-        pulls = table["pulls"].tolist() if "pulls" in table else None
-        return told | {"sums": table["sum"].tolist(), "pulls": pulls}
-    try:
-        counted.sort(key=lambda name: float(name.removeprefix("count:")))
-    except ValueError:
-        raise UserError(f"expected count:VALUE, got {', '.join(counted)}") from None
-    return told | {"counts": table[counted].to_numpy()}
-
-
-def _with_rows(table: pd.DataFrame, asked: Ints) -> pd.DataFrame:
-    """The table with the row of each agent and arm, where an order has at most one."""
-    import pandas as pd
-
-    cells = pd.DataFrame({"agent": asked[0], "arm": asked[1]}).reset_index(names="row")
-    if cells.duplicated(["agent", "arm"]).any():
-        raise UserError("this order has several rows of one agent and arm; name the row")
-    found = table.merge(cells, on=["agent", "arm"], how="left")
-    if found["row"].isna().any():
-        raise UserError("this order has no row for some of these agents and arms")
-    return found
+        raise UserError("a row is listed twice; sums take one line per row")
+    pulls = table["pulls"].tolist() if "pulls" in table else None
+    return told | {"sums": table["sum"].tolist(), "pulls": pulls}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,15 +34,12 @@ def drive(
         progress: show a progress bar; by default in a terminal.
     """
     study = Study(policy, problem, path, seed, values=values)
-    hidden = not sys.stderr.isatty() if progress is None else not progress
+    hidden = None if progress is None else not progress  # None: unless in a terminal
     with progress_bar(unit=" pulls", unit_scale=True, disable=hidden) as bar:
         bar.update(study.status.pulls)
         while (order := study.ask()) is not None:
             bar.set_description(f"order {order.id}, {study.status.phase}")
             result = pull(order.agents, order.arms, order.times)
-            if isinstance(result, dict):
-                study.tell(order, **result)
-            else:
-                study.tell(order, result)
+            study.tell(order, **(result if isinstance(result, dict) else {"rewards": result}))
             bar.update(study.status.pulls - bar.n)
     return study

@@ -14,16 +14,15 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.study.order import Order
 from clustered_bandit_gym.study.tell import Told
 
-#: Marks an SQLite file as a study ("cbgs").
-APPLICATION_ID = 0x63626773
-#: Columns `asked`, `done` and `told` are compressed little-endian numbers of eight bytes.
-SCHEMA = f"""
+#: Columns `asked`, `done` and `told` are compressed little-endian numbers of eight bytes. The
+#: application id ("cbgs") lets other programs recognise a study.
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS study (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, phase TEXT NOT NULL,
     shape TEXT NOT NULL, asked BLOB NOT NULL, done BLOB NOT NULL, told BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS tells (order_id INTEGER NOT NULL, digest TEXT NOT NULL, key TEXT UNIQUE,
     pulls INTEGER NOT NULL, told_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP);
-PRAGMA application_id = {APPLICATION_ID}
+PRAGMA application_id = 0x63626773
 """
 
 
@@ -35,35 +34,29 @@ class StudyFile:
         try:
             # Autocommit: transactions begin where this class says so. A second process waits.
             self._db = sqlite3.connect(self._name, timeout=60.0, isolation_level=None)
-        except sqlite3.OperationalError as error:
-            raise UserError(f"{self._name}: {error}") from None
+            self.facts = self._facts()
+        except sqlite3.DatabaseError as error:
+            raise UserError(f"{self._name} is not a study: {error}") from None
 
     def close(self) -> None:
         self._db.close()
 
-    def facts(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, Any]:
         """What the study was made with; {} for an empty file."""
-        try:
-            (mark,) = self._db.execute("PRAGMA application_id").fetchone()
-            (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if tables and mark != APPLICATION_ID:
-                raise UserError(f"{self._name} is not a study, but another SQLite file")
-            rows = self._db.execute("SELECT * FROM study").fetchall() if tables else []
-        except sqlite3.DatabaseError as error:
-            raise UserError(f"{self._name} is not a study: {error}") from None
+        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        rows = self._db.execute("SELECT * FROM study").fetchall() if tables else []
         return {name: json.loads(value) for name, value in rows}
 
-    def create(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Begin a study in an empty file. Returns the facts in the file."""
-        if not self.facts():
+    def create(self, facts: dict[str, Any]) -> None:
+        """Begin a study in an empty file, unless another process has done so."""
+        if not self.facts:
             rows = [(name, json.dumps(value)) for name, value in facts.items()]
             with self._db:
                 self._db.execute("BEGIN IMMEDIATE")
                 for statement in SCHEMA.split(";"):
                     self._db.execute(statement)
-                # Ignored if another process was faster.
                 self._db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", rows)
-        return self.facts()
+            self.facts = self._facts()
 
     def orders(self, after: int = 0) -> list[Order]:
         """The orders with numbers above `after`. All but the last one are closed."""
@@ -95,51 +88,38 @@ class StudyFile:
             order = self.orders(number - 1)[0]
             whole = np.array_equal(told.pulls, order.asked[2, told.rows])
             digest = told.digest(-1 if whole else revision)
-            if self._taken(number, digest, key, whole):
-                return False
-            _check_room(order, told)
-            order.done[told.rows] += told.pulls
-            order.told[told.rows] += told.table
-            self._db.execute(
-                "INSERT INTO tells (order_id, digest, key, pulls) VALUES (?, ?, ?, ?)",
-                (number, digest, key, int(told.pulls.sum())),
-            )
-            self._db.execute(
-                "UPDATE orders SET done = ?, told = ? WHERE id = ?",
-                (_pack(order.done), _pack(order.told), number),
-            )
-        return True
-
-    def _taken(self, number: int, digest: str, key: str | None, whole: bool) -> bool:
-        """Whether the tell was taken before. A tell that may be new or a repetition is refused."""
-        same = self._db.execute(
-            "SELECT key FROM tells WHERE order_id = ? AND digest = ?", (number, digest)
-        ).fetchall()
-        if key is None:
-            if same and not whole:
+            same = self._db.execute(
+                "SELECT key FROM tells WHERE order_id = ? AND digest = ?", (number, digest)
+            ).fetchall()
+            if same and key is None and not whole:
                 raise UserError(
                     f"exactly these rewards of order {number} were told before. If this is a "
                     "repetition, nothing is left to do. If they are new, give each tell a "
                     "name (key=..., --key); nothing was recorded"
                 )
-            return bool(same)
-        used = self._db.execute("SELECT 1 FROM tells WHERE key = ?", (key,)).fetchone()
-        if used and (key,) not in same:
-            raise UserError(f"key {key!r} was used for another tell; nothing was recorded")
-        return used is not None
-
-
-def _check_room(order: Order, told: Told) -> None:
-    """Refuse more rewards than were asked for."""
-    if not order.pulls:
-        raise UserError(f"order {order.id} is closed: all of it was told; nothing was recorded")
-    room = (order.asked[2] - order.done)[told.rows]
-    place = int((told.pulls - room).argmax())
-    if told.pulls[place] > room[place]:
-        raise UserError(
-            f"row {told.rows[place]} of order {order.id} waits for {room[place]} rewards, got "
-            f"{told.pulls[place]}; nothing was recorded"
-        )
+            if (key,) in same or (same and key is None):
+                return False
+            order.done[told.rows] += told.pulls
+            order.told[told.rows] += told.table
+            if (over := order.done - order.asked[2]).max() > 0:
+                raise UserError(
+                    f"row {over.argmax()} of order {number} gets {over.max()} rewards more than it "
+                    "asked for; nothing was recorded"
+                )
+            try:
+                self._db.execute(
+                    "INSERT INTO tells (order_id, digest, key, pulls) VALUES (?, ?, ?, ?)",
+                    (number, digest, key, int(told.pulls.sum())),
+                )
+            except sqlite3.IntegrityError:
+                raise UserError(
+                    f"key {key!r} was used for another tell; nothing was recorded"
+                ) from None
+            self._db.execute(
+                "UPDATE orders SET done = ?, told = ? WHERE id = ?",
+                (_pack(order.done), _pack(order.told), number),
+            )
+        return True
 
 
 def _pack(array: np.ndarray) -> bytes:

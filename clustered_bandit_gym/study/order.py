@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from clustered_bandit_gym.game.federation import Federation
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Order:
     """Pulls to make: for each row, `times` pulls of arm `arms` at agent `agents`.
 
-    `agents`, `arms` and `times` show what is missing: rows that are complete are left out.
+    Rows that are complete are left out of `rows`, `agents`, `arms` and `times`.
 
     Attributes:
         id: 1, 2, ...; an order keeps its number until all of its pulls are told.
@@ -32,6 +32,10 @@ class Order:
         done: (R,) pulls told.
         told: (R, S) how often each value occurred, or (R, 1) sums where values are not known.
         tells: number of tells taken.
+        rows: (r,) numbers of the rows that are not complete.
+        agents, arms: (r,) of these rows.
+        times: (r,) pulls missing in these rows.
+        pulls: pulls missing in all; 0 once the order is closed.
     """
 
     id: int
@@ -42,34 +46,18 @@ class Order:
     done: Ints
     told: Floats
     tells: int = 0
+    rows: Ints = field(init=False)
+    agents: Ints = field(init=False)
+    arms: Ints = field(init=False)
+    times: Ints = field(init=False)
+    pulls: int = field(init=False)
 
-    @property
-    def rows(self) -> Ints:
-        """(r,) numbers of the rows that are not complete."""
-        return np.flatnonzero(self.asked[2] > self.done)
-
-    @property
-    def agents(self) -> Ints:
-        """(r,) agents of these rows."""
-        agents: Ints = self.asked[0, self.rows]
-        return agents
-
-    @property
-    def arms(self) -> Ints:
-        """(r,) arms of these rows."""
-        arms: Ints = self.asked[1, self.rows]
-        return arms
-
-    @property
-    def times(self) -> Ints:
-        """(r,) pulls missing in these rows."""
-        times: Ints = (self.asked[2] - self.done)[self.rows]
-        return times
-
-    @property
-    def pulls(self) -> int:
-        """Pulls missing in all; 0 once the order is closed."""
-        return int(self.times.sum())
+    def __post_init__(self) -> None:
+        missing = self.asked[2] - self.done
+        self.rows = np.flatnonzero(missing)
+        self.agents, self.arms = self.asked[:2, self.rows]
+        self.times = missing[self.rows]
+        self.pulls = int(missing.sum())
 
     @property
     def table(self) -> pd.DataFrame:
@@ -80,20 +68,17 @@ class Order:
         return pd.DataFrame({"order": self.id, **columns})
 
     def __len__(self) -> int:
-        return int(self.rows.size)
+        return self.rows.size
 
     def sums(self, values: Floats | None) -> Floats:
         """(R,) sums of the rewards told; `values` (S,) are those that rewards can take."""
         return self.told[:, 0] if values is None else self.told @ values
 
-    def as_asked(self) -> Order:
-        """The order as it was before any tell, for users who name it by its number."""
-        return replace(self, done=np.zeros_like(self.done), tells=-1)
-
-    def matches(self, other: Order) -> bool:
+    def matches(self, other: Order | None) -> bool:
         """Whether both ask for the same pulls in the same way."""
-        same = (self.kind, self.shape) == (other.kind, other.shape)
-        return same and np.array_equal(self.asked, other.asked)
+        if other is None or (self.kind, self.shape) != (other.kind, other.shape):
+            return False
+        return np.array_equal(self.asked, other.asked)
 
 
 class PullsNeeded(BaseException):
@@ -131,18 +116,18 @@ class Recorded:
         return known.told.astype(np.int64).reshape(*known.shape, -1)
 
     def single(self, agent: int, arm: int) -> float:
-        return float(self.averages(np.array([agent]), np.array([arm]), 1)[0])
+        return self.averages(np.array(agent), np.array(arm), 1).item()
 
     def _known(self, kind: str, agents: Ints, arms: Ints, times: Ints | int) -> Order:
         """The closed order that answers a request."""
         if self.next is not None:
             raise PullsNeeded
-        cells = np.stack(np.broadcast_arrays(agents, arms, times))
-        asked = cells.reshape(3, -1).astype(np.int64)
+        cells = np.stack(np.broadcast_arrays(agents, arms, times)).astype(np.int64)
+        shape, asked = cells.shape[1:], cells.reshape(3, -1)
         done = np.zeros_like(asked[0])
         told = np.zeros((done.size, 1 if self._values is None else self._values.size))
         phase = self.play.current_phase
-        order = Order(self.answered + 1, kind, phase, cells.shape[1:], asked, done, told)
+        order = Order(self.answered + 1, kind, phase, shape, asked, done, told)
         if self.answered == len(self._log):
             self.next = order
             raise PullsNeeded
@@ -154,7 +139,7 @@ class Recorded:
 
 def check_unchanged(stored: Order, asked: Order | None) -> None:
     """Refuse a file whose order is not what the policy asks for."""
-    if asked is None or not stored.matches(asked):
+    if not stored.matches(asked):
         raise UserError(
             f"order {stored.id} of the file is not what the policy asks for now: the policy's code "
             "or a library has changed; continue with those that began the study"

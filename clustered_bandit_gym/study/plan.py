@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian, RewardModel
+from clustered_bandit_gym.game.rewards import Bernoulli, RewardModel
 from clustered_bandit_gym.harness.run import evaluate
 
 if TYPE_CHECKING:
@@ -37,9 +36,8 @@ class Plan:
     """What a study is likely to take.
 
     Attributes:
-        table: pandas, one row per policy: `policy`, `pulls` (median), `pulls_low` and `pulls_high`
-            (smallest and largest of the trials), `pulls_per_agent`, `pulls_max_agent` (at the
-            busiest agent, median), `wrong` (trials with a wrong arm), and `note` where it failed.
+        table: pandas, one row per policy: `policy`, `pulls` and `pulls_max_agent` (at the busiest
+            agent), both medians, `wrong` (trials with a wrong arm), and `note` where it failed.
         policy: the one to take: fewest pulls in the median, never wrong; None if there is none.
         gain: median pulls of the best policy that treats agents alone, over those of the best one
             that shares between them: clustering pays if it is above 1. None if either is missing.
@@ -53,18 +51,11 @@ class Plan:
         shown = self.table.drop(columns="note")
         lines = [shown.to_string(index=False, na_rep="-", float_format="{:,.0f}".format), ""]
         failed = self.table[self.table.note != ""]
-        lines += [f"{row.policy}: {row.note}" for row in failed.itertuples()]
-        if self.policy is None:
-            return "\n".join([*lines, "No policy finished without a wrong arm."])
-        best = self.table.set_index("policy").loc[self.policy]
-        lines.append(
-            f"Take {self.policy}: about {best.pulls:,.0f} pulls, {best.pulls_per_agent:,.0f} per "
-            f"agent, {best.pulls_max_agent:,.0f} at the busiest agent."
-        )
-        if self.gain is not None and self.gain > 1:
-            lines.append(f"Clustering pays: without it {self.gain:.2g} times the pulls.")
-        elif self.gain is not None:
-            lines.append(f"Clustering does not pay: with it {1 / self.gain:.2g} times the pulls.")
+        lines += list(failed.policy + ": " + failed.note)
+        lines.append(f"Take {self.policy}." if self.policy else "No policy was right throughout.")
+        if self.gain is not None:
+            pays = "pays" if self.gain > 1 else "does not pay"
+            lines.append(f"Clustering {pays}: without it {self.gain:.2g} times the pulls.")
         return "\n".join(lines)
 
 
@@ -75,13 +66,9 @@ def plan(
     *,
     gaps: tuple[float, float] | None = None,
     means: ArrayLike | None = None,
-    rewards: RewardModel | str = "bernoulli",
-    delta: float = 0.05,
-    told: dict[str, Any] | None = None,
+    rewards: RewardModel | None = None,
     policies: Sequence[str] | None = None,
     trials: int = 3,
-    seed: int = 0,
-    max_pulls: int = 10**10,
     **settings: Any,
 ) -> Plan:
     """Simulate a guess with every policy. Few trials suffice to choose one; they prove nothing.
@@ -90,18 +77,14 @@ def plan(
         n_agents: number of agents.
         n_arms, n_clusters, gaps: with a range of gaps; every trial draws other means.
         means: instead, (M, K) a guess of the means; agents are spread evenly over the clusters.
-        rewards: "bernoulli", "gaussian" (σ = 1), or a reward model.
-        told: what the study will tell instead of the truth, e.g. ``{"eta": None}``.
+        rewards: a reward model, by default `Bernoulli()`.
         policies: names of policies; by default `POLICIES`.
-        max_pulls: a trial beyond it counts as not finished.
-        **settings: more keywords of the environment, such as `epsilon`.
+        **settings: keywords of `evaluate` and of the environment, such as `seed`, `delta` (0.05),
+            `epsilon`, `max_pulls` (10^10), or ``told={"eta": None}`` for what is not known.
     """
-    laws: dict[Any, RewardModel] = {"bernoulli": Bernoulli(), "gaussian": Gaussian()}
-    law = rewards if isinstance(rewards, RewardModel) else laws.get(rewards)
-    if law is None:
-        raise UserError(f"rewards must be bernoulli, gaussian or a reward model, got {rewards!r}")
+    law = rewards or Bernoulli()
     if means is not None:
-        settings["instance"] = _spread(np.asarray(means, dtype=np.float64), n_agents, law)
+        settings["instance"] = _spread(means, n_agents, law)
     elif gaps is None or n_arms is None or n_clusters is None:
         raise UserError("give means, or gaps with n_arms and n_clusters")
     elif not 0 < gaps[0] <= gaps[1]:
@@ -110,18 +93,9 @@ def plan(
         settings["generator"] = partial(
             guess, n_agents=n_agents, shape=(n_clusters, n_arms), gaps=gaps, rewards=law
         )
-    board = evaluate(
-        list(policies or POLICIES),
-        trials=trials,
-        seed=seed,
-        progress=False,
-        bound=False,
-        delta=delta,
-        told=told,
-        max_pulls=max_pulls,
-        **settings,
-    )
-    return _summary(board.trials, n_agents)
+    settings = {"delta": 0.05, "max_pulls": 10**10} | settings
+    names = list(policies or POLICIES)
+    return _summary(evaluate(names, trials=trials, progress=False, bound=False, **settings).trials)
 
 
 def guess(
@@ -142,30 +116,24 @@ def guess(
     return _spread(means, n_agents, rewards)
 
 
-def _spread(means: Floats, n_agents: int, rewards: RewardModel) -> Instance:
+def _spread(means: ArrayLike, n_agents: int, rewards: RewardModel) -> Instance:
     """An instance with agents spread evenly over the rows of `means`; best arms may be shared."""
-    clusters = np.arange(n_agents) % len(means)
+    clusters = np.arange(n_agents) % len(np.atleast_2d(means))
     return Instance(means, clusters, rewards, allow_ties=True, allow_overlap=True)
 
 
-def _summary(trials: pd.DataFrame, n_agents: int) -> Plan:
+def _summary(trials: pd.DataFrame) -> Plan:
     answered = trials.outcome.isin(["solved", "wrong"])
     reason = trials.message.astype(str).str.partition(";")[0].mask(answered, "")
     rows = trials.assign(wrong=trials.outcome == "wrong", note=reason)
     table = rows.groupby("policy", sort=False, as_index=False).agg(
         pulls=("pulls", "median"),
-        pulls_low=("pulls", "min"),
-        pulls_high=("pulls", "max"),
         pulls_max_agent=("pulls_max_agent", "median"),
         wrong=("wrong", "sum"),
         note=("note", "max"),
     )
-    table.insert(4, "pulls_per_agent", table.pulls / n_agents)
-    figures = [name for name in table.columns.astype(str) if name.startswith("pulls")]
-    table[figures] = table[figures].astype(float).mask(table.note != "")
+    table.loc[table.note != "", ["pulls", "pulls_max_agent"]] = np.nan
     right = table[table.wrong == 0].set_index("policy").pulls.dropna()
     alone = right.index.str.startswith("naive")
-    gain = None
-    if alone.any() and not alone.all():
-        gain = float(right[alone].min() / right[~alone].min())
-    return Plan(table, None if right.empty else str(right.idxmin()), gain)
+    gain = float(right[alone].min() / right[~alone].min())  # NaN where one of them is missing
+    return Plan(table, str(right.idxmin()) if len(right) else None, gain if gain > 0 else None)

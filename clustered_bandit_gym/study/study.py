@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import reprlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,8 @@ from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.play import seeded_globals
-from clustered_bandit_gym.harness.settings import (
-    label_of,
-    path_of,
-    rebuild_policy,
-    settings_of,
-)
+from clustered_bandit_gym.harness.scoring.numbers import counted
+from clustered_bandit_gym.harness.settings import label_of, path_of, rebuild_policy, settings_of
 from clustered_bandit_gym.policies import make
 from clustered_bandit_gym.study.file import StudyFile
 from clustered_bandit_gym.study.order import Order, PullsNeeded, Recorded, check_unchanged
@@ -46,31 +43,36 @@ class Status:
         pulls_per_agent: (N,) rewards told.
         pulls_per_arm: (N, K) rewards told.
         means: (N, K) averages of the rewards told; NaN where there are none.
+        pulls_max_agent: rewards told of the busiest agent.
     """
 
     done: bool
-    decided: np.ndarray
     phase: str
     orders: int
     missing: int
-    pulls: int
     pulls_per_agent: Ints
     pulls_per_arm: Ints
     means: Floats
 
     @property
+    def decided(self) -> np.ndarray:
+        return np.full(len(self.pulls_per_agent), self.done)
+
+    @property
+    def pulls(self) -> int:
+        return int(self.pulls_per_agent.sum())
+
+    @property
     def pulls_max_agent(self) -> int:
-        """Rewards told of the busiest agent."""
         return int(self.pulls_per_agent.max())
 
     def __str__(self) -> str:
         state = "done" if self.done else f"phase {self.phase!r}"
         if self.missing:
             state += f", waiting for {self.missing:,} pulls"
-        orders = "1 order" if self.orders == 1 else f"{self.orders} orders"
         return (
-            f"{state}; {orders} complete; {self.pulls:,} pulls told, {self.pulls_max_agent:,} of "
-            "them at the busiest agent"
+            f"{state}; {counted(self.orders, 'order')} complete; {self.pulls:,} pulls told, "
+            f"{self.pulls_max_agent:,} of them at the busiest agent"
         )
 
 
@@ -103,14 +105,14 @@ class Study:
                 f"{label_of(self.policy)} plays step by step; a study needs a policy with `solve`"
             )
         self.values = None if values is None else _checked(values, problem.support)
-        if self.values is not None and self.values.size > 1 and problem.support is None:
-            problem = replace(problem, support=(float(self.values[0]), float(self.values[-1])))
+        if self.values is not None and problem.support is None:
+            problem = replace(problem, support=(self.values[0], self.values[-1]))
         self.problem, self.seed = problem, seed
         self._reader = Reader(problem.support, self.values)
         self._log: list[Order] = []
         self._federation, self._next = self._play()  # a policy may refuse the problem: no file yet
         self._file = StudyFile(None if path is None else Path(path))
-        facts = {
+        facts: dict[str, Any] = {
             "version": __version__,
             "policy": label_of(self.policy),
             "policy_class": path_of(type(self.policy)),
@@ -119,15 +121,12 @@ class Study:
             "values": None if self.values is None else self.values.tolist(),
             "seed": seed,
         }
-        found = self._file.create(facts)
-        for name, value in facts.items():
-            other = found.get(name)
+        self._file.create(facts)
+        found = self._file.facts
+        for name, value in (facts["problem"] | facts).items():
+            other = (found.get("problem", {}) | found).get(name)
             if other != value:
                 self._file.close()
-                if isinstance(value, dict) and isinstance(other, dict):
-                    differ = [key for key in value if value[key] != other.get(key)]
-                    value = {key: value[key] for key in differ}
-                    other = {key: other.get(key) for key in differ}
                 raise UserError(f"{path} holds another study: {name} is {other!r}, not {value!r}")
 
     @classmethod
@@ -136,20 +135,17 @@ class Study:
         if not Path(path).is_file():
             raise UserError(f"there is no file {path}")
         file = StudyFile(Path(path))
-        facts = file.facts()
+        facts = file.facts
         file.close()
-        if not facts:
-            raise UserError(f"{path} is not a study: it is empty")
-        if facts["version"] != __version__:
+        if facts.get("version") != __version__:
             raise UserError(
-                f"{path} was made by version {facts['version']} of this package; this is "
+                f"{path} was made by version {facts.get('version')} of this package; this is "
                 f"{__version__}. Continue with the version that began the study"
             )
         if policy is None:
             policy = rebuild_policy(facts["policy_class"], facts["settings"])
-        support = facts["problem"]["support"]
-        told = facts["problem"] | {"support": None if support is None else tuple(support)}
-        return cls(policy, Problem(**told), path, facts["seed"], values=facts["values"])
+        problem = Problem(**facts["problem"])
+        return cls(policy, problem, path, facts["seed"], values=facts["values"])
 
     def close(self) -> None:
         """Close the file. Nothing is lost without it."""
@@ -188,18 +184,18 @@ class Study:
             sums: instead, (R,) the sum of the rewards of each row.
             pulls: (R,) how many rewards are in each sum; by default as many as asked for.
             counts: instead, (R, S) how often each of the study's `values` occurred.
-            rows: places in the order that the tell is about; by default all.
+            rows: numbers of the rows that the tell is about, as in `order.table`; by default all.
             key: a name for this tell: a second tell with the same name is known as a repetition.
 
         Returns:
             False if the same tell was taken before; then nothing is recorded.
         """
         stored = self.order(order)
-        seen = order if isinstance(order, Order) else stored.as_asked()
-        places = indices(np.arange(len(seen)) if rows is None else rows, len(seen), "row")
-        if places.ndim != 1 or not places.size or np.unique(places).size < places.size:
-            raise UserError(f"rows must be a list of different rows, got {rows!r}")
-        chosen = seen.rows[places]
+        as_asked = replace(stored, done=np.zeros_like(stored.done), tells=-1)
+        seen = order if isinstance(order, Order) else as_asked
+        chosen = indices(seen.rows if rows is None else rows, stored.done.size, "row")
+        if chosen.ndim != 1 or not chosen.size or np.unique(chosen).size < chosen.size:
+            raise UserError(f"rows must be a list of different rows, got {reprlib.repr(rows)}")
         if sum(given is not None for given in (rewards, sums, counts)) != 1:
             raise UserError("tell exactly one of rewards, sums= and counts=")
         if rewards is not None:
@@ -207,7 +203,8 @@ class Study:
         elif counts is not None:
             told = self._reader.counts(chosen, counts)
         else:
-            told = self._reader.sums(chosen, sums, seen.times[places] if pulls is None else pulls)
+            missing = (seen.asked[2] - seen.done)[chosen]
+            told = self._reader.sums(chosen, sums, missing if pulls is None else pulls)
         if not told.pulls.any():
             raise UserError("a tell needs at least one reward")
         return self._file.record(stored.id, told, seen.tells, key)
@@ -226,26 +223,22 @@ class Study:
     @property
     def arms(self) -> Ints | None:
         """(N,) the arm of every agent; None until the study is done."""
-        self._orders()
-        return copy.copy(self._federation.answer)
+        return copy.copy(self._played().answer)
 
     @property
     def clusters(self) -> Ints | None:
         """(N,) labels of the clustering that the policy reported; None if it has not."""
-        self._orders()
-        return copy.copy(self._federation.labels)
+        return copy.copy(self._played().labels)
 
     @property
     def ledger(self) -> Ledger:
         """What centre and agents would have sent each other for the closed orders."""
-        self._orders()
-        return self._federation.ledger.copy()
+        return self._played().ledger.copy()
 
     @property
     def pulls_by_phase(self) -> dict[str, int]:
         """Pulls of closed orders in each phase of the policy."""
-        self._orders()
-        return dict(self._federation.pulls_by_phase)
+        return dict(self._played().pulls_by_phase)
 
     @property
     def status(self) -> Status:
@@ -263,15 +256,18 @@ class Study:
             means = sums / pulls
         return Status(
             done=done,
-            decided=np.full(self.problem.n_agents, done),
             phase=phase if self._next is None else self._next.phase,
             orders=len(self._log),
             missing=orders[-1].pulls if orders else 0,
-            pulls=int(pulls.sum()),
             pulls_per_agent=pulls.sum(axis=1),
             pulls_per_arm=pulls,
             means=means,
         )
+
+    def _played(self) -> Federation:
+        """The play of the closed orders, as they are in the file now."""
+        self._orders()
+        return self._federation
 
     def _orders(self) -> list[Order]:
         """The orders in the file, after a look at what it has gained; the last one may be open."""
@@ -310,11 +306,10 @@ class Study:
 
 
 def _checked(values: ArrayLike, support: tuple[float, float] | None) -> Floats:
-    """`values` increasing; they must be different, finite, and lie in the support."""
+    """`values` in increasing order, at least two, all in the support."""
     found = np.unique(np.asarray(values, dtype=np.float64))
-    low, high = support or (found.min(), found.max())
-    inside = np.isfinite(found) & (found >= low) & (found <= high)
-    if found.size != np.size(values) or not inside.all():
+    low, high = support or (-np.inf, np.inf)
+    if not (2 <= found.size == np.size(values) and low <= found[0] and found[-1] <= high):
         raise UserError(
             f"values must be different numbers in the support {support}, got {values!r}"
         )

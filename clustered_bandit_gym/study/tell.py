@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import reprlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,27 +53,27 @@ class Reader:
                 f"expected one array of rewards for each of {rows.size} rows, got {len(arrays)}"
             )
         pulls = np.array([one.size for one in arrays])
-        flat = np.concatenate(arrays)
-        possible = self._inside(flat) if self.values is None else np.isin(flat, self.values)
-        self._check("reward", flat, np.repeat(rows, pulls), possible)
+        self._check("reward", np.concatenate(arrays), np.repeat(rows, pulls), self.values)
         if self.values is None:
-            table = np.array([[one.sum()] for one in arrays])
+            table = [[one.sum()] for one in arrays]
         else:
-            table = np.array([(one[:, None] == self.values).sum(axis=0) for one in arrays])
-        return Told(rows, pulls, table.astype(np.float64))
+            table = [(one[:, None] == self.values).sum(axis=0) for one in arrays]
+        return Told(rows, pulls, np.array(table, dtype=np.float64))
 
     def counts(self, rows: Ints, counts: Any) -> Told:
         """A tell of how often each value occurred: (R, S)."""
         if self.values is None:
             raise UserError("counts need a study that knows the values of rewards: values=(0, 1)")
-        table = np.asarray(counts)
+        given = _numbers(counts)
         shape = (rows.size, self.values.size)
-        if table.shape != shape or table.dtype.kind not in "iu" or (table < 0).any():
+        whole = np.rint(given)
+        possible = np.isclose(given, whole, 1e-9, 1e-9) & (whole >= 0) & (whole < 2**53)
+        if given.shape != shape or not possible.all():
             raise UserError(
-                f"counts must be whole numbers >= 0 of shape {shape}: for each row, how often each "
-                f"of {self.values.tolist()} occurred; got {table.dtype} of shape {table.shape}"
+                f"expected whole numbers >= 0 of shape {shape}: for each row, how often each of "
+                f"{self.values.tolist()} occurred; got {reprlib.repr(given.tolist())}"
             )
-        return Told(rows, table.sum(axis=1), table.astype(np.float64))
+        return Told(rows, whole.sum(axis=1).astype(np.int64), whole)
 
     def sums(self, rows: Ints, sums: Any, pulls: Any) -> Told:
         """A tell of sums (R,) of `pulls` (R,) rewards each."""
@@ -80,36 +81,32 @@ class Reader:
         if totals.shape != rows.shape or n.shape != rows.shape:
             raise UserError(f"expected one sum for each of {rows.size} rows, got {totals.shape}")
         if n.dtype.kind not in "iu" or (n < 1).any():
-            raise UserError(f"pulls must be whole numbers >= 1, got {pulls!r}")
+            raise UserError(f"pulls must be whole numbers >= 1, got {reprlib.repr(pulls)}")
+        self._check("average", totals / n, rows)
         if self.values is None:
-            # Sums were added in floating point: they may exceed their bounds a little.
-            self._check("sum", totals, rows, self._inside(totals / n, 1e-9))
             return Told(rows, n, totals[:, None])
         if self.values.size != 2:
             raise UserError("with more than two values a sum is not enough: tell rewards or counts")
         low, high = self.values
         upper = (totals - n * low) / (high - low)
-        whole = np.clip(np.rint(upper), 0, n)
-        self._check("sum", totals, rows, np.abs(upper - whole) <= 1e-9 * (1 + n))
-        return Told(rows, n, np.stack([n - whole, whole], axis=1))
+        return self.counts(rows, np.stack([n - upper, upper], axis=1))
 
-    def _inside(self, numbers: Floats, slack: float = 0.0) -> np.ndarray:
-        """(n,) whether numbers are finite and lie in the support, up to rounding."""
-        low, high = self.support or (-np.inf, np.inf)
-        finite = np.isfinite(numbers)
-        apart = slack * (1 + np.abs(np.where(finite, numbers, 0.0)))
-        return finite & (numbers >= low - apart) & (numbers <= high + apart)
+    def _check(self, what: str, numbers: Floats, rows: Ints, among: Floats | None = None) -> None:
+        """Refuse numbers outside of the support, up to rounding, or not `among` these values.
 
-    def _check(self, what: str, numbers: Floats, rows: Ints, possible: np.ndarray) -> None:
-        """Refuse a tell with an impossible number; `rows` says to which row each belongs."""
+        `rows` says to which row each number belongs.
+        """
+        expected = f"finite numbers, the support is {self.support}"
+        nearest = np.clip(numbers, *(self.support or (None, None)))
+        possible = np.isfinite(numbers) & np.isclose(numbers, nearest, 1e-9, 1e-9)
+        if among is not None:
+            expected = " or ".join(f"{value:g}" for value in among)
+            possible = np.isin(numbers, among)
         if not possible.all():
             place = int(possible.argmin())
-            expected = f"are finite numbers, the support is {self.support}"
-            if self.values is not None:
-                expected = f"are {' or '.join(f'{value:g}' for value in self.values)}"
             raise UserError(
-                f"{what} {numbers[place]:g} in row {rows[place]} is impossible: rewards {expected}; "
-                "nothing was recorded"
+                f"{what} {numbers[place]:g} in row {rows[place]} is impossible: rewards are "
+                f"{expected}; nothing was recorded"
             )
 
 
@@ -117,4 +114,4 @@ def _numbers(values: Any) -> Floats:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise UserError(f"rewards must be numbers, got {values!r}") from None
+        raise UserError(f"rewards must be numbers, got {reprlib.repr(values)}") from None

@@ -134,7 +134,7 @@ def test_another_study_is_not_overwritten(tmp_path: Path) -> None:
         ("policy is 'naive', not 'bai-cl'", lambda: cbg.Study("bai-cl", PROBLEM, path)),
         ("policy is 'naive'", lambda: cbg.Study("naive:engine=lucb", PROBLEM, path)),
         (
-            r"problem is \{'delta': 0.05\}, not \{'delta': 0.01\}",
+            "delta is 0.05, not 0.01",
             lambda: cbg.Study("naive", replace(PROBLEM, delta=0.01), path),
         ),
         ("seed is 0, not 1", lambda: cbg.Study("naive", PROBLEM, path, seed=1)),
@@ -158,7 +158,7 @@ def test_files_that_are_no_studies(tmp_path: Path) -> None:
     path.unlink()
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE mine (x)")
-    with pytest.raises(ValueError, match="another SQLite file"):
+    with pytest.raises(ValueError, match="is not a study: no such table"):
         cbg.Study("naive", PROBLEM, path)
     with pytest.raises(ValueError, match="unable to open"):
         cbg.Study("naive", PROBLEM, tmp_path / "no" / "folder.db")
