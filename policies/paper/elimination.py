@@ -7,14 +7,11 @@ algorithm as printed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.pulls import MAX_TIMES
@@ -32,66 +29,27 @@ def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
         gamma: the error budget of the call; a number or (n,).
 
     Returns:
-        An int, or int64 (n,) if either argument is an array. `BudgetExceeded` where it cannot be
-        counted exactly.
+        int64, of the shape of the arguments. `BudgetExceeded` where it cannot be counted exactly.
     """
-    if r > MAX_ROUND:
-        raise BudgetExceeded(
-            f"round {r} of an elimination: the arms that are left cannot be told apart"
-        )
-    if not np.asarray(gamma).min() > 0:
+    if not np.min(gamma) > 0:
         raise UserError(
             f"an elimination needs a positive error budget, got {gamma}: delta is too small to "
             "divide"
         )
-    scale = 8.0 * sigma**2 * 4.0**r
-    sizes = np.maximum(1.0, np.ceil(scale * np.log(4 * n_arms * r**2 / gamma)))
-    if sizes.max() > MAX_TIMES:
-        raise BudgetExceeded(
-            f"round {r} of an elimination takes more than {MAX_TIMES:,} pulls of one arm, more "
-            "than can be counted: the arms that are left tie, or nearly so"
-        )
-    return sizes.astype(np.int64) if np.ndim(sizes) else int(sizes)
+    if r <= MAX_ROUND:
+        scale = 8.0 * sigma**2 * 4.0**r
+        sizes = np.maximum(1.0, np.ceil(scale * np.log(4 * n_arms * r**2 / gamma)))
+        if sizes.max() <= MAX_TIMES:
+            return sizes.astype(np.int64)
+    raise BudgetExceeded(
+        f"round {r} of an elimination takes more than {MAX_TIMES:,} pulls of one arm, more than can "
+        "be counted: the arms that are left tie, or nearly so"
+    )
 
 
 def separating_rounds(eta: float) -> int:
     """R = ⌈log2(1/η) + 1⌉ ≥ 1, after which arms η below the best are gone; 0 if η is infinite."""
     return max(1, math.ceil(math.log2(1 / eta) + 1)) if math.isfinite(eta) else 0
-
-
-@dataclass(frozen=True)
-class Round:
-    """One lock-step round, as seen by `watch`.
-
-    Attributes:
-        agents: (n,) ids of the agents that took part.
-        sizes: (n,) |A|, the size of each agent's initial set.
-        gamma: (n,) each agent's error budget for the call.
-        r: the round, from 1.
-        times: (n,) n_r, the fresh pulls of each arm still active.
-        arms: (n,) how many arms each agent pulled.
-    """
-
-    agents: Ints
-    sizes: Ints
-    gamma: Floats
-    r: int
-    times: Ints
-    arms: Ints
-
-
-_watchers: list[list[Round]] = []
-
-
-@contextmanager
-def watch() -> Iterator[list[Round]]:
-    """A list to which every round of every elimination run inside is appended: for tests."""
-    rounds: list[Round] = []
-    _watchers.append(rounds)
-    try:
-        yield rounds
-    finally:
-        _watchers.remove(rounds)
 
 
 def eliminate(
@@ -121,40 +79,30 @@ def eliminate(
     """
     n, k = len(block), arms.size
     active = np.ones((n, k), dtype=np.bool_) if within is None else within.copy()
-    left = active.sum(axis=1)
-    sizes: Any = k if within is None else left
+    sizes = active.sum(axis=1)
+    gamma = np.broadcast_to(gamma, n)
     estimates = np.zeros((n, k))
-    # Agents with all arms active are drawn as a grid, which is fast; the others arm by arm, in the
-    # order in which they lost an arm.
-    whole = np.flatnonzero((left == k) & (k > 1))
-    partly = np.flatnonzero((left > 1) & (left < k))
+    order = np.flatnonzero(sizes > 1)
     r = 0
-    while (whole.size or partly.size) and (rounds is None or r < rounds):
+    while order.size and (rounds is None or r < rounds):
         r += 1
-        epsilon = 2.0**-r
         times = round_size(sizes, gamma, r, block.problem.sigma)
-        for watcher in _watchers:
-            rows = np.concatenate([whole, partly])
-            size, budget, pulls = (np.broadcast_to(x, n)[rows] for x in (sizes, gamma, times))
-            watcher.append(Round(block.agents[rows], size, budget, r, pulls, left[rows]))
-        if partly.size:
-            i, column = np.nonzero(active[partly])
-            row = partly[i]
-            averages = np.full((partly.size, k), -np.inf)
-            averages[i, column] = block.pull(row, arms[column], _at(times, row))
-            estimates[row, column] = averages[i, column]
-            active[partly] = averages >= averages.max(axis=1, keepdims=True) - epsilon
-        if whole.size:
-            averages = block.pull(whole[:, None], arms[None, :], _at(times, whole[:, None]))
-            estimates[whole] = averages
-            active[whole] = averages >= averages.max(axis=1, keepdims=True) - epsilon
-        left = active.sum(axis=1)
-        rows = np.concatenate([partly, whole])
-        partly = rows[(left[rows] > 1) & (left[rows] < k)]
-        whole = whole[left[whole] == k]
+        whole = active[order].all(axis=1)
+        # Agents with fewer arms draw first.
+        order = np.concatenate([order[~whole], order[whole]])
+        for rows in np.split(order, [(~whole).sum()]):
+            averages = _draw(block, rows, arms, times[rows], active[rows])
+            estimates[rows] = np.where(active[rows], averages, estimates[rows])
+            active[rows] = averages >= averages.max(axis=1, keepdims=True) - 2.0**-r
+        order = order[active[order].sum(axis=1) > 1]
     return active, estimates
 
 
-def _at(times: Any, rows: Ints) -> Any:
-    """Pulls at `rows`, where `times` is one number or (n,)."""
-    return times if isinstance(times, int) else times[rows]
+def _draw(block: Block, rows: Ints, arms: Ints, times: Ints, active: Bools) -> Floats:
+    """(r, k) averages of `times` (r,) fresh pulls of each active arm, −inf for the others."""
+    if active.all():
+        return block.pull(rows[:, None], arms, times[:, None])
+    i, column = np.nonzero(active)
+    averages = np.full(active.shape, -np.inf)
+    averages[i, column] = block.pull(rows[i], arms[column], times[i])
+    return averages

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import scheme_reference as ref
+from elimination_rounds import Round, watch
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, ClBAI, NaiveSE
 from clustered_bandit_gym.policies.paper import bai_cl_pp
-from clustered_bandit_gym.policies.paper.elimination import Round, watch
 
 DELTA, SIGMA, ETA, ETA1 = 1e-4, 0.7, 0.2, 0.15
 CONFIDENCES = ["paper", "certified"]

@@ -8,12 +8,12 @@ import math
 import numpy as np
 import pytest
 import scheme_reference as ref
+from elimination_rounds import watch
 from scipy import stats
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, ClBAI, NaiveSE
 from clustered_bandit_gym.policies.paper import bai_cl_pp
-from clustered_bandit_gym.policies.paper.elimination import watch
 
 DELTA = 1e-3
 SCHEMES = [NaiveSE, ClBAI, BAICl, BAIClPlusPlus]

@@ -12,11 +12,7 @@ import scheme_reference as ref
 from scipy import integrate, stats
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.policies.paper.elimination import (
-    eliminate,
-    round_size,
-    watch,
-)
+from clustered_bandit_gym.policies.paper.elimination import eliminate, round_size
 
 
 def reference_elimination(
@@ -260,21 +256,3 @@ def test_error_rate_where_errors_can_be_seen() -> None:
             observed = np.append(observed[~rare], observed[rare].sum())
             expected = np.append(expected[~rare], expected[rare].sum())
         assert stats.chisquare(observed, expected * runs / expected.sum()).pvalue > 1e-10
-
-
-def test_watch_sees_each_round_and_nothing_afterwards() -> None:
-    block = ScriptedBlock(np.array([[1.0, 0.0, 0.9], [1.0, 0.0, 0.0]]), 1)
-    with watch() as rounds:
-        eliminate(block, np.arange(3), 0.01)  # type: ignore[arg-type]
-    seen = len(rounds)
-    eliminate(block, np.arange(3), 0.01)  # type: ignore[arg-type]
-    assert len(rounds) == seen > 1
-    first = rounds[0]
-    assert (first.r, first.agents.tolist(), first.sizes.tolist(), first.arms.tolist()) == (
-        1,
-        [0, 1],
-        [3, 3],
-        [3, 3],
-    )
-    assert first.times.tolist() == [ref.n_r(3, 0.01, 1)] * 2
-    assert first.gamma.tolist() == [0.01] * 2

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
 
-from clustered_bandit_gym.policies.paper import graph as module
 from clustered_bandit_gym.policies.paper.graph import components
 
 
@@ -25,11 +24,9 @@ def in_order_of_appearance(labels: np.ndarray) -> list[int]:
     return [names.setdefault(label, len(names)) for label in labels.tolist()]
 
 
-@pytest.mark.parametrize("piece", [1, module.PIECE])
 @pytest.mark.parametrize("seed", range(60))
-def test_components_are_exact(seed: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_components_are_exact(seed: int) -> None:
     """From loose clouds, where components are long chains, to tight ones, where they are cliques."""
-    monkeypatch.setattr(module, "PIECE", piece)
     rng = np.random.default_rng(seed)
     n, n_arms, n_clusters = (
         int(rng.integers(1, 45)),

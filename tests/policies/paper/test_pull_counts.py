@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 import scheme_reference as ref
+from elimination_rounds import Round, watch
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, ClBAI, NaiveSE
-from clustered_bandit_gym.policies.paper.elimination import Round, watch
 
 DELTA = 1e-3
 ETA, ETA1 = 0.21, 0.19

@@ -12,13 +12,13 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from elimination_rounds import watch
 from scipy import stats
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.envs.stepwise import play_stepwise
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, ClBAI, NaiveSE
-from clustered_bandit_gym.policies.paper.elimination import watch
 
 SLOW, FAST = 60, 300
 LEVEL = 1e-11
