@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from clustered_bandit_gym.policies.registry import POLICIES, make
+from clustered_bandit_gym.policies.registry import POLICIES, load_class, make
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.policies.baselines import RandomPolicy, UniformPolicy
@@ -45,8 +44,7 @@ _CLASSES = {target.partition(":")[2]: target for target in POLICIES.values()}
 
 def __getattr__(name: str) -> Any:
     if name in _CLASSES:
-        module, _, attribute = _CLASSES[name].partition(":")
-        return getattr(import_module(module), attribute)
+        return load_class(_CLASSES[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import Reals
 from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.policies.collaborative import eliminate
 from clustered_bandit_gym.policies.paper.requirements import require
-from clustered_bandit_gym.policies.sequential.paired import drift_evidence, shows_drift
+from clustered_bandit_gym.policies.sequential.paired import drift_evidence
 from clustered_bandit_gym.policy import Policy
 
 #: A real that is sent may be off by this part of its size: it arrives in single precision.
@@ -70,6 +71,8 @@ class ClusterThenBAI(Policy):
         labels = np.zeros(p.n_agents, dtype=np.int64) if m == 1 else None
         n, sums = 0, np.zeros((p.n_agents, p.n_arms))
         off = np.zeros_like(sums)  # how far rounding may have moved `sums`
+        everything = np.ones_like(sums, dtype=bool)
+        own_level = np.log(4 * p.n_agents * (p.n_arms - 1) / p.delta)
         with federation.phase("cluster"):
             while labels is None:
                 times = 1 + int(n * (self.growth - 1))
@@ -77,9 +80,9 @@ class ClusterThenBAI(Policy):
                 averages = _all_averages(federation, times)
                 sums += times * averages
                 off += times * ROUNDING * np.abs(averages)
-                alone = _best_alone(p, sums / n, off / n, n)
-                if alone is not None:
-                    return alone
+                leader, _, open_ = eliminate(p, sums / n, everything, n, own_level, off / n)
+                if not open_.any():
+                    return leader
                 labels = _cluster(p, sums / n, off / n, n, m)
         federation.report_clusters(labels)
         with federation.phase("identify"):
@@ -102,14 +105,8 @@ class ClusterThenBAI(Policy):
         active = np.ones((m, p.n_arms), dtype=bool)
         while True:
             per_pull = 1 / np.maximum(counts, 1)[:, None]
-            means = np.where(active, total * per_pull, -np.inf)
-            leader = means.argmax(axis=1)
-            behind = _behind(means, total_off * per_pull)
-            half = counts[:, None] / 2
-            others = active & (np.arange(p.n_arms) != leader[:, None])
-            active &= ~(others & _shown(behind, half, level, p.sigma))
-            within = _shown(behind + p.epsilon, half, level, p.sigma)
-            open_ = ((active & others) & ~within).any(axis=1)
+            means, off = total * per_pull, total_off * per_pull
+            leader, active, open_ = eliminate(p, means, active, counts[:, None], level, off)
             if not open_.any():
                 return leader
             times = 1 + ((self.growth - 1) * counts / sizes).astype(np.int64)
@@ -122,30 +119,7 @@ class ClusterThenBAI(Policy):
 
 def _all_averages(federation: FederationView, times: int) -> Floats:
     """(N, K) averages of `times` fresh pulls of every arm at every agent, sent to the centre."""
-    reports = federation.local(federation.agents, lambda block: Reals(block.pull_grid(times)))
-    return np.asarray(reports)
-
-
-def _behind(means: Floats, off: Floats) -> Floats:
-    """(r, K) by how much arms are behind the leader at least, if `means` may be off by `off`; 0 for
-    an arm that is out, whose mean is −inf."""
-    leader = means.argmax(axis=1)[:, None]
-    least = np.take_along_axis(means - off, leader, axis=1)
-    return np.where(np.isfinite(means), least - (means + off), 0.0)
-
-
-def _shown(behind: Floats, half: Floats | float, level: float, sigma: float) -> Bools:
-    """Whether averages of n pulls each that differ by `behind` show a difference; `half` is n/2."""
-    return shows_drift(half * behind / sigma, half, level)
-
-
-def _best_alone(p: Problem, means: Floats, off: Floats, n: int) -> Ints | None:
-    """(N,) each agent's leader, if all are shown to be within ε by their own averages (N, K)."""
-    level = np.log(4 * p.n_agents * (p.n_arms - 1) / p.delta)
-    leader = means.argmax(axis=1)
-    shown = _shown(_behind(means, off) + p.epsilon, n / 2, level, p.sigma)
-    shown[np.arange(p.n_agents), leader] = True
-    return leader if shown.all() else None
+    return federation.local(federation.agents, lambda block: Reals(block.pull_grid(times)))
 
 
 def _cluster(p: Problem, means: Floats, off: Floats, n: int, m: int) -> Ints | None:

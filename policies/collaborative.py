@@ -10,7 +10,7 @@ from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.paper.requirements import require
-from clustered_bandit_gym.policies.sequential.paired import drift_evidence
+from clustered_bandit_gym.policies.sequential.paired import shows_drift
 from clustered_bandit_gym.policy import Policy
 
 #: Precision of the first and of the planned last round, in units of σ. Rewards in [0, 1] have
@@ -66,12 +66,13 @@ class CollaborativeBAI(Policy):
             raise NotApplicable(
                 f"{self.name} plays problems with one cluster, but M = {m}; use cluster-then-bai"
             )
-        left = np.ones(p.n_arms, dtype=bool)
-        means = np.zeros(p.n_arms)
-        done = p.n_arms == 1
+        level = np.log(max(1, p.n_arms - 1) / p.delta)
+        left = np.ones((1, p.n_arms), dtype=bool)
+        means = np.zeros((1, p.n_arms))
+        leader, open_ = np.zeros(1, dtype=np.int64), np.array([p.n_arms > 1])
         number, n, first_agent = 0, 0, 0
         with federation.phase("identify"):
-            while not done:
+            while open_.any():
                 number += 1
                 more = max(1, self.pulls_after(p, number) - n)
                 times = _spread(p.n_agents, int(left.sum()), more, first_agent)
@@ -79,9 +80,9 @@ class CollaborativeBAI(Policy):
                 n += more
                 fresh = _pooled_averages(federation, np.flatnonzero(left), times)
                 means[left] += (fresh - means[left]) * (more / n)
-                left, done = _eliminate(p, means, left, n)
+                leader, left, open_ = eliminate(p, means, left, n, level)
         federation.report_clusters(np.zeros(p.n_agents, dtype=np.int64))
-        return np.full(p.n_agents, np.where(left, means, -np.inf).argmax())
+        return leader.repeat(p.n_agents)
 
     def pulls_after(self, p: Problem, number: int) -> int:
         """Pulls of each arm left, by all agents together, after so many rounds, at least.
@@ -116,13 +117,27 @@ def _pooled_averages(federation: FederationView, arms: Ints, times: Ints) -> Flo
     return np.bincount(columns, counts * averages) / times.sum(axis=0)
 
 
-def _eliminate(p: Problem, means: Floats, left: Bools, n: int) -> tuple[Bools, bool]:
-    """The arms (K,) that are left after n pulls of each, and whether the leader is shown to be
-    within ε of all of them."""
-    level = np.log((p.n_arms - 1) / p.delta)
-    leader = np.where(left, means, -np.inf).argmax()
-    behind = means[leader] - means
+def eliminate(
+    p: Problem, means: Floats, left: Bools, n: Floats | int, level: float, off: Floats | float = 0.0
+) -> tuple[Ints, Bools, Bools]:
+    """Drop the arms that are shown worse than the leader, at each of r agents or clusters.
+
+    Args:
+        means: (r, K) averages of `n` pulls of each arm.
+        left: (r, K) the arms that are left.
+        n: a number, or (r, 1).
+        level: nats that each walk of two arms has to reach.
+        off: (r, K) how far rounding may have moved the averages.
+
+    Returns:
+        (r,) the leaders, (r, K) the arms that are left now, and (r,) where the leader is not yet
+        shown to be within ε of all of them.
+    """
+    means = np.where(left, means, -np.inf)
+    leader = means.argmax(axis=1)[:, None]
     rivals = left & (np.arange(p.n_arms) != leader)
-    worse = drift_evidence(n / 2 * behind / p.sigma, n / 2, level) >= level
-    within = drift_evidence(n / 2 * (behind + p.epsilon) / p.sigma, n / 2, level) >= level
-    return left & ~(rivals & worse), not (rivals & ~within).any()
+    least = np.take_along_axis(means - off, leader, axis=1)
+    behind = np.where(rivals, least - (means + off), 0.0)
+    worse = shows_drift(n / 2 * behind / p.sigma, n / 2, level)
+    within = shows_drift(n / 2 * (behind + p.epsilon) / p.sigma, n / 2, level)
+    return leader[:, 0], left & ~worse, (rivals & ~within).any(axis=1)

@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.imports import load_module
+from clustered_bandit_gym.imports import load_object
 from clustered_bandit_gym.policy import Policy, StepPolicy
 from clustered_bandit_gym.settings_text import parse_pair, parse_pairs, parse_value
 
@@ -43,63 +43,41 @@ def make(spec: str) -> Policy | StepPolicy:
     """
     name, _, rest = spec.partition(":")
     if name in POLICIES:
-        target = POLICIES[name]
+        cls = load_class(POLICIES[name])
     elif rest:
         attribute, _, rest = rest.partition(":")
-        target = f"{name}:{attribute}"
+        cls = load_object(f"{name}:{attribute}", f"policy {spec!r}{_suggestion(name)}")
+        if not (isinstance(cls, type) and issubclass(cls, Policy | StepPolicy)):
+            raise UserError(
+                f"policy {spec!r}: {attribute!r} of {name!r} is not a Policy or StepPolicy"
+            )
     else:
         raise UserError(
             f"unknown policy {spec!r}{_suggestion(name)}; known: {', '.join(POLICIES)}, or "
             "module:Class for your own"
         )
-    return _build(spec, _load(spec, target), rest)
-
-
-def _suggestion(name: str) -> str:
-    close = get_close_matches(name.lower().replace("_", "-"), POLICIES, n=2, cutoff=0.6)
-    return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
-
-
-def _load(spec: str, target: str) -> Any:
-    module_name, _, attribute = target.partition(":")
-    if module_name.startswith(_PACKAGE):
-        module = import_module(module_name)
-    else:
-        module = load_module(module_name, f"policy {spec!r}{_suggestion(spec.partition(':')[0])}")
-    cls = getattr(module, attribute, None)
-    if _is_player(cls):
-        return cls
-    if cls is not None:
-        raise UserError(
-            f"policy {spec!r}: {attribute!r} of {module_name!r} is not a Policy or StepPolicy"
-        )
-    own = [x for x in vars(module).values() if _is_player(x) and x.__module__ == module_name]
-    raise UserError(
-        f"policy {spec!r}: module {module_name!r} has no {attribute!r}; its policies: "
-        f"{', '.join(x.__name__ for x in own) or 'none'}"
-    )
-
-
-def _is_player(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, Policy | StepPolicy)
-
-
-def _build(spec: str, cls: Any, text: str) -> Policy | StepPolicy:
-    items = [part.strip() for part in text.split(",") if part.strip()]
+    items = [item.strip() for item in rest.split(",") if item.strip()]
     positional = [parse_value(item) for item in items if parse_pair(item) is None]
     pairs = [item for item in items if parse_pair(item) is not None]
     settings = parse_pairs(pairs, f"policy {spec!r}")
-    known = signature(cls)
-    try:
-        known.bind(*positional, **settings)
-    except TypeError as error:
-        names = ", ".join(known.parameters) or "none"
-        raise UserError(f"policy {spec!r}: {error}; its settings: {names}") from None
     try:
         return cls(*positional, **settings)
     except (UserError, ImportError, OSError):
         raise
     except Exception as error:
+        names = ", ".join(signature(cls).parameters) or "none"
         raise UserError(
-            f"policy {spec!r}: its constructor raised {type(error).__name__}: {error}"
+            f"policy {spec!r}: its constructor raised {type(error).__name__}: {error}; its settings: "
+            f"{names}"
         ) from error
+
+
+def load_class(target: str) -> Any:
+    """The class of this package that "module:Class" names."""
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _suggestion(name: str) -> str:
+    close = get_close_matches(name.lower().replace("_", "-"), POLICIES, n=2, cutoff=0.6)
+    return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""

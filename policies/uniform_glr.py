@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex
-from clustered_bandit_gym.policies.sequential.cells import Cells, block_cells
+from clustered_bandit_gym.policies.sequential.cells import block_cells
 from clustered_bandit_gym.policy import Policy
 
 
@@ -57,7 +57,14 @@ class UniformGLR(Policy):
                 means = cells.mean[rows]
                 leader = means.argmax(axis=1)
                 if cells.bets:
-                    clear = beats_all(cells, rows, leader, level, epsilon)
+                    others = arms != leader[:, None]
+                    second = np.where(others, means, -np.inf).argmax(axis=1)
+                    clear = cells.shows((rows, second), (rows, leader), epsilon, level)
+                    others &= clear[
+                        :, None
+                    ]  # where the runner-up is not shown worse, none are tried
+                    shown = cells.shows_worse(rows, leader, epsilon, level, others)
+                    clear &= (shown == others).all(axis=1)
                 else:
                     needed = (1 + 1 / n) * (math.log1p(n) / 2 + level)
                     clear = statistic(means, n, epsilon) > needed
@@ -67,21 +74,6 @@ class UniformGLR(Policy):
 
         with federation.phase("identify"):
             return federation.local(federation.agents, pull_until_clear)
-
-
-def beats_all(
-    cells: Cells, rows: Ints, leader: Ints, level: float, epsilon: float = 0.0
-) -> np.ndarray:
-    """(n,) whether no other arm may be ε better than leader[i] at rows[i], each with `level` nats.
-
-    The runner-up is tried first. Where it is not shown worse, the others are not looked at.
-    """
-    means = cells.mean[rows]
-    means[np.arange(rows.size), leader] = -np.inf
-    second = means.argmax(axis=1)
-    clear = cells.shows((rows, second), (rows, leader), epsilon, level)
-    others = (means > -np.inf) & clear[:, None]
-    return clear & (cells.shows_worse(rows, leader, epsilon, level, others) == others).all(axis=1)
 
 
 def statistic(averages: Floats, n: Any, epsilon: float = 0.0) -> Floats:

@@ -11,7 +11,7 @@ from scipy.stats import binom
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import NotApplicable, UserError
 from clustered_bandit_gym.policies import CollaborativeBAI, collaborative, make
-from clustered_bandit_gym.policies.sequential.paired import drift_evidence
+from clustered_bandit_gym.policies.sequential.paired import drift_evidence, shows_drift
 from clustered_bandit_gym.suite.cells import cells_of
 
 
@@ -36,9 +36,9 @@ def test_levels_add_up_to_delta(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def recorded(s: object, v: object, level: float) -> object:
         asked.append(float(level))
-        return drift_evidence(s, v, level)
+        return shows_drift(s, v, level)
 
-    monkeypatch.setattr(collaborative, "drift_evidence", recorded)
+    monkeypatch.setattr(collaborative, "shows_drift", recorded)
     for k, delta in ((2, 0.3), (5, 0.05), (12, 1e-9)):
         asked.clear()
         play([1.0] + [0.5] * (k - 1), 6, delta, 0)

@@ -66,7 +66,7 @@ def test_one_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (
         make("own_policies_for_a_test:Mine:runs/lr=3.zip,word=x").settings["c"] == "runs/lr=3.zip"
     )
-    with pytest.raises(ValueError, match="its policies: Mine"):
+    with pytest.raises(ValueError, match="has no 'Other'"):
         make("own_policies_for_a_test:Other")
     with pytest.raises(ValueError, match="is not a Policy or StepPolicy"):
         make("own_policies_for_a_test:NoPolicy")
@@ -89,7 +89,7 @@ def test_one_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("bai-cl:confidance=certified", "argument 'confidance'; its settings: confidence"),
         ("bai-cl:confidence=sure", "must be one of 'paper', 'certified'"),
         ("no_such_module_anywhere:Mine", "no module 'no_such_module_anywhere'"),
-        ("random:1", "too many positional"),
+        ("random:1", "takes no arguments; its settings: none"),
     ],
 )
 def test_clear_errors(spec: str, message: str) -> None:
