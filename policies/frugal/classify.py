@@ -41,7 +41,7 @@ class References:
         self.levels, self.bounded = levels, bounded
         agents = p.n_agents / levels.m
         low, high = (bounded and p.support) or (-6 * p.sigma, 6 * p.sigma)
-        self.middle, self.reach = (low + high) / 2, (high - low) / 2
+        self.low, self.high = low, high
         self.rho, self.price = 0.0, 0.0
         # Pulls of a reference over those of an agent: about what makes the sum of pulls least.
         if bounded:
@@ -52,21 +52,19 @@ class References:
             self.price = 0.5 * log(1 + (float(self.pulls(eta / 2)) + 1) / self.rho)
         self.least = max(eta / 2, FINEST * (high - low) if bounded else 0.0)
         # Differences that references are made for, thresholds, and ends of intervals.
-        self.gaps = np.geomspace(eta / 2, max(eta, self.reach), levels.settings.codes // 2)
+        self.gaps = np.geomspace(eta / 2, max(eta, (high - low) / 2), levels.settings.codes // 2)
         self.fine = np.linspace(low, high, 2045)
         self.grid = self.fine[::4]
 
     def pulls(self, gap: Floats | float, variance: Floats | float = np.inf) -> Floats:
         """Pulls of a reference for differences of `gap`."""
         sigma = self.levels.problem.sigma
-        level = self.levels.agent + self.levels.settings.slack
+        level = self.levels.agent + 3  # mixing costs about 3 nats
         noise = np.minimum(variance + sigma * np.asarray(gap) / 3, sigma**2)
         return np.maximum(self.ratio * 2 * level * noise / np.asarray(gap) ** 2, 2 * self.rho)
 
     def worth(self, gap: Floats) -> Floats:
-        """At most ñ of a reference that was made for differences of `gap` or smaller ones."""
-        if self.bounded:
-            return np.full(gap.shape, np.inf)
+        """At most ñ of an average that was made for differences of `gap` or smaller ones."""
         n = np.floor(self.pulls(gap))
         return n * n / (n + self.rho)
 
@@ -249,43 +247,46 @@ class Node:
     """Clusters `lower` give less than clusters `upper` on arm `arm` of a sketch, by about `gap`."""
 
     arm: int
-    lower: tuple[int, ...]
-    upper: tuple[int, ...]
+    lower: Ints
+    upper: Ints
     gap: float
 
 
 def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
-    """The nodes of a tree, from the root down, or none if the list is forecast to take far fewer
-    pulls (`Settings.tree_from`), with many clusters, and if only representatives play."""
-    m = ref.levels.m
-    if m > ref.levels.settings.few or m == ref.levels.problem.n_agents:
+    """The nodes of a tree: each, then those of its lower, then those of its upper clusters.
+
+    None if the list is forecast to take less than 0.7 times the tree's pulls, with many clusters,
+    and if only representatives play.
+    """
+    m, n_agents = ref.levels.m, ref.levels.problem.n_agents
+    if m > ref.levels.settings.few or m == n_agents:
         return []
     margin = 0.5 * rough.deviation * np.sqrt(2 / rough.pulls)
-    inside = (np.abs(rough.mean - ref.middle) < ref.reach).all(axis=0)  # thresholds can be sent
+    # Thresholds can be sent for these arms.
+    inside = ((ref.low < rough.mean) & (rough.mean < ref.high)).all(axis=0)
 
-    def grow(clusters: tuple[int, ...]) -> list[Node]:
-        if len(clusters) == 1:
+    def grow(clusters: Ints) -> list[Node]:
+        if clusters.size == 1:
             return []
-        found = []
-        for arm in np.flatnonzero(inside).tolist():
-            ranked = sorted(clusters, key=rough.mean[:, arm].__getitem__)
-            gaps = np.diff(rough.mean[ranked, arm]) - margin[arm]
-            cut = int(gaps.argmax()) + 1
-            found.append(Node(int(arm), tuple(ranked[:cut]), tuple(ranked[cut:]), gaps[cut - 1]))
+        means = rough.mean[clusters]
+        ranked = means.argsort(axis=0, kind="stable")
+        gaps = np.diff(np.take_along_axis(means, ranked, axis=0), axis=0) - margin
         # The arm and the cut with the largest gap, less half a standard deviation.
-        node = max(found, key=lambda node: node.gap)
-        return [node, *grow(node.lower), *grow(node.upper)]
+        gaps = np.where(inside, gaps, -np.inf).T
+        arm, cut = np.unravel_index(gaps.argmax(), gaps.shape)
+        lower, upper = np.split(clusters[ranked[:, arm]], [cut + 1])
+        return [Node(arm, lower, upper, gaps[arm, cut]), *grow(lower), *grow(upper)]
 
-    tree = grow(tuple(range(m))) if inside.any() else []
-    if not tree or min(node.gap for node in tree) <= 0:
+    tree = grow(np.arange(m))
+    if min(node.gap for node in tree) <= 0:
         return []
     # Pulls per agent in units of 2·level: an agent's, and its part of those for references.
     loss = (1 + ref.ratio**-0.5) ** 2 if ref.bounded else 1 + 1 / ref.ratio
-    made = ref.ratio * m / ref.levels.problem.n_agents
-    pulls = [(len(x.lower + x.upper) / m + made) / x.gap**2 for x in tree]
+    made = ref.ratio * m / n_agents
+    pulls = [((x.lower.size + x.upper.size) / m + made) / x.gap**2 for x in tree]
     # In the list the arm is told from M − 1 others, whose best arms are 2η worse for a guess.
     of_list = (((m - 1) ** 0.5 + 1) / (3 * ref.levels.eta)) ** 2
-    return tree if of_list > ref.levels.settings.tree_from * loss * sum(pulls) else []
+    return tree if of_list > 0.7 * loss * sum(pulls) else []
 
 
 def tree_references(
@@ -323,20 +324,26 @@ def by_tree(federation: FederationView, reps: Ints, tree: list[Node], ref: Refer
     """(N,) clusters of the agents, −1 for those that are unsure."""
     n, d = federation.problem.n_agents, sketch_arms(ref.levels).size
     labels = np.full(n, -1)
-    # The agents that may be of just these clusters.
-    agents = {frozenset(range(reps.size)): np.setdiff1d(np.arange(n), reps)}
-    found = tree_references(federation, reps, tree, ref)
-    for node, ends in zip(tree, found, strict=False):
-        here = agents[frozenset(node.lower + node.upper)]
-        told = ref.threshold(*ends, here.size)
-        assert told is not None
-        down = Symbol(np.full(here.size, node.arm), among=d), *told
-        side = here
-        if here.size:
-            with federation.phase("classify"):
-                side = federation.local(here, partial(answer_node, ref=ref), down=down, n_arms=1)
-        for answer, clusters in enumerate((node.lower, node.upper)):
-            agents[frozenset(clusters)] = part = here[side == answer]
-            labels[part] = clusters[0] if len(clusters) == 1 else -1
     labels[reps] = np.arange(reps.size)
+    found = tree_references(federation, reps, tree, ref)
+    nodes = iter(zip(tree, found, strict=False))
+
+    def lead(agents: Ints, clusters: Ints) -> None:
+        """Lead `agents`, which may be of just these clusters, down the tree."""
+        if clusters.size == 1:
+            labels[agents] = clusters[0]
+            return
+        node, ends = next(nodes)
+        side = agents
+        if agents.size:
+            told = ref.threshold(*ends, agents.size)
+            assert told is not None
+            down = Symbol(np.full(agents.size, node.arm), among=d), *told
+            with federation.phase("classify"):
+                side = federation.local(agents, partial(answer_node, ref=ref), down=down, n_arms=1)
+        lead(agents[side == 0], node.lower)
+        lead(agents[side == 1], node.upper)
+
+    if found:
+        lead(np.flatnonzero(labels < 0), np.arange(reps.size))
     return labels

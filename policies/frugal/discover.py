@@ -47,18 +47,18 @@ def first_drawn(levels: Levels) -> int:
 def sketch_pulls(levels: Levels, stage: int) -> float:
     """Pulls of each arm. The first sketches take, in all, about the pulls that the representatives'
     K·M arms are going to take if arms differ by √(ση), and fewer for few clusters."""
-    p, s, m = levels.problem, levels.settings, levels.m
-    hard = min(max(p.sigma / levels.eta, 0.25), s.first * m)
+    p, m = levels.problem, levels.m
+    hard = min(max(p.sigma / levels.eta, 0.25), 0.35 * m)
     cells = sketch_arms(levels).size * first_drawn(levels)
     first = max(4, ceil(hard * p.n_arms * m * levels.beaten / cells))
-    return first * s.growth**stage
+    return first * levels.settings.growth**stage
 
 
 def sketch(block: Block, stage: Ints, levels: Levels) -> tuple[Payload, ...]:
     """Where the average of each arm lies among the agent's averages; whether that is all noise."""
     arms = sketch_arms(levels)
     cells = recall(block, levels, arms.size, "sketch")
-    top_up(block, cells, np.full(cells.n.shape, sketch_pulls(levels, stage[0])), arms)
+    top_up(block, cells, sketch_pulls(levels, stage[0]), arms)
     block.save("sketch", cells.memory)
     spread = cells.mean.std(axis=1)
     variance = (cells.variance() / cells.n).mean(axis=1)
@@ -67,7 +67,7 @@ def sketch(block: Block, stage: Ints, levels: Levels) -> tuple[Payload, ...]:
     mean = cells.mean - cells.mean.mean(axis=1, keepdims=True)
     place = np.floor(mean / (width * np.maximum(spread, 1e-300))[:, None]) + size // 2
     symbols = np.clip(place, 0, size - 1).astype(np.int64)
-    return Symbol(symbols, among=size), Flag(spread**2 < levels.settings.noise * variance)
+    return Symbol(symbols, among=size), Flag(spread**2 < 1.6 * variance)
 
 
 def guesses(federation: FederationView, levels: Levels) -> Iterator[tuple[Ints, float]]:
@@ -88,7 +88,7 @@ def guesses(federation: FederationView, levels: Levels) -> Iterator[tuple[Ints, 
         codes[agents], noisy = federation.local(agents, program, down=down, n_arms=codes.shape[1])
         return bool(noisy.mean() <= 0.5)
 
-    enough = s.enough * (levels.problem.sigma / levels.eta) ** 2
+    enough = 16 * (levels.problem.sigma / levels.eta) ** 2
     for stage in range(s.codes):
         if stage and sketch_pulls(levels, stage - 1) >= enough:
             return
@@ -100,7 +100,7 @@ def guesses(federation: FederationView, levels: Levels) -> Iterator[tuple[Ints, 
                 break
             drawn = stop
             middle, distance = group(codes[order[:drawn]], m)
-            if distance >= s.apart:
+            if distance >= 4.2:
                 yield order[middle], sketch_pulls(levels, stage)
 
 
@@ -110,14 +110,12 @@ def group(points: Floats, n_groups: int) -> tuple[Ints, float]:
     And the distance of the closest two groups in standard deviations; 0 if there are fewer groups.
     """
     n, d = points.shape
-    labels = np.zeros(n, dtype=np.int64)
-    if n >= n_groups:
-        labels = np.asarray(fcluster(linkage(points, "ward"), n_groups, "maxclust"), np.int64) - 1
-    if labels.max() + 1 < n_groups:
+    labels = fcluster(linkage(points, "ward"), n_groups, "maxclust")
+    if labels.max() < n_groups:
         return np.zeros(n_groups, dtype=np.int64), 0.0
-    groups = [np.flatnonzero(labels == g) for g in range(n_groups)]
+    groups = [np.flatnonzero(labels == g + 1) for g in range(n_groups)]
     centre = np.array([points[rows].mean(axis=0) for rows in groups])
-    away = ((points - centre[labels]) ** 2).sum(axis=1)
+    away = ((points - centre[labels - 1]) ** 2).sum(axis=1)
     middle = np.array([rows[away[rows].argmin()] for rows in groups])
     # Rounding alone has a variance of 1/12: a smaller scatter is not believed.
     variance = max(away.sum() / max(1, n - n_groups) / d, 1 / 12)
@@ -144,8 +142,8 @@ def rough_means(block: Block, members: Bools, code: Ints, levels: Levels) -> tup
     sigma = levels.problem.sigma
     cells = recall(block, levels, levels.problem.n_arms, levels.name)
     chosen = sketch_arms(levels)[members[0]]
-    goal = np.zeros(cells.n.shape)
-    goal[:, chosen] = 8 * 2.0 ** code[0]
+    goal = np.zeros(levels.problem.n_arms)
+    goal[chosen] = 8 * 2.0 ** code[0]
     top_up(block, cells, goal)
     block.save(levels.name, cells.memory)
     mean = cells.mean[:, chosen]
@@ -198,7 +196,7 @@ def shown_distinct(
         if not open_.any():
             return RoughMeans(mean, n, sigma * float(np.sqrt(variance.mean())))
         noise = np.sqrt(2 * variance.mean() / n[arm])
-        if np.any((apart < levels.settings.alike * noise)[open_]):
+        if np.any((apart < 2.5 * noise)[open_]):
             return None
         members = np.isin(np.arange(d), arm[open_])
     return None
@@ -213,7 +211,8 @@ def stand_out(block: Block, arms: Ints, lead: Floats, levels: Levels) -> Ints:
     eta, k = levels.eta, arms.size
     unit = 2 * (levels.problem.sigma / eta) ** 2  # pulls that tell η with one nat
     cells = recall(block, levels, k)
-    top_up(block, cells, np.full(cells.n.shape, np.ceil(unit * max(0.1, 16 / k))), arms)
+    top_up(block, cells, np.ceil(unit * max(0.1, 16 / k)), arms)
+    rows = np.arange(len(block))
     batch = 0.3 * unit
     while True:
         n, mean = cells.n, cells.mean
@@ -221,26 +220,25 @@ def stand_out(block: Block, arms: Ints, lead: Floats, levels: Levels) -> Ints:
         others = ((n * mean).sum(axis=1, keepdims=True) - n * mean) / (pulls - n)
         # Log-likelihood ratio of "η above the others" to "like the others".
         score = 2 * n / (unit * eta) * (mean - others - eta / 2)
-        top = score.argmax(axis=1)[:, None]
+        top = score.argmax(axis=1)
         second, best = np.sort(score, axis=1)[:, -2:].T
-        missing = np.take_along_axis(lead, top, axis=1)[:, 0] - best
+        missing = lead[rows, top] - best
         go_on = (missing > 0) & (pulls[:, 0] <= 1.5 * levels.settings.patience * unit * k)
         if not go_on.any():
-            return top[:, 0]
+            return top
         step = np.where(score >= best[:, None] - 1.5, batch, 0.0)
-        of_top = np.maximum(batch, 0.9 * unit * np.minimum(best - second, missing))
-        np.put_along_axis(step, top, of_top[:, None], axis=1)
+        step[rows, top] = np.maximum(batch, 0.9 * unit * np.minimum(best - second, missing))
         top_up(block, cells, n + np.where(go_on[:, None], step, 0.0), arms)
         batch *= 1.05
 
 
 def name_best(block: Block, _: Bools, known: Bools, levels: Levels) -> Payload:
-    """The arm that seems to be the best. Arms that others named, `known` (n, K), need less.
+    """The arm that seems to be the best. Arms that others named, `known` (n, K), need fewer nats.
 
     The flag before them says how they are coded (`search`): the program itself does not use it.
     """
-    s, k = levels.settings, block.problem.n_arms
-    lead = log(k) + np.where(known, s.named, s.lead)
+    k = block.problem.n_arms
+    lead = log(k) + np.where(known, 3.0, 12.0)
     return ArmIndex(stand_out(block, np.arange(k), lead, levels), among=k)
 
 

@@ -77,9 +77,9 @@ def _goal(cells: Cells, active: Bools, hope: Floats, top: At, levels: Levels) ->
     return goal
 
 
-def effort_of(code: Ints, levels: Levels) -> Floats:
+def effort_of(code: Ints) -> Floats:
     """Pulls of an arm that a representative may make for a test, for an effort's code."""
-    return 64.0 * levels.settings.effort ** code.astype(np.float64)
+    return 64 * 1.5 ** code.astype(np.float64)
 
 
 def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Payload, ...]:
@@ -89,27 +89,27 @@ def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Pay
     until one arm is left. Sends live arms, beaten arms that may be close, and the effort reached.
     The last message to it is the number of the choice, which `levels` has as well.
     """
-    s, p = levels.settings, block.problem
+    p, codes = block.problem, levels.settings.codes
     help_from, few = np.inf, 1
     if together[0]:
         help_from = 8 * levels.beaten * (p.sigma / levels.eta) ** 2
-        few = max(s.settle, p.n_arms // 32)
+        few = max(8, p.n_arms // 32)
     cells = recall(block, levels, p.n_arms, levels.name)
-    top_up(block, cells, np.full(cells.n.shape, float(s.start)))
+    top_up(block, cells, 12)
     live = np.ones(cells.n.shape, dtype=bool)
     code = np.zeros(len(block), dtype=np.int64)
     more = np.ones(len(block), dtype=bool)
     while more.any():
-        effort = effort_of(code, levels)
+        effort = effort_of(code)
         race(block, cells, live, np.zeros_like(live), effort, levels)
-        more = (live.sum(axis=1) > few) & (code < s.codes - 1) & (effort < help_from)
+        more = (live.sum(axis=1) > few) & (code < codes - 1) & (effort < help_from)
         code += more
     block.save(levels.name, cells.memory)
     block.save(levels.name + " live", live)
     top = np.where(live, cells.mean, -np.inf).max(axis=1, keepdims=True)
     near = ~live & (cells.mean + levels.eta > top) & together[:, None]
     block.save(levels.name + " wanted", live | near)
-    return ArmSubset(live), ArmSubset(near, within=~live), Symbol(code, among=s.codes)
+    return ArmSubset(live), ArmSubset(near, within=~live), Symbol(code, among=codes)
 
 
 def exchange(
@@ -124,7 +124,7 @@ def exchange(
     before = block.load(levels.name + " live") & ~out
     wanted = block.load(levels.name + " wanted") & ~dull
     live = before.copy()
-    close = race(block, cells, live, wanted, effort_of(code, levels), levels)
+    close = race(block, cells, live, wanted, effort_of(code), levels)
     block.save(levels.name, cells.memory)
     block.save(levels.name + " live", live)
     block.save(levels.name + " wanted", wanted & ~close)

@@ -33,23 +33,11 @@ class Settings:
     likely: float = 0.9  # part of a share for the first choice or try; later ones have the rest
     # Discovery.
     sketch_arms: int = 12  # arms in a sketch
-    first: float = 0.35  # first sketches are planned for σ/η of at most so many times M
     growth: float = 4.0  # factor of pulls from sketches to the next ones, and to rough means
     few: int = 8  # up to so many clusters, sketches are finer and a tree is tried
-    apart: float = 4.2  # groups of sketches count as different from so many standard deviations on
-    alike: float = 2.5  # representatives look alike if they differ by fewer standard deviations
-    enough: float = 16.0  # sketches end at so many (σ/η)² pulls of an arm
-    noise: float = 1.6  # a sketch shows nothing if its variance is below this times that of noise
-    lead: float = 12.0  # nats, beyond ln K, by which an arm must lead in a search
-    named: float = 3.0  # the same for an arm that another agent named before
     # Representatives and agents.
-    start: int = 12  # pulls of each arm that a representative begins with
-    effort: float = 1.5  # factor of the representatives' effort from one exchange to the next
     look: float = 0.12  # a test is looked at again once its pulls have grown by this part
-    settle: int = 8  # representatives begin to exchange facts when so few arms are live
     patience: float = 10.0  # searches and tests against averages end at so many times the plan
-    slack: float = 3.0  # nats that mixing costs, roughly, for plans
-    tree_from: float = 0.7  # a tree is used if the list is forecast to take so many times its pulls
     codes: int = 64  # size of the alphabets of messages: stages, efforts, distances
 
     def weight(self, choice: int) -> float:
@@ -111,9 +99,10 @@ def recall(
     return make_cells(problem, block.values, scales, memory)
 
 
-def top_up(block: Block, cells: Cells, goal: Floats, arms: Ints | None = None) -> None:
-    """Bring cells to `goal` (n, columns) pulls. `arms`: those of the columns, if not all arms."""
-    row, column = np.nonzero(goal > cells.n)
-    if row.size:
-        times = np.ceil(goal[row, column] - cells.n[row, column]).astype(np.int64)
-        cells.pull(block, row, column, times, None if arms is None else arms[column])
+def top_up(block: Block, cells: Cells, goal: Floats | float, arms: Ints | None = None) -> None:
+    """Bring cells (n, columns) to `goal` pulls, which broadcasts. `arms`: those of the columns, if
+    not all arms."""
+    missing = np.ceil(goal - cells.n)
+    row, column = np.nonzero(missing > 0)
+    times = missing[row, column].astype(np.int64)
+    cells.pull(block, row, column, times, None if arms is None else arms[column])
