@@ -273,7 +273,7 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
         gaps = np.diff(np.take_along_axis(means, ranked, axis=0), axis=0) - margin
         # The arm and the cut with the largest gap, less half a standard deviation.
         gaps = np.where(inside, gaps, -np.inf).T
-        arm, cut = np.unravel_index(gaps.argmax(), gaps.shape)
+        arm, cut = map(int, np.unravel_index(gaps.argmax(), gaps.shape))
         lower, upper = np.split(clusters[ranked[:, arm]], [cut + 1])
         return [Node(arm, lower, upper, gaps[arm, cut]), *grow(lower), *grow(upper)]
 
