@@ -40,19 +40,20 @@ class Bets:
     """
 
     def __init__(self, x: Floats) -> None:
-        if np.any((x < 0) | (x > 1)):
+        # The ends of the interval may miss 0 and 1 by a rounding error.
+        if np.any(np.abs(x - 0.5) > 0.5 + 1e-12):
             raise UserError("values must be scaled to [0, 1]")
-        self.x = x
+        self.x: Floats = np.clip(x, 0, 1)
         self.bets: Floats = np.append(TOP * RATIO ** -np.arange(float(BETS)), 0.0)
         self.log_weight: Floats = np.log(np.append(np.full(BETS, (1 - IDLE) / BETS), IDLE))
 
     def above(self, counts: Floats, m: Floats) -> Floats:
         """(...) evidence that the mean is above `m` (...), from `counts` (..., S)."""
-        return logsumexp(self._wealth(counts, m, up=True))
+        return np.asarray(np.logaddexp.reduce(self._wealth(counts, m, up=True), axis=-1))
 
     def below(self, counts: Floats, m: Floats) -> Floats:
         """(...) evidence that the mean is below `m`."""
-        return logsumexp(self._wealth(counts, m, up=False))
+        return np.asarray(np.logaddexp.reduce(self._wealth(counts, m, up=False), axis=-1))
 
     def interval(self, counts: Floats, level: float) -> tuple[Floats, Floats]:
         """Two bounds (...) on the mean, each ever wrong with probability at most exp(−level).
@@ -71,14 +72,7 @@ class Bets:
             ends.append(out)
         return ends[0], ends[1]
 
-    def pair(
-        self,
-        counts_a: Floats,
-        counts_b: Floats,
-        shift: Floats,
-        share: Floats,
-        level: Floats | float = -np.inf,
-    ) -> Floats:
+    def pair(self, counts_a: Floats, counts_b: Floats, shift: Floats, share: Floats) -> Floats:
         """(P,) evidence that mean_a < mean_b + shift, from counts (P, S).
 
         If mean_a ≥ mean_b + shift, then at c = mean_b both "mean_a is at least c + shift" and
@@ -89,82 +83,45 @@ class Bets:
             shift: (P,) at least −1.
             share: (P,) in [0, 1], where between mean_a − shift (0) and mean_b (1) the least value
                 is expected. Any value is valid; a good one makes the bound tight.
-            level: (P,) evidence that is of interest: where it is not reached the result may be
-                −inf, where it is reached the bound is not made tighter.
         """
-        level = np.broadcast_to(level, share.shape)
-        shift = np.minimum(shift, 1.0)  # more is never true
-        low = counts_a @ self.x / counts_a.sum(axis=1) - shift
-        high = counts_b @ self.x / counts_b.sum(axis=1)
-        # The product at any point is an upper bound, and takes a fraction of the time.
-        middle = np.clip(low + share * (high - low), *_ends(shift))
-        of_a = self.below(counts_a, np.clip(middle + shift, 0, 1))
-        hope = (high > low) & (of_a + self.above(counts_b, middle) >= level)
-        evidence = np.full(hope.shape, -np.inf)
-        if hope.any():
-            around = np.clip(share[hope, None] + OFFSETS, 0, 1)
-            points = low[hope, None] + (high - low)[hope, None] * around
-            evidence[hope] = self._least(
-                counts_a[hope], counts_b[hope], shift[hope, None], points, level[hope]
-            )
-        return evidence
-
-    def _least(
-        self, counts_a: Floats, counts_b: Floats, shift: Floats, points: Floats, level: Floats
-    ) -> Floats:
-        """(P,) the bound of `pair`, from the product at `points` (P, n); shift is (P, 1).
-
-        The wealth against "mean_a is at least c + shift", F(c), rises with c; that against "mean_b
-        is at most c", G(c), falls. So between two points l < r the product is at least F(l)·G(r).
-        """
-        ends = _ends(shift)
-        points = np.clip(np.concatenate([ends[0], points, ends[1]], axis=1), *ends)
+        shift = np.minimum(shift, 1.0)[:, None]  # more is never true
+        low = (counts_a @ self.x / counts_a.sum(axis=1))[:, None] - shift
+        high = (counts_b @ self.x / counts_b.sum(axis=1))[:, None]
+        around = low + (high - low) * np.clip(share[:, None] + OFFSETS, 0, 1)
+        # The least and the largest c for which c and c + shift may both be means.
+        first, last = np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift)
+        points = np.clip(np.concatenate([first, around, last], axis=1), first, last)
         of_a, of_b = self._both(counts_a, counts_b, points, shift)
+        total = np.logaddexp.reduce(of_a, axis=-1) + np.logaddexp.reduce(of_b, axis=-1)
         # More points around the one where the product is least.
-        total = logsumexp(of_a) + logsumexp(of_b)
-        hope = total.min(axis=1) >= level
-        evidence = np.full(hope.shape, -np.inf)
-        if not hope.any():
-            return evidence
-        counts_a, counts_b, shift = counts_a[hope], counts_b[hope], shift[hope]
-        points, of_a, of_b, total = points[hope], of_a[hope], of_b[hope], total[hope]
-        level = level[hope]
-        least = np.clip(total.argmin(axis=1)[:, None], 1, points.shape[1] - 2)
-        left = np.take_along_axis(points, least - 1, axis=1)
-        right = np.take_along_axis(points, least + 1, axis=1)
-        finer = left + (right - left) * FINER
-        finer_a, finer_b = self._both(counts_a, counts_b, finer, shift)
-        points = np.concatenate([points, finer], axis=1)
-        order = points.argsort(axis=1)
-        points = np.take_along_axis(points, order, axis=1)
-        order = order[..., None]
-        of_a = np.take_along_axis(np.concatenate([of_a, finer_a], axis=1), order, axis=1)
-        of_b = np.take_along_axis(np.concatenate([of_b, finer_b], axis=1), order, axis=1)
-        bound = logsumexp(of_a)[:, :-1] + logsumexp(of_b)[:, 1:]
+        rows = np.arange(share.size)
+        least = np.clip(total.argmin(axis=1), 1, points.shape[1] - 2)
+        left, right = points[rows, least - 1, None], points[rows, least + 1, None]
+        points = np.concatenate([points, left + (right - left) * FINER], axis=1)
+        points.sort(axis=1)
+        # The wealth against "mean_a is at least c + shift", F(c), rises with c; that against
+        # "mean_b is at most c", G(c), falls. Between two points l < r, F·G is at least F(l)·G(r).
+        of_a, of_b = self._both(counts_a, counts_b, points, shift)
+        bound = np.logaddexp.reduce(of_a[:, :-1], axis=-1)
+        bound = bound + np.logaddexp.reduce(of_b[:, 1:], axis=-1)
         # Bets that neither end of an interval has to cut: larger targets cut bets on "above",
         # smaller ones on "below".
         target = np.clip(points + shift, 0, 1)
         fixed_a = self.bets <= _largest_bet(1 - target[:, :-1])[..., None]
         fixed_b = self.bets <= _largest_bet(points[:, 1:])[..., None]
-        rows = np.arange(bound.shape[0])
         for _ in range(6):
-            rows = rows[bound[rows].min(axis=1) < level[rows]]
-            if not rows.size:
-                break
             # The interval that decides. For bets that are admissible at both of its ends unchanged,
             # the logarithm of the product of two of them is concave, hence at least the smaller of
             # its values there; F·G is at least the sum of all these products.
-            at = (rows, bound[rows].argmin(axis=1))
+            at = (rows, bound.argmin(axis=1))
             products = []
             for end in (at, (rows, at[1] + 1)):
                 bet_a = np.where(fixed_a[at], of_a[end], -np.inf)
                 bet_b = np.where(fixed_b[at], of_b[end], -np.inf)
                 products.append(bet_a[:, :, None] + bet_b[:, None])
-            least_sum = logsumexp(np.minimum(*products).reshape(rows.size, -1))
+            least_sum = np.logaddexp.reduce(np.minimum(*products), axis=(1, 2))
             bound[at] = np.maximum(bound[at], least_sum)
-            rows = rows[least_sum >= level[rows]]  # the others stay below the level
-        evidence[hope] = bound.min(axis=1)
-        return evidence
+        return np.asarray(bound.min(axis=1))
 
     def _both(
         self, counts_a: Floats, counts_b: Floats, points: Floats, shift: Floats
@@ -188,16 +145,3 @@ class Bets:
 def _largest_bet(ruin: Floats) -> Floats:
     """The largest bet on rewards that may fall short of the mean by `ruin`."""
     return RISK / np.maximum(ruin, RISK / (2 * TOP))
-
-
-def _ends(shift: Floats) -> tuple[Floats, Floats]:
-    """The least and the largest c for which c and c + shift may both be means."""
-    return np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift)
-
-
-def logsumexp(terms: Floats) -> Floats:
-    """ln Σ exp over the last axis, with a finite term. SciPy's is slow on small arrays."""
-    top = np.maximum(terms.max(axis=-1, keepdims=True), -1e300)
-    # Terms that cannot count: exp takes three times as long where it underflows.
-    away = np.maximum(terms - top, -700.0)
-    return np.log(np.exp(away).sum(axis=-1)) + top[..., 0]

@@ -7,15 +7,16 @@ if the opposite is true, whatever was pulled when and however often one looked.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.sequential.betting import Bets
-from clustered_bandit_gym.policies.sequential.gaussian import half_normal, pair
+from clustered_bandit_gym.policies.sequential.boundaries import half_normal, half_normal_pair
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: Weight of the sub-Gaussian test beside the bets. Betting costs ln(1/0.7) = 0.4 nats more for it.
@@ -24,14 +25,6 @@ PLAIN = 0.3
 
 #: Cells: (P,) rows and (P,) columns.
 At = tuple[Ints, Ints]
-
-
-class Source(Protocol):
-    """Where pulls come from: a `Block`, or a federation whose centre orders them."""
-
-    def pull(self, rows: Ints, arms: Ints, times: Any, /) -> Floats: ...
-
-    def pull_counts(self, rows: Ints, arms: Ints, times: Any, /) -> Ints: ...
 
 
 class Cells:
@@ -59,7 +52,7 @@ class Cells:
 
     def pull(
         self,
-        source: Source,
+        source: Block | FederationView,
         rows: Ints,
         columns: Ints,
         times: Ints | int,
@@ -97,7 +90,7 @@ class Cells:
         if hope.any():
             n_a, n_b = n_a[hope], n_b[hope]
             rho, weight = self.scales.at(np.minimum(n_a, n_b))
-            shown[hope] = pair(d[hope], n_a, n_b, rho) >= level[hope] - weight
+            shown[hope] = half_normal_pair(d[hope], n_a, n_b, rho) >= level[hope] - weight
         return shown
 
     def shows_worse(self, rows: Ints, arm: Ints, shift: float, level: Any, among: Bools) -> Bools:
@@ -136,18 +129,13 @@ class Cells:
 
     def all_close(self, rows: Ints, active: Bools, precision: float, level: Floats) -> Bools:
         """(n,) rows at which every arm of `active` (n, K) is shown less than `precision` worse than
-        every other one, each with `level` (n,) nats.
-
-        The arm with the lowest average is the hardest; where it fails the others are not looked at.
-        """
-        lowest = np.where(active, self.mean[rows], np.inf).argmin(axis=1)
-        near = self.shows_worse(rows, lowest, precision, level, active) | ~active
-        close = near.sum(axis=1) >= active.shape[1] - 1  # an arm is not compared with itself
-        i, arm, other = np.nonzero((active & close[:, None])[:, :, None] & active[:, None, :])
-        pairs = arm != other
-        i, arm, other = i[pairs], arm[pairs], other[pairs]
-        shown = self.shows((rows[i], other), (rows[i], arm), precision, level[i])
-        close[i[~shown]] = False
+        every other one, each with `level` (n,) nats."""
+        close = np.ones(rows.size, dtype=bool)
+        for arm in range(active.shape[1]):
+            others = active & (active[:, arm] & close)[:, None]
+            others[:, arm] = False
+            shown = self.shows_worse(rows, np.full(rows.size, arm), precision, level, others)
+            close &= (shown == others).all(axis=1)
         return close
 
     def side(self, bound: Floats, up: Bools, worth: Floats, rho: Floats) -> Floats:
@@ -207,10 +195,7 @@ class BettingCells(Cells):
     ) -> None:
         self.low, self.width = support[0], support[1] - support[0]
         self.values, self.counts = values, memory.copy()
-        scaled = (values - self.low) / self.width
-        # The ends of the interval may miss 0 and 1 by a rounding error.
-        inside = np.abs(scaled - 0.5) < 0.5 + 1e-12
-        self.wealth = Bets(np.where(inside, np.clip(scaled, 0, 1), scaled))
+        self.wealth = Bets((values - self.low) / self.width)
         n = memory.sum(axis=-1)
         mean = memory @ values / np.maximum(n, 1)
         super().__init__(sigma, scales, np.stack([n, mean], axis=-1))
@@ -225,7 +210,7 @@ class BettingCells(Cells):
         shown = super().shows(a, b, shift, level - np.log(PLAIN), other)
         d = other.mean[b] + shift - self.mean[a]
         level = np.broadcast_to(level - np.log(1 - PLAIN), d.shape)
-        shift = np.broadcast_to(shift, d.shape)
+        shift = np.broadcast_to(shift, d.shape) / self.width
         counts_a, counts_b = self.counts[a], other.counts[b]
         n_a, n_b = self.n[a], other.n[b]
         noise_a = self._variance(counts_a) / np.maximum(n_a, 1)
@@ -234,10 +219,9 @@ class BettingCells(Cells):
         # are not worked out.
         hope = ~shown & (d > 0) & (0.55 * d * d >= level * noise) & (n_a > 0) & (n_b > 0)
         if hope.any():
-            counts_a, counts_b, level = counts_a[hope], counts_b[hope], level[hope]
             share = noise_a[hope] / noise[hope]
-            evidence = self.wealth.pair(counts_a, counts_b, shift[hope] / self.width, share, level)
-            shown[hope] = evidence >= level
+            evidence = self.wealth.pair(counts_a[hope], counts_b[hope], shift[hope], share)
+            shown[hope] = evidence >= level[hope]
         return shown
 
     def side(self, bound: Floats, up: Bools, worth: Floats, rho: Floats) -> Floats:
@@ -288,13 +272,13 @@ def make_cells(
     unit: float = 1.0,
 ) -> Cells:
     """Cells for the rewards of `problem` in units of `unit`, empty (R, K) or from memory."""
-    sigma = problem.sigma / unit
-    if problem.support is None or values is None:
+    sigma, support = problem.sigma / unit, problem.support
+    if support is None or values is None:
         memory = np.zeros((*memory, 2)) if isinstance(memory, tuple) else memory
         return Cells(sigma, scales, memory, unit)
     memory = np.zeros((*memory, values.size)) if isinstance(memory, tuple) else memory
-    support = (problem.support[0] / unit, problem.support[1] / unit)
-    return BettingCells(values / unit, support, memory, sigma, scales)
+    interval = (support[0] / unit, support[1] / unit)
+    return BettingCells(values / unit, interval, memory, sigma, scales)
 
 
 def block_cells(block: Block, n_arms: int, scales: Scales | None = None) -> Cells:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
-from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
+from clustered_bandit_gym.policies.sequential.boundaries import half_normal, tuned_rho
 from clustered_bandit_gym.policies.sequential.cells import Cells
-from clustered_bandit_gym.policies.sequential.gaussian import half_normal
 
 #: Gaps in units of σ for which the mixture is tuned, and their weights: the evidence is valid
 #: whatever the gap is, and largest for gaps near one of these.
@@ -35,9 +34,9 @@ def drift_evidence(s: Any, v: Any, level: Any) -> Floats:
     sum of half-normal mixtures, whose scales are fixed by `level`, the nats that are asked for.
     Arguments broadcast.
     """
-    alpha = np.exp(-np.asarray(level, dtype=np.float64))
+    alpha = np.exp(-level)
     parts = [
-        np.log(weight) + half_normal(s, v, tuned_rho(2 * np.asarray(level) / gap**2, alpha))
+        np.log(weight) + half_normal(s, v, tuned_rho(2 * level / gap**2, alpha))
         for gap, weight in zip(GAPS, WEIGHTS, strict=True)
     ]
     return np.logaddexp.reduce(parts)

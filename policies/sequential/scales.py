@@ -46,7 +46,7 @@ class Scales:
 
     def at(self, n: Any) -> tuple[Floats, Floats]:
         """ρ and the logarithm of its weight, at the scale that suits n > 0 pulls."""
-        steps = np.log(n / (FROM * self.rho[0])) / np.log(self.rho[1] / self.rho[0])
+        steps = np.log(n / (FROM * self.rho[0])) / np.log(RATIO)
         level = np.clip(steps, 0, self.rho.size - 1).astype(np.int64)
         return self.rho[level], np.log(self.weight)[level]
 
@@ -59,4 +59,4 @@ class Scales:
         s" pass the difference minus s.
         """
         rho, log_weight = self.at(np.minimum(n_a, n_b))
-        return pair_evidence(difference, 0.0, n_a, n_b, rho) + log_weight
+        return pair_evidence(difference, n_a, n_b, rho) + log_weight

@@ -46,7 +46,7 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> np.ndarray:
     if not hope.any():
         return shown
     for rho in 16 * 8.0 ** np.arange(8.0):
-        together = pair_evidence(difference[hope], 0.0, n_a[hope], n_b[hope], rho).sum(axis=1)
+        together = pair_evidence(difference[hope], n_a[hope], n_b[hope], rho).sum(axis=1)
         shown[hope] |= together >= level[hope] + np.log(2 * 8)
     return shown
 

@@ -16,8 +16,8 @@ from clustered_bandit_gym.policies.frugal.classify import (
 from clustered_bandit_gym.policies.frugal.discover import rounding, steps
 from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
 from clustered_bandit_gym.policies.sequential.betting import Bets
+from clustered_bandit_gym.policies.sequential.boundaries import half_normal
 from clustered_bandit_gym.policies.sequential.cells import Cells
-from clustered_bandit_gym.policies.sequential.gaussian import half_normal
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 CASES = 500_000

@@ -53,7 +53,7 @@ def test_pair_evidence_is_the_smallest_product_over_common_means() -> None:
     least = minimize_scalar(
         log_product, bounds=(0.2, 0.8), method="bounded", options={"xatol": 1e-10}
     ).fun
-    assert pair_evidence(mean_a, mean_b, n_a, n_b, rho) == pytest.approx(least, abs=1e-7)
+    assert pair_evidence(mean_a - mean_b, n_a, n_b, rho) == pytest.approx(least, abs=1e-7)
 
 
 def test_tuned_rho_is_near_the_tightest() -> None:

@@ -1,4 +1,4 @@
-"""E-processes of `sequential.gaussian`, `betting` and `cells`, against exact sums, integrals and
+"""E-processes of `sequential.boundaries`, `betting` and `cells`, against exact sums, integrals and
 minimisation.
 """
 
@@ -12,12 +12,12 @@ from scipy import integrate, optimize, stats
 
 from clustered_bandit_gym import Bernoulli, Categorical, Federation, Gaussian, Instance, Problem
 from clustered_bandit_gym.policies.sequential.betting import Bets
+from clustered_bandit_gym.policies.sequential.boundaries import half_normal, half_normal_pair
 from clustered_bandit_gym.policies.sequential.cells import (
     BettingCells,
     Cells,
     make_cells,
 )
-from clustered_bandit_gym.policies.sequential.gaussian import half_normal, pair
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 COIN = np.array([0.0, 1.0])
@@ -67,7 +67,7 @@ def test_pair_is_the_minimum_over_the_common_mean(seed: int) -> None:
         optimize.minimize_scalar(product, bracket=(start, start + d / 9)).fun
         for start in (0.0, d / 2, d)
     )
-    found = float(pair(d, n_a, n_b, rho))
+    found = float(half_normal_pair(d, n_a, n_b, rho))
     assert found <= least
     assert found == pytest.approx(least, abs=2e-6)
 
@@ -80,14 +80,14 @@ def test_pair_claims_no_more_with_very_unequal_pulls(ratio: float) -> None:
             off = np.geomspace(1e-12, 10, 200)
             x = np.concatenate([off, -off, d - off, d + off])
             product = half_normal(n_a * x, n_a, 10.0) + half_normal(n_b * (d - x), n_b, 10.0)
-            assert pair(d, n_a, n_b, 10.0) <= product.min()
+            assert half_normal_pair(d, n_a, n_b, 10.0) <= product.min()
 
 
 @pytest.mark.parametrize(("n_a", "n_b", "rho"), [(5, 5, 0.3), (100, 20, 4.0), (2000, 2000, 50.0)])
 def test_pair_has_mean_at_most_one_under_the_worst_null(n_a: int, n_b: int, rho: float) -> None:
     scale = np.sqrt(1 / n_a + 1 / n_b)
     z = np.linspace(-14, 14, 40001)
-    value = np.exp(pair(z * scale, n_a, n_b, rho) - 0.5 * z * z) / np.sqrt(2 * np.pi)
+    value = np.exp(half_normal_pair(z * scale, n_a, n_b, rho) - 0.5 * z * z) / np.sqrt(2 * np.pi)
     mean = integrate.trapezoid(np.where(np.isfinite(value), value, 0), z)
     assert 0.05 < mean <= 1
 
@@ -304,7 +304,9 @@ def test_evidence_is_claimed_only_above_the_level_reached() -> None:
     cells = Cells(1.5, scales, np.stack([n, mean], axis=-1))
     rows, a, b = np.arange(400), np.zeros(400, dtype=int), np.ones(400, dtype=int)
     rho, weight = scales.at(n.min(axis=1))
-    evidence = pair((mean[:, 1] + 0.1 - mean[:, 0]) / 1.5, n[:, 0], n[:, 1], rho) + weight
+    evidence = (
+        half_normal_pair((mean[:, 1] + 0.1 - mean[:, 0]) / 1.5, n[:, 0], n[:, 1], rho) + weight
+    )
     for level in (1.0, 4.0, 30.0):
         expected = (evidence >= level) & (mean[:, 1] + 0.1 > mean[:, 0])
         assert np.array_equal(cells.shows((rows, a), (rows, b), 0.1, level), expected)
