@@ -11,10 +11,6 @@ from clustered_bandit_gym.policies.structured.evidence import AcceptanceTests
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
-#: Agents are handled in blocks of about this many (agent, arm) cells: tables of 2 MB, which fit in
-#: a cache.
-CELLS = 2**18
-UNKNOWN = AcceptanceTests.UNKNOWN
 #: Share by which the pulls of an arm are raised at a time; twice that for the arm that all others
 #: are compared with.
 STEP = 0.15
@@ -29,65 +25,45 @@ def accept(reps: Representatives, best_arms: BestArms, rest: Ints, eta: float | 
     agent becomes a representative, and the others are compared with it in turn. An agent left with
     one arm that is not beaten is done in any case.
     """
-    found = np.full(rest.size, UNKNOWN)
-    size = max(1, CELLS // reps.n.shape[1])
-    for start in range(0, rest.size, size):
-        part = slice(start, start + size)
-        block = _Block(reps, rest[part], eta)
-        answers = block.tests.found
-        while True:
-            block.run()
-            waiting = np.flatnonzero(answers == UNKNOWN)
-            if not waiting.size:
-                break
-            reps.add(int(block.agents[waiting[0]]))
-            best_arms.resolve()
-            answers[waiting[0]] = reps.settled[-1]
-            if not reps.resolved.all():
-                # An arm that is only good enough says nothing by Assumption 1: all go on alone.
-                eta = block.eta = None
-        found[part] = answers
-    return found
+    record = Record(reps.federation, reps.budgets, rest)
+    tests = AcceptanceTests(record)
+    while True:
+        _run(record, tests, reps.leader, eta)
+        waiting = np.flatnonzero(tests.found == tests.UNKNOWN)
+        if not waiting.size:
+            return tests.found
+        reps.add(int(rest[waiting[0]]))
+        best_arms.resolve()
+        tests.found[waiting[0]] = reps.settled[-1]
+        if not reps.resolved.all():
+            # An arm that is only good enough says nothing by Assumption 1: all go on alone.
+            eta = None
 
 
-class _Block(Record):
-    """Agents side by side, each with its own arms: n, mean are (rows, K)."""
-
-    def __init__(self, reps: Representatives, agents: Ints, eta: float | None) -> None:
-        super().__init__(reps.federation, reps.budgets, agents)
-        self.reps, self.eta = reps, eta
-        self.tests = AcceptanceTests(self, eta)
-
-    def run(self) -> None:
-        """Continue until each agent has an arm, or all known best arms are beaten at it."""
-        known = np.zeros(self.n.shape[1], dtype=bool)
-        known[self.reps.leader] = True
-        rows = np.flatnonzero(self.tests.found == UNKNOWN)
-        self.pull_where(np.where(self.n[rows] == 0, TUNING.start, 0.0), rows)
-        while rows.size:
-            done, needed, centre = self._judge(rows, known)
-            rows, needed, centre = rows[~done], needed[~done], centre[~done]
-            n, at = self.n[rows], (np.arange(rows.size), centre)
-            times = np.where(needed, STEP * n + 1, 0)
-            # The arm that all others are compared with may be the wrong one: step by step.
-            goal = leader_pulls(np.where(needed, n + times, 0))
-            times[at] = np.clip(goal - n[at], 0, 2 * STEP * n[at])
-            self.pull_where(times, rows)
-
-    def _judge(self, rows: Ints, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, Ints]:
-        """(rows,) agents that are done for now, (rows, K) arms that the others still have to pull,
-        and (rows,) the arm that these are compared with, which is not among them."""
-        tests, index = self.tests, np.arange(rows.size)
+def _run(record: Record, tests: AcceptanceTests, best: Ints, eta: float | None) -> None:
+    """Continue until each agent has an arm, or all known `best` arms are beaten at it."""
+    known = np.zeros(record.n.shape[1], dtype=bool)
+    known[best] = True
+    rows = np.flatnonzero(tests.found == tests.UNKNOWN)
+    record.pull_where(np.where(record.n[rows] == 0, TUNING.start, 0.0), rows)
+    while rows.size:
+        index = np.arange(rows.size)
         leader, needed = tests.eliminate(rows)
-        needed[index, leader] = False
-        if self.eta is None:
-            return tests.found[rows] != UNKNOWN, needed, leader
-        hopeful = tests.live[rows] & known
-        guess = leaders(self.mean[rows], hopeful)
-        within = tests.accept(rows, guess, known)
-        # While the leader is not a known best arm, either may be wrong, so the leader is pulled
-        # along.
-        needed &= ~within
-        needed[index, leader] = True
-        needed[index, guess] = False
-        return (tests.found[rows] != UNKNOWN) | ~hopeful[index, guess], needed, guess
+        centre, lost = leader, np.zeros(rows.size, dtype=bool)
+        if eta is not None:
+            hopeful = tests.live[rows] & known
+            centre = leaders(record.mean[rows], hopeful)
+            lost = ~hopeful[index, centre]
+            needed &= ~tests.accept(rows, centre, known, eta)
+            # While the leader is not a known best arm, either may be wrong, so the leader is pulled
+            # along.
+            needed[index, leader] = True
+        needed[index, centre] = False
+        left = (tests.found[rows] == tests.UNKNOWN) & ~lost
+        rows, needed, centre = rows[left], needed[left], centre[left]
+        n, at = record.n[rows], (np.arange(rows.size), centre)
+        times = np.where(needed, STEP * n + 1, 0)
+        # The arm that all others are compared with may be the wrong one: step by step.
+        goal = leader_pulls(np.where(needed, n + times, 0))
+        times[at] = np.clip(goal - n[at], 0, 2 * STEP * n[at])
+        record.pull_where(times, rows)

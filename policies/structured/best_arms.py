@@ -9,7 +9,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.sequential.cells import leader_pulls
 from clustered_bandit_gym.policies.structured.budget import nats
-from clustered_bandit_gym.policies.structured.evidence import CandidateTests
+from clustered_bandit_gym.policies.structured.evidence import certify, eliminate, settle
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
@@ -24,19 +24,17 @@ class BestArms:
     (a) it is shown to be worse than another arm at x, or
     (b) it is shown to be less than η worse than every live arm at some y that is distinct from x:
         by Assumption 1 the best arm of x is at least η worse than the best arm of y, at y.
-    Both are tests of two arms at one agent (`evidence.CandidateTests`). This class decides what is
+    Both are tests of two arms at one agent (`evidence.eliminate`). This class decides what is
     pulled for them. It covers each arm in the cheapest way: beat it wherever it is live; or show it
     close at one y, which settles every x distinct from y, and settle the rest one by one.
     """
 
-    def __init__(self, reps: Representatives, eta: float | None) -> None:
-        self.reps, self.eta = reps, eta
-        self.tests = CandidateTests(reps, eta)
+    def __init__(self, reps: Representatives) -> None:
+        self.reps = reps
+        #: (R, K) live arms that are shown less than ε better than the leader.
+        self.within = np.zeros(reps.live.shape, dtype=bool)
         #: Two settled rows were not told apart for so long that they are taken to be of one cluster.
         self.alike = False
-        # What all agents take to be assigned, if differences are about η.
-        budgets = reps.budgets
-        self.ahead = 0.0 if eta is None else budgets.n_agents * nats(budgets.classify()) / eta**2
 
     def resolve(self, until_twins: bool = False) -> None:
         """Pull until every row is settled and all are distinct, or every live set has one arm; or
@@ -45,37 +43,28 @@ class BestArms:
         Two of one cluster whose best arms tie would never end it. After 16 times the pulls with
         which all rows were settled, that they are settled is enough.
         """
-        reps, tests = self.reps, self.tests
+        reps = self.reps
         limit = np.inf
         reps.pull_where(TUNING.start - reps.n)
         while True:
-            tests.certify()
-            tests.eliminate()
-            tests.settle()
+            certify(reps)
+            eliminate(reps)
+            self.within = settle(reps)
             settled = bool((reps.settled >= 0).all())
             if settled:
                 pulls = float(reps.n.sum())
                 limit = min(limit, 16 * pulls)
                 self.alike |= pulls > limit
-            done = settled and (tests.all_distinct or self.alike)
+            done = settled and (reps.all_distinct or self.alike)
             done = done or bool(reps.resolved.all())
             if done or (until_twins and reps.twin() is not None):
-                tests.certify()
+                certify(reps)
                 return
             reps.pull_where(self.plan())
 
     def plan(self) -> Floats:
         """(R, K) pulls to make next; zero where nothing is needed."""
         return _Plan(self).times()
-
-
-def pulls_to_tell(mean: Floats, n: Floats, a: Ints, b: Ints, level: Floats) -> Floats:
-    """(pairs, K) pulls of an arm at both of rows a and b of `mean`, from n pulls, that tell them
-    apart with `level` (pairs,) nats; more than 1e18 where they do not differ beyond noise."""
-    # A standard deviation off: of many noisy differences the largest is exaggerated.
-    apart = np.abs(mean[a] - mean[b]) - np.sqrt(1 / n[a] + 1 / n[b])
-    # After n pulls of the arm at both, a difference d is worth nd²/4.
-    return 4 * level[:, None] / np.maximum(apart, TINY) ** 2
 
 
 class _Plan:
@@ -100,9 +89,8 @@ class _Plan:
     """
 
     def __init__(self, owner: BestArms) -> None:
-        reps, tests = owner.reps, owner.tests
-        levels, slack = tests.levels, reps.cells.slack
-        self.reps, self.eta = reps, owner.eta
+        reps, budgets, slack = owner.reps, owner.reps.budgets, owner.reps.cells.slack
+        self.reps, self.eta = reps, reps.eta
         self.rows = np.arange(len(reps))
         #: All rows are good enough, but not shown distinct: that, or their best arms, are left.
         self.only_distinct = bool((reps.settled >= 0).all())
@@ -120,30 +108,35 @@ class _Plan:
         # Bets on small differences find the variance of the rewards; on large ones they gain less,
         # as in Bernstein's inequality for rewards in an interval of 2σ.
         hardest = np.abs(self.gap)
+        ahead = 0.0
         if self.eta is not None:
             hardest = np.maximum(hardest, self.eta - self.gap)
+            # What all agents take to be assigned, if differences are about η.
+            ahead = budgets.n_agents * nats(budgets.classify()) / self.eta**2
         self.variance = np.minimum(reps.cells.variance()[:, arms] + 2 / 3 * hardest, 1)
         self.worth = reps.n[:, arms] / self.variance
-        self.n = np.maximum(self.worth, 1)
-        self.n_leader = self.n[top][:, None]
+        self.n = n = np.maximum(self.worth, 1)
+        self.n_leader = n[top][:, None]
         self.rival = self.task.copy()
         self.rival[top] = False
         self.enough = 0.0
         if not self.only_distinct:
-            self.rival &= ~tests.within[:, arms]
-            self.enough = tests.epsilon
+            self.rival &= ~owner.within[:, arms]
+            self.enough = reps.epsilon
         # The least batch: a small share of all expected pulls over the number of tasks.
         tasks = max(1, int(self.rival.sum()))
-        self.trifle = 0.005 * (owner.ahead + float(self.worth.sum())) / tasks
-        self.level_beaten = 2 * (levels.beaten + slack)[:, None]
-        self.level_close = 2 * (levels.close + slack)[:, None]
-        a, b = np.nonzero(~reps.distinct & (self.rows[:, None] != self.rows))
-        level = levels.distinct(a, b) + np.log(4 * reps.n.shape[1]) + slack
-        pulls = pulls_to_tell(mean, self.n, a, b, level)
-        self.to_distinct = np.where(reps.distinct, 0.0, np.inf)
-        self.to_distinct[a, b] = pulls.min(axis=1)
-        self.telling = np.zeros(self.to_distinct.shape, dtype=np.int64)
-        self.telling[a, b] = pulls.argmin(axis=1)
+        self.trifle = 0.005 * (ahead + float(self.worth.sum())) / tasks
+        self.level_beaten = 2 * (nats(budgets.beaten(reps.number)) + slack)[:, None]
+        self.level_close = 2 * (nats(budgets.close(reps.number)) + slack)[:, None]
+        # A standard deviation off: of many noisy differences the largest is exaggerated.
+        apart = np.abs(mean[:, None] - mean) - np.sqrt(1 / n[:, None] + 1 / n)
+        level = nats(budgets.distinct(reps.number[:, None], reps.number))
+        level = level + np.log(4 * reps.n.shape[1]) + slack
+        # After n pulls of the arm at both, a difference d is worth nd²/4.
+        pulls = 4 * level[..., None] / np.maximum(apart, TINY) ** 2
+        self.telling = pulls.argmin(axis=2)
+        self.to_distinct = np.where(reps.distinct, 0.0, pulls.min(axis=2))
+        np.fill_diagonal(self.to_distinct, np.inf)
         self.close = np.zeros(self.gap.shape)
         self.via = np.zeros(self.gap.shape, dtype=np.int64)
         self.elsewhere = np.zeros(self.gap.shape, dtype=bool)

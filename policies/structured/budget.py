@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, log
+from typing import Any
 
 import numpy as np
 
@@ -19,19 +20,27 @@ SHARES = {"best": 0.40, "distinct": 0.02, "classify": 0.43, "accept": 0.15}
 LIKELY = 0.9
 
 
-def retry_weight(attempt: int) -> float:
+def retry_weight(attempt: Any) -> Any:
     """Weight of the attempt-th of possibly many attempts: 0.9, then 0.1/((attempt − 1)·attempt);
     the sum is one.
 
     It falls slowly: among very many agents hundreds of candidates are dropped, and each would cost
     a factor.
     """
-    return LIKELY if attempt == 1 else (1 - LIKELY) / ((attempt - 1) * attempt)
+    later = (1 - LIKELY) / np.maximum((attempt - 1) * attempt, 1)
+    return np.where(attempt == 1, LIKELY, later)
+
+
+def nats(alpha: Any) -> Any:
+    """ln(1/α): the evidence that a test at level α needs."""
+    return -np.log(alpha)
 
 
 @dataclass(frozen=True)
 class Budgets:
     """Levels of all tests, as functions of the problem; docs/structured-bai.md has the union bound.
+
+    Candidates are numbered from 1 in the order in which they were chosen; numbers may be arrays.
 
     Attributes:
         n_agents, n_arms: N, K.
@@ -50,29 +59,31 @@ class Budgets:
         n, k = problem.n_agents, problem.n_arms
         return cls(n, k, problem.n_clusters or min(n, k), share * problem.delta)
 
-    def number_weight(self, number: int) -> float:
+    def number_weight(self, number: Any) -> Any:
         """Weight of the number-th candidate: 0.9 in all for the first M, 0.1 for the others."""
-        beyond = number - self.n_clusters
-        return retry_weight(beyond + 1) if beyond > 0 else LIKELY / self.n_clusters
+        beyond = np.maximum(number - self.n_clusters, 1)
+        return np.where(
+            number > self.n_clusters, retry_weight(beyond + 1), LIKELY / self.n_clusters
+        )
 
-    def beaten(self, number: int = 1) -> float:
+    def beaten(self, number: Any = 1) -> Any:
         """The best arm of the number-th candidate is wrongly declared worse than a given arm."""
         return self._best(number) / max(1, self.n_arms - 1)
 
-    def close(self, number: int = 1) -> float:
+    def close(self, number: Any = 1) -> Any:
         """At the number-th candidate, the best arm of a given other cluster is wrongly declared
         less than η worse than the best arm."""
         return self._best(number) / max(1, self.n_clusters - 1)
 
-    def _best(self, number: int) -> float:
+    def _best(self, number: Any) -> Any:
         return SHARES["best"] / 2 * self.delta * self.number_weight(number)
 
-    def distinct(self) -> float:
-        """Candidates s and t of one cluster are wrongly declared distinct: this times w_s·w_t. Over
-        all pairs the products of weights sum to at most ½."""
-        return 2 * SHARES["distinct"] * self.delta
+    def distinct(self, s: Any, t: Any) -> Any:
+        """The s-th and the t-th candidate, of one cluster, are wrongly declared distinct. Over all
+        pairs the products of weights sum to at most ½."""
+        return 2 * SHARES["distinct"] * self.delta * self.number_weight(s) * self.number_weight(t)
 
-    def classify(self, generation: int = 1, attempt: int = 1) -> float:
+    def classify(self, generation: int = 1, attempt: int = 1) -> Any:
         """An agent's cluster, represented by its generation-th candidate, is ruled out."""
         weight = retry_weight(generation) * retry_weight(attempt)
         return SHARES["classify"] * self.delta * weight / self.n_agents
@@ -82,34 +93,6 @@ class Budgets:
         a given other cluster is wrongly declared less than η worse than it."""
         events = self.n_agents * max(1, self.n_clusters + self.n_arms - 2)
         return SHARES["accept"] * self.delta / events
-
-
-def nats(alpha: float) -> float:
-    """ln(1/α): the evidence that a test at level α needs."""
-    return -log(alpha)
-
-
-class CandidateLevels:
-    """Evidence, in nats, that tests of events 1 and 2 need at R candidates.
-
-    Args:
-        number: (R,) 1 for the first candidate ever chosen, 2 for the next, ...
-
-    Attributes:
-        beaten: (R,) to show an arm worse than another at a candidate.
-        close: (R,) to show an arm less than η worse than another at a candidate.
-    """
-
-    def __init__(self, budgets: Budgets, number: Ints) -> None:
-        numbers = number.tolist()
-        self.beaten = np.array([nats(budgets.beaten(t)) for t in numbers])
-        self.close = np.array([nats(budgets.close(t)) for t in numbers])
-        self._weight = np.array([budgets.number_weight(t) for t in numbers])
-        self._share = budgets.distinct()
-
-    def distinct(self, a: Ints, b: Ints) -> Floats:
-        """(pairs,) to show candidates a and b distinct."""
-        return -np.log(self._share * self._weight[a] * self._weight[b])
 
 
 class ClusterWeights:
@@ -139,6 +122,10 @@ class ClusterWeights:
         self.assumed = nats(0.4)
         self.best_arm = nats(0.2)
         self.any_arm = nats(0.2 / budgets.n_arms)
+
+    def arm(self, arm: Ints, best_x: Ints, best_j: Ints) -> Floats:
+        """Price of an arm, given k_x and k_j; arguments broadcast."""
+        return np.where((arm == best_x) | (arm == best_j), self.best_arm, self.any_arm)
 
     def mixing(self, n: Floats, scale: Ints) -> tuple[Floats, Floats]:
         """For a representative's cell with n pulls and the scale-th ρ of the grid, which

@@ -11,9 +11,6 @@ from clustered_bandit_gym.policies.structured.plan import Plan
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
-#: Agents are handled in blocks of about this many (agent, cluster, arm) cells: tables of 32 MB.
-CELLS = 2**22
-
 
 def classify(reps: Representatives, best: Ints, eta: float | None, agents: Ints) -> Ints:
     """(n,) the cluster of each agent: a row of `reps`, one of which is of the agent's own cluster.
@@ -22,19 +19,14 @@ def classify(reps: Representatives, best: Ints, eta: float | None, agents: Ints)
     ruled out. An agent that takes far more pulls than planned starts a new attempt, with sharper
     representatives and from zero pulls.
     """
-    r, k = reps.n.shape
-    if r == 1:
+    if len(reps) == 1:
         return np.zeros(agents.size, dtype=np.int64)
     labels = np.full(agents.size, -1)
     waiting = np.arange(agents.size)
     attempt = 1
     while waiting.size:
         plan = Plan(reps, best, eta, nats(reps.budgets.classify(reps.dropped + 1, attempt)))
-        tests = plan.prepare()
-        size = max(1, CELLS // (3 * r + k))
-        for start in range(0, waiting.size, size):
-            part = waiting[start : start + size]
-            labels[part] = _Block(plan, tests, agents[part]).run()
+        labels[waiting] = _Block(plan, plan.prepare(), agents[waiting]).run()
         waiting = waiting[labels[waiting] < 0]
         attempt += 1
         if waiting.size:

@@ -25,7 +25,6 @@ class Discovery:
 
     Args:
         reps: the representatives, empty at first.
-        eta: η in units of σ, or None.
         goal: how many clusters there are at most.
 
     Attributes (B agents drawn so far and neither promoted nor forgotten):
@@ -36,13 +35,13 @@ class Discovery:
         variance, of_cell: (K,) and (R, K) guesses of the variance of one pull, in units of σ².
     """
 
-    def __init__(self, reps: Representatives, eta: float | None, goal: int) -> None:
+    def __init__(self, reps: Representatives, goal: int) -> None:
         self.reps, self.goal = reps, goal
         federation, first = reps.federation, TUNING.first_effort
         problem = federation.problem
         self.order: Ints = federation.rng.permutation(problem.n_agents)
         # The last effort tells a difference of η, or 0.1σ where it is not told, with 24 nats.
-        self.last = max(first, ceil(2 * 24.0 / (eta or 0.1) ** 2))
+        self.last = max(first, ceil(2 * 24.0 / (reps.eta or 0.1) ** 2))
         self.effort = ceil(self.last / 4 ** floor(log(self.last / first, 4)))
         # A cluster of average size is missing among so many agents with probability e^-3 at most.
         self.most = min(problem.n_agents, ceil(goal * (log(goal) + 3)))

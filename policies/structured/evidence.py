@@ -19,7 +19,7 @@ import numpy as np
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
 from clustered_bandit_gym.policies.sequential.cells import Cells, leaders
-from clustered_bandit_gym.policies.structured.budget import CandidateLevels, ClusterWeights, nats
+from clustered_bandit_gym.policies.structured.budget import ClusterWeights, nats
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 
 
@@ -51,80 +51,55 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> np.ndarray:
     return shown
 
 
-class CandidateTests:
-    """Events 1 and 2: the live sets of the representatives, and which of them are distinct.
+# Events 1 and 2: the live sets of the representatives, and which of them are distinct.
+def certify(reps: Representatives) -> None:
+    """Mark pairs as distinct that are shown to differ, or have no live arm in common."""
+    reps.distinct |= ~(reps.live @ reps.live.T)
+    np.fill_diagonal(reps.distinct, False)
+    a, b = np.nonzero(np.triu(~reps.distinct, 1))
+    if a.size:
+        level = nats(reps.budgets.distinct(reps.number[a], reps.number[b]))
+        shown = differ(reps.cells, a, b, level)
+        reps.distinct[a[shown], b[shown]] = True
+        reps.distinct[b[shown], a[shown]] = True
 
-    `certify`, `eliminate` and `settle` are the only code that changes `reps.distinct`, `reps.live`
-    and `reps.settled`.
 
-    Attributes:
-        within: (R, K) live arms shown less than ε better than the leader.
+def eliminate(reps: Representatives) -> None:
+    """Rules (a) and (b) of step 2: arms leave the live sets.
+
+    A live set that rule (b) would empty is left as it is. That happens only after an error; the
+    play must end.
     """
+    leader, level = reps.leader, nats(reps.budgets.beaten(reps.number))
+    # Only live arms can leave, and the last one never does.
+    task = reps.live & ~reps.resolved[:, None]
+    reps.live &= ~reps.cells.shows_worse(np.arange(len(reps)), leader, 0.0, level, task)
+    if reps.eta is None:
+        return
+    # Arm k leaves x if k is close at some y that is distinct from x: only such y, k matter.
+    y, k = np.nonzero(reps.distinct @ task)
+    level = nats(reps.budgets.close(reps.number))
+    y, k, left = reps.cells.not_yet_close(y, k, leader, reps.live, reps.eta, level)
+    close = np.zeros_like(task)
+    close[y, k] = ~left.any(axis=1)
+    shrunk = reps.live & ~(reps.distinct @ close)
+    reps.live = np.where(shrunk.any(axis=1, keepdims=True), shrunk, reps.live)
 
-    def __init__(self, reps: Representatives, eta: float | None) -> None:
-        self.reps, self.eta = reps, eta
-        problem = reps.federation.problem
-        self.epsilon = problem.epsilon / problem.sigma
-        self.within = np.zeros(reps.live.shape, dtype=bool)
 
-    @property
-    def levels(self) -> CandidateLevels:
-        """Evidence that the tests need, for the candidates as they are now."""
-        return CandidateLevels(self.reps.budgets, self.reps.number)
-
-    @property
-    def all_distinct(self) -> bool:
-        """Every pair is marked as distinct."""
-        r = len(self.reps)
-        return bool(self.reps.distinct.sum() == r * (r - 1))
-
-    def certify(self) -> None:
-        """Mark pairs as distinct that are shown to differ, or have no live arm in common."""
-        reps = self.reps
-        reps.distinct |= ~(reps.live @ reps.live.T)
-        np.fill_diagonal(reps.distinct, False)
-        a, b = np.nonzero(np.triu(~reps.distinct, 1))
-        if a.size:
-            shown = differ(reps.cells, a, b, self.levels.distinct(a, b))
-            reps.distinct[a[shown], b[shown]] = True
-            reps.distinct[b[shown], a[shown]] = True
-
-    def eliminate(self) -> None:
-        """Rules (a) and (b) of step 2: arms leave the live sets.
-
-        A live set that rule (b) would empty is left as it is. That happens only after an error; the
-        play must end.
-        """
-        reps, levels, leader = self.reps, self.levels, self.reps.leader
-        # Only live arms can leave, and the last one never does.
-        task = reps.live & ~reps.resolved[:, None]
-        rows = np.arange(len(reps))
-        beaten = reps.cells.shows_worse(rows, leader, 0.0, levels.beaten, task)
-        reps.live &= ~beaten
-        if self.eta is None:
-            return
-        # Arm k leaves x if k is close at some y that is distinct from x: only such y, k matter.
-        y, k = np.nonzero(reps.distinct @ task)
-        y, k, left = reps.cells.not_yet_close(y, k, leader, reps.live, self.eta, levels.close)
-        close = np.zeros_like(task)
-        close[y, k] = ~left.any(axis=1)
-        shrunk = reps.live & ~(reps.distinct @ close)
-        reps.live = np.where(shrunk.any(axis=1, keepdims=True), shrunk, reps.live)
-
-    def settle(self) -> None:
-        """A row is settled by its one live arm, or by a leader that is good enough: every other
-        live arm is shown less than ε better."""
-        reps, leader, resolved = self.reps, self.reps.leader, self.reps.resolved
-        reps.settled = np.where(resolved, leader, reps.settled)
-        self.within = np.zeros(reps.live.shape, dtype=bool)
-        if self.epsilon > 0:
-            rows = np.arange(len(reps))
-            others = reps.live & ~resolved[:, None]
-            others[rows, leader] = False
-            level = self.levels.beaten
-            self.within = reps.cells.shows_worse(rows, leader, self.epsilon, level, others)
-            enough = (self.within == others).all(axis=1) & (reps.settled < 0)
-            reps.settled = np.where(enough, leader, reps.settled)
+def settle(reps: Representatives) -> Bools:
+    """A row is settled by its one live arm, or by a leader that is good enough: every other live
+    arm is shown less than ε better. Returns (R, K) the live arms for which that is shown."""
+    leader, resolved, rows = reps.leader, reps.resolved, np.arange(len(reps))
+    reps.settled = np.where(resolved, leader, reps.settled)
+    others = reps.live & ~resolved[:, None]
+    others[rows, leader] = False
+    if reps.epsilon == 0:
+        return np.zeros_like(others)
+    level = nats(reps.budgets.beaten(reps.number))
+    within = reps.cells.shows_worse(rows, leader, reps.epsilon, level, others)
+    enough = (within == others).all(axis=1) & (reps.settled < 0)
+    reps.settled = np.where(enough, leader, reps.settled)
+    return within
 
 
 @dataclass(frozen=True)
@@ -209,9 +184,8 @@ class ClusterTests:
         self.reference = reps.mean[rows, self.cell] - self.shift
         self.alternative = reps.mean[rows[:, None], arms]
         self.up = assumed | (self.alternative > reps.mean[rows, arms])
-        ours = (arms == best[:, None]) | (arms == best)
-        price = np.where(ours, weights.best_arm, weights.any_arm)
-        price = weights.alternative + np.where(assumed, weights.assumed, price)
+        price = np.where(assumed, weights.assumed, weights.arm(arms, best[:, None], best))
+        price = price + weights.alternative
         if reps.cells.bets:
             price = price + log(2)  # the other kind of test has the other half of the weight
         self.price = price + mixing + choice.slack
@@ -292,38 +266,34 @@ class AcceptanceTests:
 
     UNKNOWN = -1
 
-    def __init__(self, record: Record, eta: float | None) -> None:
-        self.cells, self.eta = record.cells, eta
-        problem = record.federation.problem
-        self.epsilon = problem.epsilon / problem.sigma
-        self.level = nats(record.budgets.accept())
+    def __init__(self, record: Record) -> None:
+        self.record, self.level = record, nats(record.budgets.accept())
         self.live = np.ones(record.n.shape, dtype=bool)
         self.found: Ints = np.full(record.agents.size, self.UNKNOWN)
 
-    def eliminate(self, rows: Ints) -> tuple[Ints, np.ndarray]:
+    def eliminate(self, rows: Ints) -> tuple[Ints, Bools]:
         """Rule (a) at agents `rows`. Returns the leaders (rows,), and the leaders and arms that may
         be ε better (rows, K). A leader is the answer where there are no such arms."""
-        cells, level, live = self.cells, self.level, self.live[rows]
+        cells, epsilon, live = self.record.cells, self.record.epsilon, self.live[rows]
         leader = leaders(cells.mean[rows], live)
-        live &= ~cells.shows_worse(rows, leader, 0.0, level, live)
+        live &= ~cells.shows_worse(rows, leader, 0.0, self.level, live)
         self.live[rows] = live
-        if self.epsilon > 0:
-            live &= ~cells.shows_worse(rows, leader, self.epsilon, level, live)
+        if epsilon > 0:
+            live &= ~cells.shows_worse(rows, leader, epsilon, self.level, live)
             live[np.arange(rows.size), leader] = True
         alone = live.sum(axis=1) == 1
         self.found[rows[alone]] = leader[alone]
         return leader, live
 
-    def accept(self, rows: Ints, guess: Ints, known: np.ndarray) -> np.ndarray:
+    def accept(self, rows: Ints, guess: Ints, known: Bools, eta: float) -> Bools:
         """The cluster whose best arm is guess (rows,): accepted if that arm is live, known to be
         the best arm of a representative (`known`, (K,)), and shown less than η worse than every
         other live arm.
 
         Returns (rows, K) the live arms for which that is shown.
         """
-        assert self.eta is not None
         index, live = np.arange(rows.size), self.live[rows]
-        within = self.cells.shows_worse(rows, guess, self.eta, self.level, live)
+        within = self.record.cells.shows_worse(rows, guess, eta, self.level, live)
         within[index, guess] = True
         accepted = live[index, guess] & known[guess] & (within | ~live).all(axis=1)
         accepted &= self.found[rows] == self.UNKNOWN

@@ -7,7 +7,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.structured.budget import ClusterWeights
 from clustered_bandit_gym.policies.structured.evidence import ClusterChoice, ClusterTests
-from clustered_bandit_gym.policies.structured.representatives import Representatives, eta_in_sigmas
+from clustered_bandit_gym.policies.structured.representatives import Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
 #: Cap on the pulls planned for an agent; keeps sums within float64 integers.
@@ -41,8 +41,7 @@ class Plan:
         self.rows = np.arange(r)
         self.users = max(1.0, reps.budgets.n_agents / r - 1)
         # The grid of ρ is fixed before the data: it never depends on whether best arms are known.
-        told = eta_in_sigmas(reps.federation.problem) if eta is None else eta
-        self.weights = ClusterWeights(reps.budgets, r, told)
+        self.weights = ClusterWeights(reps.budgets, r, reps.eta)
         self.set_kind(bets=False)
 
     def prepare(self) -> ClusterTests:
@@ -108,8 +107,7 @@ class Plan:
         # Mixing costs a representative about 3 nats; the other kind of test has half the weight.
         level = self.beta + weights.alternative + 3 + np.log(2) * cells.bets
         level += TUNING.bet_slack * self.bets
-        is_best = np.arange(worth.shape[1]) == best[:, None]
-        price = np.where(is_best[:, None] | is_best, weights.best_arm, weights.any_arm)
+        price = weights.arm(np.arange(worth.shape[1]), best[:, None, None], best[:, None])
         # A standard deviation off: of many noisy differences the largest is exaggerated.
         variance = 1 / np.maximum(worth, 1)
         apart = np.abs(mean[:, None] - mean) - np.sqrt(variance[:, None] + variance)

@@ -13,7 +13,7 @@ from clustered_bandit_gym.policies.structured.budget import Budgets
 from clustered_bandit_gym.policies.structured.classify import classify
 from clustered_bandit_gym.policies.structured.discovery import Discovery
 from clustered_bandit_gym.policies.structured.plan import UNKNOWN_BEST
-from clustered_bandit_gym.policies.structured.representatives import Representatives, eta_in_sigmas
+from clustered_bandit_gym.policies.structured.representatives import Representatives
 from clustered_bandit_gym.policy import Policy
 
 
@@ -83,11 +83,11 @@ class StructuredBAI(Policy):
 def _solve(reps: Representatives) -> tuple[Ints, Ints]:
     """(N,) arms and (N,) cluster labels; `reps` is empty at first."""
     federation = reps.federation
-    m, eta = federation.problem.n_clusters, eta_in_sigmas(federation.problem)
-    best_arms = BestArms(reps, eta)
+    m, eta = federation.problem.n_clusters, reps.eta
+    best_arms = BestArms(reps)
     # Without M and η nothing is learnt from others: everybody finds an arm alone.
     alone = m is None and eta is None
-    discovery = Discovery(reps, eta, 1 if alone else reps.budgets.n_clusters)
+    discovery = Discovery(reps, 1 if alone else reps.budgets.n_clusters)
     second = False
     while True:
         with federation.phase("discover"):
@@ -108,7 +108,7 @@ def _solve(reps: Representatives) -> tuple[Ints, Ints]:
     known = bool(reps.resolved.all())
     if not known:
         eta = None  # some best arms are not known, only good enough ones: Assumption 1 is no help
-        complete = complete and best_arms.tests.all_distinct
+        complete = complete and reps.all_distinct
     rest = np.setdiff1d(federation.agents, reps.agents)
     labels = np.empty(federation.agents.size, dtype=np.int64)
     if complete:

@@ -6,7 +6,6 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.federation import FederationView
-from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.sequential.cells import Cells, leaders, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.budget import Budgets, nats
@@ -17,17 +16,22 @@ class Record:
 
     Attributes:
         agents: (R,) ids.
+        eta: η; None where it is not told, or infinite.
+        epsilon: ε.
         cells: (R, K) pulls and what they show. ρ comes from a grid that is fixed before the data:
             half of its weight is tuned to 2 ln(1/α)/η² pulls, what a difference of η takes.
     """
 
     def __init__(self, federation: FederationView, budgets: Budgets, agents: Ints) -> None:
         self.federation, self.budgets, self.agents = federation, budgets, agents
+        problem = federation.problem
+        told = problem.eta is not None and problem.eta < np.inf
+        self.eta = problem.eta / problem.sigma if told else None
+        self.epsilon = problem.epsilon / problem.sigma
         alpha = budgets.beaten()
         # Where η is not told: a poor choice costs a nat or two.
-        gap = eta_in_sigmas(federation.problem) or 0.5
-        self.scales = Scales.around(2 * nats(alpha) / gap**2, alpha)
-        self.cells = self.make((agents.size, federation.problem.n_arms))
+        self.scales = Scales.around(2 * nats(alpha) / (self.eta or 0.5) ** 2, alpha)
+        self.cells = self.make((agents.size, problem.n_arms))
 
     def make(self, memory: Floats | tuple[int, int]) -> Cells:
         """Cells of the same kind, from memory or empty (rows, arms)."""
@@ -74,7 +78,7 @@ class Representatives(Record):
     """The record of R representatives, rows 0..R−1.
 
     Only pulls made *after* an agent was chosen count: it was chosen for what it had shown before.
-    `live` and `distinct` are changed by `evidence.CandidateTests` only.
+    `live`, `distinct` and `settled` are changed by `evidence.py` only.
 
     Attributes:
         live: (R, K) arms that may still be the best.
@@ -120,16 +124,14 @@ class Representatives(Record):
         """(R,) the live arm with the highest average."""
         return leaders(self.mean, self.live)
 
+    @property
+    def all_distinct(self) -> bool:
+        """Every pair is marked as distinct."""
+        return bool(self.distinct.sum() == len(self) * (len(self) - 1))
+
     def twin(self) -> int | None:
         """A row whose one live arm is also that of an earlier row: both are of one cluster."""
         resolved = np.flatnonzero(self.resolved)
         _, first = np.unique(self.leader[resolved], return_index=True)
         again = np.delete(resolved, first)
         return int(again[0]) if again.size else None
-
-
-def eta_in_sigmas(problem: Problem) -> float | None:
-    """η in units of σ; None where it is not told, or infinite."""
-    if problem.eta is None or not np.isfinite(problem.eta):
-        return None
-    return problem.eta / problem.sigma

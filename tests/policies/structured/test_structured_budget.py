@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,14 +12,15 @@ from structured_tables import representatives
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.generators import PaperSmall
 from clustered_bandit_gym.policies import StructuredBAI
+from clustered_bandit_gym.policies.sequential.cells import Cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
-from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.budget import (
     Budgets,
     ClusterWeights,
     nats,
     retry_weight,
 )
+from clustered_bandit_gym.policies.structured.evidence import certify, eliminate
 from clustered_bandit_gym.policies.structured.plan import UNKNOWN_BEST, Plan
 
 SIZES = [(300, 10, 3), (1000, 100, 20), (5, 4, 4), (1, 1, 1), (2, 6, 4), (40, 2, 2)]
@@ -35,8 +37,10 @@ def test_all_budgets_add_up_to_at_most_delta(n: int, k: int, m: int, delta: floa
     tail = 0.1 / (TERMS - m)
     assert weights.sum() + tail == pytest.approx(1)
     best = sum((k - 1) * b.beaten(t) + (m - 1) * b.close(t) for t in numbers)
-    # The sum over pairs s < t of w_s·w_t is (1 − Σw²)/2.
-    distinct = b.distinct() * ((weights.sum() + tail) ** 2 - (weights**2).sum()) / 2
+    # Each level is one number times w_s·w_t, whose sum over pairs s < t is (1 − Σw²)/2.
+    of_pair = b.distinct(1, 2) / (weights[0] * weights[1])
+    assert b.distinct(3, 7) == pytest.approx(of_pair * weights[2] * weights[6])
+    distinct = of_pair * ((weights.sum() + tail) ** 2 - (weights**2).sum()) / 2
     retries = [retry_weight(a) for a in numbers]
     # The weights beyond add up to 0.1/T.
     assert sum(retries) + 0.1 / TERMS == pytest.approx(1)
@@ -53,7 +57,7 @@ def test_budgets_as_the_docs_state_them() -> None:
     assert b.beaten(2) == pytest.approx(0.2e-10 * 0.3 / 9)
     assert b.beaten(5) == pytest.approx(0.2e-10 * 0.1 / 6 / 9)
     assert b.close(1) == pytest.approx(0.2e-10 * 0.3 / 2)
-    assert b.distinct() == pytest.approx(0.04e-10)
+    assert b.distinct(1, 5) == pytest.approx(0.04e-10 * 0.3 * 0.1 / 6)
     assert b.classify(1, 1) == pytest.approx(0.43e-10 * 0.81 / 300)
     assert b.classify(2, 3) == pytest.approx(0.43e-10 * 0.05 * 0.1 / 6 / 300)
     assert b.accept() == pytest.approx(0.15e-10 / (300 * 11))
@@ -69,16 +73,23 @@ def test_weights_of_attempts_fall_and_never_vanish() -> None:
     assert late < first + 22
 
 
-def test_thresholds_of_the_code_are_those_of_the_budgets() -> None:
+def test_thresholds_of_the_code_are_those_of_the_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = PaperSmall(n_agents=30)(np.random.default_rng(0))
     reps = representatives(instance, 50.0, delta=0.01)
-    best_arms = BestArms(reps, 0.3)
-    best_arms.resolve()
-    tests = best_arms.tests
-    assert tests.levels.beaten == pytest.approx([nats(0.002 * 0.3 / 9)] * 3)
-    assert tests.levels.close == pytest.approx([nats(0.002 * 0.3 / 2)] * 3)
-    a, b = np.array([0, 0, 1]), np.array([1, 2, 2])
-    assert tests.levels.distinct(a, b) == pytest.approx([nats(0.0004 * 0.09)] * 3)
+    asked: dict[float, list[float]] = {}
+    original = Cells.shows
+
+    def spy(self: Cells, a: Any, b: Any, shift: float, level: Any, other: Any = None) -> Any:
+        asked.setdefault(shift, []).extend(np.broadcast_to(level, a[0].shape))
+        return original(self, a, b, shift, level, other)
+
+    monkeypatch.setattr(Cells, "shows", spy)
+    certify(reps)
+    assert asked.pop(0.0) == pytest.approx([nats(0.0004 * 0.09) + math.log(40)] * 3)
+    eliminate(reps)
+    assert asked[0.0] == pytest.approx([nats(0.002 * 0.3 / 9)] * len(asked[0.0]))
+    assert reps.eta is not None
+    assert asked[reps.eta] == pytest.approx([nats(0.002 * 0.3 / 2)] * len(asked[reps.eta]))
 
 
 def test_candidates_are_numbered_in_the_order_in_which_they_were_chosen() -> None:
@@ -97,20 +108,20 @@ def test_levels_that_are_asked_for_in_a_play_are_few_and_known(
     """Every level that a play uses comes from `Budgets`, with numbers that the union bound has room
     for.
     """
-    asked: dict[str, set[tuple[int, ...]]] = {}
-    for name in ("beaten", "close", "classify"):
+    asked: dict[str, set[int]] = {}
+    for name in ("beaten", "close", "distinct", "classify"):
         original = getattr(Budgets, name)
 
-        def spy(self: Budgets, *args: int, name: str = name, original: object = original) -> float:
-            asked.setdefault(name, set()).add(args)
+        def spy(self: Budgets, *args: Any, name: str = name, original: object = original) -> Any:
+            asked.setdefault(name, set()).update(*(np.ravel(arg).tolist() for arg in args))
             return original(self, *args)  # type: ignore[operator]
 
         monkeypatch.setattr(Budgets, name, spy)
     instance = PaperSmall(n_agents=60)(np.random.default_rng(0))
     federation = cbg.Federation(instance, cbg.Problem.of(instance, 1e-6, eta=0.3), seed=4)
     assert federation.stop(StructuredBAI().solve(federation)).correct
-    assert asked["beaten"] - {()} == asked["close"] - {()} == {(1,), (2,), (3,)}
-    assert asked["classify"] - {()} == {(1, 1)}
+    assert asked["beaten"] == asked["close"] == asked["distinct"] == {1, 2, 3}
+    assert asked["classify"] == {1}
 
 
 def test_weights_of_choices_made_after_the_data_sum_to_at_most_one() -> None:

@@ -15,8 +15,13 @@ from structured_tables import RARE, representatives
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
-from clustered_bandit_gym.policies.structured.budget import Budgets, CandidateLevels
-from clustered_bandit_gym.policies.structured.evidence import CandidateTests, one_sided, remaining
+from clustered_bandit_gym.policies.structured.budget import Budgets
+from clustered_bandit_gym.policies.structured.evidence import (
+    certify,
+    eliminate,
+    one_sided,
+    remaining,
+)
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
 
@@ -90,7 +95,8 @@ def table(means: list[list[float]], n: float) -> Representatives:
 
 
 def eliminated(reps: Representatives, eta: float | None) -> list[list[int]]:
-    CandidateTests(reps, eta).eliminate()
+    reps.eta = eta
+    eliminate(reps)
     return [np.flatnonzero(row).tolist() for row in reps.live]
 
 
@@ -131,13 +137,13 @@ def test_a_live_arm_that_is_hardly_known_stands_in_the_way_of_closeness() -> Non
 
 def test_pairs_become_distinct_by_disjoint_live_sets_or_by_evidence_only() -> None:
     reps = table([[1.0, 0.5, 0.4], [1.0, 0.5, 0.4]], 10**6)
-    CandidateTests(reps, None).certify()
+    certify(reps)
     assert not reps.distinct.any()
     reps.live[:] = [[True, False, False], [False, True, True]]
-    CandidateTests(reps, None).certify()
+    certify(reps)
     assert reps.distinct.tolist() == [[False, True], [True, False]]
     reps = table([[1.0, 0.5, 0.4], [0.9, 0.5, 0.4]], 10**5)
-    CandidateTests(reps, None).certify()
+    certify(reps)
     assert reps.distinct[0, 1]
 
 
@@ -148,17 +154,18 @@ def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() ->
     reps = table([[0.62, 0.02, 0.0, 0.60], [0.02, 0.62, 0.0, 0.60]], 50)
     reps.live[:] = [[True, False, False, True], [False, True, False, True]]
     reps.n[reps.live] = 2000
-    best_arms = BestArms(reps, 0.58)
-    best_arms.tests.certify()
+    reps.eta = 0.58
+    certify(reps)
     assert not reps.distinct.any()
-    times = best_arms.plan()
+    times = BestArms(reps).plan()
     assert (times[:, 3] == 0).all()
     assert (times[:, :2] > 0).all(axis=0).any()
     assert times.sum() < 1000
     # Twins cannot be told apart: the near tie itself is resolved.
     twins = table([[0.62, 0.02, 0.0, 0.60]] * 2, 2000)
     twins.live[:] = [True, False, False, True]
-    times = BestArms(twins, 0.58).plan()
+    twins.eta = 0.58
+    times = BestArms(twins).plan()
     assert (times[:, 3] > 0).all()
     assert (times[:, 1:3] == 0).all()
 
@@ -171,10 +178,7 @@ def test_agents_of_one_cluster_are_rarely_held_for_distinct(
     """
     level, runs = 0.2, 80
     monkeypatch.setattr(
-        CandidateLevels,
-        "distinct",
-        lambda self, a, b: np.full(a.size, -math.log(level)),
-        raising=True,
+        Budgets, "distinct", lambda self, s, t: np.full(s.size, level), raising=True
     )
     instance = cbg.Instance([[1.0, 0.5, 0.0, 0.2]], np.zeros(2, dtype=int))
     wrong = 0
@@ -183,10 +187,9 @@ def test_agents_of_one_cluster_are_rarely_held_for_distinct(
         reps = Representatives(cbg.Federation(instance, problem, seed=run), Budgets.of(problem))
         reps.add(0)
         reps.add(1)
-        tests = CandidateTests(reps, None)
         for _ in range(25):
             reps.pull_where(np.maximum(reps.n * 0.5, 4))
-            tests.certify()
+            certify(reps)
         wrong += bool(reps.distinct.any())
     assert wrong <= binom.isf(RARE, runs, level)
 
@@ -199,7 +202,8 @@ def test_the_best_arm_of_a_representative_is_lost_as_rarely_as_stated() -> None:
     means = np.array([[1.0, 0.8, 0.2, 0.2, 0.4], [0.0, 0.2, 1.0, 0.84, 0.4]])
     for run in range(runs):
         reps = representatives(cbg.Instance(means, np.arange(2)), 8.0, seed=run, delta=delta)
-        BestArms(reps, 0.6).resolve()
+        reps.eta = 0.6
+        BestArms(reps).resolve()
         wrong += bool((reps.leader != means.argmax(axis=1)).any())
     assert wrong <= binom.isf(RARE, runs, 0.42 * delta)
 

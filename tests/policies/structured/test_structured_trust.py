@@ -18,7 +18,7 @@ from clustered_bandit_gym.policies.structured.representatives import Representat
 class RandomDiscovery:
     """Promotes anybody."""
 
-    def __init__(self, reps: Representatives, eta: float | None, goal: int) -> None:
+    def __init__(self, reps: Representatives, goal: int) -> None:
         self.reps, self.goal = reps, goal
         self.left = reps.federation.rng.permutation(reps.federation.problem.n_agents).tolist()
 
