@@ -28,7 +28,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.theory.laws import GaussianLaws, Laws, newton
+from clustered_bandit_gym.theory.laws import (
+    BernoulliLaws,
+    CategoricalLaws,
+    GaussianLaws,
+    Laws,
+    newton,
+)
 
 
 @dataclass(frozen=True)
@@ -169,9 +175,7 @@ def new_best_arm(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tupl
     """
     m, k = (index[part] for index in _choices(truth, truth.best))
     changes = Changes(np.full(m.size, -1), m, k)
-    here = _moved_row(truth.laws[m], pulls[m], _slack(truth, truth.best[m], k), k)
-    here = here._replace(bandit=m[here.alternative], payer=m[here.alternative])
-    return _together(here, _apart(truth, pulls, changes)), changes
+    return _with_new_best(truth, pulls, changes, m, truth.best[m], np.ones(m.size)), changes
 
 
 def new_bandit(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[Moves, Changes]:
@@ -187,14 +191,28 @@ def new_bandit(truth: Truth, pulls: Floats, part: slice = slice(None)) -> tuple[
     taken = np.full(m.size, played)
     for bandit in range(played, len(best)):
         taken[k == best[bandit]] = bandit
-    changes = Changes(m, taken, k)
-    sizes = truth.sizes[m]
     freed = best[taken] if len(best) > played else k
-    slack = _slack(truth, freed, k)
-    here = _moved_row(truth.laws[m], pulls[m] / sizes[:, None], slack, k)
-    rows = here.alternative
-    here = here._replace(bandit=taken[rows], payer=m[rows], kl=here.kl / sizes[rows])
-    return _together(here, _apart(truth, pulls, changes)), changes
+    changes = Changes(m, taken, k)
+    return _with_new_best(truth, pulls, changes, m, freed, truth.sizes[m]), changes
+
+
+def _with_new_best(
+    truth: Truth, pulls: Floats, changes: Changes, payer: Ints, freed: Ints, shared_by: Any
+) -> Moves:
+    """The new answers become the best of their bandits; elsewhere they are moved apart from the old
+    ones.
+
+    The bandits start from the means of `payer` (A,), whose pulls are shared by so many agents; the
+    arms `freed` (A,) need not be worse by η any more.
+    """
+    laws = truth.laws[payer]
+    slack = _slack(truth, freed, changes.answer)
+    targets = closest(laws, pulls[payer] / shared_by[:, None], slack, changes.answer)
+    rows, arms = np.nonzero(~(targets == laws.means))
+    moving, target = laws[rows, arms], targets[rows, arms]
+    kl = moving.kl(moving.moved_to(target)) / shared_by[rows]
+    here = Moves(rows, changes.changed[rows], arms, target, payer[rows], kl)
+    return _together(here, _apart(truth, pulls, changes))
 
 
 def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
@@ -217,66 +235,43 @@ def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
     needed[rows, arm] = -np.inf
     low = np.maximum(means[rows, arm], laws.low + slack.max(axis=1, initial=0.0))
     high = np.clip(needed.max(axis=1, initial=-np.inf), low, np.maximum(low, laws.high))
+    # Arms that no t in [low, high] pushes down, or that nobody pulls, stay out of it.
+    rivals = np.nonzero((needed > low[:, None]) & (weights > 0))
+    r, reach, distance = rivals[0], needed[rivals], slack[rivals]
+
+    def best_mean(laws: Laws, weights: Floats, start: Floats) -> Floats:
+        own, own_weights = laws[rows, arm], weights[rows, arm]
+        others, other_weights = laws[rivals], weights[rivals]
+
+        def slopes(t: Floats, todo: Ints) -> tuple[Floats, Floats, Floats]:
+            everywhere = np.full(rows.size, np.inf)  # rows that are done push nothing
+            everywhere[todo] = t
+            pushed = np.flatnonzero(reach > everywhere[r])
+            slope, curvature = others[pushed].slope(everywhere[r[pushed]] - distance[pushed])
+            first, second = own[todo].slope(t)
+            pulled = own_weights[todo] > 0  # what nobody pulls costs nothing
+            with np.errstate(invalid="ignore"):
+                slope, curvature = other_weights[pushed] * slope, other_weights[pushed] * curvature
+                first = np.where(pulled, own_weights[todo] * first, 0.0)
+                second = np.where(pulled, own_weights[todo] * second, 0.0)
+                total = first + np.bincount(r[pushed], slope, rows.size)[todo]
+                change = second + np.bincount(r[pushed], curvature, rows.size)[todo]
+            return total, change, 1e-11 * first
+
+        return newton(slopes, low, high, start, 1e-12 * (high - low))
+
     t = low
-    if not isinstance(laws, GaussianLaws):
+    if isinstance(laws, BernoulliLaws | CategoricalLaws):
         # Gaussian laws with the same variances are fast, and end up nearby.
         with np.errstate(divide="ignore", invalid="ignore"):
-            precise = np.nan_to_num(weights / laws.variances, posinf=0.0)
-        t = _best_mean(GaussianLaws(means, 1.0), precise, slack, arm, low, high, t)
+            precise = np.nan_to_num(weights / laws.variances(), posinf=0.0)
         margin = (high - low) / 50  # off the poles at the support's ends
-        t = np.clip(t, low + margin, high - margin)
-    t = _best_mean(laws, weights, slack, arm, low, high, t)
+        t = best_mean(GaussianLaws(means, 1.0), precise, t).clip(low + margin, high - margin)
+    t = best_mean(laws, weights, t)
     targets = np.minimum(means, t[:, None] - slack)
     targets[rows, arm] = t
     targets[low > laws.high] = np.nan
     return targets
-
-
-def _best_mean(
-    laws: Laws, weights: Floats, slack: Floats, arm: Ints, low: Floats, high: Floats, start: Floats
-) -> Floats:
-    """(A,) the t of `closest` in [low, high], from `start` on."""
-    rows = np.arange(arm.size)
-    own, own_weights = laws[rows, arm], weights[rows, arm]
-    # Arms that no t in [low, high] pushes down stay out of it.
-    needed = laws.means + slack
-    needed[rows, arm] = -np.inf
-    r, k = np.nonzero(needed > low[:, None])
-    rivals, rival_weights, distance, reach = laws[r, k], weights[r, k], slack[r, k], needed[r, k]
-
-    def slopes(t: Floats, todo: Ints) -> tuple[Floats, Floats, Floats]:
-        first, second = _slopes(own[todo], own_weights[todo], t)
-        everywhere = np.full(rows.size, np.inf)  # rows that are done push nothing
-        everywhere[todo] = t
-        pushed = np.flatnonzero(reach > everywhere[r])
-        lowered = everywhere[r[pushed]] - distance[pushed]
-        slope, curvature = _slopes(rivals[pushed], rival_weights[pushed], lowered)
-        with np.errstate(invalid="ignore"):
-            total = first + np.bincount(r[pushed], slope, rows.size)[todo]
-            change = second + np.bincount(r[pushed], curvature, rows.size)[todo]
-        return total, change, 1e-11 * first
-
-    return newton(slopes, low, high, start, 1e-12 * (high - low))
-
-
-def _slopes(laws: Laws, weights: Floats, targets: Floats) -> tuple[Floats, Floats]:
-    """First and second derivative of weights·divergence; 0 where the weight is: what nobody pulls
-    costs nothing.
-    """
-    first, second = laws.slope(targets)
-    with np.errstate(invalid="ignore"):
-        slope = np.where(weights > 0, weights * first, 0.0)
-        curvature = np.where(weights > 0, weights * second, 0.0)
-    return slope, curvature
-
-
-def _moved_row(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Moves:
-    """Bandits (A, K) in which `arm` becomes the best: the arms that move. The caller names bandits
-    and payers."""
-    targets = closest(laws, weights, slack, arm)
-    rows, arms = np.nonzero(~(targets == laws.means))
-    moving, target = laws[rows, arms], targets[rows, arms]
-    return Moves(rows, rows, arms, target, rows, moving.kl(moving.moved_to(target)))
 
 
 def _apart(truth: Truth, pulls: Floats, changes: Changes) -> Moves:

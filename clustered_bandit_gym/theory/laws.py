@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -28,124 +28,76 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 
 
+@dataclass(eq=False)
 class Laws(ABC):
-    """An array of laws of one family.
+    """An array of laws of one family: here of one that its means describe.
 
     `low` and `high` are the ends of the support; means lie between them.
     """
 
     means: Floats
-    low: float
-    high: float
-
-    @property
-    @abstractmethod
-    def variances(self) -> Floats:
-        """Variance of one pull."""
-
-    @abstractmethod
-    def __getitem__(self, index: Any) -> Self: ...
-
-    @abstractmethod
-    def slope(self, targets: Floats) -> tuple[Floats, Floats]:
-        """First and second derivative of the least divergence at mean `target`, each of the array's
-        shape.
-        """
-
-    @abstractmethod
-    def moved_to(self, targets: Floats) -> Self:
-        """The nearest laws that have these means."""
-
-    @abstractmethod
-    def kl(self, others: Self) -> Floats:
-        """Divergence of one pull from these laws to `others`."""
-
-    @abstractmethod
-    def mixed_with(self, others: Self, share: Floats) -> Self:
-        """The laws that stand for these with weight 1 − share and `others` with weight `share`."""
-
-
-@dataclass(frozen=True)
-class GaussianLaws(Laws):
-    means: Floats
-    sigma: float
     low = -np.inf
     high = np.inf
 
-    @property
-    def variances(self) -> Floats:
-        return np.full(self.means.shape, self.sigma**2)
+    def __getitem__(self, index: Any) -> Self:
+        return replace(self, means=self.means[index])
 
-    def __getitem__(self, index: Any) -> GaussianLaws:
-        return GaussianLaws(self.means[index], self.sigma)
+    def moved_to(self, targets: Floats) -> Self:
+        return replace(self, means=targets)
+
+    def mixed_with(self, others: Self, share: Floats) -> Self:
+        return replace(self, means=(1 - share) * self.means + share * others.means)
+
+    @abstractmethod
+    def slope(self, targets: Floats) -> tuple[Floats, Floats]: ...
+
+    @abstractmethod
+    def kl(self, others: Self) -> Floats: ...
+
+
+@dataclass(eq=False)
+class GaussianLaws(Laws):
+    sigma: float
 
     def slope(self, targets: Floats) -> tuple[Floats, Floats]:
         precision = self.sigma**-2
         return (targets - self.means) * precision, np.full(self.means.shape, precision)
 
-    def moved_to(self, targets: Floats) -> GaussianLaws:
-        return GaussianLaws(targets, self.sigma)
-
     def kl(self, others: GaussianLaws) -> Floats:
         return (self.means - others.means) ** 2 / (2 * self.sigma**2)
 
-    def mixed_with(self, others: GaussianLaws, share: Floats) -> GaussianLaws:
-        return GaussianLaws((1 - share) * self.means + share * others.means, self.sigma)
 
-
-@dataclass(frozen=True)
 class BernoulliLaws(Laws):
-    means: Floats
     low = 0.0
     high = 1.0
 
-    @property
     def variances(self) -> Floats:
+        """Variance of one pull, here and below."""
         return self.means * (1 - self.means)
 
-    def __getitem__(self, index: Any) -> BernoulliLaws:
-        return BernoulliLaws(self.means[index])
-
     def slope(self, targets: Floats) -> tuple[Floats, Floats]:
+        shift = targets - self.means
         with np.errstate(divide="ignore", invalid="ignore"):
-            first = np.where(
-                targets == self.means, 0.0, (targets - self.means) / (targets * (1 - targets))
-            )
+            first = np.where(shift == 0, 0.0, shift / (targets * (1 - targets)))
             second = self.means / targets**2 + (1 - self.means) / (1 - targets) ** 2
         return first, second
-
-    def moved_to(self, targets: Floats) -> BernoulliLaws:
-        return BernoulliLaws(targets)
 
     def kl(self, others: BernoulliLaws) -> Floats:
         return rel_entr(self.means, others.means) + rel_entr(1 - self.means, 1 - others.means)
 
-    def mixed_with(self, others: BernoulliLaws, share: Floats) -> BernoulliLaws:
-        return BernoulliLaws((1 - share) * self.means + share * others.means)
 
-
-@dataclass(frozen=True)
 class CategoricalLaws(Laws):
     """`probabilities` has the array's shape and one axis more, for the values of `support`."""
 
-    support: Floats
-    probabilities: Floats
+    def __init__(self, support: Floats, probabilities: Floats) -> None:
+        super().__init__(probabilities @ support)
+        self.support = support
+        self.probabilities = probabilities
+        self.low = float(support[0])
+        self.high = float(support[-1])
 
-    @property
-    def means(self) -> Floats:  # type: ignore[override]
-        return self.probabilities @ self.support
-
-    @property
     def variances(self) -> Floats:
         return self.probabilities @ self.support**2 - self.means**2
-
-    @property
-    def low(self) -> float:  # type: ignore[override]
-        return float(self.support[0])
-
-    @property
-    def high(self) -> float:  # type: ignore[override]
-        return float(self.support[-1])
 
     def __getitem__(self, index: Any) -> CategoricalLaws:
         return CategoricalLaws(self.support, self.probabilities[index])

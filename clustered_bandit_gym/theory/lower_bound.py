@@ -104,9 +104,8 @@ def solve_lower_bound(
     # η = ∞ is told where there is a single cluster: it excludes a second one, and constrains
     # nothing else.
     single = math.isinf(instance.eta if eta is None else eta)
-    eta = (
-        min(instance.eta, np.ptp(instance.means)) if eta is None or math.isinf(eta) else float(eta)
-    )
+    if eta is None or math.isinf(eta):
+        eta = min(instance.eta, float(np.ptp(instance.means)))
     if not 0 <= eta <= instance.eta * (1 + 1e-9) + 1e-12:
         raise UserError(
             f"eta must be at least 0 and at most the instance's {instance.eta:.6g}, got {eta}"
@@ -115,11 +114,11 @@ def solve_lower_bound(
         raise UserError(f"max_programs must be at least 1, got {max_programs}")
     needed = information_needed(delta)
     sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
-    nothing = LowerBound(0.0, 0.0, np.zeros_like(instance.means), 0)
+    allocation = np.zeros_like(instance.means)
     # With one arm there is nothing to find out; noiseless rewards tell any two instances apart at
     # once.
     if needed == 0 or instance.n_arms == 1 or instance.rewards.sigma == 0:
-        return nothing
+        return LowerBound(0.0, 0.0, allocation, 0)
     # Bandits without agents come last. A learner that is not told M need not believe in them, only
     # in some further one.
     order = np.argsort(sizes == 0, kind="stable")
@@ -128,33 +127,11 @@ def solve_lower_bound(
     truth = Truth(laws_of(instance)[kept], sizes[kept], eta, spare)
     search = _Search(truth)
     if not search.possible:
-        return nothing
+        return LowerBound(0.0, 0.0, allocation, 0)
     programs = search.run(tolerance, max_programs)
-    allocation = np.zeros_like(instance.means)
     played = kept[: truth.n_played]
     allocation[played] = needed * search.inside / sizes[played, None]
     return LowerBound(needed * search.value, needed * search.upper, allocation, programs)
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What all alternatives say about a P.
-
-    Attributes:
-        least, largest: the extreme values of Σ P·KL; ∞ and −∞ if there is no alternative.
-        hardest: (M·K,) for each cell the least value of an alternative that it carries: one to
-            which it contributes at least a fifth of what its main cell does.
-    """
-
-    least: float
-    largest: float
-    hardest: Floats
-
-    def rescale(self, pulls: Floats, least: float, most: float, over: float = 1.0) -> Floats:
-        """`pulls` with every cell divided by `hardest` over `over`; factors stay in [least, most]."""
-        with np.errstate(divide="ignore"):
-            factors = np.clip(1 / (self.hardest / over), least, most)
-        return pulls * factors.reshape(pulls.shape)
 
 
 class _Search:
@@ -175,16 +152,16 @@ class _Search:
         first = 1 / np.maximum(gaps, max(truth.eta / 4, 1e-3 * gaps.max(initial=0.0))) ** 2
         self.inside = first
         self.pool: list[csr_array] = []
-        answer = self._ask(first, None)
-        self.possible = answer.largest > 0
-        if self.possible:
-            self.centre = first / answer.least
+        self._ask(first, None)
+        self.possible = self.upper < math.inf
+        self.centre = self.inside
 
+    @np.errstate(divide="ignore")
     def run(self, tolerance: float, max_programs: int) -> int:
         """Solve programs until the gap is certified; their number."""
         for nearly in (None, None, None, 1.5, 1.5):
-            answer = self._ask(self.centre, nearly)
-            self.centre = answer.rescale(self.centre, 0.25, 4.0)
+            hardest = self._ask(self.centre, nearly)
+            self.centre = self.centre * np.clip(1 / hardest, 0.25, 4.0)
         for program in range(1, max_programs + 1):
             outside = self._solve()
             if self.upper <= (1 + tolerance) * self.value or program == max_programs:
@@ -196,28 +173,31 @@ class _Search:
             self._ask(0.95 * outside + 0.05 * self.centre)
             mended = self.centre
             for repair in range(3):
-                answer = self._ask(mended, _NEARLY if repair == 0 else None)
-                mended = answer.rescale(mended, 1.0, 1.5, over=1.02)
+                hardest = self._ask(mended, _NEARLY if repair == 0 else None)
+                mended = mended * np.clip(1 / (hardest / 1.02), 1.0, 1.5)
             self._ask(mended)
             self.centre = (self.centre + mended) / 2
         return program
 
-    def _ask(self, pulls: Floats, nearly: float | None = _NEARLY) -> _Answer:
+    def _ask(self, pulls: Floats, nearly: float | None = _NEARLY) -> Floats:
         """The hardest alternatives at `pulls`; those within the factor `nearly` of the hardest join
-        the pool."""
-        least, largest = math.inf, -math.inf
+        the pool.
+
+        Returns, of the shape of `pulls`, the least value of an alternative that each cell carries:
+        one to which it contributes at least a fifth of what its main cell does.
+        """
+        least = math.inf
         hardest = np.full(pulls.size, np.inf)
         near: list[Cuts] = []
         for cuts in all_cuts(self.truth, pulls):
             least = min(least, float(cuts.values.min(initial=math.inf)))
-            largest = max(largest, float(cuts.values.max(initial=-math.inf)))
             _lower_to_carried(hardest, cuts, pulls)
             if nearly is not None:
                 near = [_below(one, nearly * max(1.0, least)) for one in (*near, cuts)]
         if 0 < least < math.inf and pulls.sum() / least < self.upper:
             self.upper, self.inside = float(pulls.sum() / least), pulls / least
         self.pool += [cuts.rows for cuts in near]
-        return _Answer(least, largest, hardest)
+        return hardest.reshape(pulls.shape)
 
     def _solve(self) -> Floats:
         """The program over the pool: raises `value`, drops what is slack, returns the cheapest P."""
