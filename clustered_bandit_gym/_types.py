@@ -1,6 +1,8 @@
-"""Array types used throughout."""
+"""Types used throughout."""
 
 from __future__ import annotations
+
+import os
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,3 +11,4 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Words = NDArray[np.uint64]
+FilePath = str | os.PathLike[str]

@@ -14,18 +14,11 @@ from typing import IO, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym._types import Bools, FilePath, Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
-from clustered_bandit_gym.game.tables import (
-    Fit,
-    bandits_of,
-    fit_of,
-    grouped,
-    read_bandits,
-    read_logs,
-)
+from clustered_bandit_gym.game.tables import read_bandits, read_logs
 
 Frozen = TypeVar("Frozen", bound=NDArray[Any])
 
@@ -46,9 +39,6 @@ class Instance:
         allow_overlap: accept an instance that violates Assumption 1 (η ≤ 0, e.g. two clusters with
             one best arm). No scheme has a guarantee on it.
     """
-
-    #: How well the logs that it was made from predict themselves; see `from_logs`.
-    fit: Fit | None = None
 
     def __init__(
         self,
@@ -199,7 +189,7 @@ class Instance:
             f"eta={self.eta:.4g}, eta1={self.eta1:.4g}, rewards={type(self.rewards).__name__})"
         )
 
-    def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
+    def save(self, path: FilePath | IO[bytes]) -> None:
         """Write to a NumPy archive (.npz) without pickled objects; `Instance.load` reads it back."""
         buffer = io.BytesIO()  # NumPy would add .npz to a path without it
         np.savez_compressed(buffer, **self._content())
@@ -210,7 +200,7 @@ class Instance:
 
     @classmethod
     def from_csv(
-        cls, path: str | os.PathLike[str], clusters: ArrayLike | None = None, **settings: Any
+        cls, path: FilePath, clusters: ArrayLike | None = None, **settings: Any
     ) -> Instance:
         """The instance of a CSV file: a table of means, or raw rows with the columns cluster, arm,
         reward.
@@ -230,24 +220,17 @@ class Instance:
     def from_logs(cls, logs: Any, clusters: int | None = None) -> Instance:
         """The instance of logged rewards without clusters. Agents may share best arms (no η then).
 
-        `instance.fit` says how well one half of the rows predicts the other: an instance made from
-        few rewards is not the system that they came from.
-
         Args:
             logs: path of a CSV file, or a pandas frame, with the columns agent (or user), arm,
                 reward.
             clusters: M, to group agents with similar averages (k-means) and pool their rewards; by
                 default each agent's own empirical law is the truth.
         """
-        rows = read_logs(logs)
-        pooled, labels = grouped(rows, clusters)
-        bandits = bandits_of(pooled)
-        made = cls(**vars(bandits), clusters=labels, allow_ties=True, allow_overlap=True)
-        vars(made)["fit"] = fit_of(rows, clusters)
-        return made
+        bandits, labels = read_logs(logs, clusters)
+        return cls(**vars(bandits), clusters=labels, allow_ties=True, allow_overlap=True)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Instance:
+    def load(cls, path: FilePath | IO[bytes]) -> Instance:
         """Read what `save` wrote.
 
         Never unpickles, and refuses what would unpack to more than 512 MB.

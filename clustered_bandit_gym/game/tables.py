@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import FilePath, Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 
@@ -36,30 +36,7 @@ class Bandits:
     cluster_names: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Fit:
-    """How well the bandits made from one half of the rows predict the other half.
-
-    Attributes:
-        error: root mean square difference between predicted means and averages of the held-out
-            half, over pairs of an agent and an arm.
-        noise: what `error` would be if the predictions were exact: the standard error of the
-            averages.
-        same_best: share of agents whose best arm is the same in both halves.
-    """
-
-    error: float
-    noise: float
-    same_best: float
-
-    def __str__(self) -> str:
-        return (
-            f"held-out half: means are off by {self.error:.3g} (sampling noise alone: "
-            f"{self.noise:.3g}), the best arm is the same for {self.same_best:.0%} of agents"
-        )
-
-
-def read_bandits(path: str | os.PathLike[str]) -> Bandits:
+def read_bandits(path: FilePath) -> Bandits:
     """Read a CSV file.
 
     A header with the columns ``cluster``, ``arm`` and ``reward`` marks raw rewards: every pair of a
@@ -69,118 +46,97 @@ def read_bandits(path: str | os.PathLike[str]) -> Bandits:
     column per arm; a first row of arm names and a first column of cluster names are recognised by
     not being numbers.
     """
-    if is_log(path):
-        raise UserError(
-            f"{path} has no column `cluster`; rows of agents without clusters are read by "
-            "Instance.from_logs(path, clusters=M)"
-        )
-    first = _cells(path, header=None, nrows=1).iloc[0].tolist()
-    if {"cluster", "arm", "reward"} <= _lower(first):
-        return bandits_of(_rows(_cells(path), "cluster"))
+    cells = _cells(path)
+    first = cells.iloc[0].tolist()
+    if {"arm", "reward"} <= _lower(first):
+        if "cluster" not in _lower(first):
+            raise UserError(
+                f"{path} has no column `cluster`; rows of agents without clusters are read by "
+                "Instance.from_logs(path, clusters=M)"
+            )
+        return _bandits_of(_rows(_below_header(cells), "cluster"))
     has_header = not all(map(_is_number, first[1:] or first))
-    table = _cells(path, header=0 if has_header else None)
-    if table.index.dtype.kind != "O" and not any(map(_is_number, table.iloc[:, 0])):
+    table = _below_header(cells) if has_header else cells
+    has_names = not any(map(_is_number, table.iloc[:, 0]))
+    if has_names:
         table = table.set_index(table.columns[0])
     return Bandits(
         _numbers(table),
         arm_names=tuple(table.columns) if has_header else None,
-        cluster_names=tuple(table.index) if table.index.dtype.kind == "O" else None,
+        cluster_names=tuple(table.index) if has_names else None,
     )
 
 
-def is_log(path: str | os.PathLike[str]) -> bool:
+def is_log(path: FilePath) -> bool:
     """Whether the CSV file has rows of an agent, an arm and a reward, without clusters."""
-    columns = _lower(_cells(path, header=None, nrows=1).iloc[0])
+    columns = _lower(_cells(path).iloc[0])
     return {"arm", "reward"} <= columns and "cluster" not in columns
 
 
-def read_logs(source: Any) -> pd.DataFrame:
-    """Rows from a CSV file or a pandas frame with the columns agent (or user), arm and reward."""
-    frame = _cells(source) if isinstance(source, str | os.PathLike) else source
-    if not hasattr(frame, "columns"):
+def read_logs(source: Any, n_clusters: int | None) -> tuple[Bandits, Ints]:
+    """The bandits of logged rewards, and the bandit of each agent (N,).
+
+    Args:
+        source: path of a CSV file, or a pandas frame, with the columns agent (or user), arm and
+            reward.
+        n_clusters: groups of agents with similar averages, whose rewards are pooled; None: every
+            agent has a bandit of its own.
+    """
+    import pandas as pd
+
+    frame = _below_header(_cells(source)) if isinstance(source, str | os.PathLike) else source
+    if not isinstance(frame, pd.DataFrame):
         raise UserError(
             f"logs are the path of a CSV file or a pandas frame, got {type(source).__name__}"
         )
-    return _rows(frame, "agent" if "agent" in _lower(frame.columns) else "user")
+    rows = _rows(frame, "agent" if "agent" in _lower(frame.columns) else "user")
+    if n_clusters is None:
+        return _bandits_of(rows), np.arange(len(rows.group.cat.categories))
+    labels = _clusters(_by_cell(rows).mean().unstack().to_numpy(), n_clusters)
+    names = pd.Index([f"cluster {m}" for m in range(n_clusters)])
+    pooled = pd.Categorical.from_codes(labels[rows.group.cat.codes], names)
+    return _bandits_of(rows.assign(group=pooled)), labels
 
 
-def bandits_of(rows: pd.DataFrame) -> Bandits:
+def _bandits_of(rows: pd.DataFrame) -> Bandits:
     """Each group's empirical bandit; see `read_bandits` for the law."""
     import pandas as pd
 
-    counts = _by_cell(rows).size().unstack()
-    if (counts == 0).any(axis=None):
-        group, arm = np.argwhere(counts == 0)[0]
+    means = _by_cell(rows).mean().unstack()
+    if means.isna().any(axis=None):
+        group, arm = np.argwhere(means.isna())[0]
         raise UserError(
-            f"no reward of arm {counts.columns[arm]!r} in {counts.index[group]!r}; every pair "
+            f"no reward of arm {means.columns[arm]!r} in {means.index[group]!r}; every pair "
             "needs one"
         )
-    means = _means(rows)
+    names = tuple(means.columns), tuple(means.index)
     support = np.unique(rows.reward)
-    law: RewardModel
     if set(support) <= {0.0, 1.0}:
-        law = Bernoulli()
-    elif support.size <= 256:
-        table = pd.crosstab([rows.group, rows.arm], rows.reward).to_numpy()
-        seen = table.reshape(*means.shape, support.size)
-        law = Categorical(support, seen / seen.sum(axis=2, keepdims=True))
-        means = law.check_means(None)
-    else:
-        law = Gaussian(float(_by_cell(rows).std().max()))
-    return Bandits(means, law, tuple(counts.columns), tuple(counts.index))
+        return Bandits(means.to_numpy(), Bernoulli(), *names)
+    if support.size > 256:
+        return Bandits(means.to_numpy(), Gaussian(float(_by_cell(rows).std().max())), *names)
+    shares = pd.crosstab([rows.group, rows.arm], rows.reward, normalize="index")
+    law = Categorical(support, shares.to_numpy().reshape(*means.shape, support.size))
+    return Bandits(law.check_means(None), law, *names)
 
 
-def grouped(rows: pd.DataFrame, n_clusters: int | None) -> tuple[pd.DataFrame, Ints]:
-    """The rows of `n_clusters` groups of agents (None: as they are), and the group of each agent
-    (N,)."""
-    import pandas as pd
-
-    agents = rows.group.cat
-    if n_clusters is None:
-        return rows, np.arange(len(agents.categories))
-    labels = cluster(_means(rows), n_clusters)
-    names = pd.Index([f"cluster {m}" for m in range(n_clusters)])
-    return rows.assign(group=pd.Categorical.from_codes(labels[agents.codes], names)), labels
-
-
-def cluster(means: Floats, n_clusters: int) -> Ints:
+def _clusters(means: Floats, n_clusters: int) -> Ints:
     """(N,) labels 0..M−1 of agents with average rewards `means` (N, K), by k-means; the best of 20
     starts.
 
     A missing average (NaN) counts as that of all agents together.
     """
-    from scipy.cluster.vq import kmeans2
+    from scipy.cluster.vq import kmeans, vq
 
     if not 1 <= n_clusters <= len(means):
         raise UserError(
             f"clusters must be a number from 1 to {len(means)}, the agents; got {n_clusters}"
         )
     filled = np.where(np.isnan(means), np.nanmean(means, axis=0), means)
-    found = []
-    for start in range(20):
-        centres, labels = kmeans2(filled, n_clusters, minit="++", seed=start)
-        if np.unique(labels).size == n_clusters:
-            found.append((float(((filled - centres[labels]) ** 2).sum()), start, labels))
-    if not found:
+    centres, _ = kmeans(filled, n_clusters, iter=20, seed=0)
+    if len(centres) < n_clusters:
         raise UserError(f"the agents do not fall into {n_clusters} different clusters; take fewer")
-    return min(found)[2].astype(np.int64)
-
-
-def fit_of(rows: pd.DataFrame, n_clusters: int | None) -> Fit | None:
-    """How well half of the rows predicts the other half; None where too few pairs have two rows."""
-    mixed = rows.sample(frac=1, random_state=0)
-    held = _by_cell(mixed).cumcount() % 2 == 1
-    pooled, labels = grouped(mixed[~held], n_clusters)
-    predicted = _means(pooled)[labels]
-    unseen = _by_cell(mixed[held])
-    averages = _means(mixed[held])
-    whole = ~np.isnan(averages).any(axis=1)
-    if not whole.any():
-        return None
-    noise = np.sqrt(np.nanmean(unseen.var(ddof=0) / unseen.size()))
-    error = np.sqrt(np.nanmean((predicted - averages) ** 2))
-    same = predicted[whole].argmax(axis=1) == averages[whole].argmax(axis=1)
-    return Fit(float(error), float(noise), float(same.mean()))
+    return vq(filled, centres)[0].astype(np.int64)
 
 
 def _by_cell(rows: pd.DataFrame) -> Any:
@@ -188,27 +144,24 @@ def _by_cell(rows: pd.DataFrame) -> Any:
     return rows.groupby(["group", "arm"], observed=False).reward
 
 
-def _means(rows: pd.DataFrame) -> Floats:
-    """(G, K) average rewards, NaN where there are none."""
-    means: Floats = _by_cell(rows).mean().unstack().to_numpy()
-    return means
-
-
-def _cells(path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
-    """The CSV file as text."""
+def _cells(path: FilePath) -> pd.DataFrame:
+    """The CSV file as text; a header is its first row."""
     import pandas as pd
 
+    options: Any = {"dtype": str, "encoding": "utf-8-sig", "header": None, "na_filter": False}
     try:
-        table: pd.DataFrame = pd.read_csv(
-            path, dtype=str, encoding="utf-8-sig", skipinitialspace=True, na_filter=False, **options
-        )
+        table: pd.DataFrame = pd.read_csv(path, skipinitialspace=True, **options)
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as a CSV file: {error}") from None
-    if table.empty:
-        raise UserError(f"{path} has a header and no rows")
     return table
+
+
+def _below_header(cells: pd.DataFrame) -> pd.DataFrame:
+    if len(cells) < 2:
+        raise UserError("the file has a header and no rows")
+    return cells[1:].set_axis(cells.iloc[0].tolist(), axis=1)
 
 
 def _rows(frame: pd.DataFrame, group: str) -> pd.DataFrame:

@@ -31,7 +31,7 @@ def write(folder: Path, text: str) -> Path:
         ("red,green,blue\n0.9,0.2,0.1\n0.3,0.8,0.2\n", ("red", "green", "blue"), None),
         ("young,0.9,0.2,0.1\n\nold,0.3,0.8,0.2\n", None, ("young", "old")),
         (
-            "\ufeffred,green,blue\nyoung,.9,.2,.1\nold,.3,.8,.2\n",
+            "\ufeffgroup,red,green,blue\nyoung,.9,.2,.1\nold,.3,.8,.2\n",
             ("red", "green", "blue"),
             ("young", "old"),
         ),
