@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,4 +12,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Words = NDArray[np.uint64]
+Array = NDArray[Any]
+#: Numbers of pulls.
+Times = Ints | int
+Rng = np.random.Generator
 FilePath = str | os.PathLike[str]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym._types import FilePath, Ints, Rng
 from clustered_bandit_gym.datasets import flights, movielens_1m, stand_ins, yelp_open
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
@@ -108,19 +108,19 @@ class Flights(FixedBandits):
         data = flights.load()
         return data.pooled if self.truth == "clusters" else data.separate
 
-    def draw_clusters(self, rng: np.random.Generator, n: int | None = None) -> Ints:
+    def draw_clusters(self, rng: Rng, n: int | None = None) -> Ints:
         """(N,) the cluster of each destination; in "clusters", their true ones in random order."""
         clusters = flights.load().clusters if self.truth == "clusters" else self.n_agents
         return rng.permutation(clusters)
 
 
 def movielens(
-    path: str | os.PathLike[str] | None = None,
+    path: FilePath | None = None,
     n_agents: int = 120,
     min_ratings: int = 31,
     sizes: str = "equal",
     alpha: float = 0.0,
-    seed: int | np.random.Generator | None = 0,
+    seed: int | Rng | None = 0,
 ) -> Instance:
     """The MovieLens-1M instance of the paper, from your own copy of the data.
 
@@ -143,12 +143,12 @@ def movielens(
 
 
 def yelp(
-    path: str | os.PathLike[str] | None = None,
+    path: FilePath | None = None,
     n_agents: int = 100,
     states: tuple[str, ...] = yelp_open.STATES,
     sizes: str = "equal",
     alpha: float = 0.0,
-    seed: int | np.random.Generator | None = 0,
+    seed: int | Rng | None = 0,
 ) -> Instance:
     """The Yelp instance of the paper, from your own copy of the data.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym._types import FilePath, Ints
 from clustered_bandit_gym.datasets.sources import Origin, Source, find
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
@@ -29,7 +28,7 @@ AGE_GROUPS = {18: "18-24", 25: "25-34", 35: "35-44", 45: "45-49", 50: "50-55", 5
 SUPPORT = np.array([0.5, 1.0, 1.5, 2.0, 2.5])
 
 
-def load(path: str | os.PathLike[str] | None, min_ratings: int) -> Instance:
+def load(path: FilePath | None, min_ratings: int) -> Instance:
     """The six bandits, one agent in each; read once per process and file."""
     if min_ratings < 1:
         raise UserError(f"min_ratings must be at least 1, got {min_ratings}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, TypeVar
 
+from clustered_bandit_gym._types import FilePath
 from clustered_bandit_gym.errors import UserError
 
 Parsed = TypeVar("Parsed")
@@ -86,7 +87,7 @@ class Source:
         raise FileNotFoundError(f"{self.path} holds no {self.name}")
 
 
-def find(data: str | os.PathLike[str] | None, name: str, origin: Origin) -> Source:
+def find(data: FilePath | None, name: str, origin: Origin) -> Source:
     """The file `name` of a data set: `data` is that file, a zip, or a folder that holds either.
 
     None: what the environment variable says.

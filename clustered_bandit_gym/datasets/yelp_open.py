@@ -4,14 +4,13 @@ the mean."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools
+from clustered_bandit_gym._types import Bools, FilePath
 from clustered_bandit_gym.datasets.sources import Origin, Source, find
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
@@ -29,7 +28,7 @@ ORIGIN = Origin(
 STATES = ("LA", "TN", "MO", "IN")
 
 
-def load(path: str | os.PathLike[str] | None, states: Sequence[str] = STATES) -> Instance:
+def load(path: FilePath | None, states: Sequence[str] = STATES) -> Instance:
     """One bandit per state, one agent in each; read once per process and file."""
     if isinstance(states, str) or len(states) < 1 or len(set(states)) < len(states):
         raise UserError(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Array, Floats, Ints
 from clustered_bandit_gym.errors import PlayOver, UserError
 from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.game.payloads import read_only
@@ -108,7 +106,7 @@ class Block:
         kept[self.agents] = values
         self._open_play.memory[name] = kept
 
-    def load(self, name: str) -> NDArray[Any]:
+    def load(self, name: str) -> Array:
         """What these agents saved under `name`: (n, ...), zeros where an agent saved nothing."""
         memory = self._open_play.memory
         if name not in memory:

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.random import SeedSequence
+from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Array, Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import indices
@@ -72,7 +73,7 @@ class Federation(Play):
         self,
         instance: Instance | None,
         problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
+        seed: int | SeedSequence | None = None,
         *,
         source: Source | None = None,
         values: ArrayLike | None = None,
@@ -146,7 +147,7 @@ class Federation(Play):
         size = self.block_size or max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
         answer: Payload | Sequence[Payload] | None = None
         forms: list[list[tuple[object, ...]]] = []
-        parts: list[list[NDArray[Any]]] = []
+        parts: list[list[Array]] = []
         for start in range(0, agents.size, size):
             rows = slice(start, start + size)
             block = Block(self, agents[rows])
@@ -170,9 +171,7 @@ class Federation(Play):
             return None
         return messages[0] if isinstance(answer, Payload) else tuple(messages)
 
-    def _send(
-        self, direction: Direction, payload: Payload, agents: Ints, program: Any
-    ) -> NDArray[Any]:
+    def _send(self, direction: Direction, payload: Payload, agents: Ints, program: Any) -> Array:
         """Bill `payload`, to or from each of `agents`, which run `program`; returns what arrives,
         one row per agent."""
         rows = payload.rows(agents.size)

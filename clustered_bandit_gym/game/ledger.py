@@ -14,12 +14,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Array, Floats, Ints
 from clustered_bandit_gym.errors import UserError
 
 Direction = Literal["up", "down"]
@@ -39,8 +38,7 @@ class Total:
         self.reals += reals
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """One itemised message."""
 
     phase: str
@@ -61,14 +59,11 @@ class Ledger:
     """
 
     def __init__(self, c_b: float = 1.0, c_r: float = 32.0, itemise: bool = False) -> None:
-        for name, price in (("c_b", c_b), ("c_r", c_r)):
-            if not 0 <= price < np.inf:
-                raise UserError(f"{name} must be a finite price >= 0, got {price}")
+        if not (0 <= c_b < np.inf and 0 <= c_r < np.inf):
+            raise UserError(f"c_b and c_r must be finite prices >= 0, got {c_b} and {c_r}")
         self.c_b, self.c_r = float(c_b), float(c_r)
         self.totals: dict[tuple[str, Direction, str], Total] = defaultdict(Total)
-        self._items: list[tuple[str, Direction, str, Ints, Any, int]] | None = (
-            [] if itemise else None
-        )
+        self._items: list[Message] | None = [] if itemise else None
 
     def record(
         self,
@@ -87,9 +82,11 @@ class Ledger:
         total_bits = int(bits.sum()) if isinstance(bits, np.ndarray) else n * bits
         self.total(phase, direction, kind).add(n, total_bits, n * reals)
         if self._items is not None:
-            self._items.append((phase, direction, kind, agents.copy(), bits, reals))
+            prices = np.broadcast_to(bits, n).tolist()
+            for agent, price in zip(agents.tolist(), prices, strict=True):
+                self._items.append(Message(phase, direction, agent, kind, price, reals))
 
-    def as_sent(self, reals: Floats) -> NDArray[Any]:
+    def as_sent(self, reals: Floats) -> Array:
         """`reals` in the precision they are paid for: float32, or float64 if c_r ≥ 64·c_b.
 
         NaN is refused.
@@ -119,11 +116,11 @@ class Ledger:
 
     def bits(self, direction: Direction | None = None, phase: str | None = None) -> int:
         """Bits sent as symbols, in one direction or both, in one phase or all."""
-        return sum(total.bits for total in self._select(direction, phase))
+        return self._sum("bits", direction, phase)
 
     def reals(self, direction: Direction | None = None, phase: str | None = None) -> int:
         """Real numbers sent, in one direction or both, in one phase or all."""
-        return sum(total.reals for total in self._select(direction, phase))
+        return self._sum("reals", direction, phase)
 
     @property
     def cost(self) -> float:
@@ -132,13 +129,9 @@ class Ledger:
 
     def summary(self) -> dict[str, float]:
         """Plain numbers: cost, bits and reals up and down."""
-        return {
-            "cost": self.cost,
-            "bits_up": self.bits("up"),
-            "bits_down": self.bits("down"),
-            "reals_up": self.reals("up"),
-            "reals_down": self.reals("down"),
-        }
+        bits = {"bits_up": self.bits("up"), "bits_down": self.bits("down")}
+        reals = {"reals_up": self.reals("up"), "reals_down": self.reals("down")}
+        return {"cost": self.cost, **bits, **reals}
 
     def by_phase(self) -> dict[str, float]:
         """Cost of each phase, in the order in which they first sent something."""
@@ -150,15 +143,12 @@ class Ledger:
     def messages(self) -> Iterator[Message]:
         """Every message, one by one; only with `itemise=True`."""
         if self._items is None:
-            raise UserError(
-                "the ledger keeps totals only; make it with itemise=True to list every message"
-            )
-        for phase, direction, kind, agents, bits, reals in self._items:
-            each = np.broadcast_to(bits, agents.shape)
-            for agent, price in zip(agents.tolist(), each.tolist(), strict=True):
-                yield Message(phase, direction, agent, kind, price, reals)
+            raise UserError("the ledger lists every message only if made with itemise=True")
+        return iter(self._items)
 
-    def _select(self, direction: Direction | None, phase: str | None) -> Iterator[Total]:
-        for (its_phase, its_direction, _), total in self.totals.items():
-            if direction in (None, its_direction) and phase in (None, its_phase):
-                yield total
+    def _sum(self, what: str, direction: Direction | None, phase: str | None) -> int:
+        return sum(
+            getattr(total, what)
+            for (its_phase, its_direction, _), total in self.totals.items()
+            if direction in (None, its_direction) and phase in (None, its_phase)
+        )

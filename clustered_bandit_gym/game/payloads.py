@@ -7,13 +7,12 @@ A real number costs `c_r` units; a symbol out of a set X that both sides know co
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Bools, Ints
+from clustered_bandit_gym._types import Array, Bools, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
 
@@ -40,7 +39,7 @@ def counts_bits(times: Ints, values: int) -> Ints:
     return np.array(bits, dtype=np.int64)[place].reshape(times.shape)
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: Array) -> Array:
     """A copy that cannot be made writable again: its memory is that of a bytes object."""
     if not array.size:
         return array.copy()
@@ -55,15 +54,16 @@ class Payload:
     """
 
     kind: str
-    values: NDArray[Any]
+    values: Array
     #: Price per agent: one number, or (n,) where messages of different agents differ in length.
     bits: int | Ints = 0
     reals: int = 0
-    _item_ndim: int = 0
+    #: Axes of values that are the same for all agents; −1 where they cannot be.
+    shared_ndim: int = -1
 
-    def rows(self, n_agents: int) -> NDArray[Any]:
+    def rows(self, n_agents: int) -> Array:
         """The values as (n_agents, ...), a view; `ValueError` where they are of another length."""
-        if self.values.ndim == self._item_ndim:
+        if self.values.ndim == self.shared_ndim:
             return np.broadcast_to(self.values, (n_agents, *self.values.shape))
         if self.values.shape[0] != n_agents:
             raise UserError(f"{self.kind}: {self.values.shape[0]} rows for {n_agents} agents")
@@ -79,6 +79,7 @@ class ArmIndex(Payload):
     """
 
     kind = "arm"
+    shared_ndim = 0
 
     def __init__(self, values: ArrayLike, among: int | ArrayLike) -> None:
         self.values = _integers(values, (0, 1), "arm indices (agents,)")
@@ -104,7 +105,7 @@ class ArmSet(Payload):
     """
 
     kind = "arm set"
-    _item_ndim = 1
+    shared_ndim = 1
 
     def __init__(self, values: ArrayLike, at_most: int | None = None) -> None:
         shapes = "an arm set is a boolean array (agents, arms), or (arms,) for all agents alike"
@@ -120,29 +121,29 @@ class ArmSet(Payload):
 
 
 class Reals(Payload):
-    """Real numbers: c_r each. `values`: (n,) one per agent, or (n, d) d per agent. `shared` (d,):
-    the same d to all.
+    """Real numbers: c_r each. `values`: (n,) one per agent, (n, d) d per agent, or a single one for
+    all agents alike.
 
     NaN cannot be sent. Values arrive rounded to the width that c_r pays for, see `Ledger.as_sent`.
     """
 
     kind = "real"
+    shared_ndim = 0
 
-    def __init__(self, values: ArrayLike, *, shared: bool = False) -> None:
+    def __init__(self, values: ArrayLike) -> None:
         if np.iscomplexobj(values):
             raise UserError("reals must be real numbers, got complex ones")
         self.values = np.asarray(values, dtype=np.float64)
-        self.shared = bool(shared)
-        self._item_ndim = self.values.ndim if shared else max(0, self.values.ndim - 1)
-        if self.values.ndim > 2 or (shared and self.values.ndim > 1):
+        if self.values.ndim > 2:
             raise UserError(f"reals have shape (agents,) or (agents, d), got {self.values.shape}")
-        self.reals = self.values.size if shared else math.prod(self.values.shape[1:])
+        self.reals = math.prod(self.values.shape[1:])
 
 
 class Flag(Payload):
     """Yes or no: one bit. `values`: (n,) booleans, or a single one for all agents alike."""
 
     kind = "flag"
+    shared_ndim = 0
 
     def __init__(self, values: ArrayLike) -> None:
         self.values = _booleans(values, (0, 1), "a flag is a boolean, or a vector of them")
@@ -164,7 +165,6 @@ class ArmSubset(Payload):
     """
 
     kind = "arm subset"
-    _item_ndim = 1
 
     def __init__(self, values: ArrayLike, within: ArrayLike | None = None) -> None:
         shapes = "an arm subset and `within` are boolean arrays (agents, arms)"
@@ -175,9 +175,8 @@ class ArmSubset(Payload):
             raise UserError(f"within must have shape {self.values.shape}, got {known.shape}")
         if np.any(self.values & ~known):
             raise UserError("an arm subset has an arm outside the set given by `within`")
-        sizes = known.sum(axis=1).tolist()
-        counts = self.values.sum(axis=1).tolist()
-        lengths = [_sparse_bits(n, c) for n, c in zip(sizes, counts, strict=True)]
+        pairs = zip(known.sum(axis=1).tolist(), self.values.sum(axis=1).tolist(), strict=True)
+        lengths = [2 * (c + 1).bit_length() - 1 + bits_for(math.comb(n, c)) for n, c in pairs]
         self.bits = read_only(np.array(lengths, dtype=np.int64))
 
 
@@ -197,7 +196,6 @@ class Symbol(Payload):
         self.among = whole(among, "among, the size of the alphabet,")
         if np.any((self.values < 0) | (self.values >= self.among)):
             raise UserError(f"a symbol lies outside its alphabet 0..{self.among - 1}")
-        self._item_ndim = self.values.ndim - 1
         self.bits = bits_for(self.among ** math.prod(self.values.shape[1:]))
 
 
@@ -232,8 +230,6 @@ class Quantised(Payload):
         increasing = points.ndim == 1 and points.size > 0 and np.all(np.diff(points) > 0)
         if not (increasing and np.isfinite(points).all()):
             raise UserError("grid must be a vector of finite numbers, strictly increasing")
-        if rounding not in ("up", "down", "nearest"):
-            raise UserError(f"rounding must be 'up', 'down' or 'nearest', got {rounding!r}")
         exact = np.asarray(values, dtype=np.float64)
         if exact.ndim not in (1, 2) or np.isnan(exact).any():
             raise UserError(
@@ -241,23 +237,21 @@ class Quantised(Payload):
             )
         if not clip and np.any((exact < points[0]) | (exact > points[-1])):
             raise UserError(
-                f"numbers from {exact.min():.6g} to {exact.max():.6g} leave the grid from "
-                f"{points[0]:.6g} to {points[-1]:.6g}; use a wider grid, or clip=True to send "
-                "numbers beyond an end as that end"
+                f"a number lies outside the grid from {points[0]:.6g} to {points[-1]:.6g}; use a "
+                "wider grid, or clip=True to send numbers beyond an end as that end"
             )
         # Found by comparison, not by arithmetic: a grid point is sent as itself, and no rounding
         # error flips a side.
         above = np.searchsorted(points, exact, side="left").clip(0, points.size - 1)
         below = (np.searchsorted(points, exact, side="right") - 1).clip(0, points.size - 1)
-        if rounding == "nearest":
-            place = np.where(points[above] - exact < exact - points[below], above, below)
-        else:
-            place = above if rounding == "up" else below
-        self.values = read_only(points[place])
+        nearer_above = points[above] - exact < exact - points[below]
+        places = {"up": above, "down": below, "nearest": np.where(nearer_above, above, below)}
+        if rounding not in places:
+            raise UserError(f"rounding must be 'up', 'down' or 'nearest', got {rounding!r}")
+        self.values = read_only(points[places[rounding]])
         self.grid = read_only(points)
         self.rounding = rounding
         self.clip = bool(clip)
-        self._item_ndim = exact.ndim - 1
         self.bits = bits_for(points.size ** math.prod(exact.shape[1:]))
 
 
@@ -286,7 +280,7 @@ TABLE = (
 CONTENT: dict[type[Payload], tuple[str, ...]] = {
     ArmIndex: ("among",),
     ArmSet: ("at_most",),
-    Reals: ("shared",),
+    Reals: (),
     Flag: (),
     ArmSubset: ("within",),
     Symbol: ("among",),
@@ -314,13 +308,9 @@ def as_made(payload: Any) -> Payload:
 def alphabet(payload: Payload) -> tuple[object, ...]:
     """What both sides must know before anything is pulled, the same for every agent."""
     known = [getattr(payload, name, None) for name in ("among", "at_most", "grid")]
-    shape = payload.values.shape[payload.values.ndim - payload._item_ndim :]
+    shared = payload.values.ndim == payload.shared_ndim
+    shape = payload.values.shape if shared else payload.values.shape[1:]
     return payload.kind, shape, *[np.asarray(one).tolist() for one in known]
-
-
-@lru_cache(maxsize=65536)
-def _sparse_bits(size: int, count: int) -> int:
-    return 2 * ((count + 1).bit_length() - 1) + 1 + bits_for(math.comb(size, count))
 
 
 def _booleans(values: ArrayLike, axes: tuple[int, ...], expected: str) -> Bools:

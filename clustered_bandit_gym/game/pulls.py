@@ -13,9 +13,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints, Times
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
 from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
@@ -64,14 +65,14 @@ class Play:
         self,
         instance: Instance | None,
         problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
+        seed: int | SeedSequence | None = None,
         *,
         source: Source | None = None,
         values: ArrayLike | None = None,
         max_pulls: int | None = None,
     ) -> None:
         # One root for all streams: without a seed it is drawn from the system.
-        root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        root = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
         if instance is not None:
             told = (problem.n_agents, problem.n_arms)
             true = (instance.n_agents, instance.n_arms)
@@ -142,7 +143,7 @@ class Play:
                 "this play has failed: in strict mode an exception in a local program ends it"
             )
 
-    def draw(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
+    def draw(self, agents: Ints, arms: Ints, times: Times) -> Floats:
         """Averages of `times` pulls, counted and not billed: what agents do on their own.
 
         Indices must be valid.
@@ -154,7 +155,7 @@ class Play:
         self._count(agents, times, shape, total)
         return averages
 
-    def draw_counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
+    def draw_counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
         """As `draw`, but returns how often each of `reward_values` occurred instead of an average:
         (..., S)."""
         if self.reward_values is None:
@@ -190,7 +191,7 @@ class Play:
         finally:
             self._requests = self._source
 
-    def _admit(self, agents: Ints, arms: Ints, times: Ints | int) -> tuple[tuple[int, ...], int]:
+    def _admit(self, agents: Ints, arms: Ints, times: Times) -> tuple[tuple[int, ...], int]:
         """Shape and number of the pulls asked for; raises where they would exceed a limit."""
         self.check_open()
         shape = np.broadcast(agents, arms, times).shape
@@ -212,7 +213,7 @@ class Play:
                 raise self._agent_exceeded(int(beyond[0]), int(more[beyond[0]]))
         return shape, total
 
-    def _count(self, agents: Ints, times: Ints | int, shape: tuple[int, ...], total: int) -> None:
+    def _count(self, agents: Ints, times: Times, shape: tuple[int, ...], total: int) -> None:
         """Add pulls that were drawn, with the shape and the total of `_admit`."""
         if self._requests is not self._source:
             return  # `draw_one` has counted them
@@ -228,7 +229,7 @@ class Play:
         )
 
 
-def _add(counts: Ints, agents: Ints, times: Ints | int, shape: tuple[int, ...]) -> None:
+def _add(counts: Ints, agents: Ints, times: Times, shape: tuple[int, ...]) -> None:
     """Add `times` pulls at `agents`, which broadcast to `shape`, to the counts (N,) of the agents."""
     if len(shape) == 2 and agents.shape == (shape[0], 1) and np.shape(times) in ((), agents.shape):
         # A grid of agents and arms: one addition per agent, not one per cell, which saves a fifth

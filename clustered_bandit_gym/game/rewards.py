@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints, Rng, Times
 from clustered_bandit_gym.errors import UserError
 
 
@@ -42,18 +42,14 @@ class RewardModel(ABC):
         values = self.values
         return None if values is None or values.size < 2 else (float(values[0]), float(values[-1]))
 
-    def counts(
-        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
-    ) -> Ints:
+    def counts(self, rng: Rng, means: Floats, clusters: Ints, arms: Ints, times: Times) -> Ints:
         """How often each of `values` occurs in `times` pulls: (..., S).
 
         Arguments as for `average`.
         """
         raise UserError(f"rewards of {type(self).__name__} cannot be counted")
 
-    def average(
-        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
-    ) -> Floats:
+    def average(self, rng: Rng, means: Floats, clusters: Ints, arms: Ints, times: Times) -> Floats:
         """Average of `times` pulls of `arms` in `clusters` (integer arrays that broadcast): a float
         array.
 
@@ -70,7 +66,7 @@ class RewardModel(ABC):
         return means
 
     @abstractmethod
-    def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
+    def noise(self, rng: Rng, size: int | None = None) -> Any:
         """Base variates for `single`: a float array (size,), or one float for None; the same stream
         either way."""
 
@@ -106,9 +102,7 @@ class Gaussian(RewardModel):
         if not (np.isfinite(self.sigma) and self.sigma >= 0):
             raise UserError(f"sigma must be a finite number >= 0, got {self.sigma}")
 
-    def average(
-        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
-    ) -> Floats:
+    def average(self, rng: Rng, means: Floats, clusters: Ints, arms: Ints, times: Times) -> Floats:
         # In place from here on: on a grid of agents and arms the draw itself is most of the time.
         out = rng.standard_normal(np.broadcast(clusters, arms, times).shape)
         out /= np.sqrt(times)
@@ -116,7 +110,7 @@ class Gaussian(RewardModel):
         out += _gather(means, clusters, arms)
         return out
 
-    def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
+    def noise(self, rng: Rng, size: int | None = None) -> Any:
         return rng.standard_normal(size)
 
     def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
@@ -136,9 +130,7 @@ class Bernoulli(RewardModel):
     def values(self) -> Floats:
         return np.array([0.0, 1.0])
 
-    def counts(
-        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
-    ) -> Ints:
+    def counts(self, rng: Rng, means: Floats, clusters: Ints, arms: Ints, times: Times) -> Ints:
         ones = _binomial(rng, times, _gather(means, clusters, arms))
         return np.stack([times - ones, ones], axis=-1)
 
@@ -148,7 +140,7 @@ class Bernoulli(RewardModel):
             raise UserError("Bernoulli means are probabilities: every one must lie in [0, 1]")
         return means
 
-    def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
+    def noise(self, rng: Rng, size: int | None = None) -> Any:
         return rng.random(size)
 
     def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
@@ -216,9 +208,7 @@ class Categorical(RewardModel):
             raise UserError("the means given are not those of the categorical laws; leave them out")
         return np.asarray(own)
 
-    def counts(
-        self, rng: np.random.Generator, means: Floats, clusters: Ints, arms: Ints, times: Ints | int
-    ) -> Ints:
+    def counts(self, rng: Rng, means: Floats, clusters: Ints, arms: Ints, times: Times) -> Ints:
         shape = np.broadcast(clusters, arms, times).shape
         # Multinomial counts value by value: each is binomial among the pulls that are left, given
         # what came before.
@@ -231,7 +221,7 @@ class Categorical(RewardModel):
         counts[..., -1] = left
         return counts
 
-    def noise(self, rng: np.random.Generator, size: int | None = None) -> Any:
+    def noise(self, rng: Rng, size: int | None = None) -> Any:
         return rng.random(size)
 
     def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
@@ -242,7 +232,7 @@ class Categorical(RewardModel):
         return {"kind": "categorical", "support": self.support, "probabilities": self.probabilities}
 
 
-def _binomial(rng: np.random.Generator, n: Ints | int, p: Floats) -> Ints:
+def _binomial(rng: Rng, n: Times, p: Floats) -> Ints:
     """Binomial counts, for n up to 2**53.
 
     Huge n with tiny p are thinned: Bin(n, p) = Bin(Bin(n, r), p/r) in law. NumPy's binomial is

@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import SeedSequence
 from numpy.random.bit_generator import ISpawnableSeedSequence
 
-from clustered_bandit_gym._types import Floats, Ints, Words
+from clustered_bandit_gym._types import Floats, Ints, Rng, Words
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
 
-Seed = int | np.random.SeedSequence
+Seed = int | SeedSequence
 #: Keys of the streams of a play: the rewards, the policy's own randomness, and that of the agents.
 REWARDS, POLICY, AGENTS = 0, 1, 2
 #: Increment of SplitMix64.
@@ -32,8 +33,8 @@ class TrialSeeds(NamedTuple):
     """Streams of one trial: the instance it draws, and the play on it (rewards, the policy's own
     randomness)."""
 
-    instance: np.random.SeedSequence
-    play: np.random.SeedSequence
+    instance: SeedSequence
+    play: SeedSequence
 
     @property
     def policy(self) -> int:
@@ -46,8 +47,8 @@ def trial_seeds(seed: int, trial: int) -> TrialSeeds:
     """Seeds of trial `trial` of a run with root seed `seed` (whole numbers ≥ 0)."""
     entropy, number = whole(seed, "seed", 0), whole(trial, "trial", 0)
     return TrialSeeds(
-        np.random.SeedSequence(entropy, spawn_key=(0, number)),
-        np.random.SeedSequence(entropy, spawn_key=(1, number)),
+        SeedSequence(entropy, spawn_key=(0, number)),
+        SeedSequence(entropy, spawn_key=(1, number)),
     )
 
 
@@ -62,12 +63,12 @@ def root_seed(seed: int | str) -> int:
 
 
 def episode_seeds(
-    rng: np.random.Generator,
-) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
+    rng: Rng,
+) -> tuple[SeedSequence, SeedSequence]:
     """Seeds of the next episode's instance and rewards, from the environment's own generator: 128
     fresh bits each."""
     words = rng.integers(2**32, size=8, dtype=np.uint32).tolist()
-    return np.random.SeedSequence(words[:4]), np.random.SeedSequence(words[4:])
+    return SeedSequence(words[:4]), SeedSequence(words[4:])
 
 
 @contextmanager
@@ -83,23 +84,23 @@ def global_seed(seed: int) -> Iterator[None]:
         np.random.set_state(states[1])  # noqa: NPY002
 
 
-def child_seed(seed: np.random.SeedSequence, *keys: int) -> np.random.SeedSequence:
+def child_seed(seed: SeedSequence, *keys: int) -> SeedSequence:
     """A child by its keys. `spawn()` counts: a seed sequence used twice would give other streams."""
-    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *keys))
+    return SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *keys))
 
 
-def play_stream(seed: Seed, key: int) -> np.random.SeedSequence:
+def play_stream(seed: Seed, key: int) -> SeedSequence:
     """The seed of one stream of the play that has `seed`."""
-    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    root = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
     # Hashed once more: a generator shows the seed it was made from, and the root would lead a
     # policy to the rewards.
-    return np.random.SeedSequence(child_seed(root, key).generate_state(8).tolist())
+    return SeedSequence(child_seed(root, key).generate_state(8).tolist())
 
 
 class _SealedSeed(ISpawnableSeedSequence):
     """A seed sequence that makes generators and shows nothing: no `entropy`, no `spawn_key`."""
 
-    def __init__(self, inner: np.random.SeedSequence) -> None:
+    def __init__(self, inner: SeedSequence) -> None:
         self.__inner = inner
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Any:
@@ -109,7 +110,7 @@ class _SealedSeed(ISpawnableSeedSequence):
         return [_SealedSeed(child) for child in self.__inner.spawn(n_children)]
 
 
-def sealed_generator(seed: np.random.SeedSequence) -> np.random.Generator:
+def sealed_generator(seed: SeedSequence) -> Rng:
     """`default_rng(seed)` that does not show its seed: the same numbers, and `spawn` works."""
     # NumPy takes any ISeedSequence; its annotations name SeedSequence alone.
     sealed: Any = _SealedSeed(seed)
@@ -140,7 +141,7 @@ class AgentStreams:
         n_agents: N.
     """
 
-    def __init__(self, seed: np.random.SeedSequence, n_agents: int) -> None:
+    def __init__(self, seed: SeedSequence, n_agents: int) -> None:
         key = seed.generate_state(1, np.uint64)
         self._seeds = _mix(key + np.arange(n_agents, dtype=np.uint64) * _GAMMA)
         self._drawn: Ints = np.zeros(n_agents, dtype=np.int64)

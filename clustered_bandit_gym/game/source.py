@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import SeedSequence
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Array, Floats, Ints, Rng, Times
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import child_seed
 
@@ -20,11 +20,11 @@ from clustered_bandit_gym.game.seeds import child_seed
 class Source(Protocol):
     """Draws the rewards of one play. Indices are valid and counted by the caller."""
 
-    def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
+    def averages(self, agents: Ints, arms: Ints, times: Times) -> Floats:
         """Averages of `times` fresh pulls of `arms` at `agents`: integer arrays that broadcast."""
         ...
 
-    def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
+    def counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
         """How often each value of the reward model comes up in `times` fresh pulls: (..., S)."""
         ...
 
@@ -41,16 +41,16 @@ class Simulator:
         rng: the play's stream of rewards.
     """
 
-    def __init__(self, instance: Instance, rng: np.random.Generator) -> None:
+    def __init__(self, instance: Instance, rng: Rng) -> None:
         self._instance = instance
         self._rng = rng
 
-    def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
+    def averages(self, agents: Ints, arms: Ints, times: Times) -> Floats:
         instance, clusters = self._instance, self._clusters(agents)
         average = instance.rewards.average(self._rng, instance.means, clusters, arms, times)
         return np.asarray(average)
 
-    def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
+    def counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
         instance, clusters = self._instance, self._clusters(agents)
         return instance.rewards.counts(self._rng, instance.means, clusters, arms, times)
 
@@ -76,13 +76,13 @@ class Steps:
         self.single = step
         self._values = values
 
-    def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
+    def averages(self, agents: Ints, arms: Ints, times: Times) -> Floats:
         def average(agent: int, arm: int, n: int) -> float:
             return sum(self.single(agent, arm) for _ in range(n)) / n
 
         return by_cell(average, agents, arms, times)
 
-    def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
+    def counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
         values = self._values
         assert values is not None
 
@@ -105,21 +105,21 @@ class OwnStreams:
         seed: of the streams.
     """
 
-    def __init__(self, instance: Instance, seed: np.random.SeedSequence) -> None:
+    def __init__(self, instance: Instance, seed: SeedSequence) -> None:
         self._instance = instance
         self._seed = seed
         self._simulators: dict[tuple[int, int], Simulator] = {}
 
-    def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
+    def averages(self, agents: Ints, arms: Ints, times: Times) -> Floats:
         return self._by_cell("averages", agents, arms, times)
 
-    def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
+    def counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
         return self._by_cell("counts", agents, arms, times)
 
-    def _by_cell(self, kind: str, *request: Any) -> NDArray[Any]:
-        def draw(agent: int, arm: int, n: int) -> NDArray[Any]:
+    def _by_cell(self, kind: str, *request: Any) -> Array:
+        def draw(agent: int, arm: int, n: int) -> Array:
             request = np.array(agent), np.array(arm), np.array(n)
-            drawn: NDArray[Any] = getattr(self._of(agent, arm), kind)(*request)
+            drawn: Array = getattr(self._of(agent, arm), kind)(*request)
             return drawn
 
         return by_cell(draw, *request)
@@ -134,9 +134,7 @@ class OwnStreams:
         return self._simulators[agent, arm]
 
 
-def by_cell(
-    draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Ints | int
-) -> NDArray[Any]:
+def by_cell(draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Times) -> Array:
     """`draw(agent, arm, n)` for each cell of a request, in its shape."""
     cells = np.broadcast(agents, arms, times)
     drawn = np.array([draw(int(agent), int(arm), int(n)) for agent, arm, n in cells])

@@ -7,10 +7,9 @@ from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any, NoReturn
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints, Rng
 from clustered_bandit_gym.errors import BudgetExceeded, ProgramFailed
 from clustered_bandit_gym.game.isolation import Isolation
 from clustered_bandit_gym.game.ledger import Ledger
@@ -45,7 +44,7 @@ class FederationView:
     agents: Ints
     arms: Ints
     reward_values: Floats | None
-    rng: np.random.Generator
+    rng: Rng
     max_pulls: int
     #: The `Federation`.
     _books: Any

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints, Rng
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
@@ -70,15 +70,15 @@ class InstanceGenerator(ABC):
         return {one.name: getattr(self, one.name) for one in fields(self) if one.init}  # type: ignore[arg-type]
 
     @abstractmethod
-    def __call__(self, rng: np.random.Generator) -> Instance:
+    def __call__(self, rng: Rng) -> Instance:
         """A fresh instance."""
 
-    def batch(self, rng: np.random.Generator, n: int) -> Batch | None:
+    def batch(self, rng: Rng, n: int) -> Batch | None:
         """`n` fresh instances at once, with the law of `n` calls but other draws; None without a
         batch form. All batches have the same number of clusters and the same reward model."""
         return None
 
-    def draw_clusters(self, rng: np.random.Generator, n: int | None = None) -> Ints:
+    def draw_clusters(self, rng: Rng, n: int | None = None) -> Ints:
         """(N,) the cluster of each agent; (n, N) for `n` instances."""
         size = self.n_agents if n is None else (n, self.n_agents)
         if self.sizes == "uniform":
@@ -105,7 +105,7 @@ class FixedBandits(InstanceGenerator):
     def n_arms(self) -> int:  # type: ignore[override]
         return self.bandits().n_arms
 
-    def __call__(self, rng: np.random.Generator) -> Instance:
+    def __call__(self, rng: Rng) -> Instance:
         return self.bandits().with_clusters(self.draw_clusters(rng))
 
 
@@ -121,28 +121,28 @@ class RandomMeans(InstanceGenerator):
             )
 
     @abstractmethod
-    def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
+    def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
         """(M, K) mean rewards; (n, M, K) for `n` instances."""
 
     @property
     def model(self) -> RewardModel:
         return Gaussian()
 
-    def __call__(self, rng: np.random.Generator) -> Instance:
+    def __call__(self, rng: Rng) -> Instance:
         means = self.draw_means(rng)
         return Instance(means, self.draw_clusters(rng), self.model)
 
-    def batch(self, rng: np.random.Generator, n: int) -> Batch | None:
+    def batch(self, rng: Rng, n: int) -> Batch | None:
         means = self.draw_means(rng, n)
         return Batch(means, self.draw_clusters(rng, n), self.model)
 
-    def split_arms(self, rng: np.random.Generator, n: int | None = None) -> tuple[Ints, Ints]:
+    def split_arms(self, rng: Rng, n: int | None = None) -> tuple[Ints, Ints]:
         """The best arm of each cluster (..., M) and the other arms (..., K − M), at random."""
         arms = shuffled(rng, np.arange(self.n_arms), n)
         return arms[..., : self.n_clusters], arms[..., self.n_clusters :]
 
 
-def shuffled(rng: np.random.Generator, values: Ints, n: int | None) -> Ints:
+def shuffled(rng: Rng, values: Ints, n: int | None) -> Ints:
     """`values` in random order; for a number n, n rows of them, each in an order of its own."""
     if n is None:
         return rng.permutation(values)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym._types import Ints, Rng
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance, mean_table
 from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian, RewardModel
@@ -78,7 +78,7 @@ class FixedMeans(FixedBandits):
         clusters = np.arange(len(data.means))
         return Instance(**{**vars(data), "clusters": clusters, "rewards": self._law(), **allow})
 
-    def draw_clusters(self, rng: np.random.Generator, n: int | None = None) -> Ints:
+    def draw_clusters(self, rng: Rng, n: int | None = None) -> Ints:
         """(N,) the cluster of each agent."""
         if isinstance(self.sizes, str):
             return super().draw_clusters(rng, n)

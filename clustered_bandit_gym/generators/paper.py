@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import Floats, Rng
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.generators.base import HAIR, RandomMeans, assemble
 
@@ -36,7 +36,7 @@ class PaperSmall(RandomMeans):
     def declared(self) -> dict[str, float]:
         return {"eta": 0.3, "eta1": 0.3}
 
-    def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
+    def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
         means = np.array(PAPER_SMALL_MEANS)
         return means if n is None else np.broadcast_to(means, (n, *means.shape))
 
@@ -77,7 +77,7 @@ class PaperRandom(_LargePaper):
                 f"eta must be positive and at most 0.5 (means are U(0, 1 - 2 eta)), got {self.eta}"
             )
 
-    def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
+    def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
         best, rest = self.split_arms(rng, n)
         own = rng.uniform(1 - self.eta, 1, best.shape)
         rivals = rng.uniform(0, max(0.0, 1 - 2 * self.eta - HAIR), (*own.shape, self.n_clusters))
@@ -100,7 +100,7 @@ class PaperFlat(_LargePaper):
         if not 0 < self.eta < np.inf or 1 - self.eta == 1:
             raise UserError(f"eta must be a positive number (not lost beside 1), got {self.eta}")
 
-    def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
+    def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
         best, _ = self.split_arms(rng, n)
         means = np.full((*best.shape, self.n_arms), 1 - self.eta)
         np.put_along_axis(means, best[..., None], 1.0, axis=-1)

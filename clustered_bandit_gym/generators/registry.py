@@ -9,8 +9,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any
 
-import numpy as np
-
+from clustered_bandit_gym._types import Rng
 from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.generators.base import InstanceGenerator
@@ -34,8 +33,8 @@ LAZY_GENERATORS = {
 
 
 def make_generator(
-    name_or_callable: str | Callable[[np.random.Generator], Instance], **settings: Any
-) -> Callable[[np.random.Generator], Instance]:
+    name_or_callable: str | Callable[[Rng], Instance], **settings: Any
+) -> Callable[[Rng], Instance]:
     """The generator of that name with these settings; a callable is returned as it is and takes
     none.
 
@@ -68,7 +67,7 @@ def make_generator(
     return kind(**settings)
 
 
-def _own(spec: str, settings: dict[str, Any]) -> Callable[[np.random.Generator], Instance]:
+def _own(spec: str, settings: dict[str, Any]) -> Callable[[Rng], Instance]:
     """A generator of the user's, ``module:attribute``."""
     target = load_object(spec, f"generator {spec!r}")
     try:

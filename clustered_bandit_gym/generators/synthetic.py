@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import Floats, Rng
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
@@ -48,7 +48,7 @@ class NearTie(RandomMeans):
         if not 1e-12 <= self.gap <= self.eta:
             raise UserError(f"gap must lie between 1e-12 and eta = {self.eta}, got {self.gap}")
 
-    def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
+    def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
         best, rest = self.split_arms(rng, n)
         own = rng.uniform(1 - self.eta, 1, best.shape)
         low = max(0.0, 1 - 2 * self.eta - HAIR)
@@ -100,25 +100,25 @@ class RandomFamily(RandomMeans):
     def model(self) -> RewardModel:
         return Bernoulli() if self.rewards == "bernoulli" else Gaussian(self.sigma)
 
-    def draw_means(self, rng: np.random.Generator, n: int | None = None) -> Floats:
+    def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
         best, rest = self.split_arms(rng, n)
         own = rng.uniform(max(self.eta, self.eta1, self.gap) + HAIR, 1, best.shape)
         below = np.maximum(own - self.gap - HAIR, 0)[..., None]
         others = below * rng.random((*own.shape, rest.shape[-1]))
         return assemble(own, self._rival_means(rng, own), others, best, rest)
 
-    def __call__(self, rng: np.random.Generator) -> Instance:
+    def __call__(self, rng: Rng) -> Instance:
         if self.rewards != "categorical":
             return super().__call__(rng)
         means = self.draw_means(rng)
         clusters = self.draw_clusters(rng)
         return Instance(None, clusters, _categorical_with(means, rng))
 
-    def batch(self, rng: np.random.Generator, n: int) -> Batch | None:
+    def batch(self, rng: Rng, n: int) -> Batch | None:
         # Every instance has categorical laws of its own, which a batch does not hold.
         return None if self.rewards == "categorical" else super().batch(rng, n)
 
-    def _rival_means(self, rng: np.random.Generator, own: Floats) -> Floats:
+    def _rival_means(self, rng: Rng, own: Floats) -> Floats:
         """(..., M, M) entry (j, i): mean of i's best arm in bandit j, uniform on what the two
         assumptions leave.
 
@@ -157,7 +157,7 @@ class Tiny(RandomFamily):
         return {"eta": self.eta, "eta1": self.eta1} if self.eta1 > 0 else {"eta": self.eta}
 
 
-def _categorical_with(means: Floats, rng: np.random.Generator) -> Categorical:
+def _categorical_with(means: Floats, rng: Rng) -> Categorical:
     """Random laws on five values in [0, 1] with the given means (M, K): uniform on the simplex,
     then mixed with the value at the end of the support towards which the mean has to move."""
     support = np.linspace(0, 1, 5)

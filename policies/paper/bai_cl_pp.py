@@ -94,7 +94,7 @@ class BAIClPlusPlus(BAICl):
 
                 return ArmIndex(known[se_hat(stored, eta1, propose)], among=known)
 
-            both = (known_set, Reals(means, shared=True))
+            both = (known_set, Reals(np.tile(means, (rest.size, 1))))
             return federation.local(rest, all_tries, down=both, n_arms=known.size)
 
         def propose(k: int, waiting: Ints) -> tuple[Ints, Floats]:
