@@ -194,7 +194,7 @@ class Federation(Play):
         """
         order = self._order(agents, arms, times)
         averages = self.draw(*order)
-        self._bill_order(order, averages.shape, "real", np.array(0), 1)
+        self._bill_order(*order, "real", np.array(0), 1)
         return averages
 
     def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
@@ -206,8 +206,7 @@ class Federation(Play):
         """
         order = self._order(agents, arms, times)
         seen = self.draw_counts(*order)
-        bits = counts_bits(order[2], seen.shape[-1])
-        self._bill_order(order, seen.shape[:-1], "counts", bits, 0)
+        self._bill_order(*order, "counts", counts_bits(order[2], seen.shape[-1]), 0)
         return seen
 
     def _order(
@@ -216,21 +215,15 @@ class Federation(Play):
         """The arguments of `pull`, checked."""
         self.check_open()
         agent_ids = indices(agents, self.problem.n_agents, "agent")
-        return agent_ids, self._arm_ids(arms), whole_times(times)
+        return agent_ids, indices(arms, self.problem.n_arms, "arm"), whole_times(times)
 
     def _bill_order(
-        self,
-        order: tuple[Ints, Ints, Ints],
-        shape: tuple[int, ...],
-        kind: str,
-        bits_up: Ints,
-        reals_up: int,
+        self, agents: Ints, arms: Ints, times: Ints, kind: str, bits_up: Ints, reals_up: int
     ) -> None:
-        """Bill an order, which broadcasts to `shape`, and its answers."""
-        bits_down = count_bits(order[2]) + bits_for(self.problem.n_arms)
-        whom, down, up = (
-            np.broadcast_to(one, shape).ravel() for one in (order[0], bits_down, bits_up)
-        )
+        """Bill an order and its answers."""
+        bits_down = count_bits(times) + bits_for(self.problem.n_arms)
+        rows = np.broadcast_arrays(agents, bits_down, bits_up, arms)
+        whom, down, up = (one.ravel() for one in rows[:3])
         self.ledger.record(self.current_phase, "down", "order", whom, down, 0)
         self.ledger.record(self.current_phase, "up", kind, whom, up, reals_up)
         self.rounds += whom.size > 0
@@ -252,7 +245,7 @@ class Federation(Play):
         """End the play with one arm per agent (N,); returns the judge's row, None without an
         instance."""
         self.check_open()
-        arm_ids = self._arm_ids(arms)
+        arm_ids = indices(arms, self.problem.n_arms, "arm")
         if arm_ids.shape != self.agents.shape:
             raise UserError(
                 f"stop needs one arm for each of the {self.agents.size} agents, got shape "
@@ -276,9 +269,6 @@ class Federation(Play):
         federation = cls.__new__(cls)
         vars(federation).update(snapshot, _process=os.getpid())
         return federation
-
-    def _arm_ids(self, arms: ArrayLike) -> Ints:
-        return indices(arms, self.problem.n_arms, "arm")
 
 
 def _payloads(answer: Payload | Sequence[Payload] | None) -> list[Payload]:

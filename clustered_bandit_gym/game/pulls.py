@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.random import SeedSequence
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Floats, Ints, Times
+from clustered_bandit_gym._types import Array, Floats, Ints, Times
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
 from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
@@ -41,17 +40,15 @@ MAX_PULLS = 2**62
 def whole_times(times: ArrayLike) -> Ints:
     """`times` as an int64 array, checked to lie in 1..`MAX_TIMES`."""
     if isinstance(times, int) and not isinstance(times, bool):
-        times = operator.index(times)  # exact, whatever a subclass of int says of itself
+        # Exact, whatever a subclass of int says of itself.
+        times = min(operator.index(times), MAX_TIMES + 1)
     array = np.asarray(times)
-    if array.dtype.kind not in "iu" and type(times) is not int:
+    if array.dtype.kind not in "iu":
         raise UserError(f"times must be whole numbers, got {array.dtype}")
-    if array.size and array.min() < 1:
+    if array.min(initial=1) < 1:
         raise UserError(f"an arm is pulled at least once: times must be >= 1, got {array.min()}")
-    if array.size and array.max() > MAX_TIMES:
-        raise BudgetExceeded(
-            f"{array.max():,} pulls of one arm in one request; at most {MAX_TIMES:,} can be counted "
-            "exactly"
-        )
+    if array.max(initial=1) > MAX_TIMES:
+        raise BudgetExceeded(f"more than {MAX_TIMES:,} pulls of one arm in one request")
     return array.astype(np.int64, copy=False)
 
 
@@ -74,12 +71,10 @@ class Play:
         # One root for all streams: without a seed it is drawn from the system.
         root = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
         if instance is not None:
-            told = (problem.n_agents, problem.n_arms)
-            true = (instance.n_agents, instance.n_arms)
-            if told != true:
+            if (problem.n_agents, problem.n_arms) != (instance.n_agents, instance.n_arms):
                 raise UserError(
-                    f"the problem is for {told[0]} agents and {told[1]} arms, "
-                    f"the instance has {true[0]} and {true[1]}"
+                    f"the problem is for {problem.n_agents} agents and {problem.n_arms} arms, "
+                    f"the instance has {instance.n_agents} and {instance.n_arms}"
                 )
             values = instance.rewards.values
             rng = np.random.default_rng(play_stream(root, REWARDS))
@@ -113,7 +108,7 @@ class Play:
         #: What ended a play in strict mode, if anything did before its stop.
         self.failure: BaseException | None = None
         #: What agents have saved: name -> array with one row per agent.
-        self.memory: dict[str, NDArray[Any]] = {}
+        self.memory: dict[str, Array] = {}
         self._root = root
         self._process = os.getpid()
 
@@ -130,18 +125,11 @@ class Play:
     def check_open(self) -> None:
         """Raise `PlayOver` unless the play can go on, here."""
         if self._process != os.getpid():
-            raise PlayOver(
-                "this federation belongs to another process: pulls in a forked child would not be "
-                "counted; play it where it was made"
-            )
+            raise PlayOver("this federation belongs to another process; play it where it was made")
         if self.answer is not None:
-            raise PlayOver(
-                "this play has stopped; make a new Federation (or reset the environment)"
-            )
+            raise PlayOver("this play has stopped; make a new Federation or reset the environment")
         if self.failure is not None:
-            raise PlayOver(
-                "this play has failed: in strict mode an exception in a local program ends it"
-            )
+            raise PlayOver("this play has failed: in strict mode an exception in a program ends it")
 
     def draw(self, agents: Ints, arms: Ints, times: Times) -> Floats:
         """Averages of `times` pulls, counted and not billed: what agents do on their own.
@@ -174,7 +162,7 @@ class Play:
         if self.pulls >= self.max_pulls:
             raise BudgetExceeded(f"{self.pulls:,} pulls made; max_pulls = {self.max_pulls:,}")
         if self._per_agent.item(agent) >= self._agent_limit:
-            raise self._agent_exceeded(agent, 1)
+            raise self._agent_exceeded(agent)
         sample = self._source.single(agent, arm)
         self.pulls += 1
         self._per_agent[agent] = self._per_agent.item(agent) + 1
@@ -197,9 +185,8 @@ class Play:
         shape = np.broadcast(agents, arms, times).shape
         # Floats cannot overflow, and tell whether integers would.
         repeats = math.prod(shape) // max(np.size(times), 1)
-        total = int(np.sum(times, dtype=np.float64)) * repeats
-        if total < MAX_PULLS:
-            total = int(np.sum(times)) * repeats
+        exact = np.sum(times, dtype=np.float64) < MAX_PULLS
+        total = int(np.sum(times, dtype=np.int64 if exact else np.float64)) * repeats
         if self.pulls + total > self.max_pulls:
             raise BudgetExceeded(
                 f"{self.pulls:,} pulls made; {total:,} more would exceed max_pulls = "
@@ -210,7 +197,7 @@ class Play:
             _add(more, agents, times, shape)
             beyond = np.flatnonzero(self._per_agent + more > self._agent_limit)
             if beyond.size:
-                raise self._agent_exceeded(int(beyond[0]), int(more[beyond[0]]))
+                raise self._agent_exceeded(int(beyond[0]))
         return shape, total
 
     def _count(self, agents: Ints, times: Times, shape: tuple[int, ...], total: int) -> None:
@@ -221,10 +208,9 @@ class Play:
         self.pulls_by_phase[self.current_phase] += total
         _add(self._per_agent, agents, times, shape)
 
-    def _agent_exceeded(self, agent: int, more: int) -> BudgetExceeded:
-        """The error for `more` pulls at `agent`, which would exceed its limit."""
+    def _agent_exceeded(self, agent: int) -> BudgetExceeded:
         return BudgetExceeded(
-            f"agent {agent} has made {self._per_agent[agent]:,} pulls; {more:,} more would exceed "
+            f"agent {agent} has made {self._per_agent[agent]:,} pulls; more would exceed "
             f"max_pulls_per_agent = {self._agent_limit:,}"
         )
 

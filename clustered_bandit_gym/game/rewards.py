@@ -65,10 +65,10 @@ class RewardModel(ABC):
             raise UserError(f"{type(self).__name__} rewards need the means: (clusters, arms)")
         return means
 
-    @abstractmethod
     def noise(self, rng: Rng, size: int | None = None) -> Any:
         """Base variates for `single`: a float array (size,), or one float for None; the same stream
-        either way."""
+        either way. Uniform on [0, 1) unless a model says otherwise."""
+        return rng.random(size)
 
     @abstractmethod
     def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
@@ -140,9 +140,6 @@ class Bernoulli(RewardModel):
             raise UserError("Bernoulli means are probabilities: every one must lie in [0, 1]")
         return means
 
-    def noise(self, rng: Rng, size: int | None = None) -> Any:
-        return rng.random(size)
-
     def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
         return np.where(noise < means[clusters, arms], 1.0, 0.0)
 
@@ -190,12 +187,10 @@ class Categorical(RewardModel):
         cumulative = np.where(tail > p, np.cumsum(p, axis=2), 1.0)
         for array in (support, p, cumulative, conditional):
             array.setflags(write=False)
-        object.__setattr__(self, "support", support)
-        object.__setattr__(self, "probabilities", p)
         # Hoeffding's lemma: a variable on an interval of length L is L/2-sub-Gaussian.
-        object.__setattr__(self, "sigma", float(support[-1] - support[0]) / 2)
-        object.__setattr__(self, "_cumulative", cumulative)
-        object.__setattr__(self, "_conditional", conditional)
+        sigma = float(support[-1] - support[0]) / 2
+        vars(self).update(support=support, probabilities=p, sigma=sigma)
+        vars(self).update(_cumulative=cumulative, _conditional=conditional)
 
     @property
     def values(self) -> Floats:
@@ -220,9 +215,6 @@ class Categorical(RewardModel):
             left = left - counts[..., s]
         counts[..., -1] = left
         return counts
-
-    def noise(self, rng: Rng, size: int | None = None) -> Any:
-        return rng.random(size)
 
     def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
         index = np.sum(np.asarray(noise)[..., None] >= self._cumulative[clusters, arms], axis=-1)

@@ -7,6 +7,7 @@ instance. Another source can draw from a tilted law, or pass every pull on to an
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,26 +43,24 @@ class Simulator:
     """
 
     def __init__(self, instance: Instance, rng: Rng) -> None:
-        self._instance = instance
+        self._clusters = instance.clusters
+        self._means = instance.means
+        self._rewards = instance.rewards
         self._rng = rng
 
     def averages(self, agents: Ints, arms: Ints, times: Times) -> Floats:
-        instance, clusters = self._instance, self._clusters(agents)
-        average = instance.rewards.average(self._rng, instance.means, clusters, arms, times)
-        return np.asarray(average)
+        clusters = np.asarray(self._clusters.take(agents))
+        return np.asarray(self._rewards.average(self._rng, self._means, clusters, arms, times))
 
     def counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
-        instance, clusters = self._instance, self._clusters(agents)
-        return instance.rewards.counts(self._rng, instance.means, clusters, arms, times)
-
-    def _clusters(self, agents: Ints) -> Ints:
-        return np.asarray(self._instance.clusters.take(agents))
+        clusters = np.asarray(self._clusters.take(agents))
+        return self._rewards.counts(self._rng, self._means, clusters, arms, times)
 
     def single(self, agent: int, arm: int) -> float:
-        instance = self._instance
-        cluster = instance.clusters.item(agent)  # plain ints are the fastest index
-        noise = instance.rewards.noise(self._rng)
-        return float(instance.rewards.single(instance.means, cluster, arm, noise))
+        cluster = self._clusters.item(agent)  # plain ints are the fastest index
+        return float(
+            self._rewards.single(self._means, cluster, arm, self._rewards.noise(self._rng))
+        )
 
 
 class Steps:
@@ -106,32 +105,25 @@ class OwnStreams:
     """
 
     def __init__(self, instance: Instance, seed: SeedSequence) -> None:
-        self._instance = instance
-        self._seed = seed
-        self._simulators: dict[tuple[int, int], Simulator] = {}
+        def simulator(agent: int, arm: int) -> Simulator:
+            return Simulator(instance, np.random.default_rng(child_seed(seed, agent, arm)))
+
+        self._of = cache(simulator)
 
     def averages(self, agents: Ints, arms: Ints, times: Times) -> Floats:
-        return self._by_cell("averages", agents, arms, times)
+        def draw(agent: int, arm: int, n: int) -> Floats:
+            return self._of(agent, arm).averages(np.array(agent), np.array(arm), np.array(n))
+
+        return by_cell(draw, agents, arms, times)
 
     def counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
-        return self._by_cell("counts", agents, arms, times)
+        def draw(agent: int, arm: int, n: int) -> Ints:
+            return self._of(agent, arm).counts(np.array(agent), np.array(arm), np.array(n))
 
-    def _by_cell(self, kind: str, *request: Any) -> Array:
-        def draw(agent: int, arm: int, n: int) -> Array:
-            request = np.array(agent), np.array(arm), np.array(n)
-            drawn: Array = getattr(self._of(agent, arm), kind)(*request)
-            return drawn
-
-        return by_cell(draw, *request)
+        return by_cell(draw, agents, arms, times)
 
     def single(self, agent: int, arm: int) -> float:
         return self._of(agent, arm).single(agent, arm)
-
-    def _of(self, agent: int, arm: int) -> Simulator:
-        if (agent, arm) not in self._simulators:
-            rng = np.random.default_rng(child_seed(self._seed, agent, arm))
-            self._simulators[agent, arm] = Simulator(self._instance, rng)
-        return self._simulators[agent, arm]
 
 
 def by_cell(draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Times) -> Array:
