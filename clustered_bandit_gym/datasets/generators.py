@@ -61,20 +61,15 @@ class MovieLensLike(FixedBandits):
     name: ClassVar[str] = "movielens-like"
 
     def bandits(self) -> Instance:
-        return stand_ins.load("movielens_like")
+        return stand_ins.load(self.name.replace("-", "_"))
 
 
 @dataclass(frozen=True)
-class YelpLike(FixedBandits):
+class YelpLike(MovieLensLike):
     """A stand-in for the Yelp data: K = 211, M = 4, η = 3/8, η1 = 1/6, unit Gaussian rewards."""
 
     n_agents: int = 100
-    sizes: str = "equal"
-    alpha: float = 0.0
     name: ClassVar[str] = "yelp-like"
-
-    def bandits(self) -> Instance:
-        return stand_ins.load("yelp_like")
 
 
 @dataclass(frozen=True)
@@ -138,8 +133,7 @@ def movielens(
         seed: of that spread.
     """
     data = None if path is None else os.fspath(path)
-    generator = MovieLens(n_agents, min_ratings, data, sizes, alpha)
-    return generator(np.random.default_rng(seed))
+    return MovieLens(n_agents, min_ratings, data, sizes, alpha)(np.random.default_rng(seed))
 
 
 def yelp(
@@ -167,5 +161,4 @@ def yelp(
         seed: of that spread.
     """
     data = None if path is None else os.fspath(path)
-    generator = Yelp(n_agents, states, data, sizes, alpha)
-    return generator(np.random.default_rng(seed))
+    return Yelp(n_agents, states, data, sizes, alpha)(np.random.default_rng(seed))

@@ -40,7 +40,7 @@ def load(path: FilePath | None, min_ratings: int) -> Instance:
 
 @lru_cache(maxsize=8)
 def _select(ratings: Source, users: Source, movies: Source, min_ratings: int) -> Instance:
-    counts, ids, titles = _read(ratings, users, movies)
+    counts, ids = _counts(ratings, users)
     fewest = counts.sum(axis=2).min(axis=0)
     enough = fewest >= min_ratings
     if not enough.any():
@@ -49,30 +49,31 @@ def _select(ratings: Source, users: Source, movies: Source, min_ratings: int) ->
             f"is {fewest.max(initial=0)}. Lower min_ratings"
         )
     counts = counts[:, enough]
+    totals = counts.sum(axis=2)
+    titles = dict(movies.parsed(_movie_and_title, "MovieID::Title::Genres"))
     names: dict[str, Any] = {
         "arm_names": [titles.get(movie, f"movie {movie}") for movie in ids[enough].tolist()],
         "cluster_names": list(AGE_GROUPS.values()),
     }
     groups = np.arange(len(AGE_GROUPS))
-    totals = counts.sum(axis=2)
     # Sum over number, rounded once: equal fractions give equal floats, so ties are refused here
     # that the means of the laws would hide.
     Instance(counts @ np.arange(1, 6) / totals, groups, **names)
     return Instance(None, groups, Categorical(SUPPORT, counts / totals[..., None]), **names)
 
 
-@lru_cache(maxsize=2)
-def _read(ratings: Source, users: Source, movies: Source) -> tuple[Ints, Ints, dict[int, str]]:
-    """Counts (6 groups, movies, 5 scores), ids of the movies (movies,), titles by id."""
+def _movie_and_title(line: bytes) -> tuple[int, str]:
+    movie, title, _ = line.split(b"::")
+    return int(movie), title.decode("latin-1")
+
+
+def _counts(ratings: Source, users: Source) -> tuple[Ints, Ints]:
+    """Counts (6 groups, movies, 5 scores), and ids of the movies (movies,)."""
     rows = {code: row for row, code in enumerate(AGE_GROUPS)} | {1: -1}
 
     def user_and_group(line: bytes) -> tuple[int, int]:
         user, _, age, _, _ = line.split(b"::")
         return int(user), rows[int(age)]
-
-    def movie_and_title(line: bytes) -> tuple[int, str]:
-        movie, title, _ = line.split(b"::")
-        return int(movie), title.decode("latin-1")
 
     def rating(line: bytes) -> tuple[int, int, int]:
         user, movie, score, _ = line.split(b"::")
@@ -81,7 +82,6 @@ def _read(ratings: Source, users: Source, movies: Source) -> tuple[Ints, Ints, d
     codes = ", ".join(map(str, rows))
     user_format = f"UserID::Gender::Age::Occupation::Zip-code with an age code of {codes}"
     group_of = dict(users.parsed(user_and_group, user_format))
-    titles = dict(movies.parsed(movie_and_title, "MovieID::Title::Genres"))
     rating_format = (
         f"UserID::MovieID::Rating::Timestamp with a user of {users.name} and a rating of 1 to 5"
     )
@@ -90,4 +90,4 @@ def _read(ratings: Source, users: Source, movies: Source) -> tuple[Ints, Ints, d
     ids, place = np.unique(movie, return_inverse=True)
     counts = np.zeros((len(AGE_GROUPS), ids.size, 5), dtype=np.int64)
     np.add.at(counts, (group, place, score), 1)
-    return counts, ids, titles
+    return counts, ids

@@ -1,14 +1,13 @@
-"""Where a user's copy of a data set lies, and how to read it line by line without unpacking it."""
+"""Where a user's copy of a data set lies, and how to read it without unpacking it."""
 
 from __future__ import annotations
 
 import os
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, TypeVar
+from typing import TypeVar
 
 from clustered_bandit_gym._types import FilePath
 from clustered_bandit_gym.errors import UserError
@@ -52,38 +51,30 @@ class Source:
 
     def parsed(self, parse: Callable[[bytes], Parsed], expected: str) -> Iterator[Parsed]:
         """`parse` of every line that is not blank; where it raises, the error names the line."""
-        for number, line in self._lines():
+        for number, line in enumerate(self._read().split(b"\n"), 1):
+            if not line.strip():
+                continue
             try:
-                found = parse(line)
+                yield parse(line.rstrip(b"\r"))
             except Exception:
                 shown = line[:80].decode("latin-1")
                 raise UserError(
                     f"{self.path}, {self.name}, line {number}: expected {expected}, found {shown!r}"
                 ) from None
-            yield found
 
-    def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """(line number from 1, line without its end) of every line that is not blank."""
+    def _read(self) -> bytes:
+        if self.path.suffix != ".zip":
+            return self.path.read_bytes()
         try:
-            with ExitStack() as stack:
-                for number, line in enumerate(self._open(stack), 1):
-                    if line.strip():
-                        yield number, line.rstrip(b"\r\n")
-        except (FileNotFoundError, PermissionError):
-            raise
+            with zipfile.ZipFile(self.path) as archive:
+                for member in map(PurePosixPath, archive.namelist()):
+                    # macOS adds a second file of the same name.
+                    if member.name == self.name and "__MACOSX" not in member.parts:
+                        return archive.read(str(member))
         except Exception as error:  # damaged archives raise many kinds
             raise UserError(
                 f"{self.path} cannot be read to its end ({error}); download it again"
             ) from None
-
-    def _open(self, stack: ExitStack) -> IO[bytes]:
-        if self.path.suffix != ".zip":
-            return stack.enter_context(self.path.open("rb"))
-        archive = stack.enter_context(zipfile.ZipFile(self.path))
-        for member in map(PurePosixPath, archive.namelist()):
-            # macOS adds a second file of the same name.
-            if member.name == self.name and "__MACOSX" not in member.parts:
-                return stack.enter_context(archive.open(str(member)))
         raise FileNotFoundError(f"{self.path} holds no {self.name}")
 
 
