@@ -55,7 +55,6 @@ def verify(
     folder: Path,
     *,
     replay: int = 20,
-    seed: int | None = None,
     secret_seed: bool = False,
     yes: bool = False,
 ) -> None:
@@ -72,25 +71,23 @@ def verify(
         question = f"Replaying trials runs the code of the submission {folder}. Run it?"
         typer.confirm(question, abort=True, err=True)
     try:
-        found = check(folder, replay, seed)
+        found = check(folder, replay)
         others = fresh(folder) if secret_seed else []
     except UserError as error:
         say(f"NOT VERIFIED: {error}", fg="red")
         raise typer.Exit(FAILED) from None
     for note in found.notes:
         say(f"note: {note}")
-    how = "bit for bit"
-    if not found.exact:
-        how = f"on another platform, where {found.different} of them differ"
+    how = "bit for bit" if found.exact else f"on another platform, {found.different} differ"
     typer.echo(
         f"VERIFIED: {folder}: format, digest, completeness and scores hold; {len(found.replayed)} "
         f"trials replayed {how}"
     )
     for one in others:
+        one["ratio"] = one["pulls"] / one["pulls_shipped"]
         typer.echo(
-            f"  fresh {one['cell']} (seed {one['seed']}): {one['wrong']} of {one['trials']} wrong, "
-            f"{one['without_answer']} without an answer, "
-            f"{one['pulls'] / one['pulls_shipped']:.3g} times the pulls on the shipped instances"
+            "  fresh {cell} (seed {seed}): {wrong} of {trials} wrong, {without_answer} without an "
+            "answer, {ratio:.3g} times the pulls on the shipped instances".format(**one)
         )
 
 
@@ -100,7 +97,7 @@ def cells() -> None:
     from clustered_bandit_gym.suite.cells import cells_of
 
     for cell in cells_of("v2").values():
-        counts = f"δ = {cell.delta:g}, {cell.trials} trials, {cell.quick or 'none'} if quick"
+        counts = f"δ = {cell.delta:g}, {cell.trials} trials, {cell.quick} if quick"
         typer.echo(f"{cell.name} ({cell.track}; {counts}; {', '.join(cell.tags)}): {cell.probes}")
 
 

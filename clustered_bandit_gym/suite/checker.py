@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,6 @@ import numpy as np
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import versions
-from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, played_cells
 from clustered_bandit_gym.suite.files import Submission, load_submission, rows_by_cell
@@ -45,33 +45,27 @@ class Check:
     notes: list[str]
 
 
-def verify(
-    folder: str | Path,
-    replay: int = 20,
-    seed: int | None = None,
-    trials: Sequence[Trial] | None = None,
-) -> Check:
+def verify(folder: str | Path, replay: int = 20, trials: Sequence[Trial] | None = None) -> Check:
     """Check a submission; raises `Mismatch` with a plain reason. Replays run the policy's code.
 
     Args:
-        replay: trials to play again, drawn at random; 0 runs nothing of the submission's code.
-        seed: of that draw; None for fresh randomness, so that nobody knows what will be drawn.
+        replay: trials to play again, drawn so that nobody can know them; 0 runs nothing of the
+            submission's code.
         trials: play these (cell, trial) again instead.
     """
     submission = checked(folder)
+    metadata = submission.metadata
     notes = []
     if submission.suite == "v1":
         notes.append("suite v1 is closed: its scores are not recomputed, its rows are checked")
-    made, here = submission.metadata["versions"], versions()
-    if made != here:
-        notes.append(f"the submission was made by {made or '(not said)'}; this is {here}")
+    if metadata["versions"] != versions():
+        notes.append(f"the submission was made by {metadata['versions']}; this is {versions()}")
     rows = {(row["cell"], row["trial"]): row for row in submission.rows}
     if trials is None:
-        order = np.random.default_rng(seed).permutation(len(rows))
-        trials = [list(rows)[place] for place in order[:replay]]
+        trials = secrets.SystemRandom().sample(list(rows), min(replay, len(rows)))
     if not trials:
         return Check([], 0, True, notes)
-    theirs, ours = submission.metadata["platform"], this_platform()
+    theirs, ours = metadata["platform"], this_platform()
     exact = all(theirs.get(key) == ours[key] for key in ours if key != "python")
     if not exact:
         notes.append(
@@ -79,7 +73,7 @@ def verify(
             "replayed trials must agree instead of all. Its platform is its own statement, which "
             "cannot be checked here"
         )
-    again = replayed(submission.metadata, submission.folder / "source", trials)
+    again = replayed(metadata, submission.folder / "source", trials)
     found = different([rows[trial] for trial in trials], again)
     if len(found) > (0 if exact else len(trials) // 10):
         said = f"replay: {len(found)} of {len(trials)} trials differ. {found[0]}"
@@ -90,13 +84,20 @@ def verify(
 def checked(folder: str | Path) -> Submission:
     """A submission whose files hold together; raises `Mismatch` otherwise. Runs none of its code."""
     submission = load_submission(folder)
-    _check_digest(submission)
+    if submission.suite not in DIGESTS:
+        raise Mismatch(f"suite: expected one of {', '.join(DIGESTS)}, got {submission.suite}")
+    if submission.metadata["digest"] != DIGESTS[submission.suite]:
+        raise Mismatch("suite digest: it was played on other cells or instances")
     _check_complete(submission)
-    for row in submission.rows:
-        _check_row(row)
+    # A run of the suite limits no trial's time: "timeout" does not occur.
+    outcomes = ["solved", "wrong", *(word for word in UNFINISHED if word != "timeout")]
+    if others := {row["outcome"] for row in submission.rows} - set(outcomes):
+        raise Mismatch(f"expected an outcome of {', '.join(outcomes)}, got {min(others)!r}")
     _check_sources(submission)
     if submission.suite != "v1":
-        _check_scores(submission)
+        found = score(submission.rows, submission.quick, submission.metadata["guarantee_text"])
+        if submission.scores != found:
+            raise Mismatch("scores recomputed from the rows differ from scores.json")
     return submission
 
 
@@ -119,14 +120,13 @@ def fresh(folder: str | Path, seed: int | None = None, trials: int = 40) -> list
     found = []
     for place, entry in enumerate(solved):
         rows = [row for row in played[place * trials :][:trials] if row is not None]
-        outcomes = [row["outcome"] for row in rows]
-        answered = outcomes.count("solved") + outcomes.count("wrong")
+        outcomes = Counter(row["outcome"] for row in rows)
         found.append(
             {
                 "cell": entry["cell"],
                 "trials": trials,
-                "wrong": outcomes.count("wrong"),
-                "without_answer": trials - answered,
+                "wrong": outcomes["wrong"],
+                "without_answer": trials - outcomes["wrong"] - outcomes["solved"],
                 "pulls": float(np.mean([row["pulls"] for row in rows] or np.nan)),
                 "pulls_shipped": entry["pulls"],
                 "seed": secret,
@@ -135,42 +135,20 @@ def fresh(folder: str | Path, seed: int | None = None, trials: int = 40) -> list
     return found
 
 
-def _check_digest(submission: Submission) -> None:
-    if submission.suite not in DIGESTS:
-        raise Mismatch(f"suite: expected one of {', '.join(DIGESTS)}, got {submission.suite}")
-    if submission.metadata["digest"] != DIGESTS[submission.suite]:
-        raise Mismatch("suite digest: it was played on other cells or instances")
-
-
 def _check_complete(submission: Submission) -> None:
-    cells = {cell.name: cell for cell in played_cells(submission.suite, submission.quick)}
     found = rows_by_cell(submission.rows)
-    if others := sorted(set(found) - set(cells)):
-        kind = "quick" if submission.quick else "full"
-        raise Mismatch(f"completeness: {others[0]!r} is not a cell of this {kind} run")
-    for name, cell in cells.items():
-        rows, count = found.get(name, []), cell.count(submission.quick)
+    for cell in played_cells(submission.suite, submission.quick):
+        rows = found.pop(cell.name, [])
         trials = [row["trial"] for row in rows]
         lost = all(row["outcome"] in UNFINISHED for row in rows)
-        given_up = lost and trials == list(range(GIVE_UP))
-        if trials != list(range(count)) and not given_up:
+        count = GIVE_UP if lost and len(rows) == GIVE_UP else cell.count(submission.quick)
+        if trials != list(range(count)):
             raise Mismatch(
-                f"completeness: {name} needs trials 0 to {count - 1}, each once; the "
+                f"completeness: {cell.name} needs trials 0 to {count - 1}, each once; the "
                 f"submission has {len(rows)} rows, {len(set(trials))} different trials"
             )
-
-
-def _check_row(row: Row) -> None:
-    """The outcome is possible, and fits the number of wrong agents."""
-    # A run of the suite limits no trial's time: "timeout" does not occur.
-    outcomes = ["solved", "wrong", *(word for word in UNFINISHED if word != "timeout")]
-    outcome, wrong = row["outcome"], row["wrong_agents"]
-    expected = {"solved": wrong == 0, "wrong": bool(wrong)}
-    if outcome not in outcomes or not expected.get(outcome, wrong is None):
-        raise Mismatch(
-            f"row {row['cell']}, trial {row['trial']}: outcome {outcome!r} with {wrong} wrong "
-            f"agents; expected an outcome of {', '.join(outcomes)} that fits"
-        )
+    if found:
+        raise Mismatch(f"completeness: {min(found)!r} is not a cell of this run")
 
 
 def _check_sources(submission: Submission) -> None:
@@ -185,14 +163,3 @@ def _check_sources(submission: Submission) -> None:
             raise Mismatch(f"source: {name} cannot be read: {error}") from error
         if found != expected:
             raise Mismatch(f"source: {name} is not the file that was played (its hash differs)")
-
-
-def _check_scores(submission: Submission) -> None:
-    found = score(submission.rows, submission.quick, submission.metadata["guarantee_text"])
-    if submission.scores != found:
-        claimed = submission.scores.get("cells")
-        claimed = claimed if isinstance(claimed, list) else []
-        names = [entry["cell"] for entry in found["cells"] if entry not in claimed]
-        raise Mismatch(
-            f"scores recomputed from the rows differ: {', '.join(names) or 'scores.json'}"
-        )

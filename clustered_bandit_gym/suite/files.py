@@ -13,6 +13,7 @@ from typing import Any
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.escape import markdown
+from clustered_bandit_gym.harness.output.tables import Table, to_markdown
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import number
 
@@ -40,17 +41,18 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "suspicious_communication": (bool,),
     "pulls_max_agent": (int, type(None)),
 }
-_TEXTS = ("suite", "digest", "name", "policy", "guarantee")
-_OPTIONAL = ("authors", "link", "guarantee_text", "date", "package", "versions")
+_TEXTS = (
+    *("suite", "digest", "name", "policy", "guarantee", "guarantee_text"),
+    *("authors", "link", "date", "package", "versions"),
+)
 _METADATA: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(_TEXTS + _OPTIONAL, (str,)),
+    **dict.fromkeys(_TEXTS, (str,)),
     "quick": (bool,),
     "platform": (dict,),
     "sources": (dict,),
 }
-#: What old files lack.
+#: What rows of v1 lack.
 _OLD_ROW = {"attempts": 1, "suspicious_communication": False, "pulls_max_agent": None}
-_OLD_METADATA: dict[str, Any] = {**dict.fromkeys(_OPTIONAL, ""), "platform": {}, "sources": {}}
 
 
 @dataclass(frozen=True)
@@ -88,38 +90,35 @@ def rows_by_cell(rows: list[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _refuse(where: str, name: str, expected: str, found: Any) -> None:
-    raise UserError(f"{where}: {name} must be {expected}, got {reprlib.repr(found)}")
-
-
 def _check(values: Any, kinds: dict[str, tuple[type, ...]], where: str) -> None:
-    """Refuse values that are missing, or of another type than stated."""
+    """Refuse values that are missing, or of another type than stated, or numbers out of range."""
     for name, types in kinds.items():
         value = values.get(name)
-        if type(value) not in types:
-            _refuse(where, name, " or ".join(kind.__name__ for kind in types), value)
-        if isinstance(value, int | float) and not 0 <= value < 10**18:
-            _refuse(where, name, "a number from 0 to 1e18", value)
+        is_number = isinstance(value, int | float)
+        if type(value) not in types or (is_number and not 0 <= value < 10**18):
+            expected = " or ".join(kind.__name__ for kind in types)
+            got = reprlib.repr(value)
+            raise UserError(f"{where}: {name} must be {expected}, from 0 to 1e18, got {got}")
         if isinstance(value, dict):
             _check(value, dict.fromkeys(value, (str,)), f"{where}, {name}")
 
 
-def checked_metadata(metadata: dict[str, Any], where: str) -> dict[str, Any]:
-    """Metadata with a value under every key."""
+def check_metadata(metadata: dict[str, Any], where: str) -> None:
+    """Refuse metadata that are incomplete or malformed."""
     if metadata.get("format") != 1:
         raise UserError(f"{where}: expected a submission of format 1")
-    found = {**_OLD_METADATA, **metadata}
-    _check(found, _METADATA, where)
-    if found["guarantee"] not in GUARANTEES:
-        _refuse(where, "guarantee", f"one of {', '.join(GUARANTEES)}", found["guarantee"])
-    if found["guarantee"] == "proved" and not found["link"]:
-        _refuse(where, "link", "given where guarantee is proved", "")
-    for name in found["sources"]:
+    _check(metadata, _METADATA, where)
+    if metadata["guarantee"] not in GUARANTEES:
+        raise UserError(f"{where}: guarantee must be one of {', '.join(GUARANTEES)}")
+    if metadata["guarantee"] == "proved" and not metadata["link"]:
+        raise UserError(f"{where}: link must be given where guarantee is proved")
+    for name in metadata["sources"]:
         path = PurePosixPath(name)
         inside = path.suffix == ".py" and not path.is_absolute() and ".." not in path.parts
         if not inside or not name.isprintable():
-            _refuse(where, "sources", "relative paths of Python files", name)
-    return found
+            raise UserError(
+                f"{where}: sources must be relative paths of Python files, got {name!r}"
+            )
 
 
 def read_text(path: Path) -> str:
@@ -153,18 +152,17 @@ def parse(text: str, where: str) -> dict[str, Any]:
 def read_metadata(folder: Path) -> dict[str, Any]:
     """The checked metadata of a submission."""
     path = folder / "metadata.json"
-    return checked_metadata(parse(read_text(path), str(path)), str(path))
+    found = parse(read_text(path), str(path))
+    check_metadata(found, str(path))
+    return found
 
 
 def load_submission(folder: str | Path) -> Submission:
     """Reads a submission; raises `UserError` where a file is missing or malformed."""
     folder = Path(folder)
     metadata = read_metadata(folder)
-    path = folder / "scores.json"
-    scores = parse(read_text(path), str(path))
+    scores = parse(read_text(folder / "scores.json"), f"{folder}/scores.json")
     path = folder / "rows.jsonl.gz"
-    if not path.exists():
-        path = folder / "rows.jsonl"
     text = read_text(path).rstrip("\n")
     # Before anything is built: a row takes a hundred times the memory of a short line.
     if text.count("\n") >= MOST_ROWS:
@@ -173,11 +171,8 @@ def load_submission(folder: str | Path) -> Submission:
     # Not splitlines: a text may hold other characters that end a line.
     for place, line in enumerate(text.split("\n"), start=1):
         where = f"{path}, line {place}"
-        row = {**_OLD_ROW, **parse(line, where)}
-        _check(row, FIELDS, where)
-        if row["attempts"] < 1:
-            _refuse(where, "attempts", "1 or more", 0)
-        rows.append(row)
+        rows.append(_OLD_ROW | parse(line, where))
+        _check(rows[-1], FIELDS, where)
     return Submission(folder, metadata, rows, scores)
 
 
@@ -197,20 +192,27 @@ def write_submission(submission: Submission) -> None:
 
 def readme(submission: Submission) -> str:
     """The submission for humans."""
-    meta = {key: markdown(str(value)) for key, value in submission.metadata.items()}
-    kind = "quick run (never compared with full runs)" if submission.quick else "full run"
-    names = ("track", "cell", "trials", "errors", "verdict", "vs_bound", "bits_per_agent", "rounds")
-    lines = [
-        f"# {meta['name']}\n",
-        f"Suite {meta['suite']}, {kind}, {meta['date']}, clustered-bandit-gym {meta['package']}. "
-        f"Policy {meta['policy']}; guarantee: {meta['guarantee']} ({meta['guarantee_text']}).\n",
-        f"Authors: {meta['authors'] or '–'}. Link: {meta['link'] or '–'}. Check it with "
-        "`clustered-bai suite verify`, which runs the policy's code.\n",
-        f"| {' | '.join(names)} | not solved because |",
-        "|---|---|---:|---:|---|---:|---:|---:|---|",
+    kind = "quick run, never compared with full runs" if submission.quick else "full run"
+    said = "".join(f"- {name}: {markdown(submission.metadata[name])}\n" for name in _TEXTS)
+    heads = [
+        "cell",
+        "trials",
+        "errors",
+        "verdict",
+        "vs_bound",
+        "bits_per_agent",
+        "rounds",
+        "reason",
     ]
+    rows = []
     for entry in submission.scores["cells"]:
-        values = [entry.get(name, "") for name in names]
-        texts = [number(value) if isinstance(value, float) else str(value) for value in values]
-        lines.append(f"| {' | '.join(texts)} | {markdown(entry['reason'])} |")
-    return "\n".join(lines) + "\n"
+        values = [entry[name] for name in heads]
+        rows.append([number(one) if isinstance(one, float) else str(one) for one in values])
+    return f"""# {markdown(submission.name)}
+
+A {kind}. `clustered-bai suite verify` checks it and runs the policy's code. A cell is solved unless
+a reason is given.
+
+{said}
+{to_markdown(Table("", heads, rows))}
+"""

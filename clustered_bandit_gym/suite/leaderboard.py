@@ -7,12 +7,12 @@ board. docs/suite.md has the rule.
 from __future__ import annotations
 
 import json
-import math
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +38,13 @@ def load_all(folders: Sequence[str | Path]) -> list[Submission]:
             found.append(checked(folder))
         except UserError as error:
             raise UserError(f"{folder}: {error}") from error
-    if not found:
-        raise UserError("there is no submission to show; name at least one folder")
-    if old := [str(one.folder) for one in found if one.suite != "v2"]:
-        raise UserError(f"the board is that of suite v2; these are of v1: {', '.join(old)}")
-    quick = [str(one.folder) for one in found if one.quick]
-    if quick and len(quick) < len(found):
-        raise UserError(
-            f"full and quick runs cannot share a board; these are quick: {', '.join(quick)}"
-        )
-    name, count = Counter(one.name for one in found).most_common(1)[0]
-    if count > 1:
-        raise UserError(f"two submissions are named {name!r}; set --name")
+    kinds = {f"{'quick' if one.quick else 'full'} runs of {one.suite}" for one in found}
+    if kinds not in ({"quick runs of v2"}, {"full runs of v2"}):
+        said = ", ".join(sorted(kinds)) or "nothing"
+        raise UserError(f"a board shows either full runs or quick runs of v2; got {said}")
+    names = [one.name for one in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"two submissions are named {twice[0]!r}; set --name")
     return found
 
 
@@ -67,24 +62,20 @@ def known() -> list[dict[str, Any]]:
 
 def class_of(submission: Submission) -> str:
     """ "proved" if the maintainers have read the proof of exactly this policy, else "empirical"."""
-    metadata = submission.metadata
-    for one in known():
-        same = one["policy"] == metadata["policy"]
-        if same and one["proved"] and one.get("sources", {}) == metadata["sources"]:
-            return "proved" if metadata["guarantee"] == "proved" else "empirical"
-    return "empirical"
+    said = submission.metadata
+    read = [(one["policy"], one.get("sources", {})) for one in known() if one["proved"]]
+    proved = said["guarantee"] == "proved" and (said["policy"], said["sources"]) in read
+    return "proved" if proved else "empirical"
 
 
 def standings(submissions: Sequence[Submission]) -> list[dict[str, Any]]:
     """The order: one entry per track, class and policy, in the order of the board."""
     cells = played_cells("v2", submissions[0].quick)
     found = []
-    for track in TRACKS:
+    for track, kind in product(TRACKS, ("proved", "empirical")):
         own = [cell for cell in cells if cell.track == track]
-        for kind in ("proved", "empirical"):
-            members = [one for one in submissions if class_of(one) == kind]
-            if own:
-                found += _class_standings(track, kind, own, members)
+        members = [one for one in submissions if class_of(one) == kind]
+        found += _class_standings(track, kind, own, members)
     return found
 
 
@@ -92,16 +83,19 @@ def _class_standings(
     track: str, kind: str, cells: list[SuiteCell], members: list[Submission]
 ) -> list[dict[str, Any]]:
     reasons = {one.name: _unranked(kind, track, cells, one.entries) for one in members}
-    solved = {one.name: _solved(one, cells) for one in members if not reasons[one.name]}
-    pulls = charged(solved, [cell.name for cell in cells])
-    compared = {name for own in pulls.values() for name in own}
+    solved = {one.name: _solved(one, cells) for one in members}
+    ranked = {name: own for name, own in solved.items() if not reasons[name]}
+    pulls = charged(ranked, [cell.name for cell in cells])
+    compared = next(iter(pulls.values()), {})  # the same cells for every policy
     tags = {cell.name: cell.tags for cell in cells if cell.name in compared}
     places = ranks(pulls, list(tags))
     spread = rank_ranges(pulls, tags)
     found = []
     for one in members:
-        good = [e for e in one.entries.values() if e["track"] == track and e["solved"]]
         low, high = spread.get(one.name, (None, None))
+        middle = [None, None, None]
+        if one.name in pulls:
+            middle = np.exp(log_mean_interval(list(pulls[one.name].values()))).tolist()
         entry: dict[str, Any] = {
             "track": track,
             "class": kind,
@@ -111,16 +105,15 @@ def _class_standings(
             "rank_high": high,
             "reason": reasons[one.name],
             "cells": len(cells),
-            "solved": len(good),
-            **dict.fromkeys(("vs_bound", "vs_bound_low", "vs_bound_high")),
+            "solved": len(solved[one.name]),
+            "vs_bound": middle[0],
+            "vs_bound_low": middle[1],
+            "vs_bound_high": middle[2],
         }
-        if one.name in pulls:
-            middle = log_mean_interval([pulls[one.name][name] for name in tags])
-            entry["vs_bound"], entry["vs_bound_low"], entry["vs_bound_high"] = map(math.exp, middle)
         for name in ("busiest", "bits_per_agent", "rounds"):
+            figures = [one.entries[cell][name] for cell in solved[one.name]]
             with np.errstate(divide="ignore"):  # a zero makes the geometric mean zero
-                logs = np.log([cell[name] for cell in good])
-            entry[name] = float(np.exp(logs.mean())) if good else None
+                entry[name] = float(np.exp(np.log(figures).mean())) if figures else None
         found.append(entry)
     found.sort(key=lambda e: (e["rank"] is None, e["rank"], e["vs_bound"] or 0, e["policy"]))
     return found
@@ -139,15 +132,13 @@ def _unranked(
     """Why the policy has no rank in the track; "" if it has one."""
     if track == "small-delta" and kind != "proved":
         return "only proved policies are ranked: trials cannot confirm a small δ"
-    for cell in cells:
-        if not entries[cell.name]["applicable"]:
-            return f"not applicable: {entries[cell.name]['reason']} ({cell.name})"
-    if not any(entries[cell.name]["solved"] for cell in cells):
+    own = [entries[cell.name] for cell in cells]
+    for entry in own:
+        if not entry["applicable"]:
+            return f"not applicable: {entry['reason']} ({entry['cell']})"
+    if not any(entry["solved"] for entry in own):
         return f"solves none of {len(cells)} cells"
     return ""
-
-
-# --- the page ------------------------------------------------------------------------------
 
 
 def board_data(submissions: Sequence[Submission], highlight: Sequence[str] = ()) -> dict[str, Any]:
@@ -156,11 +147,11 @@ def board_data(submissions: Sequence[Submission], highlight: Sequence[str] = ())
     cells = played_cells("v2", quick)
     shown = []
     for cell in cells:
-        entry = {key: getattr(cell, key) for key in ("name", "probes", "tags", "track", "delta")}
-        for key in ("n_agents", "n_clusters", "n_arms"):
-            entry[key] = getattr(cell.instances[0], key)
-        shown.append(entry | {"trials": cell.count(quick), "bound": float(np.mean(cell.bounds))})
-    policies = [_policy_data(one, cells) | {"mine": one.name in highlight} for one in submissions]
+        sizes = {
+            key: getattr(cell.instances[0], key) for key in ("n_agents", "n_clusters", "n_arms")
+        }
+        played = {"delta": cell.delta, "trials": cell.count(quick), "bound": np.mean(cell.bounds)}
+        shown.append(asdict(cell) | sizes | played)
     return {
         "made": datetime.now(UTC).strftime("%Y-%m-%d"),
         "package": __version__,
@@ -169,39 +160,36 @@ def board_data(submissions: Sequence[Submission], highlight: Sequence[str] = ())
         "tracks": TRACKS,
         "standings": standings(submissions),
         "cells": shown,
-        "policies": policies,
+        "policies": [_policy_data(one, cells, one.name in highlight) for one in submissions],
         "styles": {one.name: style_of(one.name)._asdict() for one in submissions},
     }
 
 
-def _policy_data(submission: Submission, cells: list[SuiteCell]) -> dict[str, Any]:
+def _policy_data(submission: Submission, cells: list[SuiteCell], mine: bool) -> dict[str, Any]:
     """What the page shows of a submission."""
-    shown = ("name", "authors", "link", "guarantee_text", "policy", "date", "package")
-    found = {key: submission.metadata[key] for key in shown}
-    # Other links may run code.
-    if not found["link"].startswith(("http://", "https://")):
-        found["link"] = ""
     entries, rows = submission.entries, rows_by_cell(submission.rows)
-    own = {}
     for cell in cells:
-        quantiles = np.quantile(ratios(cell, rows[cell.name]), (0, 0.25, 0.5, 0.75, 1))
-        short = [float(f"{value:.4g}") for value in quantiles]
-        own[cell.name] = entries[cell.name] | {"quantiles": short}
-    return found | {"class": class_of(submission), "cells": own}
+        trials = ratios(cell, rows[cell.name])
+        entries[cell.name]["quantiles"] = np.quantile(trials, (0, 0.25, 0.5, 0.75, 1)).tolist()
+    link = submission.metadata["link"]
+    return {
+        "name": submission.name,
+        "authors": submission.metadata["authors"],
+        # Other links may run code.
+        "link": link if link.startswith(("http://", "https://")) else "",
+        "mine": mine,
+        "cells": entries,
+    }
 
 
 def leaderboard_page(folders: Sequence[str | Path], highlight: Sequence[str] = ()) -> str:
     """The board of the submissions in `folders` as one HTML page that fetches nothing."""
     submissions = load_all(folders)
     names = [one.name for one in submissions]
-    if unknown := set(highlight) - set(names):
-        raise UserError(
-            f"nothing to highlight: no submission is named {', '.join(sorted(unknown))}; "
-            f"there are {', '.join(names)}"
-        )
-    data = board_data(submissions, highlight)
+    if unknown := sorted(set(highlight) - set(names)):
+        raise UserError(f"no submission is named {unknown[0]}; there are {', '.join(names)}")
     template = files("clustered_bandit_gym.suite").joinpath("leaderboard.html")
-    return fill(template.read_text(encoding="utf-8"), data)
+    return fill(template.read_text(encoding="utf-8"), board_data(submissions, highlight))
 
 
 def board_json(folders: Sequence[str | Path]) -> str:

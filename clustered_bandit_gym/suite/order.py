@@ -35,19 +35,22 @@ class Interval(NamedTuple):
     high: float
 
 
-def interval(parts: Sequence[tuple[float, Floats]]) -> Interval:
-    """The mean of estimates over cells.
-
-    Args:
-        parts: for each cell the estimate, and (n,) influences of its trials, with mean zero.
-    """
-    estimate = sum(value for value, _ in parts) / len(parts)
-    noisy = [h for _, h in parts if h.size > 1]
+def compare(first: Sequence[Floats], second: Sequence[Floats]) -> Interval:
+    """The mean log-ratio of pulls, first over second, over the same cells."""
+    logs, noisy = [], []
+    for a, b in zip(first, second, strict=True):
+        # One pull in all trials together at least: an answer without pulls is never a solution.
+        mean_a, mean_b = max(float(a.mean()), 1e-12), max(float(b.mean()), 1e-12)
+        logs.append(math.log(mean_a) - math.log(mean_b))
+        influences = (a / mean_a - 1) - (b / mean_b - 1)
+        if influences.size > 1:
+            noisy.append(influences)
+    estimate = sum(logs) / len(logs)
     variance = sum(float(h.var(ddof=1)) / h.size for h in noisy)
     if variance <= 0:
         return Interval(estimate, estimate, estimate)
     skewness = sum(float((h**3).mean()) / h.size**2 for h in noisy) / variance**1.5
-    error = math.sqrt(variance) / len(parts)
+    error = math.sqrt(variance) / len(logs)
     reach = float(stdtrit(min(h.size for h in noisy) - 1, (1 + NOMINAL) / 2))
     low = estimate - _hall(reach, skewness) * error
     high = estimate - _hall(-reach, skewness) * error
@@ -62,25 +65,9 @@ def _hall(quantile: float, skewness: float) -> float:
     return 3 / skewness * (float(np.cbrt(inside)) - 1)
 
 
-def _log_mean(values: Floats) -> tuple[float, Floats]:
-    """The log of a mean, and the influence of each trial on it."""
-    # One pull in all trials together at least: an answer without pulls is never a solution.
-    mean = max(float(values.mean()), 1e-12)
-    return math.log(mean), values / mean - 1
-
-
 def log_mean_interval(pulls: Sequence[Floats]) -> Interval:
     """The mean log of pulls over the bound, over cells."""
-    return interval([_log_mean(values) for values in pulls])
-
-
-def compare(first: Sequence[Floats], second: Sequence[Floats]) -> Interval:
-    """The mean log-ratio of pulls, first over second, over the same cells."""
-    parts = []
-    for a, b in zip(first, second, strict=True):
-        (log_a, h_a), (log_b, h_b) = _log_mean(a), _log_mean(b)
-        parts.append((log_a - log_b, h_a - h_b))
-    return interval(parts)
+    return compare(pulls, [np.ones(1)] * len(pulls))
 
 
 #: Policy -> cell -> (n,) pulls over the bound of each trial, or (1,) the charge of the cell.
@@ -122,12 +109,10 @@ def rank_ranges(pulls: Pulls, tags: Mapping[str, Sequence[str]]) -> dict[str, tu
     Args:
         tags: cell -> its tags, for the cells that somebody solves.
     """
-    tables = []
+    places: dict[str, list[int]] = {}
     for left_out in {tag for own in tags.values() for tag in own}:
         cells = [cell for cell, own in tags.items() if left_out not in own]
         if cells:
-            tables.append(ranks(pulls, cells))
-    if not tables:
-        return {}
-    places = {policy: [table[policy] for table in tables] for policy in pulls}
+            for policy, rank in ranks(pulls, cells).items():
+                places.setdefault(policy, []).append(rank)
     return {policy: (min(own), max(own)) for policy, own in places.items()}

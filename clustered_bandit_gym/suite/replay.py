@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.play import Row, play
@@ -94,13 +95,11 @@ def different(rows: list[Row], again: list[Row | None]) -> list[str]:
     """
     found = []
     for row, replayed_row in zip(rows, again, strict=True):
-        other = replayed_row or {**row, "outcome": "crash"}
-        names = [name for name in FIELDS if row[name] != other[name]]
-        # Rows of old files lack the pulls of the busiest agent.
-        ignored = ["seconds", "attempts", "message"]
-        if row["pulls_max_agent"] is None:
-            ignored.append("pulls_max_agent")
-        wrong = [f"{k} {row[k]} (replayed: {other[k]})" for k in names if k not in ignored]
+        other = replayed_row or row | {"outcome": "crash"}
+        # Rows of v1 lack the pulls of the busiest agent.
+        old = {"pulls_max_agent"} if row["pulls_max_agent"] is None else set()
+        names = [name for name in FIELDS if name not in {"seconds", "attempts", "message"} | old]
+        wrong = [f"{k} {row[k]} (replayed: {other[k]})" for k in names if row[k] != other[k]]
         if wrong:
             found.append(f"{row['cell']}, trial {row['trial']}: {', '.join(wrong)}")
     return found
@@ -111,10 +110,9 @@ def short_row(cell: str, row: Mapping[Any, Any]) -> Row:
     short: Row = {"cell": cell}
     for key in list(FIELDS)[1:]:
         value = row[key]
-        value = value.item() if hasattr(value, "item") else value
-        # Missing numbers of unfinished trials come out of a data frame as NA.
-        known = isinstance(value, str | int | float) and value == value
-        short[key] = value if known else None
+        # Unfinished trials lack some numbers, which a data frame shows as NA.
+        missing = pd.isna(value)
+        short[key] = None if missing else value.item() if hasattr(value, "item") else value
     short["seconds"] = round(float(row["seconds"]), 4)
     return short
 

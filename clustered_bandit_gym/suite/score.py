@@ -27,7 +27,7 @@ ALPHA = 0.05
 
 
 def score(rows: Sequence[Row], quick: bool, guarantee: str) -> dict[str, Any]:
-    """The score of one policy on suite v2: `cells`, one entry per cell of the run.
+    """The score of one policy on suite v2: `cells`, one entry per cell that was played.
 
     `guarantee`: what the policy says of itself; names the assumptions that it relies on.
     """
@@ -36,7 +36,8 @@ def score(rows: Sequence[Row], quick: bool, guarantee: str) -> dict[str, Any]:
     alpha = ALPHA / sum(cell.gated for cell in cells)
     # Over all cells together: some have too few trials for a test of their own.
     quiet = too_few_bits([row["suspicious_communication"] for row in rows])
-    entries = [_entry(cell, by_cell.get(cell.name, []), alpha, quiet, guarantee) for cell in cells]
+    played = [cell for cell in cells if cell.name in by_cell]
+    entries = [_entry(cell, by_cell[cell.name], alpha, quiet, guarantee) for cell in played]
     return {"cells": entries}
 
 
@@ -64,16 +65,14 @@ def _entry(
         "error_low": judged.low,
         "error_high": judged.high,
         "applicable": True,
-        "reason": "not played",
+        "pulls": _mean(rows, "pulls"),
+        "vs_bound": float(ratios(cell, rows).mean()),
+        "busiest": _mean(rows, "pulls_max_agent"),
+        "bits_per_agent": _mean(rows, "cost") / cell.instances[0].n_agents,
+        "rounds": _mean(rows, "rounds"),
     }
-    if rows:
-        entry["pulls"] = _mean(rows, "pulls")
-        entry["vs_bound"] = float(ratios(cell, rows).mean())
-        entry["busiest"] = _mean(rows, "pulls_max_agent")
-        entry["bits_per_agent"] = _mean(rows, "cost") / cell.instances[0].n_agents
-        entry["rounds"] = _mean(rows, "rounds")
-        wrong = _why_not(cell, entry, unfinished)
-        entry["reason"] = wrong or _implausible(cell, rows, guarantee) or quiet
+    wrong = _why_not(cell, entry, unfinished)
+    entry["reason"] = wrong or _implausible(cell, rows, guarantee) or quiet
     if cell.track == "relaxed" and "Assumption" in guarantee:
         entry["applicable"] = False
         entry["reason"] = "its guarantee rests on an assumption that does not hold here"

@@ -29,7 +29,7 @@ from clustered_bandit_gym.harness.settings import PACKAGE
 from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, SuiteCell, played_cells
 from clustered_bandit_gym.suite.files import (
     Submission,
-    checked_metadata,
+    check_metadata,
     read_metadata,
     write_submission,
 )
@@ -61,13 +61,12 @@ def run_suite(
     folder = Path(folder)
     ((label, policy),) = resolve_policies(spec)
     stated = str(getattr(policy, "guarantee", "none"))
-    of_package = type(policy).__module__.startswith(f"{PACKAGE}.")
     metadata = {
         "format": 1,
         "suite": "v2",
         "digest": DIGESTS["v2"],
         "quick": quick,
-        "name": name or (spec if of_package else label),
+        "name": name or label,
         "authors": authors,
         "link": link,
         "guarantee": guarantee or ("none" if stated.startswith("none") else "claimed"),
@@ -77,8 +76,9 @@ def run_suite(
         "package": __version__,
         "versions": versions(),
         "platform": this_platform(),
+        "sources": {},
     }
-    checked_metadata(metadata, "the submission")
+    check_metadata(metadata, "the submission")
     if (folder / "metadata.json").exists() and read_metadata(folder)["policy"] != spec:
         raise UserError(f"{folder} holds a submission of another policy; choose another --out")
     rows = _play(policy, folder / ".trials", quick, n_jobs, progress)
@@ -113,17 +113,14 @@ def play_cell(
 
 
 def _play(policy: Any, out: Path, quick: bool, n_jobs: int, progress: bool) -> list[Row]:
-    cells = played_cells("v2", quick)
     rows: list[Row] = []
-    total = sum(cell.count(quick) for cell in cells)
-    with progress_bar(total=total, unit="trial", disable=not progress, dynamic_ncols=True) as bar:
-        for cell in cells:
-            bar.set_description(cell.name)
-            found = play_cell(policy, cell, GIVE_UP, 1, out)
-            if any(row["outcome"] not in UNFINISHED for row in found):
-                found = play_cell(policy, cell, cell.count(quick), n_jobs, out)
-            bar.update(cell.count(quick))
-            rows += found
+    for cell in progress_bar(
+        iterable=played_cells("v2", quick), unit="cell", disable=not progress, dynamic_ncols=True
+    ):
+        found = play_cell(policy, cell, GIVE_UP, 1, out)
+        if any(row["outcome"] not in UNFINISHED for row in found):
+            found = play_cell(policy, cell, cell.count(quick), n_jobs, out)
+        rows += found
     return rows
 
 
@@ -149,18 +146,14 @@ def _copy_sources(policy: Any, target: Path) -> dict[str, str]:
     Returns path inside it -> SHA-256.
     """
     module = type(policy).__module__
-    top = module.partition(".")[0]
     shutil.rmtree(target, ignore_errors=True)
-    if module == "__main__" or top == PACKAGE:
+    if module == "__main__" or module.partition(".")[0] == PACKAGE:
         return {}
     hashes = {}
     for name, file in user_files([module]).items():
-        inside = Path(*name.split("."))
-        if file.name == "__init__.py":
-            inside /= "__init__"
-        copy = target / inside.with_suffix(".py")
+        inside = name.replace(".", "/") + ("/__init__" if file.name == "__init__.py" else "")
+        copy = target / f"{inside}.py"
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
-        digest = hashlib.sha256(copy.read_bytes()).hexdigest()
-        hashes[copy.relative_to(target).as_posix()] = digest
+        hashes[f"{inside}.py"] = hashlib.sha256(copy.read_bytes()).hexdigest()
     return hashes

@@ -93,7 +93,7 @@ def test_an_unlisted_module_is_not_found(
 def test_the_command_asks_before_it_runs_code(folder: Path, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     set_source(folder, f"open({str(mark)!r}, 'w').close()")
-    command = ["suite", "verify", str(folder), "--replay", "1", "--seed", "0"]
+    command = ["suite", "verify", str(folder), "--replay", "1"]
     for answer in ("n\n", ""):
         asked = CliRunner().invoke(app, command, input=answer)
         assert asked.exit_code == 1

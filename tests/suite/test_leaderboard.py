@@ -89,7 +89,9 @@ def test_submissions_that_do_not_fit(folders: list[Path], tmp_path: Path) -> Non
         load_all([folder])
     with pytest.raises(UserError, match="two submissions are named 'naive'"):
         load_all([folders[0], folders[0]])
-    with pytest.raises(UserError, match="these are of v1"):
+    with pytest.raises(
+        UserError, match="either full runs or quick runs of v2; got quick runs of v1"
+    ):
         load_all([Path(__file__).parent / "data" / "v1-random"])
 
 

@@ -34,7 +34,7 @@ def submission(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Submission]
 
 
 def test_a_toy_is_verified(submission: Submission) -> None:
-    checked = verify(submission.folder, replay=25, seed=3)
+    checked = verify(submission.folder, replay=25)
     assert len(set(checked.replayed)) == 25
     assert checked.exact
     assert checked.notes == []
@@ -95,7 +95,7 @@ def test_pulls_lowered_by_one(submission: Submission, tmp_path: Path) -> None:
     with pytest.raises(Mismatch, match=told):
         verify(folder, trials=[("easy-10", 7)])
     folder = forged(submission, tmp_path / "b", change, rescore=False)
-    with pytest.raises(Mismatch, match="scores recomputed from the rows differ: easy-10"):
+    with pytest.raises(Mismatch, match="scores recomputed from the rows differ"):
         verify(folder, replay=0)
 
 

@@ -90,6 +90,7 @@ def made_up(
         "date": "2026-01-01",
         "package": "0",
         "versions": "",
+        "platform": {},
         "sources": {},
         **said,
     }
