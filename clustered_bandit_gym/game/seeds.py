@@ -76,7 +76,7 @@ def global_seed(seed: int) -> Iterator[None]:
     """Inside, the global generators of NumPy and of the standard library start from `seed`."""
     states = random.getstate(), np.random.get_state()  # noqa: NPY002 (the global state is the point)
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002
+    np.random.seed(seed % 2**32)  # noqa: NPY002
     try:
         yield
     finally:

@@ -2,8 +2,8 @@
 
 Dask itself sends a task to another worker when its worker dies, and gives it up after a few deaths
 (`distributed.scheduler.allowed-failures`); that trial's outcome is "crash". A scheduler cannot be
-replaced: if the connection to it breaks, the run ends with `ClusterLost`. One that hangs and keeps
-its connection is waited for until Ctrl-C: a busy scheduler looks the same.
+replaced: if the connection to it breaks, the run ends with an error. One that hangs and keeps its
+connection is waited for until Ctrl-C: a busy scheduler looks the same.
 """
 
 from __future__ import annotations
@@ -26,10 +26,6 @@ from clustered_bandit_gym.harness.play import Row
 T = TypeVar("T")
 #: How long a scheduler may take to answer for the first time.
 CONNECT_SECONDS = 10.0
-
-
-class ClusterLost(UserError):
-    """The cluster does not answer any more. What has ended is kept; the rest was not played."""
 
 
 def play_on_dask(
@@ -90,8 +86,10 @@ def play_on_dask(
                     message = f"the trial ended its Dask worker, attempt after attempt: {error}"
                     yield task, lost(task, "crash", message)
         except (CancelledError, FutureCancelledError, OSError) as error:
-            where = address or "of this machine"
-            raise ClusterLost(f"the Dask scheduler {where} is lost") from error
+            raise UserError(
+                f"the Dask scheduler {address or 'of this machine'} is lost; trials that had ended "
+                "are kept where there is an --out, and the same command plays the rest"
+            ) from error
 
 
 # --- in the worker -----------------------------------------------------------------------------

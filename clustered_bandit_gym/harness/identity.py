@@ -25,21 +25,19 @@ import sys
 import sysconfig
 from collections.abc import Iterable
 from functools import cache
-from importlib.machinery import ModuleSpec
 from importlib.metadata import distributions, version
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.datasets.sources import VARIABLE
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.harness.settings import PACKAGE, instance_digest, path_of
-from clustered_bandit_gym.imports import load_module, load_object
+from clustered_bandit_gym.imports import load_object
 
 #: Names by which code reaches beyond its own text and state.
 _OUTSIDE = {
@@ -59,46 +57,39 @@ class Unhashable(Exception):
 def versions() -> str:
     """The package's version with a hash of its files, and the versions that it computes with."""
     digest = hashlib.sha256()
-    for prefix, root in _package_folders().items():
-        for file in sorted(root.rglob("*")):
+    for folder in _package_folders():
+        for file in sorted(folder.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
                 content = file.read_bytes()
-                name = prefix + file.relative_to(root).as_posix()
-                digest.update(f"{name}\0{len(content)}\0".encode() + content)
+                digest.update(f"{file.relative_to(folder)}\0{len(content)}\0".encode() + content)
     others = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "gymnasium"))
     own = f"{PACKAGE} {__version__} ({digest.hexdigest()[:16]})"
     return f"{own}, {others}, Python {platform.python_version()}"
 
 
-def _package_folders() -> dict[str, Path]:
+@cache
+def _package_folders() -> list[Path]:
     """The package's folders; where it is installed editable, two of them lie beside it."""
-    folders = {"": Path(__file__).parents[1]}
-    for name in ("policies", "envs_registry"):
-        spec = find_spec(f"{PACKAGE}.{name}")
-        if spec is not None and spec.origin:
-            folder = Path(spec.origin).parent
-            if not folder.is_relative_to(folders[""]):
-                folders[f"{name}/"] = folder
-    return folders
+    specs = [find_spec(PACKAGE + name) for name in ("", ".policies", ".envs_registry")]
+    return [Path(spec.origin).parent for spec in specs if spec and spec.origin]
 
 
 @cache
-def _is_installed(file: str) -> bool:
+def is_installed(file: str) -> bool:
     """Whether a file belongs to the standard library, to an installed package or to this one."""
     path = Path(file).resolve()
     library = [Path(sysconfig.get_path(key)).resolve() for key in ("stdlib", "platstdlib")]
-    own = [*library, *_package_folders().values()]
-    installed = {"site-packages", "dist-packages"} & set(path.parts)
-    return bool(installed) or any(path.is_relative_to(folder) for folder in own)
+    inside = any(path.is_relative_to(folder) for folder in [*library, *_package_folders()])
+    return inside or bool({"site-packages", "dist-packages"} & set(path.parts))
 
 
 def user_modules() -> dict[str, ModuleType]:
     """The loaded modules that are neither standard library, nor installed, nor of this package."""
     found = {}
-    for name, module in list(sys.modules.items()):
+    for name, module in sorted(sys.modules.items()):
         file = getattr(module, "__file__", None)
         real = file and os.path.isfile(file)  # torch.ops claims a file that does not exist
-        if real and name == module.__name__ != "__main__" and not _is_installed(file):
+        if real and name == module.__name__ != "__main__" and not is_installed(file):
             found[name] = module
     return found
 
@@ -106,40 +97,39 @@ def user_modules() -> dict[str, ModuleType]:
 def user_files(roots: Iterable[str]) -> dict[str, Path]:
     """Files of the modules `roots`, and of the user's modules that they import, and so on.
 
-    Of installed packages those count that `roots` are in.
+    Nothing is imported but the user's packages. Of installed packages those count that `roots` are
+    in.
     """
     own = {name.partition(".")[0] for name in roots}
-    waiting = sorted(roots)
-    seen = {"__main__"}
     files: dict[str, Path] = {}
-    while waiting:
-        name = waiting.pop()
-        spec = None if name in seen else _spec(name)
-        seen.add(name)
-        if spec is None:
-            continue
-        package, _, _ = name.rpartition(".")
-        waiting.append(package or name)
-        if not spec.has_location or not spec.origin:
-            continue
-        if name.partition(".")[0] in own or not _is_installed(spec.origin):
+    packages = {"__main__": False}
+
+    def visit(name: str) -> bool:
+        """Note the files behind a name; returns whether it is a package of the user's."""
+        if name in packages:
+            return packages[name]
+        packages[name] = False
+        parent = name.rpartition(".")[0]
+        if parent and not visit(parent):
+            return False
+        try:
+            spec = find_spec(name)
+        except (Exception, SystemExit):  # a package that cannot be imported, a module without spec
+            return False
+        installed = spec and spec.has_location and is_installed(str(spec.origin))
+        if spec is None or (installed and name.partition(".")[0] not in own):
+            return False
+        packages[name] = spec.submodule_search_locations is not None
+        if spec.has_location and spec.origin:
             files[name] = Path(spec.origin)
             if spec.origin.endswith(".py"):
-                inside = name if spec.submodule_search_locations is not None else package
-                waiting += _imports(files[name].read_bytes(), inside)
+                for found in _imports(files[name].read_bytes(), name if packages[name] else parent):
+                    visit(found)
+        return packages[name]
+
+    for root in roots:
+        visit(root)
     return dict(sorted(files.items()))
-
-
-def _spec(name: str) -> ModuleSpec | None:
-    """Where a module is; imports nothing but packages around it."""
-    parent = name.rpartition(".")[0]
-    above = _spec(parent) if parent else None
-    if parent and (above is None or above.submodule_search_locations is None):
-        return None
-    try:
-        return find_spec(name)
-    except (Exception, SystemExit):  # a package that cannot be imported, a module without a spec
-        return None
 
 
 @cache
@@ -155,7 +145,7 @@ def _imports(content: bytes, package: str) -> set[str]:
                 found.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
     except (SyntaxError, ValueError, ImportError):
         pass  # what cannot be imported is not played
-    return {name for name in found if name.partition(".")[0] not in sys.stdlib_module_names}
+    return found
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -163,51 +153,43 @@ def _imports(content: bytes, package: str) -> set[str]:
 
 def policy_key(policy: Any) -> str:
     """The key of a policy: class, settings, state and code. Raises `Unhashable`."""
-    return (
-        f"{path_of(type(policy))} {_digest(policy, list(getattr(policy, '__dict__', {}).values()))}"
-    )
+    settings = getattr(policy, "__dict__", {}).values()
+    return f"{path_of(type(policy))} {_digest(policy, settings)}"
 
 
 def env_key(env_id: str, kwargs: dict[str, Any]) -> str:
-    """The key of an environment: what is registered under its id, keywords, state and code.
+    """The key of a registered environment: its registration, keywords, state and code.
 
     Raises `Unhashable`.
     """
-    parts: list[Any] = [{key: kwargs[key] for key in sorted(kwargs)}, os.environ.get(VARIABLE)]
-    named = [kwargs.get("generator")]
-    home, _, name = env_id.rpartition(":")
-    if home:  # importing the module registers the environment, as `gym.make` would do later
-        load_module(home, f"environment {env_id!r}")
-    spec = gym.registry.get(name)
-    if spec is not None:
-        wrappers = list(spec.additional_wrappers)
-        parts += [spec.entry_point, spec.kwargs, spec.max_episode_steps, wrappers]
-        named += [spec.entry_point, spec.kwargs.get("generator")]
-    for text in named:
+    spec = gym.registry[env_id.rpartition(":")[2]]
+    data = os.environ.get(VARIABLE)
+    entry = [spec.entry_point, spec.max_episode_steps, list(spec.additional_wrappers)]
+    parts: list[Any] = [data, spec.kwargs, *entry, sorted(kwargs.items())]
+    for text in (spec.entry_point, spec.kwargs.get("generator"), kwargs.get("generator")):
         if isinstance(text, str) and ":" in text:
             parts.append(load_object(text, f"environment {env_id!r}"))
-    return f"{env_id} {_digest(parts, [*kwargs.values(), os.environ.get(VARIABLE)])}"
+    return f"{env_id} {_digest(parts, [*kwargs.values(), data])}"
 
 
-def _digest(value: Any, settings: list[Any]) -> str:
-    """A hash of `value`, of the files and versions behind it, and of folders that `settings` name."""
+def _digest(value: Any, settings: Iterable[Any]) -> str:
+    """A hash of `value`, of the code behind it, and of the folders that `settings` name."""
     hasher = _Hasher()
     try:
         parts: list[Any] = [hasher.digest(value)]
-    except (Unhashable, RecursionError) as error:
-        raise Unhashable(str(error)) from error
+    except Unhashable:
+        raise
     except Exception as error:
         raise Unhashable(f"it has no stable form ({error})") from error
     for folder in settings:
         if isinstance(folder, str | Path) and os.path.isdir(folder):
             for file in sorted(Path(folder).rglob("*")):
                 parts.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
-    known = {PACKAGE, "numpy", "scipy", "gymnasium", *sys.stdlib_module_names} - {"__main__"}
-    if any(name.partition(".")[0] not in known for name in hasher.modules):
+    if hasher.foreign:
         # The user's code may reach any loaded module by ways that no text shows.
         for name, file in user_files(user_modules()).items():
             parts.append((name, _content(str(file))))
-        for name, module in sorted(user_modules().items()):
+        for name, module in user_modules().items():
             parts.append((name, _plain_variables(module)))
         parts += _installed_versions()
     return _sha(parts)[:40]
@@ -223,13 +205,13 @@ def _sha(parts: Any) -> str:
     return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _plain_variables(module: ModuleType) -> dict[str, str]:
+def _plain_variables(module: ModuleType) -> list[tuple[str, str]]:
     """The variables of a module whose values JSON can hold, as text."""
-    texts = {}
+    texts = []
     for name, value in sorted(vars(module).items()):
         if not name.startswith("__"):
             try:
-                texts[name] = json.dumps(value)
+                texts.append((name, json.dumps(value)))
             except (TypeError, ValueError, RecursionError):
                 continue
     return texts
@@ -239,11 +221,11 @@ class _Hasher:
     """Hashes values and the user's code in them: the same for equal state in any process.
 
     Attributes:
-        modules: names of the modules that the values refer to.
+        foreign: whether a value refers to code beyond this package and what it computes with.
     """
 
     def __init__(self) -> None:
-        self.modules: set[str] = set()
+        self.foreign = False
         self._known: dict[int, tuple[str, Any]] = {}
 
     def digest(self, value: Any) -> str:
@@ -259,24 +241,20 @@ class _Hasher:
     def parts(self, value: Any) -> Any:
         """What `value` consists of, as texts and hashes."""
         kind = type(value)
-        if value is None or kind in (bool, int, float, complex):
+        if kind in (NoneType, bool, int, float, complex):
             return repr(value)
         if kind in (str, bytes) or isinstance(value, Path):
             return repr(value), _content(os.fsdecode(value))
         if kind in (list, tuple):
             return self.digests(value)
         if kind is dict:
-            return [self.digests(pair) for pair in value.items()]
+            return self.digests(value.items())
         if kind in (set, frozenset):
             return sorted(self.digests(value))
-        if kind is np.ndarray and not value.dtype.hasobject:
-            return value.dtype.str, value.shape, value.tobytes()
         if kind is Instance:
             return instance_digest(value)
-        if kind in (staticmethod, classmethod):
-            return self.digest(value.__func__)
-        if kind is property:
-            return self.digests([value.fget, value.fset])
+        if kind in (staticmethod, classmethod, property):
+            return self.digests(getattr(value, one, None) for one in ("__func__", "fget", "fset"))
         if kind is CodeType:
             return self.code(value)
         if isinstance(value, io.IOBase):
@@ -284,23 +262,24 @@ class _Hasher:
         if isinstance(value, FunctionType | BuiltinFunctionType | type | ModuleType):
             return self.named(value)
         reduced = value.__reduce_ex__(2)
-        if isinstance(reduced, str):  # found by this name in its module
+        # A text is the name by which a module holds the value; items of lists and dicts come last.
+        if isinstance(reduced, str):
             return reduced
-        make, arguments, *more = reduced
-        items = [self.digests(part) for part in more[1:] if part is not None]
-        return self.digests([make, arguments, *more[:1]]), items
+        return self.digests([*reduced[:3], *(list(part or ()) for part in reduced[3:])])
 
     def named(self, value: Any) -> Any:
         """A function, class or module: its name, and its content if it is the user's."""
         module = value.__name__ if isinstance(value, ModuleType) else str(value.__module__)
-        self.modules.add(module)
-        finds = isinstance(value, FunctionType) and module.startswith(("importlib", "pkgutil"))
+        name = (module, value.__name__)
+        top = module.partition(".")[0]
+        standard = top in sys.stdlib_module_names
+        self.foreign |= not standard and top not in (PACKAGE, "numpy", "scipy", "gymnasium")
+        finds = isinstance(value, FunctionType) and top in ("importlib", "pkgutil")
         if finds or value.__name__ in _OUTSIDE:
             raise _reaches_out("it", value.__name__)
-        name = (module, value.__name__)
         file = getattr(sys.modules.get(module), "__file__", None)
-        installed = module in sys.stdlib_module_names or (file and _is_installed(file))
-        if isinstance(value, BuiltinFunctionType) or (installed and module != "__main__"):
+        installed = standard or (file and module != "__main__" and is_installed(file))
+        if isinstance(value, BuiltinFunctionType) or installed:
             return name
         if isinstance(value, FunctionType):
             cells = [cell.cell_contents for cell in value.__closure__ or ()]
@@ -313,9 +292,8 @@ class _Hasher:
             descriptor = isinstance(one, FunctionType | staticmethod | classmethod | property)
             if descriptor or not key.startswith(("__", "_abc_")):
                 content[key] = one
-        if isinstance(value, ModuleType):
-            return name, self.digest(content)
-        return name, self.digests([content, value.__bases__, type(value)])
+        bases = [] if isinstance(value, ModuleType) else [value.__bases__, type(value)]
+        return name, self.digests([content, *bases])
 
     def code(self, code: CodeType) -> Any:
         """What code does, without its place in the file."""

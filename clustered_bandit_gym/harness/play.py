@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import copy
 import os
-import random
 import signal
 import sys
-import sysconfig
 import threading
 import traceback
 import warnings
@@ -29,10 +27,9 @@ import numpy as np
 
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.seeds import trial_seeds
-from clustered_bandit_gym.harness.bound import LARGEST, bound_of
-from clustered_bandit_gym.harness.identity import versions
+from clustered_bandit_gym.game.seeds import global_seed, trial_seeds
+from clustered_bandit_gym.harness.bound import bound_of
+from clustered_bandit_gym.harness.identity import is_installed, versions
 from clustered_bandit_gym.harness.settings import (
     Cell,
     Env,
@@ -92,64 +89,33 @@ class Work:
     bound: bool = True
     strict: bool = True
     _envs: dict[int, Env] = field(default_factory=dict, repr=False)
-    #: The instance drawn last, with its cell and trial: all policies of a trial play on it.
-    _drawn: tuple[int, int, Instance] | None = field(default=None, repr=False)
 
-    def ready(self, task: Task) -> tuple[TrialSpec, Env, Instance | None]:
-        """What `play_trial` needs; no instance if the environment draws it at its reset."""
-        spec = self._spec(task)
-        instance = None
-        if plays_directly(spec.policy, stepwise=False):
-            instance = self.instance(task.cell, task.trial)
-        return spec, self.env(task.cell), instance
-
-    def play(self, task: Task) -> Row:
-        """The row of a task."""
-        return play_trial(*self.ready(task))
-
-    def lost(self, task: Task, outcome: str, message: str) -> Row:
-        """The row of a task whose process was lost with its counts: no pulls, messages or bound."""
-        spec = self._spec(task)
-        unwrapped: Any = self.env(task.cell).unwrapped
-        truth = self.instance(task.cell, task.trial)
-        play_seed = trial_seeds(self.seed, task.trial).play
-        judged = _judge(unwrapped.federation_on(truth, play_seed), outcome, message)
-        own = {"bound": None, "seconds": 0.0, "version": versions()}
-        return _identity(spec, self.env(task.cell)) | judged | own
-
-    def check(self, cell: int) -> None:
-        """Draw the first instance of a cell: invalid settings raise here, before any play."""
-        unwrapped: Any = self.env(cell).unwrapped
-        instance = self.instance(cell, 0)
-        unwrapped.problem_of(instance)
-        if self.bound and instance.means.size > LARGEST:
-            warnings.warn(
-                f"bound skipped: {self.cells[cell].env_id} has {instance.means.size:,} means "
-                f"(M·K), and lower bounds are computed up to {LARGEST:,}",
-                stacklevel=3,
-            )
-
-    def instance(self, cell: int, trial: int) -> Instance:
-        """The instance of a trial."""
-        if self._drawn is None or self._drawn[:2] != (cell, trial):
-            unwrapped: Any = self.env(cell).unwrapped
-            instance = unwrapped.draw_instance(trial_seeds(self.seed, trial).instance)
-            self._drawn = (cell, trial, instance)
-        return self._drawn[2]
-
-    def env(self, cell: int) -> Env:
-        """The environment of a cell, made once per process."""
-        if cell not in self._envs:
-            self._envs[cell] = self.cells[cell].make()
-        return self._envs[cell]
-
-    def _spec(self, task: Task) -> TrialSpec:
+    def spec(self, task: Task) -> TrialSpec:
+        """What decides the row of a task."""
         label, policy = self.players[task.player]
         how = {"strict": self.strict, "bound": self.bound}
         return TrialSpec(self.cells[task.cell], policy, label, self.seed, task.trial, **how)
 
+    def env(self, cell: int) -> Env:
+        """The environment of a cell, made once per process. Invalid settings raise here."""
+        if cell not in self._envs:
+            self._envs[cell] = self.cells[cell].make()
+        return self._envs[cell]
+
+    def play(self, task: Task) -> Row:
+        """The row of a task."""
+        return play_trial(self.spec(task), self.env(task.cell))
+
+    def lost(self, task: Task, outcome: str, message: str) -> Row:
+        """The row of a task whose process was lost with its counts: no pulls, messages or bound."""
+        unwrapped: Any = self.env(task.cell).unwrapped
+        federation = unwrapped.new_federation(*trial_seeds(self.seed, task.trial))
+        judged = _judge(federation, outcome, message)
+        own = {"bound": None, "seconds": 0.0, "version": versions()}
+        return _identity(self.spec(task), self.env(task.cell)) | judged | own
+
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_envs": {}, "_drawn": None}
+        return {**self.__dict__, "_envs": {}}
 
 
 def play(
@@ -209,35 +175,31 @@ def play(
 
 
 def play_trial(
-    spec: TrialSpec,
-    env: Env,
-    instance: Instance | None = None,
-    on_error: Callable[[BaseException], object] | None = None,
+    spec: TrialSpec, env: Env, on_error: Callable[[BaseException], object] | None = None
 ) -> Row:
-    """The row of a trial. `instance` is the one that the trial draws, if the caller has it."""
+    """The row of a trial."""
     seeds = trial_seeds(spec.seed, spec.trial)
-    player = copy.deepcopy(spec.policy)
-    direct = plays_directly(player, spec.stepwise)
+    direct = _plays_directly(spec)
     row = _identity(spec, env)
     unwrapped: Any = env.unwrapped
     federation: Federation
     options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
     # Outside of the try: if the environment cannot be set up, that is not the policy's failure.
     if direct:
-        truth = unwrapped.draw_instance(seeds.instance) if instance is None else instance
+        truth = unwrapped.draw_instance(seeds.instance)
         federation = unwrapped.federation_on(truth, seeds.play)
     else:
         first = env.reset(seed=seeds.policy, options=options)
     raised: BaseException | None = None
     process = os.getpid()
-    knows_torch = "torch" in sys.modules
     start = perf_counter()
     with seeded_globals(seeds.policy), keyboard() as user_interrupted:
         try:
+            player = copy.deepcopy(spec.policy)
             if direct:
                 arms = player.solve(federation.view(spec.strict))
                 if federation.judgement is None:
-                    _check_answer(arms, federation.problem.n_agents, federation.silent_program)
+                    _check_not_none(arms, federation.silent_program)
                     federation.stop(arms)
             elif spec.stepwise:
                 from clustered_bandit_gym.envs.stepwise import play_stepwise
@@ -251,9 +213,6 @@ def play_trial(
             raised = error
         if os.getpid() != process:
             os._exit(1)  # a child that the policy forked: the harness goes on in its parent only
-    if drew_from_unseeded_torch(knows_torch):
-        # Once per process: the policy has imported torch, which can be seeded from now on.
-        return play_trial(spec, env, instance, on_error)
     if not direct:
         federation, truth = unwrapped.federation, unwrapped.truth
     unfinished, message = "", ""
@@ -272,32 +231,25 @@ def play_trial(
     return row | judged | {"bound": bound, "seconds": seconds, "version": versions()}
 
 
-def plays_directly(player: Any, stepwise: bool) -> bool:
+def _plays_directly(spec: TrialSpec) -> bool:
     """Whether `solve` plays on a federation; False for play through `env.step`."""
-    if not hasattr(player, "solve") and (stepwise or not hasattr(player, "act")):
-        need = "solve(federation)" if stepwise else "solve(federation) or act(obs, info)"
-        raise TypeError(f"a player needs {need}; {type(player).__name__} lacks it")
-    return hasattr(player, "solve") and not stepwise
+    solves = hasattr(spec.policy, "solve")
+    if not solves and (spec.stepwise or not hasattr(spec.policy, "act")):
+        need = "solve(federation)" if spec.stepwise else "solve(federation) or act(obs, info)"
+        raise TypeError(f"a player needs {need}; {type(spec.policy).__name__} lacks it")
+    return solves and not spec.stepwise
 
 
-def _check_answer(arms: Any, n_agents: int, silent_program: str) -> None:
-    """Refuse what `solve` must not return; `silent_program` returned nothing, if any did."""
+def _check_not_none(arms: Any, silent_program: str) -> None:
+    """Tell who forgot to return an answer; `silent_program` returned nothing, if any did."""
     if arms is None and silent_program:
         raise UserError(
             f"the local program {silent_program} returned nothing, so federation.local(...) gave "
             "None, and so did solve; end the program with a payload, e.g. return ArmIndex(arms, "
             "among=problem.n_arms)"
         )
-    try:
-        found = np.asarray(arms)
-    except ValueError:
-        found = np.empty(0)
-    if found.dtype.kind not in "iu" or found.shape != (n_agents,):
-        shown = f"{type(arms).__name__} of {found.dtype}, shape {found.shape}"
-        raise UserError(
-            f"solve returned {'None' if arms is None else shown}; expected one arm per agent: an "
-            f"int array of shape ({n_agents},)"
-        )
+    if arms is None:
+        raise UserError("solve returned None; expected one arm per agent: an int array (N,)")
 
 
 def _play_loop(player: Any, env: Env, seed: int, obs: Any, info: Any) -> None:
@@ -381,18 +333,13 @@ def _describe(error: BaseException, seen: BaseException) -> str:
     """Kind, text and place of an error, on one line: the last line of the player's own code in its
     traceback or in that of `seen`, which the player got in its place."""
     stack = traceback.extract_tb(seen.__traceback__) + traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in stack if _is_players(frame.filename)]
-    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    place = ""
+    for frame in stack:
+        file = Path(frame.filename)
+        players = "policies" in file.parts or not is_installed(frame.filename)
+        if players and not file.name.startswith("<"):
+            place = f" ({file.name}, line {frame.lineno})"
     return f"{type(error).__name__}: {_text(error)}{place}".replace("\n", " ")
-
-
-def _is_players(file: str) -> bool:
-    """Not the game's code, a library's or Python's: a mistake is found in the lines of the
-    policy that called them."""
-    package = Path(__file__).parents[1]
-    if Path(file).is_relative_to(package):
-        return Path(file).is_relative_to(package / "policies")
-    return not file.startswith((sysconfig.get_path("stdlib"), "<")) and "site-packages" not in file
 
 
 def _text(error: BaseException) -> str:
@@ -413,26 +360,21 @@ def seeded_globals(seed: int) -> Iterator[None]:
 
     These states are put back afterwards, and so is what else policies change for their own use and
     would leave to the next trial: NumPy's error handling, warning filters, and the working
-    directory.
+    directory. torch is seeded if it is loaded.
     """
-    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002
     filters = list(warnings.filters)
     torch = sys.modules.get("torch")
-    torch_before = torch.get_rng_state() if torch is not None else None
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002
-    if torch is not None:
-        torch.manual_seed(seed)
-    try:
-        with np.errstate(), chdir("."):
-            yield
-    finally:
-        random.setstate(before)
-        np.random.set_state(numpy_before)  # noqa: NPY002
+    with global_seed(seed), np.errstate(), chdir("."):
+        before = torch.get_rng_state() if torch is not None else None
         if torch is not None:
-            torch.set_rng_state(torch_before)
-        if warnings.filters != filters:
-            warnings.filters[:] = filters  # type: ignore[index]
+            torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            if torch is not None:
+                torch.set_rng_state(before)
+            if warnings.filters != filters:
+                warnings.filters[:] = filters  # type: ignore[index]
 
 
 @contextmanager
@@ -464,12 +406,3 @@ def keyboard() -> Iterator[Callable[[], bool]]:
     finally:
         if signal.getsignal(signal.SIGINT) is note:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def drew_from_unseeded_torch(known: bool) -> bool:
-    """Whether a play that imported torch itself (it was not `known` before) has used its generator,
-    which nobody could seed in time."""
-    torch = sys.modules.get("torch")
-    if known or torch is None:
-        return False
-    return not torch.equal(torch.get_rng_state(), torch.Generator().get_state())

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import os
 import sys
@@ -20,14 +19,13 @@ from typing import Any
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed
-from clustered_bandit_gym.harness.dask_backend import ClusterLost, play_on_dask
+from clustered_bandit_gym.harness.dask_backend import play_on_dask
 from clustered_bandit_gym.harness.output.board import Board
-from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.play import Row, Task, Work, play_trial
 from clustered_bandit_gym.harness.pool import pack, play_in_processes
 from clustered_bandit_gym.harness.replay import reproduced
-from clustered_bandit_gym.harness.resume import Resume
 from clustered_bandit_gym.harness.settings import Cell, label_of
+from clustered_bandit_gym.harness.store import Resume
 
 
 def evaluate(
@@ -135,7 +133,7 @@ def sweep(
     players = resolve_policies(policies)
     work = Work(settings, players, int(root_seed(seed)), bound, strict)
     for position in range(len(settings)):
-        work.check(position)  # invalid settings raise before anything is played
+        work.env(position)  # invalid settings raise before anything is played
     # Neighbours share the instance and its bound: trial by trial, all policies on it.
     every = itertools.product(range(len(settings)), range(int(trials)), range(len(players)))
     tasks = [Task(cell, player, trial) for cell, trial, player in every]
@@ -155,11 +153,6 @@ def sweep(
             left = len(tasks) - len(rows)
             text = f"interrupted: {len(rows):,} trials are done, {left:,} are not"
             warnings.warn(text, stacklevel=2)
-        except ClusterLost as error:
-            kept = "the same command with --out would have kept the trials that had ended"
-            if out is not None:
-                kept = f"{len(rows):,} trials are kept in {out}; the same command plays the rest"
-            raise UserError(f"{error}; {kept}") from error
         finally:
             if isinstance(results, Generator):
                 results.close()
@@ -212,16 +205,9 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
                 "a policy is an object with solve(federation) or act(obs, info), such as "
                 f"Mine(), not Mine; got {policy!r}"
             )
-        try:
-            copy.deepcopy(player)
-        except Exception as error:
-            raise UserError(f"the policy {policy!r} cannot be copied: {error}") from error
-        name = label = label_of(player)
-        number = 1
-        while name in players:
-            number += 1
-            name = f"{label} #{number}"
-        players[name] = player
+        label = label_of(player)
+        names = itertools.chain([label], (f"{label} #{n}" for n in itertools.count(2)))
+        players[next(name for name in names if name not in players)] = player
     return list(players.items())
 
 
@@ -236,7 +222,8 @@ def run(
     """Play the tasks; yields (task, row) as trials end, in any order. Arguments as in `evaluate`."""
     n_jobs = count_jobs(n_jobs)
     if n_jobs == 1 and backend is None and max_seconds is None:
-        return zip(tasks, itertools.starmap(play_trial, map(work.ready, tasks)), strict=True)
+        ready = ((work.spec(task), work.env(task.cell)) for task in tasks)
+        return zip(tasks, itertools.starmap(play_trial, ready), strict=True)
     if backend == "dask":
         return play_on_dask(pack(work), tasks, work.lost, n_jobs, address)
     return play_in_processes(work, tasks, n_jobs, max_seconds)
@@ -268,6 +255,14 @@ def count_jobs(n_jobs: int) -> int:
     return max(1, (cores or 1) + 1 + int(n_jobs))
 
 
+def progress_bar(**settings: Any) -> Any:
+    """A `tqdm` bar; in a notebook without ipywidgets it falls back to text, quietly."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from tqdm.auto import tqdm
+    return tqdm(**settings)
+
+
 class Progress:
     """Counts ended trials: a bar in a terminal or notebook, a line a minute elsewhere.
 
@@ -283,40 +278,38 @@ class Progress:
     seconds = 60.0
 
     def __init__(self, total: int, done: int, shown: bool) -> None:
+        silent = not sys.stderr.isatty() and "ipykernel" not in sys.modules
+        settings = {"total": total, "initial": done, "unit": "trial"}
+        self.bar = progress_bar(**settings, disable=silent or not shown)
         self.total = total
         self.done = done
         self.shown = shown
-        self.last = time.monotonic()
         self.over = threading.Event()
 
     def __enter__(self) -> Progress:
         if self.shown:
-            silent = not sys.stderr.isatty() and "ipykernel" not in sys.modules
-            settings = {"total": self.total, "initial": self.done, "unit": "trial"}
-            self.bar = progress_bar(**settings, disable=silent)
             threading.Thread(target=self._watch, daemon=True).start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.over.set()
-        if self.shown:
-            self.bar.close()
+        self.bar.close()
 
     def update(self) -> None:
         """One more trial has ended."""
         self.done += 1
-        self.last = time.monotonic()
-        if self.shown:
-            self.bar.update()
+        self.bar.update()
 
     def _watch(self) -> None:
         start = time.monotonic()
         hint = "; --max-seconds (max_seconds=) ends trials that take too long"
+        before = self.done
         while not self.over.wait(self.seconds):
-            now = time.monotonic()
-            silent = now - self.last >= self.seconds
-            if silent or self.bar.disable:
-                text = f"{self.done:,} of {self.total:,} trials after {now - start:,.0f} s"
-                self.bar.write(text + hint * silent, file=sys.stderr)
-            if silent:
+            stuck = self.done == before
+            before = self.done
+            if stuck or self.bar.disable:
+                passed = time.monotonic() - start
+                text = f"{self.done:,} of {self.total:,} trials after {passed:,.0f} s"
+                self.bar.write(text + hint * stuck, file=sys.stderr)
+            if stuck:
                 hint = ""  # once

@@ -8,7 +8,6 @@ Plain values are for readers and for `replay`. They may lose detail; the key of 
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -196,16 +195,13 @@ def rebuild_policy(path: str, settings: dict[str, Any], allow: Sequence[str] = (
     target = trusted(path, allow)
     if not isinstance(target, type) or not (hasattr(target, "solve") or hasattr(target, "act")):
         raise UserError(f"{path} is not a class of policies")
-    parameters = inspect.signature(target).parameters
-    takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
-    given = {key: settings[key] for key in settings if takes_all or key in parameters}
     try:
-        policy = target(**given)
+        policy = target(**settings)
+        if settings_of(policy) == settings:
+            return policy
     except TypeError:
-        policy = None
-    if policy is None or settings_of(policy) != settings:
-        raise UserError(f"{path} cannot be rebuilt from the settings {settings}; pass policy=...")
-    return policy
+        pass
+    raise UserError(f"{path} cannot be rebuilt from the settings {settings}; pass policy=...")
 
 
 def path_of(target: Any) -> str:

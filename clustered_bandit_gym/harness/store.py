@@ -3,21 +3,26 @@ trial ends.
 
 A killed process loses at most the trials that were being played. The key of a row is everything
 that made it: environment, policy, versions, root seed and trial; `identity` computes the first
-three. SQLite checks the file when it is opened; `replay.verify` plays rows again.
+three. SQLite checks the file when it is opened; `replay.verify` plays rows again. `Resume` says
+which rows a run may reuse.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
 from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.identity import Unhashable, env_key, policy_key, versions
+from clustered_bandit_gym.harness.play import Row, Task, Work
 from clustered_bandit_gym.harness.scoring.summary import FAILED
 
 FILE = "trials.sqlite"
@@ -185,3 +190,86 @@ class Store:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+class Resume:
+    """The part of a store that belongs to one run. A context manager.
+
+    Where the policy or the environment has no key, rows are kept under a key that no other run has,
+    so that nothing is reused now or later; such rows carry the reason as `no_key`.
+
+    Args:
+        out: folder of the store; it is created if missing.
+        work: what the run plays. Its environments must be registered.
+
+    Attributes:
+        added: the number of rows that this run has put into the store.
+    """
+
+    def __init__(self, out: str | Path, work: Work) -> None:
+        self.labels = [label for label, _ in work.players]
+        self.places: dict[tuple[int, int], tuple[str, str, str, str]] = {}
+        self.reasons: dict[tuple[int, int], str] = {}
+        self.attempts: dict[Task, int] = {}
+        self.added = 0
+        envs = [_key_or_reason(env_key, cell.env_id, cell.kwargs) for cell in work.cells]
+        policies = [_key_or_reason(policy_key, policy) for _, policy in work.players]
+        for (c, env), (p, policy) in itertools.product(enumerate(envs), enumerate(policies)):
+            # The next run of the same call replaces this one on the board: no random name here.
+            env_text = env[0] or f"no key, environment {c}"
+            policy_text = policy[0]
+            if reason := policy[1] or env[1]:
+                self.reasons[c, p] = reason
+                policy_text = f"no key {uuid.uuid4().hex}"
+            mode = " strict" if work.strict else ""
+            self.places[c, p] = (env_text, policy_text + mode, versions(), str(work.seed))
+        if len(set(self.places.values())) < len(self.places):
+            raise UserError("the same policy or environment is listed twice; list it once")
+        for label, reason in {
+            self.labels[p]: text for (_, p), text in self.reasons.items()
+        }.items():
+            text = f"{label}: kept trials are not reused, because {reason}"
+            warnings.warn(text, stacklevel=5)
+        self.store = Store(out)
+        for (_, p), place in self.places.items():
+            self.store.announce(self.labels[p], *place)
+
+    def rows(self) -> dict[Task, Row]:
+        """Rows of earlier runs, except failed ones, whose attempts are remembered."""
+        rows = {}
+        for (c, p), place in self.places.items():
+            for trial, row in self.store.get(*place).items():
+                task = Task(c, p, trial)
+                if row["outcome"] in FAILED:
+                    self.attempts[task] = row["attempts"]
+                else:
+                    rows[task] = row | {"policy": self.labels[p]}
+        return rows
+
+    def put(self, task: Task, row: Row) -> Row:
+        """Keep a row; returns it as it is kept."""
+        if row["version"] != versions():
+            raise UserError(
+                f"a worker process plays {row['version']}, this process is {versions()}: restart "
+                "this process, or install the same version everywhere"
+            )
+        if reason := self.reasons.get(task[:2]):
+            row = row | {"no_key": reason}
+        row = row | {"attempts": self.attempts.get(task, 0) + row["attempts"]}
+        self.store.put(Key(*self.places[task[:2]], task.trial), row)
+        self.added += 1
+        return row
+
+    def __enter__(self) -> Resume:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.store.close()
+
+
+def _key_or_reason(write: Callable[..., str], *arguments: Any) -> tuple[str, str]:
+    """A key, or "" and the reason why there is none."""
+    try:
+        return write(*arguments), ""
+    except Unhashable as error:
+        return "", str(error)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.harness.output.progress import progress_bar
+from clustered_bandit_gym.harness.run import progress_bar
 from clustered_bandit_gym.study.study import Study
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import versions
-from clustered_bandit_gym.harness.output.progress import progress_bar
+from clustered_bandit_gym.harness.run import progress_bar
 from clustered_bandit_gym.harness.settings import Cell, label_of
 from research.rare.bounds import log_lower_bound, upper_bound
 from research.rare.game import Game

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clustered_bandit_gym.harness.identity import versions
-from clustered_bandit_gym.harness.output.progress import progress_bar
+from clustered_bandit_gym.harness.run import progress_bar
 from research.rare import keep, kept, rare
 from research.rare.page import figure_of, page_of
 

@@ -137,8 +137,8 @@ class Moody(cbg.Policy):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Nothing", "solve returned None; expected one arm per agent: an int array of shape (4,)"),
-        ("Floats", "solve returned ndarray of float64, shape (4,); expected"),
+        ("Nothing", "solve returned None; expected one arm per agent: an int array (N,)"),
+        ("Floats", "arm indices must be integers, got float64"),
         ("Unsent", "a local program returns payloads"),
     ],
 )

@@ -4,10 +4,7 @@ process.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import warnings
 from typing import Any, ClassVar
 
@@ -102,23 +99,3 @@ def test_a_play_leaves_the_process_as_it_was() -> None:
     before = np.geterr(), list(warnings.filters), os.getcwd()
     cbg.play(Untidy(), TINY)
     assert (np.geterr(), list(warnings.filters), os.getcwd()) == before
-
-
-LAZY = """
-import numpy as np, clustered_bandit_gym as cbg
-
-class Lazy(cbg.Policy):
-    def solve(self, federation):
-        import torch
-        federation.pull(0, 0, 1 + int(1e6 * torch.rand(1).item()))
-        return np.zeros(federation.problem.n_agents, dtype=int)
-
-print([cbg.play(Lazy(), "ClusteredBAI-Tiny-v0", bound=False)["pulls"] for _ in range(2)])
-"""
-
-
-def test_torch_is_seeded_even_if_the_policy_imports_it() -> None:
-    pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True, check=True)
-    first, second = json.loads(done.stdout)
-    assert first == second

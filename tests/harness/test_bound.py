@@ -51,7 +51,7 @@ def test_bound_of_shuffled_instances_is_solved_once(monkeypatch: pytest.MonkeyPa
         solved.append(args)
         return 1.0
 
-    bound._cached_bound.cache_clear()
+    bound._known.clear()
     monkeypatch.setattr(cbg.theory, "instance_lower_bound", count)
     flat = {"n_agents": 12, "n_clusters": 4, "n_arms": 9, "eta": 0.125}
     rows = [
@@ -60,7 +60,7 @@ def test_bound_of_shuffled_instances_is_solved_once(monkeypatch: pytest.MonkeyPa
     ]
     assert [row["bound"] for row in rows] == [1.0] * 4
     assert len(solved) == 1
-    bound._cached_bound.cache_clear()
+    bound._known.clear()
 
 
 def test_the_bound_of_a_huge_instance_is_skipped_and_the_run_goes_on() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness_players import Empirical
+from harness_players import TINY, Empirical
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.harness import identity
@@ -92,9 +92,9 @@ def test_a_file_named_by_a_setting_is_part_of_the_spec(tmp_path: Path) -> None:
     first = policy_key(Model(str(file)))
     file.write_bytes(b"two")
     assert policy_key(Model(str(file))) != first
-    env = env_key("E", {"instance": str(file)})
+    env = env_key(TINY, {"instance": str(file)})
     file.write_bytes(b"three")
-    assert env_key("E", {"instance": str(file)}) != env
+    assert env_key(TINY, {"instance": str(file)}) != env
 
 
 SCRIPT = """
@@ -184,13 +184,15 @@ def test_files_behind_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_environment_specs() -> None:
-    assert env_key("E", {"a": 1, "b": 2}) == env_key("E", {"b": 2, "a": 1})
-    assert env_key("E", {"a": 1}) != env_key("E", {"a": 2}) != env_key("F", {"a": 2})
+    assert env_key(TINY, {"a": 1, "b": 2}) == env_key(TINY, {"b": 2, "a": 1})
+    assert (
+        env_key(TINY, {"a": 1}) != env_key(TINY, {"a": 2}) != env_key("ClusteredBAI-v0", {"a": 2})
+    )
     means = np.array([[1.0, 0.0], [0.0, 1.0]])
     one, two = cbg.Instance(means, [0, 1, 1]), cbg.Instance(means, [0, 0, 1])
-    assert env_key("E", {"instance": one}) != env_key("E", {"instance": two})
-    assert env_key("E", {"instance": one}) == env_key(
-        "E", {"instance": cbg.Instance(means, [0, 1, 1])}
+    assert env_key(TINY, {"instance": one}) != env_key(TINY, {"instance": two})
+    assert env_key(TINY, {"instance": one}) == env_key(
+        TINY, {"instance": cbg.Instance(means, [0, 1, 1])}
     )
     other = cbg.Instance(means, [0, 1, 1], cbg.Gaussian(2.0))
     assert instance_digest(other) != instance_digest(one)

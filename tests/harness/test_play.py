@@ -266,7 +266,7 @@ def test_an_answer_of_the_wrong_shape_is_an_error() -> None:
 
     row = cbg.play(Short(), TINY)
     assert row["outcome"] == "error"
-    assert "expected one arm per agent" in row["message"]
+    assert "stop needs one arm for each of the 4 agents, got shape (1,)" in row["message"]
 
 
 def test_what_a_policy_remembers_stays_in_its_trial() -> None:

@@ -16,14 +16,13 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
 from clustered_bandit_gym.harness.audit.report import AuditReport
-from clustered_bandit_gym.harness.output.progress import progress_bar
 from clustered_bandit_gym.harness.play import Row, Task, Work
 from clustered_bandit_gym.harness.replay import reproduced
-from clustered_bandit_gym.harness.resume import Resume
-from clustered_bandit_gym.harness.run import check_backend, resolve_policies, run
+from clustered_bandit_gym.harness.run import check_backend, progress_bar, resolve_policies, run
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
+from clustered_bandit_gym.harness.store import Resume
 
 #: Budgets of a trial. A play that needs more is stuck; in the Gymnasium loop (one pull per step)
 #: time is the limit.
