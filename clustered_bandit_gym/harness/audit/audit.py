@@ -24,9 +24,11 @@ from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
 from clustered_bandit_gym.harness.store import Resume
 
-#: Budgets of a trial. A play that needs more is stuck; in the Gymnasium loop (one pull per step)
-#: time is the limit.
-MAX_PULLS, MAX_STEPS = 10**12, 50_000
+
+def budget_of(policy: Any) -> int:
+    """Most pulls of a trial. A play that needs more is stuck; in the Gymnasium loop (one pull per
+    step) time is the limit."""
+    return 10**12 if hasattr(policy, "solve") else 50_000
 
 
 def audit(
@@ -81,13 +83,12 @@ def audit(
     """
     seed = root_seed(seed)
     ((label, policy),) = resolve_policies(policy)
-    stepper = not hasattr(policy, "solve")
     if trials is not None and trials < 1:
         raise UserError(f"trials must be at least 1, got {trials}")
     if not 0 < alpha < 1:
         raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
     check_backend(None, None, max_seconds)
-    chosen, left_out = _choose(cells, quick, stepper)
+    chosen, left_out = _choose(cells, quick, policy)
     # One level for everything that can fail the policy.
     share = alpha / sum(cell.in_scope for cell in chosen)
     tallies = []
@@ -95,11 +96,10 @@ def audit(
         own = cell.delta(delta)
         # Enough to fail a policy whose error is 2δ, and to pass one well below δ.
         cap = trials or math.ceil((30 if quick else 60) / own)
-        if cell.in_scope:
-            tallies.append(Tally(cell, own, share, cap))
-        else:  # not scored: a few trials show what happens
-            tallies.append(Tally(cell, own, alpha, min(cap, 60)))
-    budget = max_pulls or (MAX_STEPS if stepper else MAX_PULLS)
+        # Where nothing is scored, a few trials show what happens.
+        scored = (share, cap) if cell.in_scope else (alpha, min(cap, 60))
+        tallies.append(Tally(cell, own, *scored))
+    budget = max_pulls or budget_of(policy)
     games = [tally.cell.env(tally.delta, budget) for tally in tallies]
     work = Work(games, [(label, policy)], seed, strict=True)
     bar = progress_bar(desc=f"audit of {label}", unit="trial", disable=not progress)
@@ -236,15 +236,15 @@ class Tally:
 
 
 def _choose(
-    wanted: Sequence[str | AuditGame] | None, quick: bool, stepper: bool
+    wanted: Sequence[str | AuditGame] | None, quick: bool, policy: Any
 ) -> tuple[list[AuditGame], tuple[str, ...]]:
     """The cells to play, and the names of those of the suite that do not suit the policy."""
     if wanted is None:
         suite = [cell for cell in GAMES if cell.quick or not quick]
-        if not stepper:
+        if hasattr(policy, "solve"):
             return suite, ()
-        small = [cell for cell in GAMES if cell.small]
-        return small, tuple(cell.name for cell in suite if not cell.small)
+        left_out = tuple(cell.name for cell in suite if not cell.small)
+        return [cell for cell in GAMES if cell.small], left_out
     known = {cell.name: cell for cell in GAMES}
     unknown = [repr(one) for one in wanted if isinstance(one, str) and one not in known]
     if unknown or isinstance(wanted, str):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.audit.audit import MAX_PULLS, MAX_STEPS, Tally
+from clustered_bandit_gym.harness.audit.audit import Tally, budget_of
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
 from clustered_bandit_gym.harness.play import play
 from clustered_bandit_gym.harness.run import resolve_policies
@@ -30,32 +30,27 @@ LEVEL = 0.01
 
 
 def vary(game: AuditGame, rng: np.random.Generator) -> AuditGame:
-    """A game like `game`, with other gaps and sizes, of which more or less is told.
-
-    Raises `ValueError` where the new numbers do not fit together.
-    """
+    """A game like `game`, with other gaps and sizes, of which more or less is told."""
     means = np.array(game.means)
     top = means.max(axis=1, keepdims=True)
     factors = np.exp(rng.normal(0, 0.7) + rng.normal(0, 0.2, means.shape))
     means = top - (top - means) * factors
-    sizes = np.array(game.sizes) * np.exp(rng.normal(0, 0.5, len(means)))
-    first, *others = np.round(sizes).astype(int)
-    varied = replace(
-        game,
-        why="found by a search",
-        means=tuple(map(tuple, means.tolist())),
-        sizes=(max(1, int(first)), *map(int, others)),
-        told={},
-    )
-    truth = varied(rng)
+    sizes = np.round(np.array(game.sizes) * np.exp(rng.normal(0, 0.5, len(means)))).astype(int)
+    sizes[0] = max(1, sizes[0])
+    changed = {"means": tuple(map(tuple, means.tolist())), "sizes": tuple(sizes.tolist())}
+    varied = replace(game, why="found by a search", told={}, **changed)
+    try:
+        truth = varied(rng)
+    except ValueError:  # the numbers do not fit together
+        return vary(game, rng)
     chance = rng.random()
     if chance < 0.2:  # M is not told, or nothing
         hidden = ("n_clusters",) if chance < 0.1 else ("n_clusters", "eta", "eta1")
         return replace(varied, told=dict.fromkeys(hidden))
-    share = float(rng.choice([1.0, 1.0, 0.5, 0.1]))
-    if share == 1 or not truth.eta < math.inf or not truth.eta1 > 0:
-        return varied
-    return replace(varied, told={"eta": share * truth.eta, "eta1": share * truth.eta1})
+    if chance < 0.6 and truth.eta < math.inf and truth.eta1 > 0:
+        share = float(rng.choice([0.5, 0.1]))
+        return replace(varied, told={"eta": share * truth.eta, "eta1": share * truth.eta1})
+    return varied
 
 
 @dataclass(frozen=True)
@@ -104,25 +99,34 @@ def search(policy: Any, budget: float = 600.0, seed: int = 0) -> WorstGame:
     games = [game for game in GAMES if game.in_scope and (game.small or hasattr(player, "solve"))]
     pool: list[Tally] = []
     played = 0
+
+    def play_more(tally: Tally, count: int, root: int, first: int) -> None:
+        env = tally.cell.env(tally.delta, budget_of(player)).make()
+        for trial in range(first, first + count):
+            tally.add(play(player, env, root, trial=trial, bound=False, env_kwargs={}))
+
     # The rest of the budget is for fresh trials.
     while time.process_time() - start < 0.7 * budget:
         if games:
             game = games.pop()
-            pool.append(Tally(game, game.delta(0.2), 1e-6))
+            new = Tally(game, game.delta(0.2), 1e-6)
         else:
-            pool.append(_varied(pool[int(rng.integers(min(12, len(pool))))], rng))
-        played += _play_more(player, pool[-1], FIRST_TRIALS, 2 * seed, played)
-        pool.sort(key=_badness, reverse=True)
+            parent = pool[int(rng.integers(min(12, len(pool))))]
+            new = Tally(vary(parent.cell, rng), float(rng.choice([0.3, 0.2, 0.1, 0.05])), 1e-6)
+        pool.append(new)
         # The worst ones get more trials until they are known well: luck fades, errors stay.
-        for one in [one for one in pool[:12] if one.trials < 96][:3]:
-            played += _play_more(player, one, one.trials, 2 * seed, played)
+        for one in [new, *sorted(pool, key=_badness)[-3:]]:
+            if one.trials < 96:
+                count = one.trials or FIRST_TRIALS
+                play_more(one, count, 2 * seed, played)
+                played += count
         pool = sorted(pool, key=_badness, reverse=True)[:60]
         if pool[0].trials >= 32 and pool[0].judge().word == "FAIL":
             break  # significant even after a search
     # 200/δ trials pass or fail all but borderline error rates.
     fresh = Tally(pool[0].cell, pool[0].delta, LEVEL, math.ceil(200 / pool[0].delta))
     while more := fresh.batch():
-        _play_more(player, fresh, more, 2 * seed + 1, fresh.trials)
+        play_more(fresh, more, 2 * seed + 1, fresh.trials)
         if time.process_time() - start > budget:
             break
     return WorstGame(label, fresh, played)
@@ -132,22 +136,3 @@ def _badness(one: Tally) -> float:
     """Estimated error rate over δ, shrunk towards 1/2 while trials are few."""
     errors = one.errors + 0.5 * one.delta * FIRST_TRIALS
     return errors / (one.trials + FIRST_TRIALS) / one.delta
-
-
-def _varied(parent: Tally, rng: np.random.Generator) -> Tally:
-    """A variation of a game, at some δ."""
-    while True:
-        delta = float(rng.choice([0.3, 0.2, 0.1, 0.05]))
-        try:
-            return Tally(vary(parent.cell, rng), delta, 1e-6)
-        except ValueError:  # its numbers do not fit together
-            continue
-
-
-def _play_more(player: Any, tally: Tally, count: int, seed: int, first: int) -> int:
-    """Play trials `first`, first + 1, ... of a root seed; returns `count`."""
-    limit = MAX_PULLS if hasattr(player, "solve") else MAX_STEPS
-    env = tally.cell.env(tally.delta, limit).make()
-    for trial in range(first, first + count):
-        tally.add(play(player, env, seed, trial=trial, bound=False, env_kwargs={}))
-    return count
