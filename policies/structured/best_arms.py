@@ -72,10 +72,8 @@ class _Plan:
 
     Pulls are counted by what they are worth: one with variance σ²/4 as much as four with σ².
 
-    Tables have a column for each arm that is a leader or still to be settled, K of them.
-
     Attributes:
-        arms: (K,) these arms.
+        eta: η, −inf where it is not told: no arm is then close.
         top: the index of the leaders' cells.
         gap: (R, K) leader's average minus the arm's.
         worth, n: (R, K) pulls; `n` is at least 1.
@@ -89,57 +87,51 @@ class _Plan:
     """
 
     def __init__(self, owner: BestArms) -> None:
-        reps, budgets, slack = owner.reps, owner.reps.budgets, owner.reps.cells.slack
-        self.reps, self.eta = reps, reps.eta
+        reps = owner.reps
+        budgets, slack, mean = reps.budgets, reps.cells.slack, reps.mean
+        self.distinct = reps.distinct
+        self.eta = eta = -np.inf if reps.eta is None else reps.eta
         self.rows = np.arange(len(reps))
+        self.top = top = (self.rows, reps.leader)
+        self.gap = gap = mean[top][:, None] - mean
+        # Bets on small differences find the variance of the rewards; on large ones they gain less,
+        # as in Bernstein's inequality for rewards in an interval of 2σ.
+        hardest = np.maximum(np.abs(gap), eta - gap)
+        self.variance = np.minimum(reps.cells.variance() + 2 / 3 * hardest, 1)
+        self.worth = reps.n / self.variance
+        self.n = n = np.maximum(self.worth, 1)
+        self.n_leader = n[top][:, None]
         #: All rows are good enough, but not shown distinct: that, or their best arms, are left.
         self.only_distinct = bool((reps.settled >= 0).all())
         together = (~reps.distinct).sum(axis=1) > 1
         open_ = ~reps.resolved & (together if self.only_distinct else reps.settled < 0)
-        task = reps.live & open_[:, None]
-        # Late in a play few arms are left: 4 times as fast on the paper's 100 arms.
-        wanted = np.asarray(task.any(axis=0))
-        wanted[reps.leader] = True
-        self.arms = arms = np.flatnonzero(wanted)
-        self.top = top = (self.rows, np.searchsorted(arms, reps.leader))
-        self.task, self.live = task[:, arms], reps.live[:, arms]
-        mean = reps.mean[:, arms]
-        self.gap = mean[top][:, None] - mean
-        # Bets on small differences find the variance of the rewards; on large ones they gain less,
-        # as in Bernstein's inequality for rewards in an interval of 2σ.
-        hardest = np.abs(self.gap)
-        ahead = 0.0
-        if self.eta is not None:
-            hardest = np.maximum(hardest, self.eta - self.gap)
-            # What all agents take to be assigned, if differences are about η.
-            ahead = budgets.n_agents * nats(budgets.classify()) / self.eta**2
-        self.variance = np.minimum(reps.cells.variance()[:, arms] + 2 / 3 * hardest, 1)
-        self.worth = reps.n[:, arms] / self.variance
-        self.n = n = np.maximum(self.worth, 1)
-        self.n_leader = n[top][:, None]
+        self.task = reps.live & open_[:, None]
         self.rival = self.task.copy()
         self.rival[top] = False
         self.enough = 0.0
         if not self.only_distinct:
-            self.rival &= ~owner.within[:, arms]
+            self.rival &= ~owner.within
             self.enough = reps.epsilon
-        # The least batch: a small share of all expected pulls over the number of tasks.
-        tasks = max(1, int(self.rival.sum()))
-        self.trifle = 0.005 * (ahead + float(self.worth.sum())) / tasks
+        # Arms that are a leader or still to be settled.
+        wanted = np.asarray(self.task.any(axis=0))
+        wanted[reps.leader] = True
+        self.live = reps.live & wanted
+        # The least batch: a small share of all expected pulls over the number of tasks. Agents take
+        # `ahead` to be assigned, if differences are about η.
+        ahead = budgets.n_agents * nats(budgets.classify()) / eta**2
+        expected = ahead + self.worth[:, wanted].sum()
+        self.trifle = 0.005 * expected / max(1, self.rival.sum())
         self.level_beaten = 2 * (nats(budgets.beaten(reps.number)) + slack)[:, None]
         self.level_close = 2 * (nats(budgets.close(reps.number)) + slack)[:, None]
         # A standard deviation off: of many noisy differences the largest is exaggerated.
         apart = np.abs(mean[:, None] - mean) - np.sqrt(1 / n[:, None] + 1 / n)
         level = nats(budgets.distinct(reps.number[:, None], reps.number))
-        level = level + np.log(4 * reps.n.shape[1]) + slack
+        level = level + np.log(4 * mean.shape[1]) + slack
         # After n pulls of the arm at both, a difference d is worth nd²/4.
-        pulls = 4 * level[..., None] / np.maximum(apart, TINY) ** 2
+        pulls = np.where(wanted, 4 * level[..., None] / np.maximum(apart, TINY) ** 2, np.inf)
         self.telling = pulls.argmin(axis=2)
         self.to_distinct = np.where(reps.distinct, 0.0, pulls.min(axis=2))
         np.fill_diagonal(self.to_distinct, np.inf)
-        self.close = np.zeros(self.gap.shape)
-        self.via = np.zeros(self.gap.shape, dtype=np.int64)
-        self.elsewhere = np.zeros(self.gap.shape, dtype=bool)
         self._cover()
 
     def _cover(self) -> None:
@@ -149,32 +141,29 @@ class _Plan:
         chance exceeds the pulls made over the pulls that it could save; without it an unlucky
         average would never be corrected.
         """
-        n = self.n
+        n, gap = self.n, self.gap
         doubt: Any = TINY
         for _ in range(2):
-            size = np.maximum(np.abs(self.gap) + self.enough + doubt, 1 / np.sqrt(n))
+            size = np.maximum(np.abs(gap) + self.enough + doubt, 1 / np.sqrt(n))
             self.beaten = self.level_beaten / size**2
-            cost = np.where(self.rival, self._still(self.beaten), 0.0)
-            price = cost.sum(axis=0)
-            if self.eta is not None and self.rows.size > 1:
-                price = self._cover_by_closeness(cost, self.eta - self.gap + doubt)
+            price = self._cover_by_closeness(self.eta - gap + doubt)
             doubt = np.sqrt(2 * np.log1p(price / n) * (1 / n + 1 / self.n_leader))
 
-    def _cover_by_closeness(self, cost: Floats, margin: Floats) -> Floats:
+    def _cover_by_closeness(self, margin: Floats) -> Floats:
         """Set `close`, `via`, `elsewhere`; returns (K,) the price of the cheapest cover.
 
         Args:
-            cost: (R, K) pulls still to make to show an arm beaten.
             margin: (R, K) by how much arms may be closer than η.
         """
-        rival, top, distinct = self.rival, self.top, self.reps.distinct
-        self.close = self.level_close / np.maximum(margin, TINY) ** 2
-        cost_close = self._still(self.close)
+        rival, top, distinct = self.rival, self.top, self.distinct
+        close = self.level_close / np.maximum(margin, TINY) ** 2
+        cost = np.where(rival, self._still(self.beaten), 0.0)
+        cost_close = self._still(close)
         # A leader is close once all else has left, which has to be shown anyway: wait for that.
         second, _ = self._cheapest(cost_close)
         hardest = np.where(rival, np.minimum(cost, second), 0.0).max(axis=1)
-        waits = hardest < cost_close[top]
-        cost_close[top] = np.minimum(hardest, cost_close[top])
+        waits = (hardest < cost_close[top]) & (self.eta > 0)
+        cost_close[top] = np.where(waits, hardest, cost_close[top])
         second, via = self._cheapest(cost_close)
         rest = np.where(rival, np.minimum(cost, second), 0.0)
         # At y itself the pulls for closeness count towards beating the arm, too.
@@ -188,28 +177,26 @@ class _Plan:
         # The leader may be wrong, too, which a comparison with the runner-up would show.
         runner_up = np.where(rival, cost, np.inf).min(axis=1)
         self.elsewhere[top] = self.task[top] & (second[top] < runner_up)
-        self.close = np.maximum(self.close, self.n)
+        self.close = np.maximum(close, self.n)
         self.close[top] = np.where(waits, np.inf, self.close[top])
         return np.minimum(least, everywhere)
 
     def times(self) -> Floats:
         """(R, K) pulls to make next. Ways that need few go first: they may make the others moot."""
-        distinct, columns = self.reps.distinct, np.arange(self.arms.size)
         beaten = np.maximum(self.beaten, self.n)
-        need = np.where(self.rival, beaten, np.inf)
         first = self.to_distinct[self.rows[:, None], self.via]
-        then = np.where(first > 0, first, self.close[self.via, columns])
-        need = np.where(self.elsewhere, then, need)
-        now = (need <= TUNING.urgent * need.min(initial=np.inf)) & np.isfinite(need)
+        then = np.where(first > 0, first, np.take_along_axis(self.close, self.via, axis=0))
+        need = np.where(self.elsewhere, then, np.where(self.rival, beaten, np.inf))
+        now = (need <= TUNING.urgent * need.min()) & np.isfinite(need)
         beat = now & self.rival & ~self.elsewhere
         goal = np.where(beat, self._next(beaten, self.worth), 0.0)
         x, k = np.nonzero(now & self.elsewhere)
         y = self.via[x, k]
-        apart = distinct[x, y]
+        apart = self.distinct[x, y]
         self._aim_at_closeness(y[apart], k[apart], goal)
         self._aim_at_distinct(x[~apart], y[~apart], goal)
         if self.only_distinct:
-            x, y = np.nonzero(np.triu(~distinct, 1))
+            x, y = np.nonzero(np.triu(~self.distinct, 1))
             self._aim_at_distinct(x, y, goal)
         others = goal.copy()
         others[self.top] = 0
@@ -218,9 +205,7 @@ class _Plan:
         if not (times > 0).any():
             # A plan is never empty while a live set has several arms, whatever the averages are.
             times = np.where(self.task, TUNING.growth * self.n + TUNING.start, 0)
-        found = np.zeros(self.reps.n.shape)
-        found[:, self.arms] = np.maximum(self.variance * times, 0)
-        return found
+        return np.maximum(self.variance * times, 0)
 
     def _aim_at_distinct(self, x: Ints, y: Ints, goal: Floats) -> None:
         """Raise the goals of the arms that tell representatives x from y."""
@@ -232,7 +217,7 @@ class _Plan:
         """Raise the goals of arms k at y, and of live arms there that k is not yet close to."""
         own_worth = self.worth[y, k]
         np.maximum.at(goal, (y, k), self._next(self.close[y, k], own_worth))
-        margin = np.maximum((self.eta or 0.0) + self.gap[y] - self.gap[y, k][:, None], 0)
+        margin = np.maximum(self.eta + self.gap[y] - self.gap[y, k][:, None], 0)
         # Two averages with n and n' pulls show closeness from 1/n + 1/n' = margin²/level on.
         target = margin**2 / self.level_close[y]
         blocked = self.live[y] & (1 / own_worth[:, None] + 1 / self.worth[y] > target)
