@@ -21,8 +21,6 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: Weight of the sub-Gaussian test beside the bets. Betting costs ln(1/0.7) = 0.4 nats more for it.
 PLAIN = 0.3
-
-
 #: Cells: (P,) rows and (P,) columns.
 At = tuple[Ints, Ints]
 
@@ -78,14 +76,14 @@ class Cells:
     def shows(self, a: At, b: At, shift: Any, level: Any, other: Any = None) -> Bools:
         """(P,) whether the mean of cell `a` is shown to be less than that of cell `b` plus `shift`.
 
-        `b` is a cell of `other`, a table of the same kind, where one is given.
+        `b` is a cell of `other`, a table of the same kind, where one is given. `level` is positive.
         """
         other = self if other is None else other
         n_a, n_b = self.n[a], other.n[b]
         d = (other.mean[b] + shift - self.mean[a]) / self.sigma
         level = np.broadcast_to(level, d.shape)
         # Mixing costs something, so what does not even reach the level without it is not looked at.
-        hope = (d > 0) & (0.5 * d * d * (n_a * n_b) >= level * (n_a + n_b)) & (n_a > 0) & (n_b > 0)
+        hope = (d > 0) & (0.5 * d * d * (n_a * n_b) > level * (n_a + n_b))
         shown = np.zeros(d.shape, dtype=bool)
         if hope.any():
             n_a, n_b = n_a[hope], n_b[hope]

@@ -1,15 +1,26 @@
-"""Classification: a sequential test between known bandits, all agents in lock-step."""
+"""Classification: a sequential test between known bandits, all agents in lock-step.
+
+A plan says which arms an agent should pull, and which tests they feed.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.policies.structured.budget import nats
-from clustered_bandit_gym.policies.structured.evidence import ClusterTests, remaining
-from clustered_bandit_gym.policies.structured.plan import Plan
+from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym.policies.structured.budget import ClusterWeights, nats
+from clustered_bandit_gym.policies.structured.evidence import (
+    ClusterChoice,
+    ClusterTests,
+    remaining,
+)
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
+
+#: Cap on the pulls planned for an agent; keeps sums within float64 integers.
+HOPELESS = 2.0**40
+#: Stands for a best arm that is not known.
+UNKNOWN_BEST = -2
 
 
 def classify(reps: Representatives, best: Ints, eta: float | None, agents: Ints) -> Ints:
@@ -30,22 +41,173 @@ def classify(reps: Representatives, best: Ints, eta: float | None, agents: Ints)
         waiting = waiting[labels[waiting] < 0]
         attempt += 1
         if waiting.size:
-            _sharpen(plan, np.unique(-1 - labels[waiting]))
+            plan.sharpen_at(np.unique(-1 - labels[waiting]))
     return labels
 
 
-def _sharpen(plan: Plan, guesses: Ints) -> None:
-    """Noise misled the plan for agents that look like these clusters: double what it used there.
+class Plan:
+    """Arms for telling agents of R clusters apart.
 
-    Cells with 16 times an agent's pulls add little noise; they stay as they are.
+    Everything here is a choice that costs pulls if it is poor and is valid whatever it is:
+    `evidence.ClusterTests` charges for it.
+
+    Args:
+        reps: R representatives of different clusters.
+        best: (R,) their best arms; `UNKNOWN_BEST` where these are not known.
+        eta: η in units of σ; None rules out tests by Assumption 1.
+        beta: evidence in nats that rules a cluster out.
+
+    Attributes:
+        arms: (R, R) the arm in the test of j when x leads.
+        assumed: (R, R) tests that rest on Assumption 1: arm k_x, one-sided.
+        each: (R, K) pulls of an arm that an agent of x would take if all means were known.
+        pulls: (R,) pulls that an agent of x should take, once it is guessed right.
     """
-    n = plan.reps.n
-    more = np.zeros_like(n)
-    for x in guesses:
-        used = np.unique(np.delete(plan.arms[x], x))
-        enough = n[:, used] > 16 * plan.pulls[x] * plan.noise[used]
-        more[:, used] = np.where(enough, more[:, used], n[:, used])
-    plan.reps.pull_where(more)
+
+    def __init__(self, reps: Representatives, best: Ints, eta: float | None, beta: float) -> None:
+        self.reps, self.best, self.eta, self.beta = reps, best, eta, beta
+        r = len(reps)
+        self.rows = np.arange(r)
+        self.users = max(1.0, reps.budgets.n_agents / r - 1)
+        # The grid of ρ is fixed before the data: it never depends on whether best arms are known.
+        self.weights = ClusterWeights(reps.budgets, r, reps.eta)
+        self.set_kind(bets=False)
+
+    def prepare(self) -> ClusterTests:
+        """Choose arms, pull representatives where their noise would cost more, freeze the tests."""
+        if self.reps.cells.bets:
+            self.choose_kind()
+        for _ in range(4):
+            # An arm that seemed to tell clusters apart by chance is dropped once known better.
+            self._choose()
+            self._sharpen()
+        return self._freeze()
+
+    def choose_kind(self) -> None:
+        """Take the kind of test with which agents are expected to make fewer pulls."""
+        pulls = []
+        for bets in (False, True):
+            self.set_kind(bets)
+            self._choose()
+            pulls.append(float((self.each @ self.noise).sum()))
+        self.set_kind(pulls[1] < pulls[0])
+
+    def set_kind(self, bets: bool) -> None:
+        """Plan bets or tests by the sub-Gaussian property."""
+        reps, self.bets = self.reps, bets
+        self.noise = np.ones(reps.n.shape[1])
+        if bets:
+            variance = (reps.n * reps.cells.variance()).sum(axis=0) / reps.n.sum(axis=0)
+            self.noise = np.minimum(variance + np.ptp(reps.mean, axis=0) / 3, 1)
+
+    @property
+    def worth(self) -> Floats:
+        """(R, K) representatives' pulls by what they are worth: with variance σ²/4 four times."""
+        return self.reps.n / self.noise
+
+    def _choose(self) -> None:
+        """Choose the arms that rule out all rivals of x with few pulls.
+
+        Rivals that need many pulls come first; each takes the arm that adds fewest. A rival that
+        needs no more of an arm than another one is ruled out for nothing.
+        """
+        rows, (r, k) = self.rows, self.reps.n.shape
+        need, total, assumed = self._needs()
+        arms = np.zeros((r, r), dtype=np.int64)
+        each, cost = np.zeros((r, k)), np.zeros((r, k))
+        order = np.argsort(-total.min(axis=2), axis=1, kind="stable")
+        for rival in order[:, : r - 1].T:
+            own = total[rows, rival]
+            # Of arms that add the same, the one that needs least.
+            arm = (np.maximum(own - cost, 0) + 1e-3 * own).argmin(axis=1)
+            at = (rows, arm)
+            cost[at] = np.maximum(cost[at], own[at])
+            each[at] = np.maximum(each[at], need[rows, rival, arm])
+            arms[rows, rival] = arm
+        self.arms, self.each = arms, each
+        self.assumed = assumed & (arms == self.best[:, None])
+        self.pulls = np.maximum(each.sum(axis=1) * (1 + 1 / np.sqrt(self.users)), 1)
+
+    def _needs(self) -> tuple[Floats, Floats, np.ndarray]:
+        """(R, R, K) pulls of an arm at an agent of x that rule out j if all means were known, the
+        same with the representatives' part; (R, R) Assumption 1 is the cheaper way for arm k_x."""
+        rows, best, weights, worth = self.rows, self.best, self.weights, self.worth
+        mean, cells = self.reps.mean, self.reps.cells
+        # Mixing costs a representative about 3 nats; the other kind of test has half the weight.
+        level = self.beta + weights.alternative + 3 + np.log(2) * cells.bets
+        level += TUNING.bet_slack * self.bets
+        price = weights.arm(np.arange(worth.shape[1]), best[:, None, None], best[:, None])
+        # A standard deviation off: of many noisy differences the largest is exaggerated.
+        variance = 1 / np.maximum(worth, 1)
+        apart = np.abs(mean[:, None] - mean) - np.sqrt(variance[:, None] + variance)
+        need = _pulls(level + price, apart)
+        total = _with_representatives(need, worth, self.users / rows.size)
+        assumed = np.zeros((rows.size, rows.size), dtype=bool)
+        if self.eta is not None:
+            top = mean[rows, best]
+            alone = _pulls(level + weights.assumed, top[:, None] - top + self.eta)
+            whole = _with_representatives(alone, worth[rows, best], self.users)
+            assumed = whole < total[rows, :, best]
+            need[rows, :, best] = np.where(assumed, alone, need[rows, :, best])
+            total[rows, :, best] = np.where(assumed, whole, total[rows, :, best])
+        need[rows, rows] = total[rows, rows] = 0
+        return need, total, assumed
+
+    def _sharpen(self) -> None:
+        """Bring each cell that tests use to the pulls that make all pulls together fewest.
+
+        If perfect knowledge of a cell lets an agent reject with n0 pulls, knowledge from n' pulls
+        asks for n with 1/n + 1/n' = 1/n0; the sum u·n (u agents) + c·n' (c cells) is least at
+        n' = n0(1 + √(u/c)).
+        """
+        x, j = np.nonzero(self.rows[:, None] != self.rows)
+        arm, assumed = self.arms[x, j], self.assumed[x, j]
+        each = self.each[x, arm]
+        goal, cells = np.zeros_like(self.each), np.zeros_like(self.each)
+        np.add.at(cells, (x, arm), 1)
+        ratio = self.users / np.where(assumed, 1, cells[x, arm])
+        cell = np.where(assumed, self.best[j], arm)
+        np.maximum.at(goal, (j, cell), each * (1 + np.sqrt(ratio)))
+        np.maximum.at(goal, (x, arm), 2 * each)
+        goal *= 1.5 if self.bets else 1
+        self.reps.pull_where(np.maximum(goal - self.worth, 0) * self.noise)
+
+    def sharpen_at(self, guesses: Ints) -> None:
+        """Noise misled the plan for agents that look like these clusters: double what it used there.
+
+        Cells with 16 times an agent's pulls add little noise; they stay as they are.
+        """
+        n = self.reps.n
+        more = np.zeros_like(n)
+        for x in guesses:
+            used = np.unique(np.delete(self.arms[x], x))
+            enough = n[:, used] > 16 * self.pulls[x] * self.noise[used]
+            more[:, used] = np.where(enough, more[:, used], n[:, used])
+        self.reps.pull_where(more)
+
+    def _freeze(self) -> ClusterTests:
+        """The tests with the arms that were chosen and the ρ that suit, from the pulls so far."""
+        arms, assumed, weights = self.arms, self.assumed, self.weights
+        n = self.worth[self.rows, np.where(assumed, self.best, arms)]
+        price, worth = weights.mixing(n[..., None], np.arange(weights.rho.size))
+        wanted = np.maximum(self.each[self.rows[:, None], arms], 1)[..., None]
+        scale = (price + self.beta * wanted / (wanted + worth)).argmin(axis=-1)
+        slack = TUNING.bet_slack * self.bets
+        choice = ClusterChoice(arms, assumed, scale, self.bets, self.noise, slack)
+        return ClusterTests(self.reps, self.best, self.eta, self.beta, weights, choice)
+
+
+def _pulls(level: Floats, gap: Floats) -> Floats:
+    """Pulls that show a difference `gap` with `level` nats."""
+    return np.minimum(2 * level / np.maximum(gap, 1e-9) ** 2, HOPELESS)
+
+
+def _with_representatives(need: Floats, n: Floats, users: float) -> Floats:
+    """`need` with what the noise of a representative with n pulls, or more pulls of it, cost."""
+    ratio = np.sqrt(users)
+    enough = n >= need * (1 + ratio)
+    factor = np.where(enough, 1 + need / np.maximum(n, 1), (1 + 1 / ratio) ** 2)
+    return np.minimum(need * factor, HOPELESS)
 
 
 class _Block:
@@ -96,7 +258,7 @@ class _Block:
             rows, guess, rival, part = rows[left], guess[left], rival[left], part[left]
         return labels
 
-    def _judge(self, guess: Ints) -> tuple[np.ndarray, Ints, Ints, Floats]:
+    def _judge(self, guess: Ints) -> tuple[Bools, Ints, Ints, Floats]:
         """(n,) each: all clusters but one are ruled out, that one, the rival that is hardest to
         rule out, and the next batch as a share of the plan."""
         tests, beta, index = self.tests, self.plan.beta, np.arange(guess.size)
@@ -132,7 +294,7 @@ class _Block:
         distance = self.estimate[:, arm].T - self.cells.mean[index, arm][:, None]
         return n_rep * (0.5 * n) / (n_rep + n) * distance**2
 
-    def _keep(self, left: np.ndarray) -> None:
+    def _keep(self, left: Bools) -> None:
         """Forget all agents but these."""
         self.agents = self.agents[left]
         self.cells.keep(left)

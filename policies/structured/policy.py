@@ -10,9 +10,8 @@ from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.policies.structured.accept import accept
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.budget import Budgets
-from clustered_bandit_gym.policies.structured.classify import classify
+from clustered_bandit_gym.policies.structured.classify import UNKNOWN_BEST, classify
 from clustered_bandit_gym.policies.structured.discovery import Discovery
-from clustered_bandit_gym.policies.structured.plan import UNKNOWN_BEST
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 from clustered_bandit_gym.policy import Policy
 

@@ -25,8 +25,8 @@ class Record:
     def __init__(self, federation: FederationView, budgets: Budgets, agents: Ints) -> None:
         self.federation, self.budgets, self.agents = federation, budgets, agents
         problem = federation.problem
-        told = problem.eta is not None and problem.eta < np.inf
-        self.eta = problem.eta / problem.sigma if told else None
+        eta = np.inf if problem.eta is None else problem.eta
+        self.eta: float | None = eta / problem.sigma if eta < np.inf else None
         self.epsilon = problem.epsilon / problem.sigma
         alpha = budgets.beaten()
         # Where η is not told: a poor choice costs a nat or two.

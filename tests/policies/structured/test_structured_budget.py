@@ -20,8 +20,8 @@ from clustered_bandit_gym.policies.structured.budget import (
     nats,
     retry_weight,
 )
+from clustered_bandit_gym.policies.structured.classify import UNKNOWN_BEST, Plan
 from clustered_bandit_gym.policies.structured.evidence import certify, eliminate
-from clustered_bandit_gym.policies.structured.plan import UNKNOWN_BEST, Plan
 
 SIZES = [(300, 10, 3), (1000, 100, 20), (5, 4, 4), (1, 1, 1), (2, 6, 4), (40, 2, 2)]
 #: Enough terms: Σ_{t > T} of the weights below is 0.1/(T − M), added to each sum.

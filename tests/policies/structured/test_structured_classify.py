@@ -16,8 +16,7 @@ from structured_tables import MEANS, RARE, representatives
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.policies.structured import classify as structured_classify
 from clustered_bandit_gym.policies.structured.budget import Budgets
-from clustered_bandit_gym.policies.structured.classify import _Block
-from clustered_bandit_gym.policies.structured.plan import Plan
+from clustered_bandit_gym.policies.structured.classify import Plan, _Block
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
 

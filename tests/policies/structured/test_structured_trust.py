@@ -11,7 +11,7 @@ import clustered_bandit_gym as cbg
 from clustered_bandit_gym.policies import StructuredBAI
 from clustered_bandit_gym.policies.structured import policy
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
-from clustered_bandit_gym.policies.structured.plan import Plan
+from clustered_bandit_gym.policies.structured.classify import Plan
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
 
