@@ -16,16 +16,11 @@ STEPS = 40
 
 
 def figures() -> Iterator[Figure]:
-    import torch
     from stable_baselines3.common.vec_env import DummyVecEnv
 
     from clustered_bandit_gym.policies.learned.features import SIZE, Features
     from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
-    from clustered_bandit_gym.policies.learned.training import (
-        TrainSettings,
-        make_model,
-        make_vec_env,
-    )
+    from clustered_bandit_gym.policies.learned.training import make_model
 
     class Featured(gym.ObservationWrapper[np.ndarray, int, dict[str, np.ndarray]]):
         """What a user without the adapter would write: features in a wrapper of the single environment."""
@@ -73,13 +68,11 @@ def figures() -> Iterator[Figure]:
         )
         yield Figure(f"the adapter's steps, {what}", STEPS * N_ENVS / fast / 1000, unit="k/s")
 
-    torch.set_num_threads(1)
-    settings = TrainSettings()
-    env = make_vec_env(settings)
-    model = make_model(settings, env)
+    model = make_model("ClusteredBAI-Tiny-v0")
+    env = model.get_env()
     model.learn(1)
-    rollout = settings.n_steps * settings.n_envs
-    actions = rng.integers(8, size=(settings.n_steps, settings.n_envs))
+    rollout = 128 * N_ENVS
+    actions = rng.integers(8, size=(128, N_ENVS))
     actions[rng.random(actions.shape) < 1 / 40] = 8
 
     def play() -> None:

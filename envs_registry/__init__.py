@@ -21,11 +21,13 @@ class Entry(NamedTuple):
         about: what it is.
         kwargs: keywords that `gym.make` may override.
         needs_data: whether it needs the user's copy of a data set.
+        batches: whether its generator has a batch form, which the native vector environment needs.
     """
 
     about: str
     kwargs: dict[str, Any]
     needs_data: bool = False
+    batches: bool = True
 
 
 CATALOGUE: dict[str, Entry] = {
@@ -58,22 +60,28 @@ CATALOGUE: dict[str, Entry] = {
     "ClusteredBAI-Flights-v0": Entry(
         "Real data that ship: flights on time, 32 destinations as agents, 3 airports as arms",
         {"generator": "flights"},
+        batches=False,
     ),
     "ClusteredBAI-MovieLens-v0": Entry(
         "MovieLens-1M: age groups as clusters, movies as arms",
         {"generator": "movielens"},
         needs_data=True,
+        batches=False,
     ),
     "ClusteredBAI-Yelp-v0": Entry(
         "Yelp: states as clusters, names of businesses as arms",
         {"generator": "yelp"},
         needs_data=True,
+        batches=False,
     ),
     "ClusteredBAI-MovieLensLike-v0": Entry(
         "A synthetic stand-in for MovieLens-1M, drawn from its published statistics",
         {"generator": "movielens-like"},
+        batches=False,
     ),
-    "ClusteredBAI-YelpLike-v0": Entry("A synthetic stand-in for Yelp", {"generator": "yelp-like"}),
+    "ClusteredBAI-YelpLike-v0": Entry(
+        "A synthetic stand-in for Yelp", {"generator": "yelp-like"}, batches=False
+    ),
 }
 
 
@@ -86,8 +94,9 @@ def flat_id(name: str, kind: str = "Discrete") -> str:
 def register() -> None:
     """Register every environment and its variants with Gymnasium; safe to call again."""
     flat = "clustered_bandit_gym.envs.flat_env:FlatClusteredBAIEnv"
-    vector = "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv"
-    for name, (_, kwargs, _) in CATALOGUE.items():
+    native = "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv"
+    for name, (_, kwargs, _, batches) in CATALOGUE.items():
+        vector = native if batches else None
         _register(flat_id(name), flat, vector, kwargs)
         _register(flat_id(name, "Box"), flat, vector, {**kwargs, "observation": "box"})
         _register(name, "clustered_bandit_gym.envs.env:ClusteredBAIEnv", None, kwargs)

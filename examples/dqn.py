@@ -8,7 +8,6 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.env_util import make_vec_env
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.policies.learned.sb3 import LogOutcomes
 
 QUICK = bool(os.environ.get("CLUSTERED_BANDIT_QUICK"))
 
@@ -34,7 +33,7 @@ model = DQN(
     seed=0,
     device="cpu",
 )
-model.learn(1_000 if QUICK else 500_000, callback=LogOutcomes())
+model.learn(1_000 if QUICK else 500_000)
 model.save("dqn.zip")
 
 board = cbg.evaluate(

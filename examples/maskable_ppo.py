@@ -7,15 +7,14 @@ import os
 from sb3_contrib import MaskablePPO
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.policies.learned.sb3 import LogOutcomes
 
 QUICK = bool(os.environ.get("CLUSTERED_BANDIT_QUICK"))
 
 env = cbg.SB3VecEnv(
-    "ClusteredBAI-Tiny-v0", n_envs=64, pull_cost=0.01, error_penalty=4.0, max_pulls=300
+    "ClusteredBAI-Tiny-Box-v0", n_envs=64, pull_cost=0.01, error_penalty=4.0, max_pulls=300
 )
 model = MaskablePPO(
-    "MultiInputPolicy",
+    "MlpPolicy",
     env,
     n_steps=32 if QUICK else 128,
     batch_size=1024,
@@ -23,7 +22,7 @@ model = MaskablePPO(
     seed=0,
     device="cpu",
 )
-model.learn(2_000 if QUICK else 1_000_000, callback=LogOutcomes())
+model.learn(2_000 if QUICK else 1_000_000)
 model.save("maskable.zip")
 
 board = cbg.evaluate(

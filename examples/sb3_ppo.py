@@ -18,7 +18,6 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecMonitor
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.policies.learned.sb3 import LogOutcomes
 
 ENV = "ClusteredBAI-Tiny-v0"
 #: A wrong agent costs as much as 800 pulls; after ten pulls of each arm the environment answers by itself.
@@ -47,7 +46,7 @@ def train(
         seed=seed,
         device="cpu",
     )
-    return model.learn(steps, callback=callback or LogOutcomes())
+    return model.learn(steps, callback=callback)
 
 
 if __name__ == "__main__":

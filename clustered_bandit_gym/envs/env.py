@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -20,10 +20,6 @@ from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.game.pulls import MAX_PULLS
 from clustered_bandit_gym.game.seeds import episode_seeds
 from clustered_bandit_gym.policy import STOP
-
-if TYPE_CHECKING:
-    from clustered_bandit_gym.envs.rendering.figure import Viewer
-    from clustered_bandit_gym.envs.rendering.view import View
 
 Obs = dict[str, np.ndarray]
 StepResult = tuple[Any, float, bool, bool, dict[str, Any]]
@@ -51,7 +47,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     of range, a wrong number of arms, floats, booleans) raises `ValueError` and changes nothing.
     Most learning libraries need a flat action space: every id has a variant with one
     (`ClusteredBAI-Tiny-Discrete-v0`), and one with a flat observation as well
-    (`ClusteredBAI-Tiny-Box-v0`). `DiscreteActions` is a wrapper for environments of your own.
+    (`ClusteredBAI-Tiny-Box-v0`).
 
     ## Observation Space
     `Dict(pulls=Box (N, K) int64, means=Box (N, K) float64)`: how often each arm was pulled at
@@ -167,7 +163,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         #: The instance of the episode; on flat ids its arrays alone.
         self._law: Any = None
         self._over = True
-        self._viewer: Viewer | None = None
+        self._window: Any = None
         # What `info` says before the end. To copy them takes a third of the time to make them.
         self._not_judged = np.zeros(self.n_agents, dtype=np.bool_)
         self._hidden: Ints = np.full(self.n_agents, -1)
@@ -233,6 +229,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._orders = 0
         self._over = False
         self._answer: Ints | None = None
+        self._outcome: dict[str, Any] | None = None
         if self.render_mode == "human":
             self.render()
 
@@ -252,7 +249,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._enter(agent, arm, sample, 1)
         if federation.pulls < federation.max_pulls:
             return self._observed(-self.pull_cost, False, False, self._info(sample))
-        return self._end(-self.pull_cost, sample, None, truncated=True)
+        return self._end(-self.pull_cost, sample, None)
 
     def _enter(self, agent: int, arm: int, sample: float, times: int) -> None:
         """Enter the average of `times` pulls into the observation."""
@@ -273,40 +270,43 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         ledger.total(phase, "down", "order").add(1, self.order_bits, 0)
         ledger.total(phase, "up", "real").add(1, 0, 1)
 
-    def end_episode(self, arms: Ints | None) -> None:
-        """The episode is over, with recommendations `arms` (N,), if any: pictures show the truth."""
-        self._over = True
-        self._answer = arms
-
     def _end(
-        self,
-        reward: float,
-        sample: float,
-        arms: Ints | None,
-        *,
-        stopped: bool = False,
-        truncated: bool = False,
-        wrong: int = 0,
+        self, reward: float, sample: float, arms: Ints | None, stopped: bool = False
     ) -> StepResult:
-        """The last step. `arms` (N,) are recommended and judged; None: `wrong` agents are charged."""
-        self.end_episode(arms)
+        """The last step; without `arms` (N,) to recommend the episode is truncated."""
+        info = self.end_episode(arms, stopped, sample)
+        reward -= self.error_penalty * info["wrong_agents"]
+        return self._observed(reward, arms is not None, arms is None, info)
+
+    def end_episode(self, arms: Ints | None, stopped: bool, sample: float = 0.0) -> dict[str, Any]:
+        """End the episode; `arms` (N,) are recommended and judged, if any. The last `info`."""
         means = self._law.means[self._law.clusters]
         info = self._info(sample)
         info["stopped"] = stopped
         info["best_arms"] = means.argmax(axis=1)
         if arms is not None:
             right = are_good(means, arms, self.epsilon)
-            wrong = self.n_agents - int(np.count_nonzero(right))
             info["agent_correct"] = right
-            info["correct"] = wrong == 0
-        info["wrong_agents"] = wrong
-        if self._federation is not None:  # its local pulls and messages count as well
-            if arms is not None:
+            info["wrong_agents"] = self.n_agents - int(np.count_nonzero(right))
+            info["correct"] = not info["wrong_agents"]
+            if self._federation is not None:
                 self._federation.stop(arms)
-            info["pulls"] = self._federation.pulls
-            info["pulls_per_agent"] = self._federation.pulls_per_agent
-            info["communication"] = self._federation.ledger.summary()
-        return self._observed(reward - self.error_penalty * wrong, not truncated, truncated, info)
+        info |= self._spent()
+        self._over = True
+        self._answer = arms
+        self._outcome = info
+        return info
+
+    def _spent(self) -> dict[str, Any]:
+        """Pulls and communication so far, with local ones, which only the federation counts."""
+        federation = self._federation
+        if federation is None:
+            return {}
+        return {
+            "pulls": federation.pulls,
+            "pulls_per_agent": federation.pulls_per_agent,
+            "communication": federation.ledger.summary(),
+        }
 
     def _observed(
         self, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]
@@ -345,45 +345,34 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             "best_arms": self._hidden.copy(),
         }
 
-    # --- pictures ---------------------------------------------------------------------------------
-
     def render(self) -> Any:
         """A frame (H, W, 3) uint8 in mode "rgb_array"; "human" shows it in a window."""
         if self.render_mode is None:
             gym.logger.warn("env.render() needs a render_mode, e.g. render_mode='rgb_array'")
             return None
-        from clustered_bandit_gym.envs.rendering.view import View
+        from clustered_bandit_gym.envs.rendering import View, Window, draw_frame
 
         problem = self.problem_of(self.truth)
-        per_agent = self._per_agent
-        cost = self._info(0.0)["communication"]["cost"]
-        if self._federation is not None:  # its local pulls and messages count as well
-            per_agent, cost = self._federation.pulls_per_agent, self._federation.ledger.cost
-        view = View(problem, self._pulls, self._means, per_agent, cost)
-        if self._over:
-            view = view.ended(self.truth, self._answer)
-        return self.picture(view)
-
-    def picture(self, view: View) -> Any:
-        """What `render` returns for `view`."""
-        if self._viewer is None:
-            from clustered_bandit_gym.envs.rendering.figure import Viewer
-
-            with needs_extra("plots"):
-                self._viewer = Viewer(view.problem, self.metadata["render_fps"])
-        if self.render_mode == "human":
-            return self._viewer.show(view)
-        return self._viewer.frame(view)
+        spent = self._info(0.0) | self._spent()
+        per_agent, cost = spent["pulls_per_agent"], spent["communication"]["cost"]
+        view = View(problem, *self.seen, per_agent, cost, self._outcome, self._answer)
+        with needs_extra("plots"):
+            frame = draw_frame(view)
+            if self.render_mode == "rgb_array":
+                return frame
+            self._window = self._window or Window()
+        self._window.show(frame, 1 / self.metadata["render_fps"])
+        return None
 
     def close(self) -> None:
-        if self._viewer is not None:
-            self._viewer.close()
-            self._viewer = None
+        if self._window is not None:
+            self._window.close()
+            self._window = None
 
     def __getstate__(self) -> dict[str, Any]:
         # A window cannot travel, and a federation travels as its snapshot.
         play = None if self._federation is None else self._federation.snapshot()
-        return {**self.__dict__, "_viewer": None, "_federation": play}
+        return {**self.__dict__, "_window": None, "_federation": play}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         play = state["_federation"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.actions import empirical_best, read_flat
-from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs, StepResult
+from clustered_bandit_gym.envs.env import ClusteredBAIEnv, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
@@ -24,7 +24,6 @@ from clustered_bandit_gym.game.pulls import MAX_PULLS
 from clustered_bandit_gym.game.rewards import RewardModel
 from clustered_bandit_gym.game.seeds import episode_seeds
 from clustered_bandit_gym.game.source import Simulator
-from clustered_bandit_gym.policy import PULL, STOP
 
 #: Default `max_pulls`: so many orders of the largest size for each (agent, arm) cell.
 ORDERS_PER_CELL = 25
@@ -67,23 +66,17 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
 
     ## Episode End
     `terminated` at the stop. An order that reaches `max_pulls` ends the episode, too; one that would
-    exceed it is not carried out. `truncation` decides what the end costs:
-
-    | value | at the limit |
-    |---|---|
-    | "answer" (default) | each agent's empirical best is recommended, wrong ones are charged |
-    | "penalty" | every agent is charged as wrong |
-    | "free" | nothing is recommended and nothing charged, as in `ClusteredBAIEnv` |
-
-    In the first two nothing is left to earn after the limit: the episode has `terminated`, and
-    learners do not bootstrap from its last state. With "free" it is `truncated`. `info["stopped"]`
-    is False in all three.
+    exceed it is not carried out. By default each agent's empirical best is then recommended and
+    wrong ones are charged. Nothing is left to earn after that: the episode has `terminated`, and
+    learners do not bootstrap from its last state. With `truncation="free"` nothing is recommended
+    and nothing charged, as in `ClusteredBAIEnv`, and the episode is `truncated`. `info["stopped"]`
+    is False in both.
 
     ## Arguments
     Args:
         observation: "dict" or "box".
         pull_sizes: numbers of pulls that an action can order.
-        truncation: see Episode End.
+        truncation: "answer" or "free", see Episode End.
         max_pulls: "auto" is 25 orders of the largest size for each arm of each agent: 300 on Tiny;
             None for no limit.
         settings: of `ClusteredBAIEnv`.
@@ -106,9 +99,9 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         **settings: Any,
     ) -> None:
         if observation not in ("dict", "box"):
-            raise UserError(f"observation must be one of dict, box, got {observation!r}")
-        if truncation not in ("answer", "penalty", "free"):
-            raise UserError(f"truncation must be one of answer, penalty, free, got {truncation!r}")
+            raise UserError(f"observation must be dict or box, got {observation!r}")
+        if truncation not in ("answer", "free"):
+            raise UserError(f"truncation must be answer or free, got {truncation!r}")
         if not pull_sizes:
             raise UserError("pull_sizes needs at least one number of pulls")
         self.pull_sizes = tuple(whole(size, "a number in pull_sizes") for size in pull_sizes)
@@ -163,7 +156,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
-            self._buffer.clear()
+            self._buffer = InstanceBuffer(self)
         if options or self.max_pulls_per_agent is not None:
             if "local_pulls" in (options or {}):
                 raise UserError("local_pulls needs an id without Discrete: a composite action")
@@ -182,9 +175,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     def _draw_game(self) -> dict[str, Any]:
         """A fresh instance with rewards from `np_random`; returns what the learner is told."""
         self._federation = None
-        drawn = self._buffer.take(1, self.np_random)
-        if drawn is not None:
-            batch, told_of_all, rows = drawn
+        if self.has_batches:
+            batch, told_of_all, rows = self._buffer.take(1, self.np_random)
             i = rows.start
             self._law = Law(batch.means[i], batch.clusters[i], batch.rewards)
             told = told_of_all.row(i)
@@ -212,11 +204,9 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             reward = -self.pull_cost * times
             if self._count < self.limit:
                 return self._observed(reward, False, False, self._info(sample))
-        if self.truncation == "answer":
-            return self._end(reward, sample, self._best())
-        free = self.truncation == "free"
-        wrong = 0 if free else self.n_agents
-        return self._end(reward, sample, None, truncated=free, wrong=wrong)
+        if self.truncation == "free":
+            return self._end(reward, sample, None)
+        return self._end(reward, sample, self._best())
 
     def _draw(self, agent: int, arm: int, times: int) -> float:
         """The average of `times` pulls of an arm."""
@@ -286,33 +276,3 @@ def box_features(
         cells[..., 3] = np.where(both, lead / (4 * spread), 0)
     flat = cells.clip(-1, 1).reshape(len(pulls), -1)
     return np.concatenate([flat, time[:, None].astype(np.float32)], axis=1)
-
-
-class DiscreteActions(gym.ActionWrapper[Obs, Any, Any], gym.utils.RecordConstructorArgs):
-    """`Discrete(N*K + 1)` for a `ClusteredBAIEnv` of your own, as on the flat ids.
-
-    Action `agent * K + arm` pulls, the last one stops and recommends each agent's empirical best
-    from the observation, with ties decided by a fair draw.
-    """
-
-    def __init__(self, env: gym.Env[Obs, Any]) -> None:
-        gym.utils.RecordConstructorArgs.__init__(self)
-        super().__init__(env)
-        core = env.unwrapped
-        if not isinstance(core, ClusteredBAIEnv):
-            raise TypeError(f"DiscreteActions wraps a ClusteredBAIEnv, got {type(core).__name__}")
-        self._core = core
-        self._stop = core.n_agents * core.n_arms
-        self.action_space = spaces.Discrete(self._stop + 1)
-
-    def action(self, action: Any) -> tuple[int, Any]:
-        number = read_flat(action, self._stop)
-        if number == self._stop:
-            return STOP, empirical_best(*self._core.seen, self._core.federation.rng)
-        return PULL, divmod(number, self._core.n_arms)
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        """(N*K + 1,) which actions make sense now; to stop, every agent must have a pull."""
-        masks = np.ones(self._stop + 1, dtype=np.bool_)
-        masks[-1] = self._core.seen[0].any(axis=1).all()
-        return masks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -148,15 +149,20 @@ class GameSettings:
             c_r=self.c_r,
         )
 
-    def draw_batch(self, rng: np.random.Generator, n: int) -> Batch | None:
-        """`n` instances at once; None if the generator has no batch form or an unusual law."""
-        batch: Batch | None = None
+    @cached_property
+    def has_batches(self) -> bool:
+        """Whether `draw_batch` can draw: the generator has a batch form and a usual law."""
+        if self.fixed_instance is None and not hasattr(self._generator, "batch"):
+            return False
+        batch = self.draw_batch(np.random.default_rng(0), 1)
+        return batch is not None and type(batch.rewards) in (Gaussian, Bernoulli)
+
+    def draw_batch(self, rng: np.random.Generator, n: int) -> Batch:
+        """`n` instances at once, see `has_batches`."""
         if self.fixed_instance is not None:
-            batch = Batch.repeat(self.fixed_instance, n)
-        elif hasattr(self._generator, "batch"):
-            batch = self._generator.batch(rng, n)
-        known = batch is not None and type(batch.rewards) in (Gaussian, Bernoulli)
-        return batch if known else None
+            return Batch.repeat(self.fixed_instance, n)
+        batch: Batch = self._generator.batch(rng, n)
+        return batch
 
     def told_of_batch(self, batch: Batch) -> Told:
         """`told_values` of all instances of `batch`."""
@@ -216,27 +222,20 @@ class InstanceBuffer:
     Batches double in size, so that short runs do not pay for what they do not use.
 
     Args:
-        game: draws the instances.
-        first: size of the first batch.
+        game: draws the instances; its generator has a batch form.
+        size: of the first batch.
     """
 
-    def __init__(self, game: GameSettings, first: int = 1) -> None:
+    def __init__(self, game: GameSettings, size: int = 1) -> None:
         self._game = game
-        self._first = first
-        self.clear()
-
-    def clear(self) -> None:
-        """Discard what was drawn ahead: the stream has a new seed."""
-        self._size = self._first
+        self._size = size
         self._next = 0
         self._drawn: tuple[Batch, Told] | None = None
 
-    def take(self, n: int, rng: np.random.Generator) -> tuple[Batch, Told, slice] | None:
-        """The next `n` instances: rows of a batch. None where there is no batch form."""
+    def take(self, n: int, rng: np.random.Generator) -> tuple[Batch, Told, slice]:
+        """The next `n` instances: rows of a batch, and what is told of all its instances."""
         if self._drawn is None or self._next + n > len(self._drawn[0]):
             batch = self._game.draw_batch(rng, max(n, self._size))
-            if batch is None:
-                return None
             self._drawn = batch, self._game.told_of_batch(batch)
             self._next = 0
             # At most 1,024 instances, or 2 MB of means.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.actions import integers
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
-from clustered_bandit_gym.envs.flat_env import box_features
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import bits_for
@@ -25,8 +23,7 @@ except ImportError as error:
         "parallel_env needs PettingZoo: pip install 'clustered-bandit-gym[pettingzoo]'"
     ) from error
 
-#: Of each agent a dictionary of arrays, or a vector.
-Observations = dict[str, Any]
+Observations = dict[str, dict[str, Any]]
 Infos = dict[str, dict[str, Any]]
 
 
@@ -42,10 +39,6 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     `communication="broadcast"` also `heard_pulls` and `heard_means`, (N − 1, K): the same of the
     other agents, as far as they have sent it. Row j is the (j + 1)-th agent after this one in
     cyclic order, so that one network can serve all agents.
-
-    With `observation="box"` the same as a vector of 4·K (with broadcast 4·N·K) + 1 numbers in
-    [−1, 1], the features of the Box ids: own arms first, then what was heard; at last the used
-    share of `max_cycles`.
 
     ## Communication
     The ledger is that of the central game. An agent that commits sends its arm: ⌈log2 K⌉ bits up.
@@ -67,9 +60,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     Args:
         communication: "none" or "broadcast".
         max_cycles: steps after which the episode is truncated; None for no limit.
-        render_mode: None, "human" or "rgb_array".
-        observation: "dict" or "box".
-        settings: of `ClusteredBAIEnv`: `generator`, `n_agents`, `delta`, `pull_cost`, ...
+        settings: of `ClusteredBAIEnv`: `generator`, `n_agents`, `pull_cost`, `render_mode`, ...
 
     `reset(options=...)` takes `instance_seed` and `play_seed`, as the central environment does.
     """
@@ -81,50 +72,35 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     }
 
     def __init__(
-        self,
-        communication: str = "none",
-        max_cycles: int | None = None,
-        render_mode: str | None = None,
-        observation: str = "dict",
-        **settings: Any,
+        self, communication: str = "none", max_cycles: int | None = None, **settings: Any
     ) -> None:
         if communication not in ("none", "broadcast"):
             raise UserError(f"communication must be none or broadcast, got {communication!r}")
-        if observation not in ("dict", "box"):
-            raise UserError(f"observation must be dict or box, got {observation!r}")
         if max_cycles is not None and max_cycles < 1:
             raise UserError(f"max_cycles must be at least 1 (or None: no limit), got {max_cycles}")
         # It draws the games, holds what was pulled, and draws pictures.
-        core = ClusteredBAIEnv(render_mode=render_mode, **settings)
-        self._core = core
+        self._core = ClusteredBAIEnv(**settings)
         self.communication = communication
         self.max_cycles = max_cycles
-        self.render_mode = render_mode
-        self.observation = observation
-        self.n_arms = core.n_arms
-        self.possible_agents = [f"agent_{i}" for i in range(core.n_agents)]
+        self.render_mode = self._core.render_mode
+        self.n_arms = self._core.n_arms
+        self.possible_agents = [f"agent_{i}" for i in range(self._core.n_agents)]
         self.agents: list[str] = []
-        self._index = {name: i for i, name in enumerate(self.possible_agents)}
-        self._broadcast = communication == "broadcast"
         # One space object for each agent: a space carries its own generator for sampling.
         self._observation_spaces = {name: self._space() for name in self.possible_agents}
-        actions = 2 * core.n_arms + 1
+        actions = 2 * self.n_arms + 1
         self._action_spaces = {name: spaces.Discrete(actions) for name in self.possible_agents}
-        size = 2 * core.n_agents * core.n_arms
-        self.state_space = spaces.Box(-np.inf, np.inf, (size,), np.float64)
 
-    def _space(self) -> spaces.Space[Any]:
+    def _space(self) -> spaces.Dict:
         n, k = len(self.possible_agents), self.n_arms
-        if self.observation == "box":
-            return spaces.Box(-1.0, 1.0, (4 * k * (n if self._broadcast else 1) + 1,), np.float32)
+        shapes = {"": (k,), "heard_": (n - 1, k)}
         parts: dict[str, spaces.Space[Any]] = {}
-        shapes = {"": (k,), "heard_": (n - 1, k)} if self._broadcast else {"": (k,)}
-        for prefix, shape in shapes.items():
-            parts[prefix + "pulls"] = spaces.Box(0, MAX_PULLS, shape, np.int64)
-            parts[prefix + "means"] = spaces.Box(-np.inf, np.inf, shape, np.float64)
+        for prefix in ("", "heard_") if self.communication == "broadcast" else ("",):
+            parts[prefix + "pulls"] = spaces.Box(0, MAX_PULLS, shapes[prefix], np.int64)
+            parts[prefix + "means"] = spaces.Box(-np.inf, np.inf, shapes[prefix], np.float64)
         return spaces.Dict(parts)
 
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
+    def observation_space(self, agent: str) -> spaces.Dict:
         return self._observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Discrete:
@@ -138,12 +114,9 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, Infos]:
-        given = dict(options or {})
-        known = {"instance_seed", "play_seed"} & set(given)
-        seeds: dict[str, Any] = {name: given.pop(name) for name in known}
-        if given:
-            # Not an error: PettingZoo's own tests pass an option that no environment knows.
-            gym.logger.warn(f"unknown reset options {sorted(given)} are ignored")
+        # Others are ignored: PettingZoo's own tests pass an option that no environment knows.
+        known = ("instance_seed", "play_seed")
+        seeds = {name: value for name, value in (options or {}).items() if name in known}
         _, told = self._core.reset(seed=seed, options=seeds)
         self.agents = self.possible_agents[:]
         self._committed: Ints = np.full(len(self.agents), -1)
@@ -158,38 +131,37 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
             raise UserError(f"expected one action for each of {acting}, got {sorted(actions)}")
         if not acting:
             return {}, {}, {}, {}, {}
-        who = np.array([self._index[agent] for agent in acting])
+        who = np.flatnonzero(self._committed < 0)
         choice = integers([actions[agent] for agent in acting], who.shape, 2 * k + 1)
         pulling, leaving = choice < k, choice > k
+        samples = self._pull(who[pulling], choice[pulling])
+        right = self._commit(who[leaving], choice[leaving] - k - 1)
         gains: Floats = np.where(pulling, -self._core.pull_cost, 0.0)
-        infos: Infos = {agent: {} for agent in acting}
-        if pulling.any():
-            samples = self._pull(who[pulling], choice[pulling])
-            for row, sample in zip(np.flatnonzero(pulling), samples.tolist(), strict=True):
-                infos[acting[row]]["sample"] = sample
-        if leaving.any():
-            right = self._commit(who[leaving], choice[leaving] - k - 1)
-            gains[leaving] -= self._core.error_penalty * ~right
-        self.federation.rounds += bool(leaving.any() or (self._broadcast and pulling.any()))
+        gains[leaving] -= self._core.error_penalty * ~right
         self._cycles += 1
-        cut = self._at_limit()
+        present = int((self._committed < 0).sum())
+        federation = self.federation
+        federation.rounds += bool(leaving.any() or (self._broadcasts and pulling.any()))
+        late = self.max_cycles is not None and self._cycles >= self.max_cycles
+        cut = late or federation.pulls + present > federation.max_pulls
+        infos: Infos = {agent: {} for agent in acting}
+        for row, sample in zip(np.flatnonzero(pulling), samples.tolist(), strict=True):
+            infos[acting[row]]["sample"] = sample
         terminated = dict(zip(acting, leaving.tolist(), strict=True))
         truncated = {agent: cut and not terminated[agent] for agent in acting}
         self.agents = [agent for agent in acting if not (cut or terminated[agent])]
         if not self.agents:
-            result = self._end()
-            infos = {agent: info | result for agent, info in infos.items()}
+            everyone = bool(self._committed.min() >= 0)
+            result = self._core.end_episode(self._committed if everyone else None, everyone)
+            infos = {agent: result | info for agent, info in infos.items()}
         if self.render_mode == "human":
             self.render()
         rewards = dict(zip(acting, gains.tolist(), strict=True))
         return self._observe(acting), rewards, terminated, truncated, infos
 
-    def _at_limit(self) -> bool:
-        """Whether the episode must end: the next step could exceed a limit."""
-        if self.max_cycles is not None and self._cycles >= self.max_cycles:
-            return True
-        present = int((self._committed < 0).sum())
-        return self.federation.pulls + present > self.federation.max_pulls
+    @property
+    def _broadcasts(self) -> bool:
+        return self.communication == "broadcast"
 
     def _pull(self, who: Ints, arms: Ints) -> Floats:
         """One pull at each of `who`; with broadcast, their reports."""
@@ -198,7 +170,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         pulls, means = self._core.seen
         pulls[who, arms] += 1
         means[who, arms] += (samples - means[who, arms]) / pulls[who, arms]
-        if self._broadcast:
+        if self._broadcasts:
             ledger, phase = federation.ledger, federation.current_phase
             bits = bits_for(self.n_arms)
             ledger.record(phase, "up", "report", who, bits, 1)
@@ -217,49 +189,17 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         right: NDArray[np.bool_] = truth.good_arms(self._core.epsilon)[truth.clusters[who], arms]
         return right
 
-    def _end(self) -> dict[str, Any]:
-        """The last `info`: judged if all agents have chosen."""
-        federation, truth = self.federation, self._core.truth
-        right = np.zeros(len(self.possible_agents), dtype=np.bool_)
-        stopped = bool((self._committed >= 0).all())
-        if stopped:
-            judgement = federation.stop(self._committed)
-            assert judgement is not None
-            right = judgement.agent_correct
-        self._core.end_episode(self._committed if stopped else None)
-        return {
-            "stopped": stopped,
-            "correct": bool(right.all()),
-            "agent_correct": right,
-            "wrong_agents": int((~right).sum()) if stopped else 0,
-            "pulls": federation.pulls,
-            "pulls_per_agent": federation.pulls_per_agent,
-            "communication": federation.ledger.summary(),
-            "best_arms": truth.agent_best_arms.copy(),
-        }
-
     def _observe(self, agents: list[str]) -> Observations:
-        n = len(self.possible_agents)
         pulls, means = self._core.seen
         seen: Observations = {}
         for agent in agents:
-            # The agent itself first, then those it hears.
-            rows = (self._index[agent] + np.arange(n if self._broadcast else 1)) % n
-            if self.observation == "box":
-                time = np.array([self._cycles / (self.max_cycles or np.inf)])
-                sigma = self.federation.problem.sigma
-                seen[agent] = box_features(pulls[rows][None], means[rows][None], sigma, time)[0]
-            else:
-                seen[agent] = {"pulls": pulls[rows[0]].copy(), "means": means[rows[0]].copy()}
-                if self._broadcast:
-                    seen[agent]["heard_pulls"] = pulls[rows[1:]]
-                    seen[agent]["heard_means"] = means[rows[1:]]
+            i = self.possible_agents.index(agent)
+            seen[agent] = {"pulls": pulls[i].copy(), "means": means[i].copy()}
+            if self._broadcasts:
+                # From the next agent on, and without itself.
+                seen[agent]["heard_pulls"] = np.roll(pulls, -i, axis=0)[1:]
+                seen[agent]["heard_means"] = np.roll(means, -i, axis=0)[1:]
         return seen
-
-    def state(self) -> NDArray[np.float64]:
-        """(2·N·K,) counts and means of all agents, for a centralised critic."""
-        state: NDArray[np.float64] = np.concatenate([one.ravel() for one in self._core.seen])
-        return state
 
     def render(self) -> Any:
         """A frame (H, W, 3) uint8 in mode "rgb_array"; "human" shows it in a window."""

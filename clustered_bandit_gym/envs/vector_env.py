@@ -13,15 +13,11 @@ from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.actions import are_good, empirical_best, integers
-from clustered_bandit_gym.envs.env import check_render_mode
 from clustered_bandit_gym.envs.flat_env import FlatClusteredBAIEnv, box_features
 from clustered_bandit_gym.envs.game import InstanceBuffer
-from clustered_bandit_gym.envs.rendering.view import View
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
-from clustered_bandit_gym.game.seeds import episode_seeds
-from clustered_bandit_gym.game.source import Simulator
 
 Bools = NDArray[np.bool_]
 
@@ -36,46 +32,44 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
 
     All sub-environments share one stream, seeded by `reset(seed=...)`: instances are drawn in
     batches and the rewards of a step at once. Episodes have the law of the single environment, not
-    its draws. A generator without a batch form (see `generators.InstanceGenerator.batch`) is called
-    once for each episode, and its rewards are drawn one by one.
+    its draws. Some games need Gymnasium's own vectorisation, `gym.make_vec(...,
+    vectorization_mode="sync")`: generators without a batch form (see
+    `generators.InstanceGenerator.batch`), reward models other than `Gaussian` and `Bernoulli`,
+    `max_pulls_per_agent`, and pictures.
 
     Args:
         num_envs: number of sub-environments.
-        max_episode_steps: truncate after this many steps, as the `TimeLimit` wrapper does.
-        autoreset_mode: any of Gymnasium's; the default resets at the step after the end and ignores
-            that action.
-        render_mode: None, "rgb_array" or "rgb_array_list".
+        max_episode_steps: Gymnasium's name for `max_pulls`, where that is not given.
+        autoreset_mode: NEXT_STEP resets at the step after the end and ignores that action;
+            SAME_STEP resets at the end, and `infos` has `final_obs` and `final_info`.
         settings: of `FlatClusteredBAIEnv`.
-
-    `reset(options=...)` takes `reset_mask`: booleans (num_envs,), which sub-environments to reset.
     """
 
-    metadata: dict[str, Any] = {
-        "render_modes": ["rgb_array", "rgb_array_list"],
-        "render_fps": FlatClusteredBAIEnv.metadata["render_fps"],
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}
 
     def __init__(
         self,
         num_envs: int = 1,
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        render_mode: str | None = None,
         **settings: Any,
     ) -> None:
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
         if num_envs < 1:
             raise UserError(f"num_envs must be at least 1, got {num_envs}")
-        check_render_mode(render_mode, self.metadata)
-        if settings.get("max_pulls_per_agent"):
-            raise UserError("max_pulls_per_agent needs the single environment")
+        if max_episode_steps is not None:
+            settings.setdefault("max_pulls", max_episode_steps)
         game = FlatClusteredBAIEnv(**settings)
+        manual = self.autoreset_mode is AutoresetMode.DISABLED
+        if manual or game.render_mode or game.max_pulls_per_agent or not game.has_batches:
+            raise UserError(
+                "generators without batches, rewards other than Gaussian and Bernoulli, "
+                "max_pulls_per_agent, a render_mode and autoreset_mode DISABLED need "
+                "gym.make_vec(..., vectorization_mode='sync')"
+            )
         self.game = game
         self.num_envs = num_envs
-        self.max_episode_steps = max_episode_steps
-        self.render_mode = render_mode
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.metadata = {"autoreset_mode": self.autoreset_mode}
         self.single_action_space = game.action_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.single_observation_space = game.observation_space
@@ -89,19 +83,17 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         self._per_agent: Ints = np.zeros(cells[:2], dtype=np.int64)
         self._count: Ints = np.zeros(num_envs, dtype=np.int64)
         self._orders: Ints = np.zeros(num_envs, dtype=np.int64)
+        #: Sub-environments that the next step resets.
         self._done: Bools = np.zeros(num_envs, dtype=np.bool_)
-        self._answers: Ints = np.full(cells[:2], -1)  # of the last ends; −1 for none
         # The truth: mean rewards of each agent, the law, and where the instance is.
         self._truth: Floats = np.zeros(cells)
         self._model: RewardModel = Gaussian()
         self._origins: list[Any] = [None] * num_envs
-        self._sources: dict[int, Simulator] = {}  # where instances have no batch form
         self._told: dict[str, NDArray[Any]] = {}
         for key, value in game.told_values(game.draw_instance(0)).items():
             self._told[key] = np.array([value] * num_envs)
         self._buffer = InstanceBuffer(game, num_envs)
         self._started = False
-        self._frames: list[list[Any]] = [[] for _ in range(num_envs)]
 
     # --- reset ------------------------------------------------------------------------------------
 
@@ -111,57 +103,33 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        if unknown := set(options or {}) - {"reset_mask"}:
-            raise UserError(f"unknown reset options {sorted(unknown)}; known: reset_mask")
-        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=np.bool_))
-        if getattr(mask, "dtype", None) != np.bool_ or mask.shape != (self.num_envs,):
-            raise UserError(f"reset_mask: expected booleans of shape ({self.num_envs},)")
-        if not self._started and not mask.all():
-            raise ResetNeeded("The first reset must reset all sub-environments: no reset_mask")
-        self._seed(seed)
-        self._started = True
-        self._begin(np.flatnonzero(mask))
-        self._done = self._done & ~mask
-        self._collect(np.flatnonzero(mask))
-        infos: dict[str, Any] = {}
-        enter(infos, mask, self._told_now() | {"action_mask": self._action_mask()})
-        return self.observe(), infos
-
-    def _seed(self, seed: int | Sequence[int | None] | None) -> None:
-        """Seed the stream that all share: with one number, or one for each sub-environment."""
+        if options:
+            raise UserError(f"the vector environment takes no reset options, got {options}")
         if seed is not None or not self._started:
+            # One stream that all share, from one number or from one for each sub-environment.
             self._np_random = np.random.default_rng(seed)  # type: ignore[arg-type]
             self._np_random_seed = seed if isinstance(seed, int) else -1
-            self._buffer.clear()
+            self._buffer = InstanceBuffer(self.game, self.num_envs)
+        self._started = True
+        self._done[:] = False
+        self._begin(np.arange(self.num_envs))
+        infos: dict[str, Any] = {}
+        enter(infos, ~self._done, self._told_now() | {"action_mask": self._action_mask()})
+        return self.observe(), infos
 
     def _begin(self, which: Ints) -> None:
         """Start an episode of each sub-environment of `which`."""
-        drawn = self._buffer.take(which.size, self.np_random)
-        if drawn is None:
-            for i in which.tolist():
-                self._begin_alone(i)
-        else:
-            batch, told, rows = drawn
-            self._model = batch.rewards
-            # `take_along_axis` would add 7% to a step in which one episode in a hundred ends.
-            plays = np.arange(rows.start, rows.stop)[:, None]
-            self._truth[which] = batch.means[plays, batch.clusters[rows]]
-            for key, values in told.varied.items():
-                self._told[key][which] = values[rows]
-            for row, i in enumerate(which.tolist(), rows.start):
-                self._origins[i] = batch, row
+        batch, told, rows = self._buffer.take(which.size, self.np_random)
+        self._model = batch.rewards
+        # `take_along_axis` would add 7% to a step in which one episode in a hundred ends.
+        plays = np.arange(rows.start, rows.stop)[:, None]
+        self._truth[which] = batch.means[plays, batch.clusters[rows]]
+        for key, values in told.varied.items():
+            self._told[key][which] = values[rows]
+        for row, i in enumerate(which.tolist(), rows.start):
+            self._origins[i] = batch, row
         for state in (self._pulls, self._means, self._per_agent, self._count, self._orders):
             state[which] = 0
-
-    def _begin_alone(self, i: int) -> None:
-        """An episode from a generator that has no batch form."""
-        instance = self.game.draw_instance(episode_seeds(self.np_random)[0])
-        self.game.check_size(instance)
-        self._origins[i] = [instance], 0
-        self._sources[i] = Simulator(instance, self.np_random)
-        self._truth[i] = instance.means[instance.clusters]
-        for key, value in self.game.told_values(instance).items():
-            self._told[key][i] = value
 
     def _told_now(self) -> dict[str, NDArray[Any]]:
         """What the learners are told, (num_envs, ...) each."""
@@ -176,43 +144,33 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
             raise ResetNeeded("Cannot call envs.step() before calling envs.reset()")
         game = self.game
         actions = integers(actions, (self.num_envs,), game.stop_action + 1)
-        acting = ~self._done
-        if self.autoreset_mode is AutoresetMode.DISABLED and not acting.all():
-            ended = np.flatnonzero(self._done).tolist()
-            raise ResetNeeded(f"Sub-environments {ended} have ended: reset them (reset_mask)")
+        began = self._done
+        acting = ~began
         stopped = acting & (actions == game.stop_action)
-        samples, pulls, cut = self._pull(acting & ~stopped, actions)
-        # What is judged: stops, and the limit unless it is free.
-        judged = stopped if game.truncation == "free" else stopped | cut
-        cut &= ~judged
-        if self.max_episode_steps is not None:
-            # As TimeLimit does it, which counts the stop as a step and may set both flags.
-            cut |= acting & (self._orders + stopped >= self.max_episode_steps)
-        done = judged | cut
+        samples, pulls, late = self._pull(acting & ~stopped, actions)
+        done = stopped | late
+        terminated = stopped if game.truncation == "free" else done
         values = self._values(samples, stopped)
         rewards: NDArray[Any] = -game.pull_cost * pulls
         if done.any():
-            self._judge(done, judged, values)
+            self._judge(done, terminated, values)
             rewards = rewards - game.error_penalty * values["wrong_agents"]
-        began = self._done
-        if began.any():
-            self._begin(np.flatnonzero(began))
-        self._done = done
-        self._collect(np.arange(self.num_envs))
         infos: dict[str, Any] = {}
-        if self.autoreset_mode is AutoresetMode.SAME_STEP and done.any():
-            acting, began = ~done, done
+        if self.autoreset_mode is AutoresetMode.NEXT_STEP:
+            self._done = done
+        elif done.any():
             self._enter_final(infos, done, values)
-            self._begin(np.flatnonzero(done))
-            self._done = np.zeros(self.num_envs, dtype=np.bool_)
+            began = done
+            acting = ~done
         if acting.any():
             enter(infos, acting, values)
         if began.any():
+            self._begin(np.flatnonzero(began))
             enter(infos, began, self._told_now())
         everywhere = np.ones(self.num_envs, dtype=np.bool_)
         enter(infos, everywhere, {"action_mask": self._action_mask()})
         self.recommendations = None
-        return self.observe(), rewards, judged, cut, infos
+        return self.observe(), rewards, terminated, done & ~terminated, infos
 
     def _pull(self, pulling: Bools, actions: Ints) -> tuple[Floats, Ints, Bools]:
         """Carry out the orders of `pulling`; samples, pulls, and who is at the limit (num_envs,)."""
@@ -227,7 +185,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         # Flat indices take 0.6 of the time of (play, agent, arm).
         cells, times = which * n_cells + cells[which], times[which]
         rows, arms = np.divmod(cells, game.n_arms)
-        averages = self._draw(rows, arms, times)
+        means = self._truth.reshape(-1, game.n_arms)
+        averages = self._model.average(self.np_random, means, rows, arms, times)
         all_pulls, all_means = self._pulls.reshape(-1), self._means.reshape(-1)
         counts = all_pulls[cells] + times
         old = all_means[cells]
@@ -240,20 +199,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         self._orders += fits
         return samples, pulls, pulling & ~(fits & (self._count < game.limit))
 
-    def _draw(self, rows: Ints, arms: Ints, times: Ints) -> Floats:
-        """(n,) averages of `times` pulls; row `play * N + agent` is an agent of a play."""
-        if not self._sources:
-            means = self._truth.reshape(-1, self.game.n_arms)
-            return self._model.average(self.np_random, means, rows, arms, times)
-        plays, agents = np.divmod(rows, self.game.n_agents)
-        averages = np.empty(plays.size)
-        for i, play in enumerate(plays.tolist()):
-            one = slice(i, i + 1)
-            averages[one] = self._sources[play].averages(agents[one], arms[one], times[one])
-        return averages
-
-    def _judge(self, done: Bools, judged: Bools, values: dict[str, Any]) -> None:
-        """Enter the outcome of the episodes `done`; `judged` ones are charged for errors."""
+    def _judge(self, done: Bools, terminated: Bools, values: dict[str, Any]) -> None:
+        """Enter the outcome of the episodes `done`; those `terminated` have an answer."""
         game, which = self.game, np.flatnonzero(done)
         truth = self._truth[which]
         if self.recommendations is None:
@@ -261,13 +208,11 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         else:
             shape = (self.num_envs, game.n_agents)
             arms = integers(self.recommendations, shape, game.n_arms)[which]
-        answered = values["stopped"] if game.truncation == "penalty" else judged
-        answered = answered[which, None]
+        answered = terminated[which, None]
         right = are_good(truth, arms, game.epsilon) & answered
-        self._answers[which] = np.where(answered, arms, -1)
         values["correct"][which] = right.all(axis=1)
         values["agent_correct"][which] = right
-        values["wrong_agents"][which] = (game.n_agents - right.sum(axis=1)) * judged[which]
+        values["wrong_agents"][which] = (answered & ~right).sum(axis=1)
         values["best_arms"][which] = truth.argmax(axis=2)
 
     # --- what is told -----------------------------------------------------------------------------
@@ -322,43 +267,12 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         """(num_envs, A) which actions make sense now; to stop, every agent must have a pull."""
         return self._action_mask().astype(np.bool_)
 
-    # --- the truth and pictures -------------------------------------------------------------------
-
     def instance(self, i: int) -> Instance:
-        """The instance that sub-environment i plays, for judges and pictures; not for learners."""
+        """The instance that sub-environment i plays, for judges and tests; not for learners."""
         if not self._started:
             raise ResetNeeded("There is no play yet: call envs.reset() first")
         instances, row = self._origins[i]
         return self.game.fixed_instance or instances[row]
-
-    def render(self) -> tuple[Any, ...] | None:
-        """A frame, or the frames since the last call, of every sub-environment."""
-        if self.render_mode is None:
-            return None
-        if self.render_mode == "rgb_array_list":
-            frames, self._frames = self._frames, [[] for _ in range(self.num_envs)]
-            return tuple(frames)
-        return tuple(self._picture(i) for i in range(self.num_envs))
-
-    def _collect(self, which: Ints) -> None:
-        """Keep a frame of each, in mode "rgb_array_list"."""
-        if self.render_mode == "rgb_array_list":
-            for i in which.tolist():
-                self._frames[i].append(self._picture(i))
-
-    def _picture(self, i: int) -> Any:
-        instance = self.instance(i)
-        problem = self.game.problem_of(instance)
-        price = self.game.c_b * self.game.order_bits + self.game.c_r
-        cost = float(self._orders[i] * price)
-        view = View(problem, self._pulls[i], self._means[i], self._per_agent[i], cost)
-        if self._done[i]:
-            view = view.ended(instance, None if self._answers[i, 0] < 0 else self._answers[i])
-        return self.game.picture(view)
-
-    def close_extras(self, **kwargs: Any) -> None:
-        if hasattr(self, "game"):  # Gymnasium also closes what a failed constructor leaves
-            self.game.close()
 
 
 def enter(infos: dict[str, Any], mask: Bools, values: dict[str, Any]) -> None:

@@ -9,10 +9,9 @@ layers, which SB3 makes unless it is told otherwise. For other networks write a 
 from __future__ import annotations
 
 import io
-import re
+import json
 import zipfile
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,7 +19,7 @@ import numpy as np
 
 from clustered_bandit_gym.envs.actions import empirical_best
 from clustered_bandit_gym.envs.flat_env import ORDERS_PER_CELL, box_features
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.policies.learned.features import SIZE, TOP, Features
 from clustered_bandit_gym.policy import PULL, STOP, StepPolicy
 
@@ -28,11 +27,11 @@ from clustered_bandit_gym.policy import PULL, STOP, StepPolicy
 class SB3Policy(StepPolicy):
     """Plays a model that Stable-Baselines3 has trained on an id of this package, deterministically.
 
-    Known inputs: the raw `pulls` and `means` of a flat id with `MultiInputPolicy`, the vector of a Box
-    id with its default `max_pulls`, and `learned.features`. With the first two the game must have the
-    N and K of the training, and a stop recommends each agent's empirical best. With features the model
-    plays games of any size, recommends the most probable arms, and answers after 25 pulls for each arm
-    of each agent at the latest. Nothing guarantees its error rate: the harness measures it.
+    Known inputs: the vector of a Box id with its default `max_pulls`, and `learned.features`. With the
+    first the game must have the N and K of the training, and a stop recommends each agent's empirical
+    best. With features the model plays games of any size, recommends the most probable arms, and
+    answers after 25 pulls for each arm of each agent at the latest. Nothing guarantees its error rate:
+    the harness measures it.
 
     Args:
         path: the file that `model.save` or `clustered-bai train` wrote.
@@ -42,7 +41,6 @@ class SB3Policy(StepPolicy):
     guarantee = "none"
 
     def __init__(self, path: str) -> None:
-        require_rl()
         self.path = str(path)
         file = Path(path)
         if not file.is_file():
@@ -71,58 +69,40 @@ class SB3Policy(StepPolicy):
 
     def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:
         pulls, means = obs["pulls"], obs["means"]
-        may_stop = not self._network.masked or bool(pulls.any(axis=1).all())
+        used = pulls.sum() / (ORDERS_PER_CELL * pulls.size)
         if self._network.inputs == SIZE:
             seen = self._features(pulls[None], means[None])
-            rank = self._choose(seen.features[0], TOP + 1, may_stop)
-            late = pulls.sum() >= ORDERS_PER_CELL * pulls.size
-            if late or rank == TOP:
+            rank = self._choose(seen.features[0], TOP + 1, pulls)
+            if used >= 1 or rank == TOP:
                 return STOP, seen.arms[0]
             action = int(seen.cells[0, rank])
         else:
-            action = self._choose(self._look(pulls, means), pulls.size + 1, may_stop)
+            time = np.minimum([used], 1.0)
+            box = box_features(pulls[None], means[None], self._sigma, time)[0]
+            action = self._choose(box, pulls.size + 1, pulls)
             if action == pulls.size:
                 return STOP, empirical_best(pulls, means, self._rng)
         return PULL, divmod(action, pulls.shape[1])
 
-    def _choose(self, inputs: np.ndarray, n_actions: int, may_stop: bool) -> int:
+    def _choose(self, inputs: np.ndarray, n_actions: int, pulls: np.ndarray) -> int:
         """The best action; the last one stops."""
-        scores = self._network(inputs)
-        if scores.size != n_actions:
+        network = self._network
+        if (inputs.size, n_actions) != (network.inputs, network.actions):
             raise UserError(
-                f"{self.path} has {scores.size} actions, this game has {n_actions}: play it at the "
-                "size it was trained at"
+                f"{self.path} has {network.inputs} inputs and {network.actions} actions, the Box id "
+                f"of this game {inputs.size} and {n_actions}: play a model of a Box id at the size it "
+                "was trained at"
             )
-        return int(scores[: n_actions if may_stop else -1].argmax())
-
-    def _look(self, pulls: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """The model's input: SB3 concatenates the entries of a Dict space in its order."""
-        raw = np.concatenate([pulls.ravel(), means.ravel()]).astype(np.float32)
-        time = np.array([min(pulls.sum() / (ORDERS_PER_CELL * pulls.size), 1.0)])
-        box = box_features(pulls[None], means[None], self._sigma, time)[0]
-        for vector in (raw, box):
-            if vector.size == self._network.inputs:
-                return vector
-        raise UserError(
-            f"{self.path} takes {self._network.inputs} inputs; this game has {raw.size} raw ones "
-            f"(pulls and means) or {box.size} of a Box id: play it at the size it was trained at"
-        )
+        scores = network(inputs)
+        if network.masked and not pulls.any(axis=1).all():
+            scores = scores[:-1]
+        return int(scores.argmax())
 
 
 class LearnedPolicy(SB3Policy):
     """Plays what `clustered-bai train` has learned: an `SB3Policy` under another name."""
 
     name = "learned"
-
-
-def require_rl() -> None:
-    """`ImportError` that says what to install."""
-    needed = ("torch", "stable_baselines3", "sb3_contrib")
-    missing = [name for name in needed if not find_spec(name)]
-    if missing:
-        raise ImportError(
-            f"learned players need {', '.join(missing)}: pip install 'clustered-bandit-gym[rl]'"
-        )
 
 
 def _check_size(file: str | IO[bytes]) -> None:
@@ -140,44 +120,36 @@ class Network:
     """The stack of linear layers in a model file: input (inputs,) -> scores of actions (actions,).
 
     Attributes:
-        inputs: their number.
+        inputs, actions: their numbers.
         masked: the stop is forbidden until every agent has a pull.
     """
 
     def __init__(self, path: str) -> None:
-        from stable_baselines3.common.save_util import load_from_zip_file
-
+        with needs_extra("rl"):
+            from stable_baselines3.common.save_util import load_from_zip_file
         try:
             _check_size(path)
             with zipfile.ZipFile(path) as archive:
                 about = archive.read("data").decode()
-            parameters = load_from_zip_file(path, device="cpu", load_data=False)[1]
-            weights = parameters["policy"]
+            given = json.loads(about)["policy_kwargs"]
+            weights = load_from_zip_file(path, device="cpu", load_data=False)[1]["policy"]
         except (zipfile.BadZipFile, KeyError, ValueError) as error:
             raise UserError(f"{path} is not a model of Stable-Baselines3 ({error})") from None
-        # Where SB3 keeps the layers of the actor, or of the action values, and its activation.
-        stacks = (("mlp_extractor.policy_net.", "Tanh"), ("q_net.q_net.", "ReLU"))
-        actor = "action_net.weight" in weights
-        prefix, activation = stacks[0] if actor else stacks[1]
-        names = [key for key in weights if key.startswith(prefix) and key.endswith(".weight")]
-        if actor:
-            names.append("action_net.weight")
-        extractors = ("features_extractor.", "pi_features_extractor.")
-        given = re.search(r"activation_fn[^<]*<class '[\w.]*\.(\w+)'>", about)
-        if given is not None:
-            activation = given[1]
-        extracts = any(key.startswith(extractors) for key in weights)
-        if not names or extracts or activation not in ("Tanh", "ReLU"):
+        # Where SB3 keeps the layers of the actor, or of the action values.
+        stacks = ("mlp_extractor.policy_net.", "action_net.", "q_net.q_net.")
+        names = [key for key in weights if key.startswith(stacks) and key.endswith(".weight")]
+        if not names or {"activation_fn", "features_extractor_class"} & set(given):
             raise UserError(
-                f"{path} is not a stack of linear layers with Tanh or ReLU between them; write a "
-                "StepPolicy around model.predict, as examples/feature_extractor.py does"
+                f"{path} does not have the layers that SB3 makes by default; write a StepPolicy "
+                "around model.predict, as examples/feature_extractor.py does"
             )
-        self._tanh = activation == "Tanh"
         self._layers = []
         for name in names:
             bias = weights[name.removesuffix("weight") + "bias"]
             self._layers.append((weights[name].numpy(), bias.numpy()))
-        self.inputs = int(self._layers[0][0].shape[1])
+        self._tanh = "action_net.weight" in weights  # SB3's default; ReLU for action values
+        self.inputs = self._layers[0][0].shape[1]
+        self.actions = self._layers[-1][0].shape[0]
         self.masked = "maskable" in about
 
     def __call__(self, inputs: np.ndarray) -> np.ndarray:

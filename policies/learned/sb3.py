@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from clustered_bandit_gym.envs.game import GameSettings
@@ -24,17 +21,15 @@ class SB3VecEnv(VecEnv):
 
     ```python
     env = cbg.SB3VecEnv("ClusteredBAI-Tiny-Box-v0", n_envs=64, pull_cost=0.01)
+    env = VecMonitor(env, info_keywords=("pulls", "wrong_agents", "cost"))
     model = stable_baselines3.PPO("MlpPolicy", env, tensorboard_log="runs")
-    model.learn(100_000, callback=LogOutcomes())
     ```
 
     It takes the place of `DummyVecEnv`: actions and observations are those of the flat or Box variant
     of an id. As SB3 expects it, the observation after the end of an episode is the first one of the
-    next, and the last one is in `infos[i]["terminal_observation"]`. Every `infos[i]` has the `sample`
-    of the step. At the end of an episode it has all keys of the single environment's last `info`, the
-    communication `cost` beside them, for `VecMonitor(env, info_keywords=("pulls", "wrong_agents",
-    "cost"))`, and `episode` with return and length as SB3's `Monitor` writes them. `reset_infos` has
-    what the learner was told at the start of each episode.
+    next, and the last one is in `infos[i]["terminal_observation"]`. At the end of an episode
+    `infos[i]` has all keys of the single environment's last `info`, and the communication `cost`;
+    before it is empty. `reset_infos` has what the learner was told at the start of each episode.
 
     Args:
         env_id: of an environment of this package.
@@ -43,7 +38,7 @@ class SB3VecEnv(VecEnv):
             rank r; the last action stops and recommends the most probable arms. None passes on
             observations and actions as they are.
         n_envs: number of sub-environments.
-        settings: of the environment; `render_mode="rgb_array"` for videos.
+        settings: of the environment.
     """
 
     def __init__(
@@ -62,29 +57,22 @@ class SB3VecEnv(VecEnv):
         kwargs = {**spec.kwargs, **settings}
         envs = ClusteredBAIVectorEnv(n_envs, autoreset_mode=AutoresetMode.SAME_STEP, **kwargs)
         self.envs = envs
-        self.features = features_of(envs.game) if features == "auto" else None
-        self.metadata = envs.metadata
+        self.features = None
         space: spaces.Space[Any] = envs.single_observation_space
         action_space = envs.single_action_space
-        if self.features is not None:
+        if features == "auto":
+            self.features = features_of(envs.game)
             space = spaces.Box(-np.inf, np.inf, (SIZE,), np.float32)
             action_space = spaces.Discrete(TOP * len(envs.game.pull_sizes) + 1)
-        super().__init__(envs.num_envs, space, action_space)
-        self.render_mode = envs.render_mode
-        self._actions: np.ndarray = np.zeros(envs.num_envs, dtype=np.int64)
-        self._returns = np.zeros(envs.num_envs)
-        self._lengths = np.zeros(envs.num_envs, dtype=np.int64)
-        self._start = time.monotonic()
+        super().__init__(n_envs, space, action_space)
         self._seen: Seen | None = None
 
     def reset(self) -> Any:
-        seeds = None if all(seed is None for seed in self._seeds) else list(self._seeds)
         if any(self._options):
             raise UserError(f"SB3VecEnv takes no reset options, got {self._options}")
+        seeds = None if all(seed is None for seed in self._seeds) else list(self._seeds)
         obs, told = self.envs.reset(seed=seeds)
         self._reset_seeds()
-        self._returns[:] = 0
-        self._lengths[:] = 0
         self.reset_infos = [row_of(told, i) for i in range(self.num_envs)]
         return self._look(obs)
 
@@ -94,27 +82,16 @@ class SB3VecEnv(VecEnv):
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         actions = self._actions if self._seen is None else self._orders(self._actions, self._seen)
         obs, rewards, terminated, truncated, found = self.envs.step(actions)
-        self._returns += rewards
-        self._lengths += 1
         dones = terminated | truncated
-        # Where all episodes end at once, only `final_info` has samples.
-        samples = found.get("sample", self._returns).tolist()
-        infos: list[dict[str, Any]] = [{"sample": sample} for sample in samples]
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         ended = np.flatnonzero(dones).tolist()
         seen = self._last_looks(found["final_obs"][ended]) if ended else []
         for i, observation in zip(ended, seen, strict=True):
-            last = row_of(found["final_info"], i)
-            seconds = round(time.monotonic() - self._start, 6)
-            infos[i] = {
-                **last,
-                "cost": last["communication"]["cost"],
-                "episode": {"r": float(self._returns[i]), "l": int(self._lengths[i]), "t": seconds},
-                "terminal_observation": observation,
-                "TimeLimit.truncated": bool(truncated[i] and not terminated[i]),
-            }
+            infos[i] = row_of(found["final_info"], i)
+            infos[i]["cost"] = infos[i]["communication"]["cost"]
+            infos[i]["terminal_observation"] = observation
+            infos[i]["TimeLimit.truncated"] = bool(truncated[i])
             self.reset_infos[i] = row_of({key: found[key] for key in self.reset_infos[i]}, i)
-        self._returns[dones] = 0
-        self._lengths[dones] = 0
         return self._look(obs), rewards.astype(np.float32), dones, infos
 
     def _last_looks(self, observations: np.ndarray) -> Any:
@@ -145,18 +122,10 @@ class SB3VecEnv(VecEnv):
         actions: Any = self.action_space
         return np.asarray(self.envs.action_masks())[:, -actions.n :]
 
-    def get_images(self) -> Sequence[np.ndarray | None]:
-        """A frame of each sub-environment; `render()` tiles them."""
-        frames = self.envs.render()
-        if frames is None:
-            raise UserError('cannot render: make the environment with render_mode="rgb_array"')
-        return list(frames)
-
     # --- SB3's calls to sub-environments: one object answers for all ------------------------------
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        owner = self.envs if hasattr(self.envs, attr_name) else self.envs.game
-        return [getattr(owner, attr_name)] * len(list(self._get_indices(indices)))
+        return [getattr(self.envs.game, attr_name)] * len(list(self._get_indices(indices)))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         raise UserError(f"cannot set {attr_name}: make the environment with it")
@@ -164,10 +133,9 @@ class SB3VecEnv(VecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
     ) -> list[Any]:
-        which = list(self._get_indices(indices))
-        if method_name == "action_masks":
-            return list(self.action_masks()[which])
-        return [getattr(self.envs, method_name)(*method_args, **method_kwargs)] * len(which)
+        if method_name != "action_masks":
+            raise UserError(f"cannot call {method_name} of single environments; use make_vec_env")
+        return list(self.action_masks()[list(self._get_indices(indices))])
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         return [False] * len(list(self._get_indices(indices)))
@@ -186,29 +154,3 @@ def features_of(game: GameSettings) -> Features:
         )
     one = told[0]
     return Features(one.n_agents, one.n_arms, one.n_clusters, one.eta, one.sigma)
-
-
-class LogOutcomes(BaseCallback):
-    """Logs pulls, wrong agents, share of correct answers and communication cost of episodes.
-
-    Averages over the episodes that ended since the last entry; in TensorBoard as `episode/pulls` and
-    so on. For SB3VecEnv and for `make_vec_env` alike.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._ended: list[tuple[float, ...]] = []
-
-    def _on_step(self) -> bool:
-        for info in self.locals["infos"]:
-            if "episode" in info:
-                cost = info["communication"]["cost"]
-                self._ended.append((info["pulls"], info["wrong_agents"], info["correct"], cost))
-        return True
-
-    def _on_rollout_end(self) -> None:
-        if self._ended:
-            names = ("pulls", "wrong_agents", "correct", "cost")
-            for name, value in zip(names, np.mean(self._ended, axis=0).tolist(), strict=True):
-                self.logger.record(f"episode/{name}", value)
-            self._ended = []

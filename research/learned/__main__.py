@@ -18,9 +18,8 @@ from scipy.special import stdtrit
 from stable_baselines3.common.callbacks import BaseCallback
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.policies.learned.training import chooser
 from research.learned.page import draw, write
-from research.learned.play import Uniform, play, stopping_rule, uniform, uniform_at_error
+from research.learned.play import Uniform, chooser, play, stopping_rule, uniform, uniform_at_error
 from research.options import parser, run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sb3_ppo.py"

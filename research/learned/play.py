@@ -2,24 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.policies.learned.features import PLAY, TOP
-from clustered_bandit_gym.policies.learned.training import Chooser, held_out
 from research.learned.uniform import UniformCurves, pulls_at_error
 
 #: Seed of the held-out instances.
 TEST_SEED = 20_261_117
 
+#: Observations (E, ...) and masks (E, actions) -> actions (E,).
+Chooser = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def chooser(model: Any) -> Chooser:
+    """The deterministic policy of an SB3 model."""
+
+    def choose(observations: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        return np.asarray(model.predict(observations, deterministic=True)[0])
+
+    return choose
+
 
 def play(choose: Chooser, env: str, game: dict[str, Any], trials: int) -> dict[str, float]:
     """`trials` episodes of `choose` on instances that no training has seen."""
     envs = cbg.SB3VecEnv(env, "auto", n_envs=min(trials, 500), **game)
-    return held_out(choose, envs, trials, TEST_SEED)
+    envs.seed(TEST_SEED)
+    obs = envs.reset()
+    # All sub-environments play equally many episodes: the first ones to end are the short ones.
+    rest = np.full(envs.num_envs, -(-trials // envs.num_envs))
+    ended = []
+    while rest.any():
+        obs, _, dones, infos = envs.step(choose(obs, envs.action_masks()))
+        for i in np.flatnonzero(dones & (rest > 0)).tolist():
+            rest[i] -= 1
+            ended.append(infos[i])
+    return summary(ended, envs)
+
+
+def summary(ended: list[dict[str, Any]], envs: Any) -> dict[str, float]:
+    """Mean return, mean pulls and share of wrong episodes, from their last infos."""
+    pulls = float(np.mean([one["pulls"] for one in ended]))
+    wrong = float(np.mean([one["wrong_agents"] for one in ended]))
+    game = envs.envs.game
+    return {
+        "return": -game.pull_cost * pulls - game.error_penalty * wrong,
+        "pulls": pulls,
+        "error_rate": float(np.mean([not one["correct"] for one in ended])),
+    }
 
 
 def stopping_rule(sizes: Sequence[int], n_agents: int) -> Chooser:
@@ -47,11 +80,7 @@ def uniform(env: str, game: dict[str, Any], times: int, trials: int) -> dict[str
     envs.reset()
     for action in range(envs.envs.game.stop_action + 1):
         infos = envs.step(np.full(trials, action))[3]
-    return {
-        "return": float(np.mean([one["episode"]["r"] for one in infos])),
-        "pulls": float(np.mean([one["pulls"] for one in infos])),
-        "error_rate": float(np.mean([not one["correct"] for one in infos])),
-    }
+    return summary(infos, envs)
 
 
 def uniform_at_error(

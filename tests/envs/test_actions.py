@@ -16,7 +16,7 @@ import clustered_bandit_gym as cbg
 
 N, K = 3, 4
 ENV = cbg.ClusteredBAIEnv(instance=cbg.Instance(np.eye(3, K), [0, 1, 2]))
-FLAT = cbg.DiscreteActions(ENV)
+FLAT = cbg.FlatClusteredBAIEnv(instance=ENV.fixed_instance)
 
 scalars = st.one_of(
     st.integers(-2, 5),
@@ -101,7 +101,7 @@ def test_any_action(action: Any) -> None:
 @settings(max_examples=120, suppress_health_check=list(HealthCheck))
 @given(st.one_of(scalars, arrays, lists, st.integers(0, N * K)))
 def test_any_flat_action(action: Any) -> None:
-    if ENV._over:
+    if FLAT._over:
         FLAT.reset(seed=0)
     if is_whole(action) and 0 <= int(action) <= N * K:
         FLAT.step(action)

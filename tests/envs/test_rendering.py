@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,11 @@ import numpy as np
 import pytest
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.envs.rendering import figure as rendering
-from clustered_bandit_gym.envs.rendering.figure import Viewer
-from clustered_bandit_gym.envs.rendering.view import View
+from clustered_bandit_gym.envs import rendering
+from clustered_bandit_gym.envs.rendering import View, draw_frame
 from clustered_bandit_gym.game.problem import Problem
 
 INSTANCE = cbg.Instance([[0.9, 0.1, 0.2], [0.1, 0.8, 0.3]], [0, 1, 1, 0])
-TINY = "ClusteredBAI-Tiny-Discrete-v0"
 GREEN, RED, AMBER = (46, 158, 91), (211, 57, 76), (242, 163, 15)
 
 
@@ -56,25 +53,30 @@ def test_frame_shows_leaders_and_then_the_verdict() -> None:
     assert pixels(right, RED) == 0
 
 
-def test_the_wrong_agent_and_its_best_arm_are_marked() -> None:
+def test_the_wrong_answer_and_every_best_arm_are_marked() -> None:
     env = played("rgb_array")
     env.step((cbg.STOP, [0, 1, 1, 1]))
     frame = env.render()
-    red = [
-        [
-            pixels(frame[132 + 110 * row : 222 + 110 * row, left : left + 250], RED, part=True) > 0
-            for left in (67, 325)
-        ]
-        for row in range(4)
-    ]
-    assert red == [[False, False]] * 3 + [[True, True]]
+
+    def marked(colour: tuple[int, int, int]) -> list[int]:
+        """The column of each agent's cell with this colour; −1 for none."""
+        columns = []
+        for row in range(4):
+            cells = frame[132 + 110 * row : 222 + 110 * row]
+            parts = [cells[:, left : left + 250] for left in (67, 325, 590)]
+            found = [i for i, part in enumerate(parts) if pixels(part, colour, part=True)]
+            columns.append(found[0] if found else -1)
+        return columns
+
+    assert marked(RED) == [-1, -1, -1, 1]
+    assert marked(GREEN) == [0, 1, 1, 0]
 
 
 def test_never_pulled_is_not_drawn_as_low() -> None:
     """Agent 0 has one cell that was never pulled and one with the lowest estimate of all."""
     problem = Problem(1, 3, None, 0.1)
     pulls, means = np.array([[1, 1, 0]]), np.array([[0.9, 0.1, 0.0]])
-    frame = Viewer(problem, 20).frame(View(problem, pulls, means, pulls.sum(axis=1), 0.0))
+    frame = draw_frame(View(problem, pulls, means, pulls.sum(axis=1), 0.0))
     low, never = frame[123:560, 328:587], frame[123:560, 587:846]
     assert (low == (203, 226, 195)).all(axis=2).sum() > 1000
     assert (never == (203, 226, 195)).all(axis=2).sum() == 0
@@ -105,27 +107,27 @@ def test_views() -> None:
     problem = Problem(2, 3, None, 0.1)
     pulls, means = np.array([[4, 1, 0], [0, 0, 0]]), np.array([[-1.0, -2.0, 0.0], [0.0, 0.0, 0.0]])
     view = View(problem, pulls, means, np.array([5, 0]), 12.0)
-    assert view.leaders.tolist() == [0, -1]
-    assert view.verdict == ""
-    instance = cbg.Instance([[1.0, 0.5, 0.0]], [0, 0])
-    ended = view.ended(instance, np.array([1, 0]))
-    assert ended.verdict == "1 of 2 agents wrong"
-    lenient = replace(view, problem=Problem(2, 3, None, 0.1, epsilon=0.5))
-    assert lenient.ended(instance, np.array([1, 0])).verdict == "All 2 agents right"
-    assert ended.leaders.tolist() == [1, 0]
-    truncated = view.ended(instance, None)
-    assert "nothing recommended" in truncated.verdict
-    viewer = Viewer(problem, 20)
-    assert len({viewer.frame(one).tobytes() for one in (view, ended, truncated)}) == 3
+    [(_, leaders)] = view.marks
+    assert leaders.tolist() == [0, -1]
+    outcome = {
+        "wrong_agents": 1,
+        "best_arms": np.array([0, 0]),
+        "agent_correct": np.array([False, True]),
+    }
+    ended = view._replace(outcome=outcome, arms=np.array([1, 0]))
+    assert ended.title == "1 of 2 agents wrong"
+    assert [arms.tolist() for _, arms in ended.marks] == [[0, 0], [1, -1]]
+    truncated = view._replace(outcome=outcome)
+    assert "nothing recommended" in truncated.title
+    assert len({draw_frame(one).tobytes() for one in (view, ended, truncated)}) == 3
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (49, 3), (600, 400)])
 def test_any_size(sizes: tuple[int, int]) -> None:
     n, k = sizes
-    viewer = Viewer(Problem(n, k, 1, 0.1), 20)
     pulls = np.random.default_rng(0).integers(3, size=sizes)
     means = np.where(pulls > 0, 0.5, 0.0)
-    frame = viewer.frame(View(Problem(n, k, 1, 0.1), pulls, means, pulls.sum(axis=1), 1e9))
+    frame = draw_frame(View(Problem(n, k, 1, 0.1), pulls, means, pulls.sum(axis=1), 1e9))
     assert frame.shape == (640, 1120, 3)
     assert len(np.unique(frame[::4, ::4].reshape(-1, 3), axis=0)) > 5
 
@@ -155,37 +157,6 @@ def test_frame_lists_through_make() -> None:
         assert len(env.render()) == 1
 
 
-def test_vector_frame_lists() -> None:
-    envs = gym.make_vec(TINY, num_envs=2, render_mode="rgb_array_list")
-    envs.reset(seed=0)
-    envs.step(np.array([0, 1]))
-    envs.step(np.array([2, 12]))
-    frames = envs.render()
-    assert [len(one) for one in frames] == [3, 3]
-    assert frames[0][1].shape == (640, 1120, 3)
-    assert pixels(frames[1][2], GREEN) + pixels(frames[1][2], RED) > 0
-    assert [len(one) for one in envs.render()] == [0, 0]
-
-
-def test_vector_pictures() -> None:
-    envs = gym.make_vec(
-        "ClusteredBAI-Discrete-v0", num_envs=2, instance=INSTANCE, render_mode="rgb_array"
-    )
-    single = gym.make("ClusteredBAI-v0", instance=INSTANCE, render_mode="rgb_array")
-    envs.reset(seed=0)
-    single.reset(seed=0)
-    frames = envs.render()
-    assert np.array_equal(frames[0], single.render())
-    assert np.array_equal(frames[0], frames[1])
-    for action in range(12):
-        envs.step(np.array([action, 0]))
-    envs.step(np.array([12, 0]))
-    frames = envs.render()
-    assert pixels(frames[0], AMBER) == 0
-    assert pixels(frames[1], AMBER) > 0
-    envs.close()
-
-
 def test_human_without_a_display_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "agg")
     import matplotlib
@@ -204,13 +175,14 @@ def test_human_without_a_display_warns_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_human_with_a_display_shows_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[np.ndarray] = []
-
-    class Image:
-        def set_data(self, frame: np.ndarray) -> None:
-            shown.append(frame)
-
     pauses: list[float] = []
-    monkeypatch.setattr(rendering, "_open_window", lambda: (Image(), pauses.append))
+
+    class Window:
+        def show(self, frame: np.ndarray, seconds: float) -> None:
+            shown.append(frame)
+            pauses.append(seconds)
+
+    monkeypatch.setattr(rendering, "Window", Window)
     env = cbg.ClusteredBAIEnv(INSTANCE, render_mode="human")
     env.reset(seed=0)
     env.step((cbg.PULL, (0, 0)))

@@ -6,42 +6,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import pytest
 import scipy.stats
 from vector_plays import ID, scripted
 
 import clustered_bandit_gym as cbg
-
-MODELS = [cbg.Gaussian(0.5), cbg.Bernoulli(), cbg.Gaussian(2.0)]
-
-
-def mixed(rng: np.random.Generator) -> cbg.Instance:
-    """Four laws, one to three clusters, supports of two to five values: no sub-environment keeps its shapes. A
-    generator of one's own, without a batch form."""
-    kind, m, size = (int(rng.integers(low, high)) for low, high in ((0, 4), (1, 4), (2, 6)))
-    clusters = rng.integers(m, size=4)
-    if kind == 3:
-        law = cbg.Categorical(np.linspace(0, 1, size), rng.dirichlet(np.ones(size), (m, 3)))
-        return cbg.Instance(None, clusters, law, allow_overlap=True)
-    return cbg.Instance(rng.random((m, 3)), clusters, MODELS[kind], allow_overlap=True)
-
-
-def test_generators_without_a_batch_form_are_played_one_by_one() -> None:
-    """Samples are draws of the laws of the instances: noise in units of σ, within the support."""
-    envs = cbg.ClusteredBAIVectorEnv(num_envs=200, generator=mixed, max_pulls=2)
-    envs.reset(seed=1)
-    noise = []
-    for _ in range(5):
-        samples = envs.step(np.zeros(200, dtype=int))[4]["sample"]
-        for i, sample in enumerate(samples.tolist()):
-            one = envs.instance(i)
-            if isinstance(one.rewards, cbg.Gaussian):
-                noise.append((sample - one.means[one.clusters[0], 0]) / one.rewards.sigma)
-            else:
-                assert sample in one.rewards.values
-        envs.step(np.zeros(200, dtype=int))  # the second pull ends the episode
-        envs.step(np.zeros(200, dtype=int))  # and this step begins the next
-    assert scipy.stats.kstest(noise, "norm").pvalue > 1e-9
 
 
 def play_through(seed: int | list[int], steps: int = 80) -> list[Any]:
@@ -91,9 +59,3 @@ def test_ties_are_broken_at_random() -> None:
     envs.reset(seed=0)
     right = envs.step(np.full(2000, 6))[4]["agent_correct"]
     assert scipy.stats.binomtest(int(right.sum()), right.size, 0.5).pvalue > 1e-9
-
-
-def test_reset_options_are_checked() -> None:
-    envs = gym.make_vec(ID, num_envs=2, generator="tiny")
-    with pytest.raises(ValueError, match="known: reset_mask"):
-        envs.reset(options={"instance_seed": 3})

@@ -34,7 +34,6 @@ DETERMINED = ("n_agents", "n_arms", "delta", "stopped", "pulls", "pulls_per_agen
     [
         ("gaussian", AutoresetMode.NEXT_STEP),
         ("bernoulli", AutoresetMode.SAME_STEP),
-        ("categorical", AutoresetMode.NEXT_STEP),
         ("noiseless", AutoresetMode.SAME_STEP),
     ],
 )
@@ -91,18 +90,14 @@ def test_speaks_as_sync_vector_env_does(rewards: str, mode: AutoresetMode) -> No
     assert ends[1] >= 2 if free else ends[1] == 0
 
 
-def test_time_limit_equals_the_wrapper() -> None:
-    native = gym.make_vec(ID, num_envs=3, max_episode_steps=7)
-    sync = gym.make_vec(ID, num_envs=3, vectorization_mode="sync", max_episode_steps=7)
-    native.reset(seed=0)
-    sync.reset(seed=0)
-    actions = scripted(np.random.default_rng(0), 3, native.single_action_space.n, 60)
-    actions[6, 2] = native.single_action_space.n - 1  # a stop at the very step of the limit
-    for action in actions:
-        mine, theirs = native.step(action), sync.step(action)
-        assert_same(mine[0]["pulls"], theirs[0]["pulls"])
-        for a, b in zip(mine[2:4], theirs[2:4], strict=True):
-            assert_same(a, b)
+def test_max_episode_steps_is_max_pulls() -> None:
+    envs = gym.make_vec(ID, num_envs=2, max_episode_steps=3)
+    envs.reset(seed=0)
+    ends = [envs.step(np.zeros(2, dtype=int))[2].tolist() for _ in range(3)]
+    assert ends == [[False, False], [False, False], [True, True]]
+    spec = gym.make(ID, max_pulls=5).spec
+    assert spec is not None
+    assert gym.make_vec(spec, num_envs=2).unwrapped.game.limit == 5  # type: ignore[attr-defined]
 
 
 def test_action_masks() -> None:
@@ -146,19 +141,14 @@ def test_bad_actions_change_nothing(actions: Any, message: str) -> None:
     assert pickle.dumps(envs) == before
 
 
-def test_autoreset_disabled_and_reset_mask() -> None:
-    envs = gym.make_vec(ID, num_envs=3, autoreset_mode=AutoresetMode.DISABLED)
+def test_step_before_reset() -> None:
+    envs = gym.make_vec(ID, num_envs=3)
     with pytest.raises(ResetNeeded, match="before"):
         envs.step(np.zeros(3, dtype=int))
-    envs.reset(seed=0)
-    obs = envs.step(np.array([0, 90, 1]))[0]
-    with pytest.raises(ResetNeeded, match=r"\[1\]"):
-        envs.step(np.zeros(3, dtype=int))
-    after, infos = envs.reset(options={"reset_mask": np.array([False, True, False])})
-    assert infos["_n_agents"].tolist() == [False, True, False]
-    assert_same(after["pulls"][[0, 2]], obs["pulls"][[0, 2]])
-    assert after["pulls"][1].sum() == 0
-    envs.step(np.zeros(3, dtype=int))
+    with pytest.raises(ResetNeeded, match="no play yet"):
+        envs.unwrapped.instance(0)  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="takes no reset options"):
+        envs.reset(options={"instance_seed": 3})
 
 
 def test_recommendations_of_the_learners_own() -> None:
@@ -198,7 +188,9 @@ def test_pickle_mid_episode() -> None:
 def test_bad_settings() -> None:
     for settings, message in [
         ({"num_envs": 0}, "num_envs"),
-        ({"render_mode": "human"}, "render_mode"),
+        ({"render_mode": "rgb_array"}, "vectorization_mode='sync'"),
+        ({"autoreset_mode": AutoresetMode.DISABLED}, "vectorization_mode='sync'"),
+        ({"generator": lambda rng: cbg.Instance([[1.0, 0.0]], [0])}, "generators without batches"),
         ({"max_pulls": 0}, "max_pulls"),
     ]:
         with pytest.raises(ValueError, match=message):

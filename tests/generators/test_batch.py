@@ -83,9 +83,8 @@ def test_every_instance_keeps_the_promises(name: str) -> None:
 def test_settings_without_a_batch_form_say_so() -> None:
     generator: Any = make_generator("random", rewards="categorical")
     assert generator.batch(np.random.default_rng(0), 3) is None
-    envs = cbg.ClusteredBAIVectorEnv(num_envs=3, generator=generator)
-    envs.reset(seed=0)
-    assert isinstance(envs.instance(0).rewards, cbg.Categorical)
+    with pytest.raises(ValueError, match="generators without batches"):
+        cbg.ClusteredBAIVectorEnv(num_envs=3, generator=generator)
 
 
 def test_told_values_follow_the_instances() -> None:

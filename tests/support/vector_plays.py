@@ -12,7 +12,6 @@ ID = "ClusteredBAI-Discrete-v0"
 SETTINGS: dict[str, dict[str, Any]] = {
     "gaussian": {},
     "bernoulli": {"generator": "random", "rewards": "bernoulli", "n_agents": 3},
-    "categorical": {"generator": "random", "rewards": "categorical", "n_agents": 3},
     "noiseless": {"generator": "tiny", "generator_kwargs": {"sigma": 0.0}},
 }
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.envs.flat_env import box_features
 from clustered_bandit_gym.policies import make
 
 pytest.importorskip("stable_baselines3")
@@ -22,7 +23,7 @@ from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
 from clustered_bandit_gym.policies.learned.player import LearnedPolicy, SB3Policy
-from clustered_bandit_gym.policies.learned.training import TrainSettings, make_model, make_vec_env
+from clustered_bandit_gym.policies.learned.training import make_model
 
 TINY = "ClusteredBAI-Tiny-v0"
 TOLD = {"n_agents": 4, "n_arms": 3, "n_clusters": 2, "eta": 0.5, "sigma": 0.4}
@@ -33,78 +34,70 @@ class Halves(BaseFeaturesExtractor):
 
     def __init__(self, space: Any) -> None:
         super().__init__(space, features_dim=8)
-        self.layer = torch.nn.Linear(24, 8)
+        self.layer = torch.nn.Linear(49, 8)
 
-    def forward(self, obs: dict[str, torch.Tensor]) -> torch.Tensor:
-        return self.layer(
-            torch.cat([obs["means"].flatten(1), obs["pulls"].flatten(1)], dim=1).float()
-        )
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return self.layer(obs)
 
 
-def flat(featured: bool = False) -> gym.Env[Any, Any]:
-    name = "ClusteredBAI-Tiny-Box-v0" if featured else "ClusteredBAI-Tiny-Discrete-v0"
-    return gym.make(name)
+def box() -> gym.Env[Any, Any]:
+    return gym.make("ClusteredBAI-Tiny-Box-v0")
 
 
 SMALL: dict[str, Any] = {"device": "cpu", "seed": 0}
+
+
+def ppo(**kwargs: Any) -> PPO:
+    return PPO("MlpPolicy", box(), policy_kwargs=kwargs, **SMALL)
+
+
 MODELS: dict[str, Any] = {
-    "ppo": lambda: PPO("MultiInputPolicy", flat(), **SMALL),
-    "ppo-relu": lambda: PPO(
-        "MultiInputPolicy",
-        flat(),
-        policy_kwargs={"net_arch": [7, 5], "activation_fn": torch.nn.ReLU},
-        **SMALL,
-    ),
-    "ppo-linear": lambda: PPO("MultiInputPolicy", flat(), policy_kwargs={"net_arch": []}, **SMALL),
-    "a2c-features": lambda: A2C("MlpPolicy", flat(True), **SMALL),
+    "ppo": ppo,
+    "ppo-narrow": lambda: ppo(net_arch=[7, 5]),
+    "ppo-linear": lambda: ppo(net_arch=[]),
+    "a2c": lambda: A2C("MlpPolicy", box(), **SMALL),
     "dqn": lambda: DQN(
-        "MultiInputPolicy", flat(), policy_kwargs={"net_arch": [9]}, buffer_size=10, **SMALL
-    ),
-    "extractor": lambda: PPO(
-        "MultiInputPolicy", flat(), policy_kwargs={"features_extractor_class": Halves}, **SMALL
+        "MlpPolicy", box(), policy_kwargs={"net_arch": [9]}, buffer_size=10, **SMALL
     ),
 }
 
 
-def agreement(model: Any, policy: SB3Policy, featured: bool) -> None:
+def agreement(model: Any, policy: SB3Policy) -> None:
     """The player's action is the model's own at 30 random observations."""
     rng = np.random.default_rng(0)
     for _ in range(30):
         pulls = rng.integers(1, 9, (4, 3))
         obs = {"pulls": pulls, "means": rng.random((4, 3))}
         policy.reset(TOLD, seed=0)
-        seen: Any = obs
-        if featured:
-            from clustered_bandit_gym.envs.flat_env import box_features
-
-            time = np.array([pulls.sum() / 300])
-            seen = box_features(pulls[None], obs["means"][None], 0.4, time)[0]
+        time = np.array([pulls.sum() / 300])
+        seen = box_features(pulls[None], obs["means"][None], 0.4, time)[0]
         expected = int(model.predict(seen, deterministic=True)[0])
         kind, choice = policy.act(obs, {})
         assert (12 if kind == cbg.STOP else choice[0] * 3 + choice[1]) == expected
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "extractor"])
+@pytest.mark.parametrize("name", MODELS)
 def test_tensors_alone_play_what_sb3_would(name: str, tmp_path: Path) -> None:
     model = MODELS[name]()
     with torch.no_grad():  # untrained outputs are nearly equal, and would say little
         for parameter in model.policy.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     model.save(tmp_path / "m.zip")
-    agreement(model, SB3Policy(str(tmp_path / "m.zip")), featured="features" in name)
+    agreement(model, SB3Policy(str(tmp_path / "m.zip")))
     row = cbg.play(f"sb3:{tmp_path / 'm.zip'}", gym.make(TINY, max_pulls=50), seed=1, bound=False)
     assert row["outcome"] != "error"
 
 
 def test_custom_networks_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.zip"
-    MODELS["extractor"]().save(path)
-    with pytest.raises(ValueError, match=r"StepPolicy around model\.predict"):
-        make(f"sb3:{path}")
+    for custom in ({"features_extractor_class": Halves}, {"activation_fn": torch.nn.ReLU}):
+        ppo(**custom).save(path)
+        with pytest.raises(ValueError, match=r"StepPolicy around model\.predict"):
+            make(f"sb3:{path}")
 
 
 def test_maskable_models_do_not_stop_early(tmp_path: Path) -> None:
-    model = MaskablePPO("MultiInputPolicy", flat(), **SMALL)
+    model = MaskablePPO("MlpPolicy", box(), **SMALL)
     with torch.no_grad():
         model.policy.action_net.bias[-1] = 100.0  # always stop, if the masks allow it
     model.save(tmp_path / "m.zip")
@@ -168,8 +161,7 @@ def test_other_files_and_sizes_are_refused(tmp_path: Path) -> None:
 
 def featured(folder: Path, stop: float) -> str:
     """A model file of fresh weights on features, with this bias on the stop."""
-    settings = TrainSettings(n_envs=2)
-    model = make_model(settings, make_vec_env(settings))
+    model = make_model(TINY, n_envs=2)
     with torch.no_grad():
         model.policy.action_net.bias[-1] = stop
     path = folder / "model.zip"

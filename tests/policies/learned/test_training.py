@@ -8,19 +8,21 @@ import pytest
 
 pytest.importorskip("sb3_contrib")
 
-import torch
-from learned_models import same, small, weights
+from learned_models import SMALL, same, weights
 
-from clustered_bandit_gym.policies.learned.training import TrainSettings, make_vec_env, train
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.policies.learned.training import make_model, train
+
+TINY = "ClusteredBAI-Tiny-v0"
 
 
 @pytest.mark.parametrize("algo", ["ppo", "maskable-ppo"])
 def test_one_seed_gives_one_model(algo: str, tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.zip" for number in range(2)]
-    first, second = (train(small(algo), file, progress=False, trials=20) for file in files)
-    assert first == second
+    for file in files:
+        train(TINY, file, progress=False, algo=algo, **SMALL)
     assert same(weights(files[0]), weights(files[1]))
-    train(small(algo, seed=1), files[0], overwrite=True, progress=False, trials=20)
+    train(TINY, files[0], overwrite=True, progress=False, algo=algo, seed=1, **SMALL)
     assert not same(weights(files[0]), weights(files[1]))
 
 
@@ -28,39 +30,40 @@ def test_files_are_not_lost(tmp_path: Path) -> None:
     file = tmp_path / "model.zip"
     file.write_text("mine")
     with pytest.raises(ValueError, match="exists"):
-        train(small(), file, progress=False)
+        train(TINY, file, progress=False, **SMALL)
     assert file.read_text() == "mine"
     with pytest.raises(ValueError, match=r"ends in \.zip"):
-        train(small(), tmp_path / "model.pt", progress=False)
+        train(TINY, tmp_path / "model.pt", progress=False, **SMALL)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"algo": "sac"}, "algo must be ppo or"),
-        ({"env_kwargs": {"max_pulls": 3}}, "max_pulls is set by pulls_per_arm"),
-    ],
-)
-def test_bad_settings(settings: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        TrainSettings(**settings)  # type: ignore[arg-type]
-
-
-def test_what_is_told_must_be_the_same_in_all_episodes() -> None:
+def test_bad_settings() -> None:
+    with pytest.raises(ValueError, match="algo must be ppo or"):
+        make_model(TINY, algo="sac")
     with pytest.raises(ValueError, match="training needs fixed ones"):
-        make_vec_env(TrainSettings(env_kwargs={"told": {"eta": "truth"}}))
+        make_model(TINY, told={"eta": "truth"})
+
+
+def test_an_episode_is_answered_after_ten_pulls_of_each_arm() -> None:
+    for max_pulls, limit in (("auto", 120), (36, 36), (None, 120)):
+        assert make_model(TINY, max_pulls=max_pulls).get_env().envs.game.limit == limit
 
 
 def test_it_learns(tmp_path: Path) -> None:
-    """Two agents, two arms: guessing returns -8, a fresh network -8.4, training -0.5 to -0.7 (seeds 0 and 2).
+    """Two agents, two arms: guessing returns -8, training -0.5 to -0.7 (seeds 0 and 2).
 
-    The return of 500 episodes at an error rate of 5% has a standard error below 0.2: a false alarm
-    at -4 has a probability below 1e-9.
+    A fresh network stops after few pulls, and each agent is wrong in almost half of the episodes. The return of 300
+    episodes has a standard error below 0.5: a false alarm at -3.5 has a probability below 1e-9.
     """
-    torch.set_num_threads(1)
     game = {"n_agents": 2, "n_clusters": 2, "n_arms": 2}
-    fresh = TrainSettings(env_kwargs=game, steps=1, n_steps=2)
-    settings = TrainSettings(env_kwargs=game, steps=16_384, n_steps=32)
-    before = train(fresh, tmp_path / "fresh.zip", progress=False, trials=500)
-    after = train(settings, tmp_path / "model.zip", progress=False, trials=500)
-    assert before["return"] < -4 < after["return"]
+
+    def learned(name: str, **settings: int) -> float:
+        file = tmp_path / name
+        train(TINY, file, progress=False, **game, **settings)
+        board = cbg.evaluate(
+            [f"learned:{file}"], TINY, trials=300, seed=1, progress=False, bound=False, **game
+        )
+        return float((-0.01 * board.trials.pulls - 8 * board.trials.wrong_agents).mean())
+
+    before = learned("fresh.zip", steps=1, n_steps=2)
+    after = learned("model.zip", steps=16_384, n_steps=32)
+    assert before < -3.5 < after
