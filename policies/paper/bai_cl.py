@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload
@@ -81,32 +81,30 @@ class BAICl(Policy):
         p = federation.problem
         require(self.name, p, *self._needs)
         with federation.phase("identify"):
-            best, rest, known, means = self._find_best_arms(federation)
+            best, known, means = self._find_best_arms(federation)
+        rest = np.flatnonzero(best < 0)
         with federation.phase("assign"):
             if rest.size:
                 best[rest] = self._assign(federation, rest, known, means)
         federation.report_clusters(best)
         return best
 
-    def _find_best_arms(self, federation: FederationView) -> tuple[Ints, Ints, Ints, Floats]:
+    def _find_best_arms(self, federation: FederationView) -> tuple[Ints, Bools, Floats]:
         """Algorithm 3, lines 2 to 17.
 
         Returns:
             best: (N,) the arms of the agents drawn, −1 elsewhere.
-            rest: the agents not drawn.
-            known: the set S, increasing.
-            means: for each arm of S, what its first agent reported of it (`_describe`); NaN if
-                nothing.
+            known: (K,) the set S.
+            means: (K,) what the first agent with an arm of S reported of it (`_describe`).
         """
         p = federation.problem
         n_clusters, eta = require(self.name, p, "n_clusters", "eta")
         engine, describe = get_engine(self.engine), self._describe
         best = np.full(p.n_agents, -1)
-        means = np.full(p.n_arms, np.nan)
+        means = np.zeros(p.n_arms)
         known = np.zeros(p.n_arms, dtype=np.bool_)
         order = federation.rng.permutation(p.n_agents)
-        drawn = 0
-        gamma = 0.0
+        drawn, gamma = 0, 0.0
 
         def find(block: Block, known_there: np.ndarray) -> Sequence[Payload]:
             n_arms = block.problem.n_arms
@@ -128,12 +126,10 @@ class BAICl(Policy):
                 [agent], find, down=ArmSet(known.copy(), at_most=n_clusters)
             )
             best[agent] = arm[0]  # line 16
-            if not known[arm[0]]:
-                known[arm[0]] = True
-                if report:
-                    means[arm[0]] = report[0][0]
-        arms = np.flatnonzero(known)
-        return best, np.flatnonzero(best < 0), arms, means[arms]
+            if report and not known[arm[0]]:
+                means[arm[0]] = report[0][0]
+            known[arm[0]] = True
+        return best, known, means
 
     @staticmethod
     def _describe(block: Block, arm: int) -> tuple[Payload, ...]:
@@ -150,14 +146,15 @@ class BAICl(Policy):
         # ln(M/(M−1)) = −ln(1 − 1/M), without loss of digits for large M.
         return p.delta * -math.log1p(-1 / p.n_clusters) / math.log(3 * p.n_clusters / p.delta)
 
-    def _assign(self, federation: FederationView, rest: Ints, known: Ints, means: Floats) -> Ints:
-        """Algorithm 3, lines 19 to 24: the arms of `rest`, each one of `known`, the set S."""
+    def _assign(self, federation: FederationView, rest: Ints, known: Bools, means: Floats) -> Ints:
+        """Algorithm 3, lines 19 to 24: the arms of `rest`, each one of `known` (K,), the set S."""
         p = federation.problem
+        arms = np.flatnonzero(known)
         engine = get_engine(self.engine)
 
         def choose(block: Block, _: np.ndarray) -> ArmIndex:
-            active, _ = engine(block, known, gamma=p.delta / (3 * p.n_agents))  # line 21
-            return ArmIndex(known[active.argmax(axis=1)], among=known)  # line 22
+            active, _ = engine(block, arms, gamma=p.delta / (3 * p.n_agents))  # line 21
+            return ArmIndex(arms[active.argmax(axis=1)], among=arms)  # line 22
 
-        known_set = ArmSet(np.isin(np.arange(p.n_arms), known), at_most=p.n_clusters)  # line 20
-        return federation.local(rest, choose, down=known_set, n_arms=known.size)
+        known_set = ArmSet(known, at_most=p.n_clusters)  # line 20
+        return federation.local(rest, choose, down=known_set, n_arms=arms.size)

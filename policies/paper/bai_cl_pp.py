@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Payload, Reals
+from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.pulls import MAX_TIMES
 from clustered_bandit_gym.policies.engines.registry import get_engine
 from clustered_bandit_gym.policies.paper.bai_cl import BAICl
@@ -75,54 +76,52 @@ class BAIClPlusPlus(BAICl):
     @staticmethod
     def _describe(block: Block, arm: int) -> tuple[Payload, ...]:
         """After Algorithm 3, line 12: fresh pulls of the new best arm."""
-        p = block.problem
-        n_clusters, eta1 = require(BAIClPlusPlus.name, p, "n_clusters", "eta1")
-        times = check_size(math.log(12 * n_clusters / p.delta), eta1, p.sigma)
-        return (Reals(block.pull(np.array([0]), np.array([arm]), times)),)
+        (n_clusters,) = require(BAIClPlusPlus.name, block.problem, "n_clusters")
+        times = check_size(math.log(12 * n_clusters / block.problem.delta), block.problem)
+        return (Reals(block.pull([0], [arm], times)),)
 
-    def _assign(self, federation: FederationView, rest: Ints, known: Ints, means: Floats) -> Ints:
+    def _assign(self, federation: FederationView, rest: Ints, known: Bools, means: Floats) -> Ints:
         """Algorithm 3, lines 19 to 24, with SE-hat in line 21."""
-        p = federation.problem
-        (eta1,) = require(self.name, p, "eta1")
-        known_set = ArmSet(np.isin(np.arange(p.n_arms), known), at_most=p.n_clusters)
+        (eta1,) = require(self.name, federation.problem, "eta1")
+        known_set = ArmSet(known, at_most=federation.problem.n_clusters)
+        arms = np.flatnonzero(known)
+        stored = np.tile(means[arms], (rest.size, 1))
 
         if self.verify == "agent":
 
-            def all_tries(block: Block, _: np.ndarray, stored: Floats) -> ArmIndex:
+            def all_tries(block: Block, _: np.ndarray, stored_here: Floats) -> ArmIndex:
                 def propose(k: int, waiting: Ints) -> tuple[Ints, Floats]:
-                    return self._propose(block.part(waiting), known, k)
+                    return self._propose(block.part(waiting), arms, k)
 
-                return ArmIndex(known[se_hat(stored, eta1, propose)], among=known)
+                return ArmIndex(arms[se_hat(stored_here, eta1, propose)], among=arms)
 
-            both = (known_set, Reals(np.tile(means, (rest.size, 1))))
-            return federation.local(rest, all_tries, down=both, n_arms=known.size)
+            both = (known_set, Reals(stored))
+            return federation.local(rest, all_tries, down=both, n_arms=arms.size)
 
         def propose(k: int, waiting: Ints) -> tuple[Ints, Floats]:
             def one_try(block: Block, *_: np.ndarray) -> tuple[ArmIndex, Reals]:
-                place, averages = self._propose(block, known, k)
-                return ArmIndex(known[place], among=known), Reals(averages)
+                place, averages = self._propose(block, arms, k)
+                return ArmIndex(arms[place], among=arms), Reals(averages)
 
             first = (known_set,) if k == 1 else ()
-            arms, averages = federation.local(rest[waiting], one_try, down=first, n_arms=known.size)
-            return np.searchsorted(known, arms), averages
+            found, averages = federation.local(rest[waiting], one_try, down=first, n_arms=arms.size)
+            return np.searchsorted(arms, found), averages
 
         def tell(waiting: Ints, accepted: np.ndarray) -> None:
             federation.local(
                 rest[waiting], lambda block, verdict: None, down=Flag(accepted), n_arms=1
             )
 
-        stored = np.broadcast_to(means, (rest.size, known.size))
-        return known[se_hat(stored, eta1, propose, tell)]
+        return arms[se_hat(stored, eta1, propose, tell)]
 
-    def _propose(self, block: Block, known: Ints, k: int) -> tuple[Ints, Floats]:
+    def _propose(self, block: Block, arms: Ints, k: int) -> tuple[Ints, Floats]:
         """Algorithm 4, lines 3 and 4: each agent's candidate, as a place in S, and its average."""
         p = block.problem
-        eta, eta1 = require(self.name, p, "eta", "eta1")
-        active, estimates = get_engine(self.engine)(block, known, 10.0**-k, precision=eta)
+        active, estimates = get_engine(self.engine)(block, arms, 10.0**-k, precision=p.eta)
         place = np.where(active, estimates, -np.inf).argmax(axis=1)
         gamma = p.delta / (6 * p.n_agents)
-        times = check_size(math.log(4 * k * k / gamma), eta1, p.sigma)
-        return place, block.pull(np.arange(len(block)), known[place], times)
+        times = check_size(math.log(4 * k * k / gamma), p)
+        return place, block.pull(np.arange(len(block)), arms[place], times)
 
 
 def se_hat(
@@ -160,9 +159,10 @@ def se_hat(
     )
 
 
-def check_size(log_term: float, eta1: float, sigma: float) -> int:
+def check_size(log_term: float, problem: Problem) -> int:
     """⌈32σ²·log_term/η1²⌉ ≥ 1: such an average is off by η1/4 with chance 2·exp(−log_term)."""
-    size = max(1.0, np.ceil(32 * sigma**2 * log_term / eta1**2))
+    (eta1,) = require(BAIClPlusPlus.name, problem, "eta1")
+    size = max(1.0, np.ceil(32 * problem.sigma**2 * log_term / eta1**2))
     if size > MAX_TIMES:
         raise BudgetExceeded(
             f"checking an arm with eta1 = {eta1:.3g} takes {size:.3g} pulls, more than can be "

@@ -194,8 +194,8 @@ def test_bai_cl(confidence: str) -> None:
 def test_bai_cl_plus_plus(confidence: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[float, int]] = []
 
-    def recorded(log_term: float, eta1: float | None, sigma: float) -> int:
-        times = original(log_term, eta1, sigma)
+    def recorded(log_term: float, problem: cbg.Problem) -> int:
+        times = original(log_term, problem)
         asked.append((log_term, times))
         return times
 
@@ -239,10 +239,10 @@ def test_certified_sums(n_agents: int, n_clusters: int) -> None:
     assert phase_1 + n_agents * DELTA / (3 * n_agents) <= DELTA * (1 + 1e-12)
 
     stored = n_clusters * hoeffding(
-        bai_cl_pp.check_size(math.log(12 * n_clusters / DELTA), ETA1, SIGMA), ETA1 / 4
+        bai_cl_pp.check_size(math.log(12 * n_clusters / DELTA), p), ETA1 / 4
     )
     gamma = DELTA / (6 * n_agents)
-    sizes = [bai_cl_pp.check_size(math.log(4 * k * k / gamma), ETA1, SIGMA) for k in range(1, 301)]
+    sizes = [bai_cl_pp.check_size(math.log(4 * k * k / gamma), p) for k in range(1, 301)]
     accepted = n_agents * sum(hoeffding(size, ETA1 / 4) for size in sizes)
     assert stored <= DELTA / 6 * (1 + 1e-12)
     assert accepted <= DELTA / 6 * (1 + 1e-12)
