@@ -88,9 +88,8 @@ def adaptive(
                 done |= cells.all_close(running, left, width, to_bet[running])
         running, left, means = running[~done], left[~done], means[~done]
         gaps = np.where(left, means.max(axis=1, keepdims=True, initial=-np.inf) - means, np.inf)
-        if precision is not None:
-            # Smaller gaps need not be resolved; the leader's own zero marks it.
-            gaps = np.where(gaps > 0, np.maximum(gaps, width), gaps)
+        # Smaller gaps need not be resolved; the leader's own zero marks it.
+        gaps = np.where(gaps > 0, np.maximum(gaps, width), gaps)
         wanted = plan(cells.n[running], gaps, nats[running])
         times = np.where(left, np.maximum(np.rint(wanted), 1), 0).astype(np.int64)
     return active, cells.mean * block.problem.sigma

@@ -68,34 +68,33 @@ class References:
         n = np.floor(self.pulls(gap))
         return n * n / (n + self.rho)
 
-    def threshold(
-        self, low: float, high: float, least: float, n: int
-    ) -> tuple[Payload, Payload] | None:
+    def threshold(self, low: float, high: float, least: float, n: int) -> tuple[Payload, ...]:
         """For n agents: a threshold ≥ `low`, and at most the distance from it to `high`.
 
-        None if it cannot be sent (with averages, |low| > 6σ), or the distance is below `least`.
+        Nothing if it cannot be sent (with averages, |low| > 6σ), or the distance is below `least`.
         """
-        if not self.grid[0] <= low <= self.grid[-1]:
-            return None
+        if not self.low <= low <= self.high:
+            return ()
         threshold = Quantised(np.full(n, low), self.grid, "up")
-        distance = high - self.grid[np.searchsorted(self.grid, low)]
+        distance = high - threshold.values[0]
         # Rounding errors: threshold + gap must not exceed `high`.
         distance -= 1e-9 * distance + 1e-15 * abs(high)
         gap = self.gaps[self.gaps <= distance].max(initial=0.0)
         if gap < max(least, self.least):
-            return None
+            return ()
         return threshold, Quantised(np.full(n, gap), self.gaps, "nearest")
 
 
 def order_references(
-    federation: FederationView, reps: Ints, arms: Ints, gap: Floats, ref: References
+    federation: FederationView, reps: Ints, arms: Ints, gap: Floats | float, ref: References
 ) -> tuple[Floats, Floats, Floats]:
-    """Have all representatives make references for `arms` (M, u) to differences `gap` (M, u).
+    """Have all representatives make references for `arms` (M, u) to differences `gap`, one number
+    or (u,).
 
     Returns lower and upper ends (M, u), and the least differences to use them for. Averages serve
     no smaller ones than those that they were made for. Intervals do, but tests take long.
     """
-    served = Quantised(gap, ref.gaps, "down", clip=True)
+    served = Quantised(np.broadcast_to(gap, arms.shape), ref.gaps, "down", clip=True)
     down = Symbol(arms, among=federation.problem.n_arms), served
     with federation.phase("references"):
         got = federation.local(reps, partial(measure, ref=ref), down=down)
@@ -143,14 +142,13 @@ def which_side(
     """
     settings, level = ref.levels.settings, level + ref.price
     cells = recall(block, ref.levels, 1)
-    zero = np.zeros(len(block), dtype=np.int64)
     plan = 2 * level * (block.problem.sigma / gap) ** 2
     rho = tuned_rho(plan * (1 + 1 / ref.ratio), exp(-level))
     limit = np.inf if ref.bounded else settings.patience * (plan + 1)
     times = np.ceil((0.06 if ref.bounded else 0.45) * plan)
-    side, todo = zero + 2, np.arange(len(block))
+    todo = np.arange(len(block))
     while todo.size:
-        cells.pull(block, todo, zero[todo], times[todo].astype(np.int64), arm[todo])
+        cells.pull(block, todo, 0 * todo, times[todo].astype(np.int64), arm[todo])
         n = cells.n[:, 0]
         up = cells.mean[:, 0] >= threshold + gap / 2
         bound = np.where(up, threshold, threshold + gap)
@@ -195,13 +193,12 @@ def find_in_list(
     the list.
     """
     arms = np.flatnonzero(members[0])
-    if not height:
-        return ArmIndex(accept(block, arms, ref.levels, level), among=arms)
-    lead = np.full((len(block), arms.size), log(arms.size) + 2)
-    answer = arms[stand_out(block, arms, lead, ref.levels)]
-    threshold, gap = height
-    side = which_side(block, answer, threshold, gap, ref, ref.levels.height)
-    rest = np.flatnonzero(side != 1)
+    rest = np.arange(len(block))
+    answer = np.zeros_like(rest)
+    if height:
+        answer = arms[stand_out(block, arms, log(arms.size) + 2, ref.levels)]
+        side = which_side(block, answer, *height, ref, ref.levels.height)
+        rest = np.flatnonzero(side != 1)
     if rest.size:
         answer[rest] = accept(block.part(rest), arms, ref.levels, level)
     return ArmIndex(answer, among=arms)
@@ -209,16 +206,16 @@ def find_in_list(
 
 def find_height(
     federation: FederationView, reps: Ints, best: Ints, ref: References, n: int
-) -> tuple[Payload, Payload] | None:
-    """For n agents: a threshold η below the highest best mean, or None if best means differ too much."""
+) -> tuple[Payload, ...]:
+    """For n agents: a threshold η below the highest best mean, or nothing if best means differ too
+    much."""
     eta = ref.levels.eta
     if eta < ref.least:
-        return None
-    gap = np.full((reps.size, 1), 0.8 * eta)
-    low, high, least = order_references(federation, reps, best[:, None], gap, ref)
+        return ()
+    low, high, least = order_references(federation, reps, best[:, None], 0.8 * eta, ref)
     height = float(high.max()) - eta
     about_equal = low.min() >= height + eta / 2
-    return ref.threshold(height, height + eta, least.max(), n) if about_equal else None
+    return ref.threshold(height, height + eta, least.max(), n) if about_equal else ()
 
 
 def by_list(
@@ -226,7 +223,7 @@ def by_list(
     agents: Ints,
     best: Ints,
     ref: References,
-    height: tuple[Payload, Payload] | None,
+    height: tuple[Payload, ...],
     again: bool,
 ) -> Ints:
     """(n,) the arms of `agents`, which may have failed in a tree before (`again`).
@@ -236,7 +233,7 @@ def by_list(
     level = ref.levels.agent_again if again else ref.levels.agent
     program = partial(find_in_list, ref=ref, level=level)
     members = np.isin(np.arange(federation.problem.n_arms), best)
-    down = (ArmSet(members, at_most=best.size), *(height or ()))
+    down = (ArmSet(members, at_most=best.size), *height)
     with federation.phase("classify"):
         return federation.local(agents, program, down=down, n_arms=best.size)
 
@@ -298,10 +295,9 @@ def tree_references(
     np.minimum.at(gap, column, [node.gap for node in tree])
     arms = np.tile(sketch_arms(ref.levels)[used], (reps.size, 1))
     for part in (0.9, 0.6, 0.4):
-        asked = np.tile(part * gap, (reps.size, 1))
-        if asked.min() < ref.least:
+        if part * gap.min() < ref.least:
             break
-        low, high, least = order_references(federation, reps, arms, asked, ref)
+        low, high, least = order_references(federation, reps, arms, part * gap, ref)
         ends = [
             (high[node.lower, at].max(), low[node.upper, at].min(), least[0, at])
             for node, at in zip(tree, column, strict=True)
@@ -311,22 +307,18 @@ def tree_references(
     return []
 
 
-def answer_node(
-    block: Block, place: Ints, threshold: Floats, gap: Floats, ref: References
-) -> Payload:
-    """0 below, 1 above, 2 neither."""
-    arm = sketch_arms(ref.levels)[place]
-    side = which_side(block, arm, threshold, gap, ref, ref.levels.agent)
-    return Symbol(side, among=2 if ref.bounded else 3)
-
-
 def by_tree(federation: FederationView, reps: Ints, tree: list[Node], ref: References) -> Ints:
     """(N,) clusters of the agents, −1 for those that are unsure."""
-    n, d = federation.problem.n_agents, sketch_arms(ref.levels).size
-    labels = np.full(n, -1)
+    arms = sketch_arms(ref.levels)
+    labels = np.full(federation.problem.n_agents, -1)
     labels[reps] = np.arange(reps.size)
     found = tree_references(federation, reps, tree, ref)
     nodes = iter(zip(tree, found, strict=False))
+
+    def which(block: Block, place: Ints, threshold: Floats, gap: Floats) -> Payload:
+        """0 below, 1 above, 2 neither."""
+        side = which_side(block, arms[place], threshold, gap, ref, ref.levels.agent)
+        return Symbol(side, among=2 if ref.bounded else 3)
 
     def lead(agents: Ints, clusters: Ints) -> None:
         """Lead `agents`, which may be of just these clusters, down the tree."""
@@ -336,11 +328,10 @@ def by_tree(federation: FederationView, reps: Ints, tree: list[Node], ref: Refer
         node, ends = next(nodes)
         side = agents
         if agents.size:
-            told = ref.threshold(*ends, agents.size)
-            assert told is not None
-            down = Symbol(np.full(agents.size, node.arm), among=d), *told
+            place = Symbol(np.full(agents.size, node.arm), among=arms.size)
+            down = place, *ref.threshold(*ends, agents.size)
             with federation.phase("classify"):
-                side = federation.local(agents, partial(answer_node, ref=ref), down=down, n_arms=1)
+                side = federation.local(agents, which, down=down, n_arms=1)
         lead(agents[side == 0], node.lower)
         lead(agents[side == 1], node.upper)
 

@@ -67,6 +67,7 @@ def sketch(block: Block, stage: Ints, levels: Levels) -> tuple[Payload, ...]:
     mean = cells.mean - cells.mean.mean(axis=1, keepdims=True)
     place = np.floor(mean / (width * np.maximum(spread, 1e-300))[:, None]) + size // 2
     symbols = np.clip(place, 0, size - 1).astype(np.int64)
+    # All noise, if averages vary hardly more than noise would make them.
     return Symbol(symbols, among=size), Flag(spread**2 < 1.6 * variance)
 
 
@@ -100,7 +101,7 @@ def guesses(federation: FederationView, levels: Levels) -> Iterator[tuple[Ints, 
                 break
             drawn = stop
             middle, distance = group(codes[order[:drawn]], m)
-            if distance >= 4.2:
+            if distance >= 4.2:  # standard deviations
                 yield order[middle], sketch_pulls(levels, stage)
 
 
@@ -196,17 +197,17 @@ def shown_distinct(
         if not open_.any():
             return RoughMeans(mean, n, sigma * float(np.sqrt(variance.mean())))
         noise = np.sqrt(2 * variance.mean() / n[arm])
-        if np.any((apart < 2.5 * noise)[open_]):
+        if np.any((apart < 2.5 * noise)[open_]):  # they look alike
             return None
         members = np.isin(np.arange(d), arm[open_])
     return None
 
 
 # Search: where sketches show nothing, agents name the arm that stands out.
-def stand_out(block: Block, arms: Ints, lead: Floats, levels: Levels) -> Ints:
+def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) -> Ints:
     """(n,) columns: the one of `arms` that seems to be η above the average of the others.
 
-    Its score has to reach `lead` (n, len(arms)).
+    Its score has to reach `lead`, one number or (n, len(arms)).
     """
     eta, k = levels.eta, arms.size
     unit = 2 * (levels.problem.sigma / eta) ** 2  # pulls that tell η with one nat
@@ -222,7 +223,7 @@ def stand_out(block: Block, arms: Ints, lead: Floats, levels: Levels) -> Ints:
         score = 2 * n / (unit * eta) * (mean - others - eta / 2)
         top = score.argmax(axis=1)
         second, best = np.sort(score, axis=1)[:, -2:].T
-        missing = lead[rows, top] - best
+        missing = (lead - score)[rows, top]
         go_on = (missing > 0) & (pulls[:, 0] <= 1.5 * levels.settings.patience * unit * k)
         if not go_on.any():
             return top
@@ -232,26 +233,23 @@ def stand_out(block: Block, arms: Ints, lead: Floats, levels: Levels) -> Ints:
         batch *= 1.05
 
 
-def name_best(block: Block, _: Bools, known: Bools, levels: Levels) -> Payload:
-    """The arm that seems to be the best. Arms that others named, `known` (n, K), need fewer nats.
-
-    The flag before them says how they are coded (`search`): the program itself does not use it.
-    """
-    k = block.problem.n_arms
-    lead = log(k) + np.where(known, 3.0, 12.0)
-    return ArmIndex(stand_out(block, np.arange(k), lead, levels), among=k)
-
-
 def search(federation: FederationView, levels: Levels) -> Ints:
     """(M,) agents that named M different arms; M agents are asked at a time."""
     n, m, k = federation.problem.n_agents, levels.m, federation.problem.n_arms
     order = federation.rng.permutation(n)
     finder = np.full(k, -1)
+
+    def name_best(block: Block, _: Bools, known: Bools) -> Payload:
+        """The arm that seems to be the best; arms that others named need fewer nats."""
+        lead = log(k) + np.where(known, 3.0, 12.0)
+        return ArmIndex(stand_out(block, np.arange(k), lead, levels), among=k)
+
     for drawn in range(0, n, m):
         asked = np.sort(order[drawn : drawn + m])
         known = finder >= 0
+        # The flag says how the set is coded.
         down = Flag(drawn > 0), ArmSet(known, at_most=m - 1 if drawn else 0)
-        named = federation.local(asked, partial(name_best, levels=levels), down=down)
+        named = federation.local(asked, name_best, down=down)
         arms, first = np.unique(named, return_index=True)
         new = ~known[arms]
         finder[arms[new]] = asked[first[new]]

@@ -103,6 +103,6 @@ def solve_together(federation: FederationView, settings: Settings) -> Ints:
         arms = np.where(labels >= 0, best[labels], -1)
     rest = np.flatnonzero(arms < 0)
     if rest.size:
-        height = None if rough else classify.find_height(federation, reps, best, ref, rest.size)
+        height = () if rough else classify.find_height(federation, reps, best, ref, rest.size)
         arms[rest] = classify.by_list(federation, rest, best, ref, height, again=bool(tree))
     return arms

@@ -72,7 +72,7 @@ class Levels:
         self.name = f"representative {choice}"
         delta = problem.delta * (1 - settings.fallback)
         chosen = delta * settings.weight(choice)
-        self.beaten = log(max(1, m * (problem.n_arms - 1)) / (settings.beaten * chosen))
+        self.beaten = log(m * (problem.n_arms - 1) / (settings.beaten * chosen))
         self.close = log(m * (m - 1) / (settings.close * chosen))
         self.distinct = log(m * (m - 1) / 2 * d / (settings.distinct * chosen))
         self.bound = log(2 * m * d / (settings.bound * chosen))

@@ -115,7 +115,7 @@ def test_thresholds_keep_to_the_agents_disadvantage(bounded: bool) -> None:
     sent = 0
     for low, gap in zip(rng.uniform(-1, 7, 5000), log_uniform(rng, 1e-3, 3, 5000), strict=True):
         found = ref.threshold(low, low + gap, 0.0, 1)
-        if found is not None:
+        if found:
             number, distance = (float(one.values[0]) for one in found)
             assert low <= number
             assert number + distance <= low + gap
@@ -133,7 +133,7 @@ def test_bets_end_at_every_distance_that_is_tested() -> None:
         law = np.array([1 - mean, mean]) * 1e12  # counts of so many pulls
         assert bets.above(law, np.array(mean - away)) > 1000
         assert bets.below(law, np.array(mean + away)) > 1000
-    assert ref.threshold(0.5, 0.5 + 0.9 * ref.least, 0.0, 1) is None
+    assert ref.threshold(0.5, 0.5 + 0.9 * ref.least, 0.0, 1) == ()
 
 
 def clusters(rng: np.random.Generator, m: int = 3, k: int = 5) -> tuple[np.ndarray, ...]:
