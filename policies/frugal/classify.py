@@ -197,7 +197,8 @@ def find_in_list(
     answer = np.zeros_like(rest)
     if height:
         answer = arms[stand_out(block, arms, log(arms.size) + 2, ref.levels)]
-        side = which_side(block, answer, *height, ref, ref.levels.height)
+        threshold, gap = height
+        side = which_side(block, answer, threshold, gap, ref, ref.levels.height)
         rest = np.flatnonzero(side != 1)
     if rest.size:
         answer[rest] = accept(block.part(rest), arms, ref.levels, level)
