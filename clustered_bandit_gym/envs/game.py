@@ -20,8 +20,7 @@ from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian
 from clustered_bandit_gym.game.seeds import Seed
 from clustered_bandit_gym.game.source import Source
 from clustered_bandit_gym.game.tables import is_log
-from clustered_bandit_gym.generators import make_generator
-from clustered_bandit_gym.generators.batch import Batch
+from clustered_bandit_gym.generators import Batch, make_generator
 
 Generator = Callable[[np.random.Generator], Instance]
 Path_ = str | PathLike[str]

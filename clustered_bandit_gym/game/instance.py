@@ -269,8 +269,7 @@ def mean_table(means: ArrayLike) -> Floats:
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise UserError(f"means must be a table (clusters, arms), got shape {matrix.shape}")
     if not np.all(np.isfinite(matrix)):
-        m, k = np.argwhere(~np.isfinite(matrix))[0]
-        raise UserError(f"means must be finite; cluster {m}, arm {k} has {matrix[m, k]}")
+        raise UserError("means must be finite numbers")
     return matrix
 
 

@@ -100,7 +100,10 @@ class Isolation:
 
     def _dumped(self, value: Any) -> bytes:
         file = io.BytesIO()
-        _Copier(file, self._centre, self._problem).dump(value)
+        copier = _Copier(file)
+        copier.centre = self._centre
+        copier.problem = self._problem
+        copier.dump(value)
         return file.getvalue()
 
 
@@ -201,14 +204,12 @@ class AtCentre:
 class _Copier(Pickler):  # type: ignore[misc]
     """cloudpickle with the user's modules by value, and without the objects of the centre."""
 
-    def __init__(self, file: io.BytesIO, centre: tuple[type, ...], problem: Problem) -> None:
-        super().__init__(file)
-        self._centre = centre
-        self._problem = problem
+    centre: tuple[type, ...]
+    problem: Problem
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, self._centre):
-            return AtCentre, ("federation", self._problem)
+        if isinstance(obj, self.centre):
+            return AtCentre, ("federation", self.problem)
         if isinstance(getattr(obj, "__self__", None), _GENERATORS):
             raise TypeError("a generator of the centre; block.random(...) draws at the agents")
         if isinstance(obj, _GENERATORS):

@@ -1,7 +1,6 @@
 """Where instances come from: callables `rng -> Instance`."""
 
-from clustered_bandit_gym.generators.base import SIZES, InstanceGenerator, RandomMeans
-from clustered_bandit_gym.generators.batch import Batch
+from clustered_bandit_gym.generators.base import SIZES, Batch, InstanceGenerator, RandomMeans
 from clustered_bandit_gym.generators.fixed_means import FixedMeans
 from clustered_bandit_gym.generators.paper import (
     PAPER_SMALL_MEANS,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,29 +53,44 @@ class FixedMeans(FixedBandits):
                 "generator 'fixed-means' needs means: a table (clusters, arms) or the path of a CSV "
                 "file"
             )
-        # Plain values: the settings of a generator can be compared, printed and written to JSON.
+        plain = vars(self)  # settings can be compared, printed and written to JSON
         if isinstance(self.means, str | os.PathLike):
-            object.__setattr__(self, "means", os.fspath(self.means))
+            plain["means"] = os.fspath(self.means)
         else:
-            rows = mean_table(self.means).tolist()
-            object.__setattr__(self, "means", tuple(map(tuple, rows)))
-        data = self._data()
+            plain["means"] = tuple(map(tuple, mean_table(self.means).tolist()))
         if self.n_agents == 0:
-            object.__setattr__(self, "n_agents", len(data.means))
+            plain["n_agents"] = len(self._data.means)
         if not self.rewards:
-            object.__setattr__(self, "rewards", "gaussian" if data.rewards is None else "data")
+            plain["rewards"] = "gaussian" if self._data.rewards is None else "data"
         for setting in ("allow_ties", "allow_overlap"):
             if not isinstance(getattr(self, setting), bool):
                 raise UserError(f"{setting} must be True or False, got {getattr(self, setting)!r}")
         if not isinstance(self.sizes, str):
-            object.__setattr__(self, "sizes", _shares(self.sizes, len(data.means)))
+            plain["sizes"] = _shares(self.sizes, len(self._data.means))
         super().__post_init__()
 
     def bandits(self) -> Instance:
-        data = self._data()
+        return self._bandits
+
+    @cached_property
+    def _data(self) -> Bandits:
+        if isinstance(self.means, str):
+            return read_bandits(self.means)
+        return Bandits(np.array(self.means))
+
+    @cached_property
+    def _bandits(self) -> Instance:
+        data = self._data
+        laws = {"gaussian": Gaussian(self.sigma), "bernoulli": Bernoulli(), "data": data.rewards}
+        law = laws.get(str(self.rewards))
+        if law is None:
+            raise UserError(
+                "rewards must be gaussian, bernoulli, or data for a file of (cluster, arm, reward) "
+                f"rows (means alone have no law), got {self.rewards!r}"
+            )
         allow = {"allow_ties": self.allow_ties, "allow_overlap": self.allow_overlap}
         clusters = np.arange(len(data.means))
-        return Instance(**{**vars(data), "clusters": clusters, "rewards": self._law(), **allow})
+        return Instance(**{**vars(data), "clusters": clusters, "rewards": law, **allow})
 
     def draw_clusters(self, rng: Rng, n: int | None = None) -> Ints:
         """(N,) the cluster of each agent."""
@@ -84,32 +98,6 @@ class FixedMeans(FixedBandits):
             return super().draw_clusters(rng, n)
         sizes = split(self.n_agents, self.sizes)
         return shuffled(rng, np.repeat(np.arange(self.n_clusters), sizes), n)
-
-    def _data(self) -> Bandits:
-        if isinstance(self.means, str):
-            path = Path(self.means)
-            return _read(self.means, path.stat().st_mtime_ns if path.exists() else 0)
-        return Bandits(np.array(self.means))
-
-    def _law(self) -> RewardModel:
-        models = {
-            "gaussian": Gaussian(self.sigma),
-            "bernoulli": Bernoulli(),
-            "data": self._data().rewards,
-        }
-        law = models.get(str(self.rewards))
-        if law is None:
-            raise UserError(
-                "rewards must be gaussian, bernoulli, or data for a file of (cluster, arm, reward) "
-                f"rows (means alone have no law), got {self.rewards!r}"
-            )
-        return law
-
-
-@lru_cache(maxsize=16)
-def _read(path: str, changed: int) -> Bandits:
-    """The file, parsed once as long as it does not change."""
-    return read_bandits(path)
 
 
 def _shares(values: Any, n_clusters: int) -> tuple[float, ...]:

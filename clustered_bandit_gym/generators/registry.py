@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
-from importlib import import_module
 from inspect import signature
 from typing import Any
 
@@ -88,8 +87,7 @@ def _own(spec: str, settings: dict[str, Any]) -> Callable[[Rng], Instance]:
 def generator_class(name: str) -> type[InstanceGenerator]:
     """The class of that name; `ValueError` lists what is known."""
     if name in LAZY_GENERATORS:
-        module, _, attribute = LAZY_GENERATORS[name].partition(":")
-        return getattr(import_module(module), attribute)
+        return load_object(LAZY_GENERATORS[name], f"generator {name!r}")
     if name not in GENERATORS:
         raise UserError(
             f"unknown generator {name!r}; known: {', '.join([*GENERATORS, *LAZY_GENERATORS])}, or module:callable"

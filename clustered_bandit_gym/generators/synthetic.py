@@ -11,8 +11,7 @@ from clustered_bandit_gym._types import Floats, Rng
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
-from clustered_bandit_gym.generators.base import HAIR, RandomMeans, assemble
-from clustered_bandit_gym.generators.batch import Batch
+from clustered_bandit_gym.generators.base import HAIR, Batch, RandomMeans, assemble
 
 REWARDS = ("gaussian", "bernoulli", "categorical")
 

@@ -8,7 +8,7 @@ import pytest
 from make_stand_ins import BEST_MEANS, GAP_RANKS, GAPS
 
 from clustered_bandit_gym import Instance
-from clustered_bandit_gym.datasets import stand_ins
+from clustered_bandit_gym.datasets.generators import stand_in
 from clustered_bandit_gym.generators import make_generator
 
 FINGERPRINT: dict = {
@@ -110,7 +110,7 @@ def test_the_environments_tell_the_true_separations(env: str, told: tuple[float,
 
 def test_the_stand_ins_are_the_same_for_everybody() -> None:
     """A change here is a change of everybody's results: it needs a new environment version."""
-    movies, yelp = stand_ins.load("movielens_like"), stand_ins.load("yelp_like")
+    movies, yelp = stand_in("movielens_like"), stand_in("yelp_like")
     assert movies.best_arms.tolist() == FINGERPRINT["movies"]
     assert yelp.best_arms.tolist() == FINGERPRINT["yelp"]
     weights = np.sin(np.arange(316))
