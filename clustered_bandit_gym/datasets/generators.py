@@ -26,8 +26,6 @@ class MovieLens(FixedBandits):
     n_agents: int = 120
     min_ratings: int = 31
     data: str | None = None
-    sizes: str = "equal"
-    alpha: float = 0.0
     name: ClassVar[str] = "movielens"
 
     def bandits(self) -> Instance:
@@ -41,8 +39,6 @@ class Yelp(FixedBandits):
     n_agents: int = 100
     states: tuple[str, ...] = yelp_open.STATES
     data: str | None = None
-    sizes: str = "equal"
-    alpha: float = 0.0
     name: ClassVar[str] = "yelp"
 
     def __post_init__(self) -> None:
@@ -71,8 +67,6 @@ class MovieLensLike(FixedBandits):
     """A stand-in for MovieLens-1M: K = 316, M = 6, with what is known of the real data."""
 
     n_agents: int = 120
-    sizes: str = "equal"
-    alpha: float = 0.0
     name: ClassVar[str] = "movielens-like"
 
     def bandits(self) -> Instance:
@@ -148,7 +142,9 @@ def movielens(
         seed: of that spread.
     """
     data = None if path is None else os.fspath(path)
-    return MovieLens(n_agents, min_ratings, data, sizes, alpha)(np.random.default_rng(seed))
+    return MovieLens(n_agents, min_ratings, data, sizes=sizes, alpha=alpha)(
+        np.random.default_rng(seed)
+    )
 
 
 def yelp(
@@ -176,4 +172,4 @@ def yelp(
         seed: of that spread.
     """
     data = None if path is None else os.fspath(path)
-    return Yelp(n_agents, states, data, sizes, alpha)(np.random.default_rng(seed))
+    return Yelp(n_agents, states, data, sizes=sizes, alpha=alpha)(np.random.default_rng(seed))

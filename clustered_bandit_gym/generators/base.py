@@ -85,6 +85,7 @@ def _least_off_diagonal(tables: Floats) -> Floats:
     return np.where(diagonal, np.inf, tables).min(axis=(1, 2))
 
 
+@dataclass(frozen=True, kw_only=True)
 class InstanceGenerator(ABC):
     """Settings and a call. Subclasses are frozen dataclasses.
 
@@ -94,12 +95,11 @@ class InstanceGenerator(ABC):
     may stay empty.
     """
 
+    sizes: Any = "equal"
+    alpha: float = 0.0
     name: ClassVar[str]
-    n_agents: int
-    n_clusters: int
-    n_arms: int
-    sizes: str
-    alpha: float
+    # Subclasses have these as settings, or compute them.
+    n_agents = n_clusters = n_arms = 0
 
     def __post_init__(self) -> None:
         model = getattr(self, "rewards", None)

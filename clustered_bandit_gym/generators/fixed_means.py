@@ -39,8 +39,6 @@ class FixedMeans(FixedBandits):
 
     means: Any = None
     n_agents: int = 0
-    sizes: Any = "equal"
-    alpha: float = 0.0
     rewards: str | RewardModel = ""
     sigma: float = 1.0
     allow_ties: bool = False

@@ -26,8 +26,6 @@ class PaperSmall(RandomMeans):
     does, although the means give 0.5 and 0.47: a lower bound is all that a scheme needs."""
 
     n_agents: int = 9
-    sizes: str = "equal"
-    alpha: float = 0.0
     n_clusters: int = field(default=3, init=False)
     n_arms: int = field(default=10, init=False)
     name: ClassVar[str] = "paper-small"
@@ -49,8 +47,6 @@ class _LargePaper(RandomMeans):
     n_clusters: int = 20
     n_arms: int = 100
     eta: float = 0.15
-    sizes: str = "equal"
-    alpha: float = 0.0
 
     @property
     def declared(self) -> dict[str, float]:

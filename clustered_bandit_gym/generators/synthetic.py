@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -31,8 +31,6 @@ class NearTie(RandomMeans):
     n_arms: int = 10
     eta: float = 0.3
     gap: float = 0.01
-    sizes: str = "equal"
-    alpha: float = 0.0
     name: ClassVar[str] = "near-tie"
 
     def __post_init__(self) -> None:
@@ -76,8 +74,7 @@ class RandomFamily(RandomMeans):
     gap: float = 0.01
     rewards: str | RewardModel = "gaussian"
     sigma: float = 1.0
-    sizes: str = "uniform"
-    alpha: float = 0.0
+    sizes: str = field(default="uniform", kw_only=True)
     name: ClassVar[str] = "random"
 
     def __post_init__(self) -> None:
@@ -148,7 +145,7 @@ class Tiny(RandomFamily):
     eta1: float = 0.25
     gap: float = 0.25
     sigma: float = 0.4
-    sizes: str = "equal"
+    sizes: str = field(default="equal", kw_only=True)
     name: ClassVar[str] = "tiny"
 
     @property

@@ -164,7 +164,7 @@ def test_near_tie_has_to_be_resolved() -> None:
     ("name", "settings", "message"),
     [
         ("papersmall", {}, "unknown generator 'papersmall'; known: paper-small"),
-        ("paper-small", {"n_arms": 4}, "setting n_arms; the generator has n_agents, sizes, alpha"),
+        ("paper-small", {"n_arms": 4}, "setting n_arms; the generator has sizes, alpha, n_agents"),
         ("paper-random", {"etta": 0.1}, "has a setting etta"),
         ("paper-random", {"eta": 0.51}, "at most 0.5"),
         ("paper-random", {"eta": 0.0}, "positive"),
