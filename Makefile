@@ -36,7 +36,7 @@ $(VENV)/.docs: $(VENV)/.pip pyproject.toml constraints.txt
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.test: $(VENV)/.pip pyproject.toml constraints.txt
-	$(PIP) -c constraints.txt -e ".[all,rl,dask,pettingzoo,parquet]" --group test --group docs
+	$(PIP) -c constraints.txt -e ".[all,rl,dask,pettingzoo]" --group test --group docs
 	@touch $@ $(VENV)/.core $(VENV)/.docs
 
 demo: $(VENV)/.core

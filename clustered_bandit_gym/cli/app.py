@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: (EX_SOFTWARE); Ctrl-C.
 FAILED, MISTAKE, BUG, INTERRUPTED = 1, 2, 70, 130
 #: Not bugs: a request that cannot be met, a missing extra, a file that cannot be read or written.
-EXPECTED = (UserError, ImportError, MemoryError, OSError, sqlite3.Error)
+EXPECTED = (UserError, ImportError, OSError, sqlite3.Error)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -59,9 +59,6 @@ def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     def register(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
         def guarded(**given: Any) -> None:
-            traced = given["traceback"]
-            if "traceback" not in function.__annotations__:
-                del given["traceback"]
             try:
                 function(**given)
                 sys.stdout.flush()  # a full disk shows here, not when the interpreter ends
@@ -70,26 +67,23 @@ def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             except KeyboardInterrupt:
                 say("interrupted")
                 raise typer.Exit(INTERRUPTED) from None
-            except Exception as error:
-                expected = isinstance(error, EXPECTED)
-                if traced or not expected:
-                    say(traceback.format_exc())
-                say(f"clustered-bai {verb}: {_one_line(error, expected)}", fg="red")
-                raise typer.Exit(MISTAKE if expected else BUG) from None
+            except MemoryError as error:
+                hint = "--no-bound leaves out the lower bound"
+                say(f"clustered-bai {verb}: this does not fit in memory ({error}); {hint}")
+                raise typer.Exit(MISTAKE) from None
+            except EXPECTED as error:
+                say(f"clustered-bai {verb}: {error}", fg="red")
+                raise typer.Exit(MISTAKE) from None
+            except Exception:
+                say(traceback.format_exc())
+                say(f"this is a bug in clustered-bandit-gym {__version__}; please report it")
+                raise typer.Exit(BUG) from None
 
         vars(guarded)["__signature__"] = declared(function)
         group, _, name = verb.rpartition(" ")
         return GROUPS[group].command(name, cls=SpreadCommand)(guarded)
 
     return register
-
-
-def _one_line(error: Exception, expected: bool) -> str:
-    if not expected:
-        return f"this is a bug in clustered-bandit-gym {__version__}; please report the lines above"
-    if isinstance(error, MemoryError):
-        return f"this does not fit in memory ({error}); --no-bound leaves out the lower bound"
-    return str(error)
 
 
 def say(text: str, **style: Any) -> None:
@@ -129,18 +123,12 @@ def write(text: str, out: Path | None) -> None:
     say(f"Wrote {out}")
 
 
-def terminal_width() -> int:
-    """Columns of the terminal, or 120 where there is none."""
-    return shutil.get_terminal_size((120, 24)).columns
-
-
-def show_document(shown: Document, format_: str, columns: list[str] | None = None) -> None:
-    """Print a board or an audit's report; a board may have chosen columns."""
+def show_document(shown: Document, format_: str) -> None:
+    """Print a board or an audit's report."""
     if format_ == "text":
-        typer.echo(shown.to_text(columns, terminal_width()))
+        typer.echo(shown.to_text(shutil.get_terminal_size((120, 24)).columns))
     else:
-        write_out = getattr(shown, f"to_{format_}")
-        typer.echo((write_out(columns) if columns else write_out()).rstrip("\n"))
+        typer.echo(getattr(shown, f"to_{format_}")().rstrip("\n"))
 
 
 @app.callback(invoke_without_command=True)
@@ -154,8 +142,7 @@ def root(
 
 def main() -> None:
     """Entry point."""
-    warnings.showwarning = _show_warning
-    _check_memory()
+    warnings.showwarning = lambda message, *_, **__: say(f"note: {message}")
     for stream in (sys.stdout, sys.stderr):
         # A terminal shows "?" for a letter that it lacks instead of failing after hours of play.
         if isinstance(stream, io.TextIOWrapper):
@@ -163,28 +150,7 @@ def main() -> None:
     try:
         app()
     finally:
-        _leave()
-
-
-def _check_memory() -> None:
-    """Refuse less address space than the libraries take: OpenBLAS would wait for it for ever."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if 0 <= limit < 10**9:
-        say(f"clustered-bai needs 1 GB of address space, got {limit / 10**9:.1f} GB (ulimit -v)")
-        raise SystemExit(MISTAKE)
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    say(f"note: {message}")
-
-
-def _leave() -> None:
-    """Drop text that a full disk refused: Python would try it again."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        try:
+            sys.stdout.flush()
+        except (OSError, ValueError):  # drop what a full disk refused: Python would try it again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

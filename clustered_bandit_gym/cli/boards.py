@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,9 +20,6 @@ from clustered_bandit_gym.cli.app import (
 from clustered_bandit_gym.cli.options import FOUR, check_format, default_env, seed_of, settings_of
 from clustered_bandit_gym.errors import UserError
 
-if TYPE_CHECKING:
-    from clustered_bandit_gym.harness.output.board import Board
-
 
 @command("list")
 def list_all() -> None:
@@ -32,24 +28,20 @@ def list_all() -> None:
     from clustered_bandit_gym.policies import POLICIES
     from clustered_bandit_gym.policies.engines.registry import ENGINES
 
-    envs = {}
+    typer.echo("Environments")
     for name, entry in CATALOGUE.items():
-        envs[name] = entry.about + " (needs your copy of the data)" * entry.needs_data
-    policies = {}
+        needs = " (needs your copy of the data)" if entry.needs_data else ""
+        typer.echo(f"  {name:30} {entry.about}{needs}")
+    typer.echo("\nPolicies, and what their promise rests on")
     for name, target in POLICIES.items():
         module, _, cls = target.partition(":")
-        policies[name] = f"{cls}: {getattr(import_module(module), cls).guarantee}"
-    for title, entries in (
-        ("Environments", envs),
-        ("Policies, and what their promise rests on", policies),
-        ("Engines of naive, bai-cl and bai-cl++, e.g. naive:engine=mixture", ENGINES),
-    ):
-        typer.echo(title)
-        for name, about in entries.items():
-            typer.echo(f"  {name:30} {about}")
-        typer.echo()
+        guarantee = getattr(import_module(module), cls).guarantee
+        typer.echo(f"  {name:30} {cls}: {guarantee}")
+    typer.echo("\nEngines of naive, bai-cl and bai-cl++, e.g. naive:engine=mixture")
+    for name, about in ENGINES.items():
+        typer.echo(f"  {name:30} {about}")
     typer.echo(
-        "Your own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py here."
+        "\nYour own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py here."
     )
 
 
@@ -91,7 +83,7 @@ def compare(
     """
     from clustered_bandit_gym.harness.run import resolve_policies, sweep
 
-    check_format(format_)
+    check_format(format_, "latex")
     given = {"n_agents": n_agents, "delta": delta, "eta": eta, "max_pulls": max_pulls}
     settings = settings_of(given, set_)
     players = resolve_policies(policies or FOUR)
@@ -116,10 +108,21 @@ def compare(
     if out is not None and not quiet:
         shown = shlex.quote(str(out))
         say(f"Trials are in {out}: `clustered-bai show {shown}`, `clustered-bai report {shown}`.")
-    broken = tell_broken(board, dict(players), traceback)
+    trials = board.trials
+    if traceback:
+        from clustered_bandit_gym.harness.replay import traceback_of
+
+        for row in (
+            trials[trials["outcome"] == "error"].drop_duplicates("policy").to_dict("records")
+        ):
+            text = traceback_of({str(key): row[key] for key in row}, dict(players)[row["policy"]])
+            say(f"{row['policy']}, trial {row['trial']}:\n{text}")
     if board.missing:
         raise typer.Exit(INTERRUPTED)
-    if broken:
+    raised = trials["outcome"].isin(["error", "crash"]).groupby(trials["policy"], sort=False).all()
+    if raised.any():
+        names = ", ".join(raised.index[raised])
+        say(f"{names} raised in every trial; --traceback shows where", fg="red")
         raise typer.Exit(FAILED)
 
 
@@ -128,33 +131,31 @@ def show(
     folder: Path,
     *,
     format_: str = "text",
-    columns: str | None = None,
+    pivot: str | None = None,
+    ci: bool = False,
+    bold_best: bool = False,
     plot: Path | None = None,
     x: str | None = None,
     panel: str | None = None,
     style: str | None = None,
     width: float | None = None,
-    pivot: str | None = None,
-    ci: bool = False,
-    bold_best: bool = False,
     export: Path | None = None,
 ) -> None:
     """Scoreboard of kept trials. Files are written only with --plot and --export."""
     from clustered_bandit_gym.harness.output.board import Board
 
-    check_format(format_)
+    check_format(format_, "latex")
     if plot is None and (x or panel or style or width):
         raise UserError("--x, --panel, --style and --width are for a picture: add --plot FILE")
-    if ((ci or bold_best) and pivot is None) or (pivot is not None and format_ != "latex"):
-        raise UserError("--ci and --bold-best need --pivot, which needs --format latex")
+    if format_ != "latex" and (ci or bold_best or pivot):
+        raise UserError("--pivot, --ci and --bold-best are for a table: add --format latex")
     board = Board.load(folder)
     if not len(board.trials):
         raise UserError(f"{folder} holds no trials yet")
-    if pivot is None:
-        names = None if columns is None else [name.strip() for name in columns.split(",")]
-        show_document(board, format_, names)
+    if format_ == "latex":
+        typer.echo(board.to_latex(pivot, ci=ci, bold_best=bold_best), nl=False)
     else:
-        typer.echo(board.to_latex(pivot=pivot, ci=ci, bold_best=bold_best))
+        show_document(board, format_)
     if plot is not None:
         board.plot(plot, x, panel=panel, style=style, width=width)
         say(f"Wrote {plot}")
@@ -187,22 +188,3 @@ def verify(folder: Path, *, replay: int = 0, allow: list[str] | None = None) -> 
     typer.echo(str(found))
     if not found.fine:
         raise typer.Exit(FAILED)
-
-
-def tell_broken(board: Board, players: dict[str, Any], traceback: bool) -> bool:
-    """Name the policies that raised in every trial, and show a traceback of each one that raised
-    if those were asked for. Returns whether there are any of the former.
-    """
-    trials = board.trials
-    broken = trials["outcome"].isin(["error", "crash"]).groupby(trials["policy"], sort=False).all()
-    if traceback:
-        from clustered_bandit_gym.harness.replay import traceback_of
-
-        errors = trials[trials["outcome"] == "error"].drop_duplicates("policy")
-        for row in errors.to_dict("records"):
-            found = traceback_of({str(key): row[key] for key in row}, players[row["policy"]])
-            say(f"{row['policy']}, trial {row['trial']}:\n{found}")
-    hint = "" if traceback else "; --traceback shows where"
-    for name in broken.index[broken]:
-        say(f"clustered-bai compare: {name} raised in every trial{hint}", fg="red")
-    return bool(broken.any())

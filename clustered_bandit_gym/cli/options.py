@@ -26,10 +26,9 @@ HELP = {
     "allow": "Modules of your own whose policies and generators rows may name.",
     "authors": "Who made the policy.",
     "backend": "processes (the default) or dask.",
-    "bold_best": "With --pivot: the best of each column in bold.",
+    "bold_best": "With --format latex: the best of each column in bold.",
     "bound": "Compute the instances' lower bounds.",
-    "ci": "With --pivot: intervals after the means.",
-    "columns": "One table of these, e.g. policy,verdict,pulls_mean.",
+    "ci": "With --format latex: intervals after the means.",
     "data": "Your copy of MovieLens-1M or Yelp; without it stand-ins are played.",
     "delta": "Probability δ of an error, at most.",
     "env": f"An environment, by default {DEFAULT_ENV}.",
@@ -37,11 +36,11 @@ HELP = {
     "epsilon": "Good enough: ε below the best arm.",
     "eta": "Separation η: how much worse another cluster's best arm is.",
     "eta1": "Separation η1 of best means; few policies use it.",
-    "export": "Write all trials here (.csv or .parquet).",
+    "export": "Write all trials here, as CSV.",
     "figures": "fig1a, ..., by default all.",
     "folder": "Folder of kept trials, or of a submission.",
     "folders": "Submissions; on a board all full or all quick.",
-    "format_": "text, markdown, latex, csv or json; a leaderboard: html or json.",
+    "format_": "text, csv or json; a board also latex; a leaderboard: html or json.",
     "gaps": "Least and largest gap; or give --means.",
     "guarantee": "proved (needs --link), claimed or none; by default the policy's.",
     "hide": "What is not told: n_clusters, eta, eta1, support.",
@@ -61,7 +60,7 @@ HELP = {
     "out": "Folder or file to write.",
     "overwrite": "Replace --out if it exists.",
     "panel": "One panel: pulls, communication, busiest or tradeoff.",
-    "pivot": "With --format latex: a table of pulls with a column per value of this setting.",
+    "pivot": "With --format latex: the setting with a column per value.",
     "plot": "Write a picture here (.png, .pdf, .svg).",
     "policy": "A name, or module:Class, with settings after a colon.",
     "policies": f"Names, or module:Class, with settings; by default {' '.join(FOUR)}.",
@@ -81,7 +80,7 @@ HELP = {
     "study": "File of the study.",
     "style": "paper: one panel in small type, no title.",
     "support": "Smallest and largest reward, by default those of --values.",
-    "traceback": "Show tracebacks: of a mistake, and of policies that raise.",
+    "traceback": "Show the tracebacks of policies that raise.",
     "trials": "Trials of each policy and setting; in an audit at most, by default 60/δ.",
     "values": "The values of rewards, e.g. 0 1.",
     "width": "Of the picture, in inches: 3.25 for a column.",
@@ -107,20 +106,19 @@ FLAGS = {
 def declared(function: Callable[..., None]) -> inspect.Signature:
     """The signature of a verb's function, as typer reads it.
 
-    Parameters before ``*`` are arguments, the others options. All have a `--traceback`.
+    Parameters before ``*`` are arguments, the others options.
     """
-    found = dict(inspect.signature(function, eval_str=True).parameters)
-    flag = inspect.Parameter.KEYWORD_ONLY
-    found["traceback"] = inspect.Parameter("traceback", flag, default=False, annotation=bool)
-    for name, parameter in found.items():
+    found = []
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         kind = typer.Argument(help=HELP[name])
         if parameter.kind is parameter.KEYWORD_ONLY:
-            word = name.strip("_").replace("_", "-")
-            both = f"/--no-{word}" if parameter.default is True else ""
-            flags = [FLAGS[name]] if name in FLAGS else []
-            kind = typer.Option(f"--{word}{both}", *flags, help=HELP[name])
-        found[name] = parameter.replace(annotation=Annotated[parameter.annotation, kind])
-    return inspect.Signature(list(found.values()))
+            flag = f"--{name.strip('_').replace('_', '-')}"
+            if parameter.default is True:
+                flag += flag.replace("--", "/--no-", 1)
+            short = [FLAGS[name]] if name in FLAGS else []
+            kind = typer.Option(flag, *short, help=HELP[name])
+        found.append(parameter.replace(annotation=Annotated[parameter.annotation, kind]))
+    return inspect.Signature(found)
 
 
 class SpreadCommand(TyperCommand):
@@ -129,14 +127,13 @@ class SpreadCommand(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        repeated = [option for option in self.params if getattr(option, "multiple", False)]
-        spread = {name for option in repeated for name in option.opts}
+        spread: set[str] = set()
+        for option in self.params:
+            if getattr(option, "multiple", False):
+                spread.update(option.opts)
         result: list[str] = []
         flag = None
-        for position, word in enumerate(args):
-            if word == "--":
-                result += args[position:]
-                break
+        for word in args:
             if re.match(r"-[^\d.]", word):  # not a negative number
                 flag = word if word in spread else None
             elif flag is not None and result[-1] != flag:
@@ -152,9 +149,11 @@ def settings_of(given: dict[str, Any], pairs: list[str] | None) -> dict[str, Any
     """
     found = {}
     for key, value in given.items():
-        several = list(dict.fromkeys(value)) if isinstance(value, list) else [value]
+        if isinstance(value, list):
+            several = list(dict.fromkeys(value))
+            value = several if len(several) > 1 else several[0]
         if value is not None:
-            found[key] = several[0] if len(several) == 1 else several
+            found[key] = value
     extra = parse_pairs(pairs, "--set") if pairs else {}
     if twice := sorted(set(found) & set(extra)):
         raise UserError(f"{twice[0]} is given twice: by its own option and by --set; give it once")
@@ -172,7 +171,8 @@ def seed_of(text: str) -> int:
     return root_seed(int(text) if text.isdecimal() else text)
 
 
-def check_format(name: str) -> None:
+def check_format(name: str, *more: str) -> None:
     """Refuse an unknown --format before anything is played."""
-    if name not in ("text", "markdown", "latex", "csv", "json"):
-        raise UserError(f"--format is text, markdown, latex, csv or json, not {name!r}")
+    known = ("text", "csv", "json", *more)
+    if name not in known:
+        raise UserError(f"--format is one of {', '.join(known)}, not {name!r}")

@@ -5,7 +5,6 @@ Settings that the paper leaves out are our choice; notes say which.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,11 +79,8 @@ class Figure:
             env = self.env.replace("-v0", "Like-v0")
             source = f"stand-in ({env}): the real data were not found (--data, or {VARIABLE})"
             return replace(self, env=env, source=source, real=False)
-        place = os.environ.get(VARIABLE, "") if data is None else data
-        cells = self.cells
-        if data is not None:
-            cells = tuple(cell | {"data": data} for cell in cells)
-        return replace(self, cells=cells, source=f"real data ({os.path.basename(place)})")
+        cells = tuple(cell | ({"data": data} if data else {}) for cell in self.cells)
+        return replace(self, cells=cells, source="real data")
 
 
 @dataclass(frozen=True, eq=False)

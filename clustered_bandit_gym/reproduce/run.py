@@ -58,10 +58,10 @@ def reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     played: dict[str, Played] = {}
     how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
-    for number, name in enumerate(names, start=1):
+    for name in names:
         figure = FIGURES[name].on(data)
         if progress:
-            print(f"{name} ({number} of {len(names)})  {figure.title}  {figure.source}")
+            print(f"{name}  {figure.title}  {figure.source}")
         count = figure.trials(trials)
         schemes = play_cells(
             figure, figure.policies, figure.cells, count, folder, bound=False, **how

@@ -15,9 +15,9 @@ import pandas as pd
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.style import style_of
-from clustered_bandit_gym.harness.output.tables import Table, to_markdown
 from clustered_bandit_gym.harness.run import evaluate
 from clustered_bandit_gym.harness.scoring.numbers import number
+from research.markdown import table as markdown_table
 
 DELTA = 1e-10
 #: All that is played.
@@ -90,7 +90,7 @@ class BeyondTable:
             "c_b = 1 and c_r = "
             f"32; errors: wrong or unfinished trials. Made on {self.made}, seed {self.seed}."
         )
-        return "\n".join([to_markdown(Table("", heads, lines)), "", note])
+        return "\n".join([markdown_table(heads, lines), "", note])
 
     def plot(self, path: str | Path) -> None:
         """Pulls against communication, one panel per setting, one point per policy."""

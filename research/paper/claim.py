@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustered_bandit_gym.harness.output.tables import Table, to_markdown
 from clustered_bandit_gym.reproduce.figures import OURS
 
 HOLDS, FAILS, UNTESTED, OPEN = "holds", "does not hold", "cannot be tested here", "undecided"
@@ -46,8 +45,3 @@ def name_of(policy: str) -> str:
     return NAMES[plain] + (
         f", {setting.replace('confidence=', '').replace('verify=', 'check at ')}" if setting else ""
     )
-
-
-def table(header: list[str], lines: list[list[str]]) -> str:
-    """A Markdown table."""
-    return to_markdown(Table("", header, lines))

@@ -8,7 +8,7 @@ from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
 from clustered_bandit_gym.reproduce.figures import DELTA, INSTANCE_SEEDS, OURS
-from clustered_bandit_gym.reproduce.points import points
+from research.markdown import table
 from research.paper.claim import (
     FAILS,
     HOLDS,
@@ -17,11 +17,11 @@ from research.paper.claim import (
     UNTESTED,
     Claim,
     name_of,
-    table,
 )
 from research.paper.disagreements import disagreements
 from research.paper.figures import JUDGES
 from research.paper.play import Played
+from research.paper.points import points
 from research.paper.theory import coupon_table, theorem_table
 
 

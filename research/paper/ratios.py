@@ -11,7 +11,7 @@ from scipy import stats
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.scoring.intervals import CONFIDENCE
 from clustered_bandit_gym.reproduce.figures import Figure
-from clustered_bandit_gym.reproduce.points import units
+from research.paper.points import units
 
 
 class Ratio(NamedTuple):

@@ -14,8 +14,9 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.reproduce.figures import DELTA, SCHEMES
+from research.markdown import table
 from research.paper import formulas
-from research.paper.claim import NAMES, SIGNS, table
+from research.paper.claim import NAMES, SIGNS
 from research.paper.ratios import drawn_agents, points_of
 
 if TYPE_CHECKING:

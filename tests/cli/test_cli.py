@@ -81,9 +81,7 @@ def test_an_audit_is_kept_resumed_and_written_in_any_format(tmp_path: Path) -> N
         assert [row["seconds"] for row in store.rows()] == seconds  # nothing was played again
     table = csv(call(*base, "--format", "csv", code=FAILED))
     assert list(table["errors"]) == [cell["errors"] for cell in first["cells"]]
-    assert call(*base, "--format", "markdown", code=FAILED).startswith("**Audit of uniform")
-    assert call(*base, "--format", "latex", code=FAILED).count(r"\begin{table}") == 2
-    assert "--format is" in error(*base, "--format", "word")
+    assert "--format is one of text, csv, json, not 'latex'" in error(*base, "--format", "latex")
     assert f"{kept} of {kept} trials were played before and kept in" in call(
         *base[:-1], code=FAILED
     )

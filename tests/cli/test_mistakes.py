@@ -57,9 +57,8 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
             "a.jpgg",
             "cannot write a picture to 'a.jpgg'; use .png, .pdf or .svg",
         ),
-        ("--export", "a.xls", "ends in .csv or .parquet"),
         ("--x", "n_agents", "add --plot FILE"),
-        ("--columns", "policy,colour", "unknown column 'colour'"),
+        ("--pivot", "n_agents", "add --format latex"),
     ],
 )
 def test_outputs_that_cannot_be_written_are_refused(

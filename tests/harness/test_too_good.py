@@ -36,7 +36,7 @@ def test_too_good_to_be_true(pulls: int) -> None:
     )
     cheat, honest = board.summary.iloc[0], board.summary.iloc[1]
     assert (cheat.errors, cheat.verdict) == (0, "INCONCLUSIVE")
-    assert ("lower bound" if pulls else "without a single pull") in cheat.doubt
+    assert ("lower bound" if pulls else "at most 0 of the lower bound") in cheat.doubt
     assert "cannot PASS" in str(board)
     assert (honest.doubt, honest.verdict) == ("", "PASS")
     report = cbg.audit(policy, cells=["small game"], trials=60, progress=False)

@@ -10,12 +10,12 @@ import pytest
 
 from clustered_bandit_gym.harness.play import play
 from clustered_bandit_gym.reproduce.figures import FIGURES
-from clustered_bandit_gym.reproduce.points import points, units
 from research.paper import claim, page, ratios
 from research.paper import figures as claims_figures
 from research.paper import theory as claims_theory
 from research.paper.claim import FAILS, HOLDS, OPEN, UNTESTED
 from research.paper.play import Played
+from research.paper.points import points, units
 
 
 def made_up(figure: str, pulls: dict[str, list[float]], **columns: Any) -> Played:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -120,7 +119,7 @@ class AuditReport(Document):
             f"{first['reason']}."
         )
 
-    def parts(self, columns: Sequence[str] | None = None) -> tuple[str, list[Table], list[str]]:
+    def parts(self) -> tuple[str, list[Table], list[str]]:
         """The cells that decide and, if there are any, those in which no guarantee holds."""
         tables = [_table("Scored", self.decisive)]
         apart = self.cells[~self.cells["in_scope"]]

@@ -10,34 +10,11 @@ import re
 import unicodedata
 from typing import Any
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    '"': r"\textquotedbl{}",
-    "≥": r"$\geq$",
-    "≤": r"$\leq$",
-    "∞": r"$\infty$",
-    "·": r"$\cdot$",
-    "–": "--",
-    "…": r"\dots{}",
-    "“": "``",
-    "”": "''",
-    "±": r"$\pm$",
-    "α": r"$\alpha$",
-    "δ": r"$\delta$",
-    "η": r"$\eta$",
-    "σ": r"$\sigma$",
-}
+_LATEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}"}
+)
 
 
 def plain(text: str) -> str:
@@ -56,13 +33,7 @@ def markdown(text: str) -> str:
 
 def latex(text: str) -> str:
     """`text` for LaTeX."""
-    return "".join(_LATEX.get(sign, sign) for sign in plain(text))
-
-
-def latex_number(text: str) -> str:
-    r"""A cell of numbers for LaTeX: “6.44e7” becomes ``$6.44\times10^{7}$``, “1e-10” becomes ``$10^{-10}$``."""
-    powers = re.sub(r"(\d(?:\.\d+)?)e(-?\d+)", r"$\1\\times10^{\2}$", latex(text))
-    return powers.replace(r"$1\times10^", "$10^")
+    return plain(text).translate(_LATEX)
 
 
 def csv_cell(value: Any) -> Any:

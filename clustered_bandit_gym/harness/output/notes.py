@@ -12,13 +12,12 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
     """The notes of a board with this summary of these trials, of which `missing` more were asked
     for."""
     notes: list[str] = []
-    records = summary.to_dict("records")
     if missing:
         notes.append(f"Interrupted: {missing:,} trials were not played.")
     if "no_key" in trials:
         unknown = trials[trials["no_key"].notna()].drop_duplicates("policy")
-        for row in unknown.to_dict("records"):
-            notes.append(f"{row['policy']}: kept trials are not reused, because {row['no_key']}.")
+        for policy, reason in zip(unknown["policy"], unknown["no_key"], strict=True):
+            notes.append(f"{policy}: kept trials are not reused, because {reason}.")
     unchecked = []
     if "strict" in trials and not trials["strict"].all():
         unchecked.append(
@@ -28,14 +27,16 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
         unchecked.append("trials replayed in a fresh process (--replays N does)")
     if unchecked:
         notes.append(f"Not checked: {'; '.join(unchecked)}.")
-    notes += [f"{row['policy']} cannot PASS: it {row['doubt']}." for row in records if row["doubt"]]
-    again = [f"{row['policy']} {row['retried']:,}" for row in records if row["retried"]]
-    if again:
+    for doubt, rows in summary[summary["doubt"] != ""].groupby("doubt", sort=False):
+        notes.append(f"{_names(rows)} cannot PASS: it {doubt}.")
+    again = summary[summary["retried"] > 0]
+    if len(again):
         notes.append(
-            f"Right answers of trials that raised at their first attempt ({', '.join(again)}) "
-            "count as unfinished in the verdict. To start over, use another --out."
+            f"Right answers of {again['retried'].sum():,} trials that raised at their first "
+            f"attempt ({_names(again)}) count as unfinished in the verdict. To start over, use "
+            "another --out."
         )
-    deltas = ", ".join(f"{delta:g}" for delta in dict.fromkeys(trials["delta"]))
+    deltas = ", ".join(f"{delta:g}" for delta in trials["delta"].unique())
     notes.append(
         "error rate: from the lower 95% bound on P(stopped and wrong) to the upper one on P(wrong "
         "or unfinished), valid at any number of trials. PASS: the upper bound is ≤ δ. FAIL: the "
@@ -44,8 +45,7 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
     still = summary[(summary["verdict"] == "INCONCLUSIVE") & (summary["doubt"] == "")]
     for reason, rows in still.groupby("verdict_reason", sort=False):
         notes.append(f"INCONCLUSIVE ({_names(rows)}): {reason}.")
-    fixed = [kwargs.keys() & {"instance", "instance_seed"} for kwargs in trials["env_kwargs"]]
-    if not all(fixed):
+    if not all({"instance", "instance_seed"} & kwargs.keys() for kwargs in trials["env_kwargs"]):
         notes.append(
             "Each trial draws its own instance: a verdict is an average over the generator, not a "
             "statement on every instance."
@@ -57,8 +57,14 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
         "cost: c_b for a bit and c_r for a real number (by default 1 and 32); up: from the agents, "
         "down: to them.",
     ]
-    if summary["unfinished"].any():
-        notes += _unfinished(trials)
+    kinds = trials["outcome"].value_counts()
+    if parts := [f"{kinds[name]} {text}" for name, text in UNFINISHED.items() if name in kinds]:
+        notes.append(
+            f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”."
+        )
+    failed = trials[trials["outcome"].isin(FAILED)].drop_duplicates("policy")
+    for row in failed.to_dict("records"):
+        notes.append(f"{row['policy']}, trial {row['trial']}: {row['message']}")
     heavy = summary[summary["heavy_tail"]]
     if len(heavy):
         notes.append(
@@ -76,15 +82,4 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
 
 
 def _names(rows: pd.DataFrame) -> str:
-    return ", ".join(dict.fromkeys(rows["policy"]))
-
-
-def _unfinished(trials: pd.DataFrame) -> list[str]:
-    kinds = trials["outcome"].value_counts()
-    parts = [f"{kinds[name]} {text}" for name, text in UNFINISHED.items() if name in kinds]
-    failed = trials[trials["outcome"].isin(FAILED)]
-    first = failed.drop_duplicates("policy").to_dict("records")
-    return [
-        f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”.",
-        *(f"{row['policy']}, trial {row['trial']}: {row['message']}" for row in first),
-    ]
+    return ", ".join(rows["policy"].unique())

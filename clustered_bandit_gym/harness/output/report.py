@@ -74,34 +74,32 @@ def _group(cell: Cell, seed: str, trials: pd.DataFrame, varied: list[str]) -> di
     kwargs = cell.plain_kwargs
     board = Board(trials)
     first = trials.iloc[0]
-    told = ["n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1"]
-    problem = {name: first.get(name) for name in [*told, "sigma", "support", "epsilon"]}
+    told = ["n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma", "support"]
+    problem = {name: first.get(name) for name in [*told, "epsilon"]}
     shown = [name for name in varied if name in kwargs and name not in ("n_agents", "delta")]
     parts = [cell.env_id, *(f"{name} = {kwargs[name]}" for name in shown)]
     parts += [f"N = {problem['n_agents']}", f"δ = {problem['delta']:g}", f"seed {seed}"]
-    players = trials.drop_duplicates("policy").to_dict("records")
-    settings = {
-        "environment": cell.env_id,
-        "arguments": kwargs,
-        "root seed": seed,
-        "told to the learner": problem,
-        "policies": {row["policy"]: row.get("settings") for row in players},
-        "package version": str(first.get("version", "")),
-    }
-    columns = ["policy", "trial", "outcome", "correct", "wrong_agents", "pulls", "cost", "rounds"]
-    columns += ["seconds", "seed", "message"]
+    players = trials.drop_duplicates("policy").set_index("policy")
     # A browser takes a minute for a page of 100,000 rows. Wrong and unfinished trials come first.
     solved = trials["outcome"] == "solved"
     listed = pd.concat([trials[~solved], trials[solved]]).head(5000).sort_index()
+    columns = ["policy", "trial", "outcome", "correct", "wrong_agents", "pulls", "cost", "rounds"]
     return {
         "name": " · ".join(parts),
         "summary": board.summary.to_dict("records"),
         "measure": measure_of(board.summary)._asdict(),
         "notes": board.notes,
         "phases": _phases(trials),
-        "trials": listed[[name for name in columns if name in trials]].to_dict("records"),
+        "trials": listed[[*columns, "seconds", "seed", "message"]].to_dict("records"),
         "count": len(trials),
-        "settings": settings,
+        "settings": {
+            "environment": cell.env_id,
+            "arguments": kwargs,
+            "root seed": seed,
+            "told to the learner": problem,
+            "policies": players.get("settings", pd.Series()).to_dict(),
+            "package version": first.get("version"),
+        },
         **problem,
     }
 
@@ -110,7 +108,6 @@ def _phases(trials: pd.DataFrame) -> dict[str, Any]:
     """Mean pulls of each policy in each phase."""
     means = {}
     for policy, own in trials.groupby("policy", sort=False):
-        phases = [one or {} for one in own.get("pulls_by_phase", ())]
-        table = pd.DataFrame(phases, index=own.index if phases else None)
+        table = pd.DataFrame([phases or {} for phases in own.get("pulls_by_phase", ())])
         means[str(policy)] = (table.sum() / len(own)).to_dict()
     return means

@@ -35,13 +35,7 @@ def t_interval(values: ArrayLike) -> Estimate:
 def mean_interval(values: ArrayLike) -> Estimate:
     """`t_interval` of values that cannot be negative, such as pulls: the lower end is cut at zero."""
     mean, low, high = t_interval(values)
-    return Estimate(mean, low if np.isnan(low) else max(0.0, low), high)
-
-
-def ratio_interval(logs: ArrayLike) -> Estimate:
-    """Geometric mean of ratios whose logarithms are `logs` (n,), with the t interval of the
-    logarithms."""
-    return Estimate(*(float(np.exp(value)) for value in t_interval(logs)))
+    return Estimate(mean, float(np.maximum(low, 0)), high)
 
 
 def median_interval(values: ArrayLike) -> Estimate:
@@ -56,7 +50,7 @@ def median_interval(values: ArrayLike) -> Estimate:
     ordered = np.sort(np.asarray(values, dtype=float))
     median = float(np.median(ordered))
     below = bdtr(np.arange(ordered.size // 2 + 1), ordered.size, 0.5)
-    rank = int(np.count_nonzero(2 * below <= 1 - CONFIDENCE))
+    rank = np.count_nonzero(2 * below <= 1 - CONFIDENCE)
     if rank == 0:
         return Estimate(median, np.nan, np.nan)
     return Estimate(median, float(ordered[rank - 1]), float(ordered[-rank]))

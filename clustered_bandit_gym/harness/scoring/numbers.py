@@ -12,10 +12,10 @@ DASH = "–"
 def number(value: Any, mark: str = "", digits: int = 3) -> str:
     """`value` as text: whole numbers below 100,000 in full ("12,345"), else `digits` significant
     ones ("6.42e7")."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or math.isnan(value):
         return DASH
-    if isinstance(value, float) and math.isinf(value):
-        return mark + ("∞" if value > 0 else "-∞")
+    if math.isinf(value):
+        return f"{mark}∞"
     value = float(value)
     whole = round(value)
     # The form is chosen after rounding: 999.9 is 1,000 to three digits.

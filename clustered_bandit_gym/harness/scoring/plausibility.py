@@ -51,10 +51,6 @@ def relies_on_assumption_2(policy: object) -> bool:
 
 def short_probability(share: float, delta: float) -> float:
     """p(c): how often a δ-PC policy may be right within `share` times the lower bound, at most."""
-    if share <= 0:
-        return delta
-    if share >= 1:
-        return 1 - delta
 
     def divergence(p: float) -> float:
         return float(rel_entr(p, delta) + rel_entr(1 - p, 1 - delta))
@@ -75,23 +71,18 @@ def too_few_pulls(pulls: ArrayLike, bounds: ArrayLike, right: ArrayLike, delta: 
     """
     if delta >= 0.5:
         return ""
-    least = np.asarray(bounds, dtype=float)
-    known = least > 0  # NaN is not
-    least = least[known]
-    made = np.asarray(pulls, dtype=float)[known]
-    ended = np.asarray(right, dtype=bool)[known]
+    made, least = np.asarray(pulls, dtype=float), np.asarray(bounds, dtype=float)
+    known = np.count_nonzero(least > 0)  # NaN is not
     shares = (0.0, 0.02, 0.1, 0.3, 0.6)  # each has its part of the level
     for share in shares:
-        short = int(np.count_nonzero(ended & (made <= share * least)))
+        short = np.count_nonzero((least > 0) & np.asarray(right) & (made <= share * least))
         allowed = short_probability(share, delta)
-        low, _ = confidence_sequence(short, made.size, LEVEL / len(shares), allowed)
+        low, _ = confidence_sequence(short, known, LEVEL / len(shares), allowed)
         if low > allowed:
-            what = f"with at most {share:g} of the lower bound's pulls"
-            if share == 0:
-                what = "without a single pull"
             return (
-                f"is right {what} in {short:,} of {made.size:,} trials, too often for a policy "
-                f"that is δ-PC under Assumption 1 (at most {allowed:.2g} of them)"
+                f"is right with at most {share:g} of the lower bound's pulls in {short:,} of "
+                f"{known:,} trials, too often for a policy that is δ-PC under Assumption 1 (at "
+                f"most {allowed:.2g} of them)"
             )
     return ""
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.scoring.intervals import (
+    Estimate,
     mean_interval,
     median_interval,
-    ratio_interval,
+    t_interval,
 )
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.plausibility import implausible
@@ -30,8 +31,6 @@ UNFINISHED = {
 #: Those that are the policy's failure: boards show their first message, and they are played again
 #: when their run is repeated.
 FAILED = tuple(name for name in UNFINISHED if name != "budget")
-#: Names of an estimate and of the ends of its interval.
-_ENDS = ("", "_low", "_high")
 
 
 def frame(rows: list[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
@@ -58,13 +57,11 @@ def cells_of(trials: pd.DataFrame) -> tuple[pd.Series, list[str]]:
     "env" among them if their ids do."""
     pairs = zip(trials["env"], trials["env_kwargs"], strict=True)
     cells = pd.Series([Cell(*pair) for pair in pairs], index=trials.index, dtype=object)
-    distinct = list(dict.fromkeys(cells))
-    names = list(dict.fromkeys(key for cell in distinct for key in cell.plain_kwargs))
-    varied = ["env"] if len({cell.env_id for cell in distinct}) > 1 else []
-    for name in names:
+    settings = [{"env": cell.env_id, **cell.plain_kwargs} for cell in dict.fromkeys(cells)]
+    varied = []
+    for name in dict.fromkeys(key for one in settings for key in one):
         # Compared as text: 1, 1.0 and True are different settings, and NaN is equal to itself.
-        texts = {json.dumps(cell.plain_kwargs.get(name)) for cell in distinct}
-        if len(texts) > 1:
+        if len({json.dumps(one.get(name)) for one in settings}) > 1:
             varied.append(name)
     return cells, varied
 
@@ -75,12 +72,8 @@ def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None
 
     Returns None where no varied setting has numbers as values in all environments.
     """
-    numeric = []
-    for name in varied:
-        values = summary[name].infer_objects()
-        is_number = pd.api.types.is_numeric_dtype(values) and values.dtype != bool
-        if is_number and values.notna().all():
-            numeric.append(name)
+    settings = summary[varied].infer_objects().dropna(axis=1)
+    numeric = list(settings.select_dtypes("number"))
     if x is not None and x not in numeric:
         known = ", ".join(numeric) or "(none)"
         raise UserError(f"cannot plot against {x!r}: the varied numbers are {known}")
@@ -98,10 +91,8 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
     result = []
     for cell, here in trials.groupby(cells, sort=False):
         assert isinstance(cell, Cell)
-        place: dict[str, Any] = {"env": cell.env_id}
-        for name in varied:
-            if name != "env":
-                place[name] = cell.plain_kwargs.get(name)
+        settings = {"env": cell.env_id, **cell.plain_kwargs}
+        place = {name: settings.get(name) for name in dict.fromkeys(["env", *varied])}
         groups = dict(list(here.groupby("policy", sort=False)))
         for policy, own in groups.items():
             result.append(place | {"policy": policy} | _score(own, groups.get("naive")))
@@ -121,39 +112,40 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         reason = f"{judged.reason}; but it {doubt}"
         judged = replace(judged, word="INCONCLUSIVE", reason=reason)
     pulls = own["pulls"].to_numpy(dtype=float)
-    largest = float(pulls.max() / pulls.sum()) if pulls.sum() > 0 else np.nan
+    largest = float(pulls.max() / pulls.sum()) if pulls.any() else np.nan
     mean = mean_interval(pulls)
     median = median_interval(pulls)
     ratio = paired_ratio(own, reference)
-    means = ("bits_up", "bits_down", "reals_up", "reals_down", "rounds", "seconds")
+    means = ("pulls_max_agent", "bits_up", "bits_down", "reals_up", "reals_down", "rounds")
     return {
         "trials": trials,
         "errors": errors,
         "unfinished": unfinished,
-        "crashed": int(outcome.isin(FAILED).sum()),
         "retried": retried,
         "doubt": doubt,
         "error_low": judged.low,
         "error_high": judged.high,
         "verdict": judged.word,
         "verdict_reason": judged.reason,
-        **dict(zip(("pulls_mean", "pulls_low", "pulls_high"), mean, strict=True)),
-        **{f"pulls_median{end}": one for end, one in zip(_ENDS, median, strict=True)},
+        "pulls_mean": mean.value,
+        "pulls_low": mean.low,
+        "pulls_high": mean.high,
+        "pulls_median": median.value,
+        "pulls_median_low": median.low,
+        "pulls_median_high": median.high,
         "largest_share": largest,
         # With a larger share the t interval of the mean is not to be trusted: at n = 50 it covers
         # 0.69 (lognormal, σ = 2) or 0.25 (Pareto 1.1) instead of 0.95. With fewer than twenty
         # trials an even share is close to a tenth.
         "heavy_tail": largest > max(0.1, 2 / trials),
-        **{f"vs_naive{end}": one for end, one in zip((*_ENDS, "_mark"), ratio, strict=True)},
-        "vs_bound": _ratio_to_bound(own),
-        "bound_median": float(own["bound"].median()),
-        "cost_mean": float(own["cost"].mean()),
-        **{name: float(own[name].mean()) for name in (*means, "pulls_max_agent")},
-        "wrong_agents": int(own["wrong_agents"].sum()),
-        "clustering_errors": _total(own["clustering_errors"]),
-        "arm_errors": _total(own["arm_errors"]),
+        "vs_naive": ratio.value,
+        "vs_naive_low": ratio.low,
+        "vs_naive_high": ratio.high,
+        "vs_bound": _geometric_mean(own["pulls"] / own["bound"]).value,
+        "bound_median": own["bound"].median(),
+        "cost_mean": own["cost"].mean(),
+        **own[[*means, "seconds"]].mean(),
         "suspicious_communication": int(own["suspicious_communication"].sum()),
-        "delta": delta,
     }
 
 
@@ -177,46 +169,21 @@ def _doubt(own: pd.DataFrame, delta: float) -> str:
     return implausible(own, delta, policy)
 
 
-class Ratio(NamedTuple):
-    """A ratio of pulls with its interval; NaN where it is unknown.
-
-    `mark` is "≥" if own trials are unfinished, whose pulls are a lower bound, and "≤" if trials of
-    the reference are.
-    """
-
-    value: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-    mark: str = ""
-
-
-def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> Ratio:
+def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> Estimate:
     """Geometric mean over trials of own pulls / reference pulls, with a t interval of the logs.
 
-    Pairs in which a side made no pull at all have no ratio. If both sides have unfinished trials,
-    the ratio is unknown.
+    NaN if there is no reference, or if trials of it are unfinished.
     """
-    if reference is None:
-        return Ratio()
-    columns = ["seed", "trial", "pulls", "outcome"]
-    pairs = own[columns].merge(reference[columns], on=["seed", "trial"], suffixes=("", "_ref"))
-    pairs = pairs[(pairs["pulls"] > 0) & (pairs["pulls_ref"] > 0)]
-    cut = pairs["outcome"].isin(UNFINISHED).any()
-    cut_ref = pairs["outcome_ref"].isin(UNFINISHED).any()
-    if pairs.empty or (cut and cut_ref):
-        return Ratio()
-    logs = np.log(pairs["pulls"].to_numpy(float)) - np.log(pairs["pulls_ref"].to_numpy(float))
-    return Ratio(*ratio_interval(logs), "≥" if cut else "≤" if cut_ref else "")
+    if reference is None or reference["outcome"].isin(UNFINISHED).any():
+        return Estimate(np.nan, np.nan, np.nan)
+    columns = ["seed", "trial", "pulls"]
+    pairs = own[columns].merge(reference[columns], on=columns[:2], suffixes=("", "_ref"))
+    return _geometric_mean(pairs["pulls"] / pairs["pulls_ref"])
 
 
-def _ratio_to_bound(own: pd.DataFrame) -> float:
-    """Geometric mean over trials of pulls / lower bound of that trial's instance."""
-    known = own[(own["bound"] > 0) & (own["pulls"] > 0)]
+def _geometric_mean(ratios: pd.Series) -> Estimate:
+    """Of the ratios that are known, positive and finite, with the t interval of the logs."""
+    known = ratios[(ratios > 0) & (ratios < np.inf)]
     if known.empty:
-        return np.nan
-    ratios = known["pulls"].to_numpy(dtype=float) / known["bound"].to_numpy(dtype=float)
-    return float(np.exp(np.mean(np.log(ratios))))
-
-
-def _total(column: pd.Series) -> int | None:
-    return int(column.sum()) if column.notna().any() else None
+        return Estimate(np.nan, np.nan, np.nan)
+    return Estimate(*np.exp(t_interval(np.log(known.astype(float)))))

@@ -29,6 +29,7 @@ and 0.01. The second part keeps rates far from δ in reach: one error in 50 tria
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -55,8 +56,8 @@ class Verdict:
         low: lower end of the confidence sequence of P(stopped and wrong).
         high: upper end of the confidence sequence of P(wrong or unfinished), hence a bound on
             P(stopped and wrong).
-        more: further trials, all finished and right, that a PASS would need; 0 after a PASS, None
-            after a FAIL.
+        more: further trials, all finished and right, that a PASS would need, counted up to
+            10^6 + 1; 0 after a PASS, None after a FAIL.
         hopeless: P(wrong or unfinished) is above δ with confidence 1 − α. More trials of this kind
             cannot give a PASS.
         reason: one sentence without the word: counts, interval, and what would change an
@@ -69,9 +70,6 @@ class Verdict:
     more: int | None
     hopeless: bool
     reason: str
-
-    def __str__(self) -> str:
-        return f"{self.word}: {self.reason}"
 
 
 def confidence_sequence(
@@ -90,16 +88,17 @@ def confidence_sequence(
         The ends (low, high), floats for whole numbers and float arrays for arrays; (0, 1) where
         there are no trials.
     """
-    s, n = np.broadcast_arrays(np.asarray(errors), np.asarray(trials))
-    if s.dtype.kind not in "iu" or n.dtype.kind not in "iu":
-        raise UserError(f"errors and trials must be whole numbers, got {s.dtype} and {n.dtype}")
-    if np.any(s < 0) or np.any(s > n):
-        raise UserError("errors must lie between 0 and the number of trials")
-    if not 0 < alpha < 1:
-        raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
-    if delta is not None and not 0 < delta < 1:
-        raise UserError(f"delta must lie strictly between 0 and 1, got {delta}")
-    low, high = _ends(s.astype(np.float64), n.astype(np.float64), alpha, delta)
+    s, n = np.broadcast_arrays(np.asarray(errors, dtype=float), np.asarray(trials, dtype=float))
+    if not np.all((s % 1 == 0) & (n % 1 == 0) & (s >= 0) & (s <= n)):
+        raise UserError("errors must be whole numbers between 0 and the number of trials")
+    for name, value in (("alpha", alpha), ("delta", 0.5 if delta is None else delta)):
+        if not 0 < value < 1:
+            raise UserError(f"{name} must lie strictly between 0 and 1, got {value}")
+    # W(p) < 1/alpha  <=>  log-likelihood of p > floor.
+    floor = _log_mixture(s, n, delta) + np.log(alpha)
+    low = np.where(s > 0, expit(_lower_log_odds(s, n, floor)), 0.0)
+    # The upper end is the lower end for the successes, mirrored.
+    high = np.where(s < n, expit(-_lower_log_odds(n - s, n, floor)), 1.0)
     return (float(low), float(high)) if s.ndim == 0 else (low, high)
 
 
@@ -135,22 +134,11 @@ def verdict(
         shown = f"{below}, at most δ = {delta:g}"
     else:
         more = _more(against, trials, delta, alpha)
-        both = f"{above} and {below}" if low > 0 else below
-        shown = f"{both}, which does not decide on δ = {delta:g}"
+        shown = f"{above} and {below}, which does not decide on δ = {delta:g}"
         advice = f"; {_what_would_change(more, high, unfinished, hopeless)}"
     counts = f"{errors:,} wrong and {unfinished:,} unfinished in {counted(trials, 'trial')}"
     level = f"(confidence {1 - alpha:.4g} at any number of trials)"
     return Verdict(word, low, high, more, hopeless, f"{counts}; {shown} {level}{advice}")
-
-
-def _ends(s: Floats, n: Floats, alpha: float, delta: float | None) -> tuple[Floats, Floats]:
-    """`confidence_sequence` for valid counts as floats, which may exceed the range of int64."""
-    # W(p) < 1/alpha  <=>  log-likelihood of p > floor.
-    floor = _log_mixture(s, n, delta) + np.log(alpha)
-    low = np.where(s > 0, expit(_lower_log_odds(s, n, floor)), 0.0)
-    # The upper end is the lower end for the successes, mirrored.
-    high = np.where(s < n, expit(-_lower_log_odds(n - s, n, floor)), 1.0)
-    return low, high
 
 
 def _log_mixture(s: Floats, n: Floats, delta: float | None) -> Floats:
@@ -185,30 +173,17 @@ def _lower_log_odds(s: Floats, n: Floats, floor: Floats) -> Floats:
 
 
 def _more(against: int, trials: int, delta: float, alpha: float) -> int:
-    """Least m such that m further trials, all finished and right, give a PASS.
+    """Least m such that m further trials, all finished and right, give a PASS; at most
+    `MANY_TRIALS` + 1.
 
-    The upper end falls with n once S/n ≤ δ, where alone a PASS is possible: m is found by bisection,
-    to 15 digits beyond 2^50. A δ below 1e-300 is taken for 1e-300.
+    The upper end falls with n once S/n ≤ δ, where alone a PASS is possible: bisection finds m.
     """
-    delta = max(delta, 1e-300)
 
-    def passes(n: int) -> bool:
-        _, high = _ends(np.array(float(against)), np.array(float(n)), alpha, delta)
+    def passes(more: int) -> bool:
+        _, high = confidence_sequence(against, trials + more, alpha, delta)
         return bool(high <= delta)
 
-    # (1 − δ)^n > α excludes a PASS even without any error, and S/n > δ excludes it, too.
-    least = max(against / delta, np.log(alpha) / np.log1p(-delta))
-    low = max(trials, int(least) - 1)
-    high = low + 1 + low // 8
-    while not passes(high):
-        low, high = high, 2 * high
-    while high - low > max(1, high >> 50):
-        middle = (low + high) // 2
-        if passes(middle):
-            high = middle
-        else:
-            low = middle
-    return high - trials
+    return bisect_left(range(MANY_TRIALS + 1), True, key=passes)
 
 
 def _what_would_change(more: int, high: float, unfinished: int, hopeless: bool) -> str:
@@ -217,7 +192,7 @@ def _what_would_change(more: int, high: float, unfinished: int, hopeless: bool) 
     kind = "finished and right" if unfinished else "right"
     if more > MANY_TRIALS:
         return (
-            f"a PASS would take {number(more)} further trials, all {kind}, which no simulation can "
-            f"play: these trials bound the error rate by {number(high)}, and cannot confirm δ"
+            f"a PASS would take more than {MANY_TRIALS:,} further trials, all {kind}: these bound "
+            f"the error rate by {number(high)}, and no simulation can confirm δ"
         )
     return f"{counted(more, 'further trial')}, all {kind}, would give a PASS"

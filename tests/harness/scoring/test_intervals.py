@@ -9,7 +9,6 @@ from scipy import stats
 from clustered_bandit_gym.harness.scoring.intervals import (
     mean_interval,
     median_interval,
-    ratio_interval,
     t_interval,
 )
 
@@ -21,15 +20,8 @@ def test_mean_and_interval_against_scipy() -> None:
     assert mean_interval(values) == pytest.approx((values.mean(), expected.low, expected.high))
     assert t_interval([0.0, 100.0]).low < 0
     assert mean_interval([0.0, 100.0]).low == 0  # pulls are not negative
-    for interval in (t_interval, mean_interval, ratio_interval, median_interval):
+    for interval in (t_interval, mean_interval, median_interval):
         assert np.isnan(interval([3.0])[1:]).all()
-
-
-def test_ratio_is_the_geometric_mean() -> None:
-    logs = np.random.default_rng(1).normal(size=30)
-    expected = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
-    wanted = (stats.gmean(np.exp(logs)), np.exp(expected.low), np.exp(expected.high))
-    assert ratio_interval(logs) == pytest.approx(wanted)
 
 
 def test_interval_of_the_mean_covers() -> None:

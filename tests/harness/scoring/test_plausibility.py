@@ -50,7 +50,7 @@ def test_far_below_the_bound_is_flagged() -> None:
     right = ONES > 0
     assert "0.02 of the lower bound" in too_few_pulls(0.01 * ONES, ONES, right, 0.05)
     assert "0.6 of the lower bound" in too_few_pulls(0.5 * ONES, ONES, right, 1e-10)
-    assert "without a single pull" in too_few_pulls(0 * ONES, ONES, right, 0.3)
+    assert "at most 0 of the lower bound" in too_few_pulls(0 * ONES, ONES, right, 0.3)
     assert too_few_pulls(1.05 * ONES, ONES, right, 0.05) == ""
     assert too_few_pulls(0.1 * ONES[:4], ONES[:4], right[:4], 0.05) == "", "too few trials"
     assert too_few_pulls(0.01 * ONES, np.nan * ONES, right, 0.05) == "", "no bound"

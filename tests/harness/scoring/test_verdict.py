@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize, stats
+from scipy import integrate, stats
 from scipy.special import xlog1py, xlogy
 
 from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence, verdict
@@ -128,9 +128,8 @@ def test_words() -> None:
 def test_tiny_delta_says_what_the_trials_cannot_tell() -> None:
     clean = verdict(0, 50, 1e-10)
     assert clean.word == "INCONCLUSIVE"
-    assert clean.more is not None
-    assert 3e10 < clean.more < 1e11
-    assert "no simulation can play" in clean.reason
+    assert clean.more == 10**6 + 1  # no further counting
+    assert "no simulation can confirm δ" in clean.reason
     assert verdict(1, 50, 1e-10).word == "FAIL"
 
 
@@ -158,15 +157,9 @@ def test_unfinished_trials_count_against_a_pass_and_cannot_fail() -> None:
 
 
 @pytest.mark.parametrize("delta", [1e-19, 5e-324])
-def test_delta_beyond_the_range_of_whole_numbers(delta: float) -> None:
-    """As δ → 0 a PASS without an error needs x/δ trials with 0.9·(1 + 2x)^(−1/2)·e^x = 20; δ below
-    1e-300 counts as 1e-300.
-    """
+def test_delta_beyond_any_simulation(delta: float) -> None:
     clean = verdict(0, 50, delta)
-    assert clean.word == "INCONCLUSIVE"
-    assert clean.more is not None
-    x = optimize.brentq(lambda x: 0.9 * np.exp(x) / np.sqrt(1 + 2 * x) - 20, 1, 10)
-    assert clean.more == pytest.approx(x / max(delta, 1e-300), rel=1e-6)
+    assert (clean.word, clean.more) == ("INCONCLUSIVE", 10**6 + 1)
     assert verdict(1, 50, delta).word == "FAIL"
     assert verdict(0, 50, delta, unfinished=3).word == "INCONCLUSIVE"
 
