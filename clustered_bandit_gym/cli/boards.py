@@ -108,18 +108,16 @@ def compare(
     if out is not None and not quiet:
         shown = shlex.quote(str(out))
         say(f"Trials are in {out}: `clustered-bai show {shown}`, `clustered-bai report {shown}`.")
-    trials = board.trials
+    rows = board.trials
     if traceback:
         from clustered_bandit_gym.harness.replay import traceback_of
 
-        for row in (
-            trials[trials["outcome"] == "error"].drop_duplicates("policy").to_dict("records")
-        ):
+        for row in rows[rows["outcome"] == "error"].drop_duplicates("policy").to_dict("records"):
             text = traceback_of({str(key): row[key] for key in row}, dict(players)[row["policy"]])
             say(f"{row['policy']}, trial {row['trial']}:\n{text}")
     if board.missing:
         raise typer.Exit(INTERRUPTED)
-    raised = trials["outcome"].isin(["error", "crash"]).groupby(trials["policy"], sort=False).all()
+    raised = rows["outcome"].isin(["error", "crash"]).groupby(rows["policy"], sort=False).all()
     if raised.any():
         names = ", ".join(raised.index[raised])
         say(f"{names} raised in every trial; --traceback shows where", fg="red")

@@ -45,7 +45,9 @@ def over_instances(figure: Figure, summary: pd.DataFrame, rows: pd.DataFrame) ->
         names = ["cost_low", "cost_mean", "cost_high"]
     point = ["policy", figure.x]
     means = rows.groupby([*point, "instance_seed"])[figure.measure].mean()
-    quartiles = means.groupby(point).quantile([0.25, 0.5, 0.75]).unstack().set_axis(names, axis=1)
+    quartiles = (
+        means.groupby(point).quantile(pd.Index([0.25, 0.5, 0.75])).unstack().set_axis(names, axis=1)
+    )
     others = summary.drop(columns=names, errors="ignore")
     return others.merge(quartiles, left_on=point, right_index=True).assign(heavy_tail=True)
 

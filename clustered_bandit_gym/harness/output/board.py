@@ -130,6 +130,8 @@ class Board(Document):
 
         The notes follow as comments.
         """
+        if self.trials.empty:
+            return "% no trials\n"
         if pivot is not None and self.varied != [pivot]:
             varied = ", ".join(self.varied) or "none"
             raise UserError(f"pivot must be the one setting that varies; here {varied} varies")

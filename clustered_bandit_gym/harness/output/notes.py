@@ -28,7 +28,7 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
     if unchecked:
         notes.append(f"Not checked: {'; '.join(unchecked)}.")
     for doubt, rows in summary[summary["doubt"] != ""].groupby("doubt", sort=False):
-        notes.append(f"{_names(rows)} cannot PASS: it {doubt}.")
+        notes.append(f"{_names(rows)} cannot PASS: it {doubt!s}.")
     again = summary[summary["retried"] > 0]
     if len(again):
         notes.append(
@@ -43,8 +43,8 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
         f"lower bound is > δ. δ = {deltas}."
     )
     still = summary[(summary["verdict"] == "INCONCLUSIVE") & (summary["doubt"] == "")]
-    for reason, rows in still.groupby("verdict_reason", sort=False):
-        notes.append(f"INCONCLUSIVE ({_names(rows)}): {reason}.")
+    for reason, own in still.groupby("verdict_reason", sort=False):
+        notes.append(f"INCONCLUSIVE ({_names(own)}): {reason!s}.")
     if not all({"instance", "instance_seed"} & kwargs.keys() for kwargs in trials["env_kwargs"]):
         notes.append(
             "Each trial draws its own instance: a verdict is an average over the generator, not a "

@@ -73,7 +73,7 @@ def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None
     Returns None where no varied setting has numbers as values in all environments.
     """
     settings = summary[varied].infer_objects().dropna(axis=1)
-    numeric = list(settings.select_dtypes("number"))
+    numeric = [str(name) for name in settings.select_dtypes("number")]
     if x is not None and x not in numeric:
         known = ", ".join(numeric) or "(none)"
         raise UserError(f"cannot plot against {x!r}: the varied numbers are {known}")
@@ -146,6 +146,7 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         "cost_mean": own["cost"].mean(),
         **own[[*means, "seconds"]].mean(),
         "suspicious_communication": int(own["suspicious_communication"].sum()),
+        "delta": delta,
     }
 
 
