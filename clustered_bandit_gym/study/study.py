@@ -190,10 +190,14 @@ class Study:
         Returns:
             False if the same tell was taken before; then nothing is recorded.
         """
-        stored = self.order(order)
-        as_asked = replace(stored, done=np.zeros_like(stored.done), tells=-1)
-        seen = order if isinstance(order, Order) else as_asked
-        chosen = indices(seen.rows if rows is None else rows, stored.done.size, "row")
+        if isinstance(order, Order):
+            seen = order
+            if not seen.matches(self.order(seen.id)):
+                raise UserError(f"this order {seen.id} is not of this study")
+        else:
+            stored = self.order(order)
+            seen = replace(stored, done=np.zeros_like(stored.done), tells=-1)
+        chosen = indices(seen.rows if rows is None else rows, seen.done.size, "row")
         if chosen.ndim != 1 or not chosen.size or np.unique(chosen).size < chosen.size:
             raise UserError(f"rows must be a list of different rows, got {reprlib.repr(rows)}")
         if sum(given is not None for given in (rewards, sums, counts)) != 1:
@@ -207,18 +211,14 @@ class Study:
             told = self._reader.sums(chosen, sums, missing if pulls is None else pulls)
         if not told.pulls.any():
             raise UserError("a tell needs at least one reward")
-        return self._file.record(stored.id, told, seen.tells, key)
+        return self._file.record(seen.id, told, seen.tells, key)
 
-    def order(self, order: Order | int) -> Order:
+    def order(self, number: int) -> Order:
         """An order as it is in the file, by its number, open or closed."""
-        number = order.id if isinstance(order, Order) else order
         known = self._orders()
         if number not in range(1, len(known) + 1):
             raise UserError(f"there is no order {number!r}; the last one is {len(known)}")
-        stored = known[number - 1]
-        if isinstance(order, Order) and not order.matches(stored):
-            raise UserError(f"this order {number} is not of this study")
-        return stored
+        return known[number - 1]
 
     @property
     def arms(self) -> Ints | None:

@@ -65,8 +65,9 @@ def verify(folder: str | Path, replay: int = 20, trials: Sequence[Trial] | None 
         trials = secrets.SystemRandom().sample(list(rows), min(replay, len(rows)))
     if not trials:
         return Check([], 0, True, notes)
-    theirs, ours = metadata["platform"], this_platform()
-    exact = all(theirs.get(key) == ours[key] for key in ours if key != "python")
+    theirs = {"python": "", **metadata["platform"]}
+    ours = this_platform() | {"python": theirs["python"]}
+    exact = theirs == ours
     if not exact:
         notes.append(
             f"the submission says that it was made on {theirs}, this is {ours}: 90% of the "

@@ -23,34 +23,29 @@ MOST_ROWS = 50_000
 #: "proved": there is a proof of δ-correctness that others can read. "claimed": said without one.
 GUARANTEES = ("proved", "claimed", "none")
 #: What a row and the metadata hold, and of which types.
-FIELDS: dict[str, tuple[type, ...]] = {
-    "cell": (str,),
-    "trial": (int,),
-    "outcome": (str,),
-    "wrong_agents": (int, type(None)),
-    "pulls": (int,),
-    "cost": (int, float),
-    "bits_up": (int,),
-    "bits_down": (int,),
-    "reals_up": (int,),
-    "reals_down": (int,),
-    "rounds": (int,),
-    "seconds": (int, float),
-    "message": (str,),
-    "attempts": (int,),
-    "suspicious_communication": (bool,),
-    "pulls_max_agent": (int, type(None)),
+FIELDS: dict[str, Any] = {
+    "cell": str,
+    "trial": int,
+    "outcome": str,
+    "wrong_agents": int | None,
+    "pulls": int,
+    "cost": int | float,
+    "bits_up": int,
+    "bits_down": int,
+    "reals_up": int,
+    "reals_down": int,
+    "rounds": int,
+    "seconds": int | float,
+    "message": str,
+    "attempts": int,
+    "suspicious_communication": bool,
+    "pulls_max_agent": int | None,
 }
 _TEXTS = (
     *("suite", "digest", "name", "policy", "guarantee", "guarantee_text"),
     *("authors", "link", "date", "package", "versions"),
 )
-_METADATA: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(_TEXTS, (str,)),
-    "quick": (bool,),
-    "platform": (dict,),
-    "sources": (dict,),
-}
+_METADATA = dict.fromkeys(_TEXTS, str) | {"quick": bool, "platform": dict, "sources": dict}
 #: What rows of v1 lack.
 _OLD_ROW = {"attempts": 1, "suspicious_communication": False, "pulls_max_agent": None}
 
@@ -90,17 +85,17 @@ def rows_by_cell(rows: list[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _check(values: Any, kinds: dict[str, tuple[type, ...]], where: str) -> None:
+def _check(values: Any, kinds: dict[str, Any], where: str) -> None:
     """Refuse values that are missing, or of another type than stated, or numbers out of range."""
-    for name, types in kinds.items():
+    for name, kind in kinds.items():
         value = values.get(name)
-        is_number = isinstance(value, int | float)
-        if type(value) not in types or (is_number and not 0 <= value < 10**18):
-            expected = " or ".join(kind.__name__ for kind in types)
+        fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+        if not fits or (isinstance(value, int | float) and not 0 <= value < 10**18):
+            expected = getattr(kind, "__name__", kind)
             got = reprlib.repr(value)
             raise UserError(f"{where}: {name} must be {expected}, from 0 to 1e18, got {got}")
         if isinstance(value, dict):
-            _check(value, dict.fromkeys(value, (str,)), f"{where}, {name}")
+            _check(value, dict.fromkeys(value, str), f"{where}, {name}")
 
 
 def check_metadata(metadata: dict[str, Any], where: str) -> None:

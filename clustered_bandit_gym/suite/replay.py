@@ -93,13 +93,16 @@ def different(rows: list[Row], again: list[Row | None]) -> list[str]:
 
     A row of None was not played to its end: the trial ended its process.
     """
+    compared = [name for name in FIELDS if name not in ("seconds", "attempts", "message")]
     found = []
     for row, replayed_row in zip(rows, again, strict=True):
         other = replayed_row or row | {"outcome": "crash"}
         # Rows of v1 lack the pulls of the busiest agent.
-        old = {"pulls_max_agent"} if row["pulls_max_agent"] is None else set()
-        names = [name for name in FIELDS if name not in {"seconds", "attempts", "message"} | old]
-        wrong = [f"{k} {row[k]} (replayed: {other[k]})" for k in names if row[k] != other[k]]
+        wrong = [
+            f"{name} {row[name]} (replayed: {other[name]})"
+            for name in compared
+            if row[name] not in (None, other[name])
+        ]
         if wrong:
             found.append(f"{row['cell']}, trial {row['trial']}: {', '.join(wrong)}")
     return found
