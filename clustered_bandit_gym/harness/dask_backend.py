@@ -1,4 +1,4 @@
-"""Trials on a Dask cluster: a running one, or worker processes of this machine.
+"""Trials on a running Dask cluster.
 
 Dask itself sends a task to another worker when its worker dies, and gives it up after a few deaths
 (`distributed.scheduler.allowed-failures`); that trial's outcome is "crash". A scheduler cannot be
@@ -29,37 +29,24 @@ CONNECT_SECONDS = 10.0
 
 
 def play_on_dask(
-    packed: bytes,
-    tasks: Sequence[T],
-    lost: Callable[[T, str, str], Row],
-    n_jobs: int,
-    address: str | None,
+    packed: bytes, tasks: Sequence[T], lost: Callable[[T, str, str], Row], address: str
 ) -> Generator[tuple[T, Row]]:
     """Play the tasks; yields (task, row) as trials end.
 
     Args:
         packed: the pickled `Work`.
         lost: gives the row of a task that is given up, from its outcome and message.
-        n_jobs: processes to start where there is no address.
-        address: of a running scheduler.
+        address: of the scheduler.
     """
-    import dask
-    from distributed import Client, KilledWorker, LocalCluster, as_completed
+    from distributed import Client, KilledWorker, as_completed
 
     with ExitStack() as stack:
         for name in [name for name in logging.root.manager.loggerDict if "distributed" in name]:
             logger = logging.getLogger(name)  # one line of ours replaces its tracebacks
             stack.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.CRITICAL)
-        place: Any = address
-        if place is None:
-            # A trial that ends two workers is given up.
-            failures = {"distributed.scheduler.allowed-failures": 1}
-            stack.enter_context(dask.config.set(failures))
-            local = LocalCluster(n_workers=n_jobs, threads_per_worker=1, dashboard_address=None)
-            place = stack.enter_context(local)
         try:
-            client = Client(place, timeout=CONNECT_SECONDS, set_as_default=False)
+            client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, ImportError) as error:
             raise UserError(f"there is no Dask scheduler at {address}: {error}") from error
         stack.callback(client.close, 1)
@@ -87,8 +74,8 @@ def play_on_dask(
                     yield task, lost(task, "crash", message)
         except (CancelledError, FutureCancelledError, OSError) as error:
             raise UserError(
-                f"the Dask scheduler {address or 'of this machine'} is lost; trials that had ended "
-                "are kept where there is an --out, and the same command plays the rest"
+                f"the Dask scheduler {address} is lost; trials that had ended are kept where there "
+                "is an --out, and the same command plays the rest"
             ) from error
 
 

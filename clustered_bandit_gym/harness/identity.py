@@ -164,8 +164,7 @@ def env_key(env_id: str, kwargs: dict[str, Any]) -> str:
     """
     spec = gym.registry[env_id.rpartition(":")[2]]
     data = os.environ.get(VARIABLE)
-    entry = [spec.entry_point, spec.max_episode_steps, list(spec.additional_wrappers)]
-    parts: list[Any] = [data, spec.kwargs, *entry, sorted(kwargs.items())]
+    parts: list[Any] = [data, spec, sorted(kwargs.items())]
     for text in (spec.entry_point, spec.kwargs.get("generator"), kwargs.get("generator")):
         if isinstance(text, str) and ":" in text:
             parts.append(load_object(text, f"environment {env_id!r}"))

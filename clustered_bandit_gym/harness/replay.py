@@ -157,9 +157,9 @@ def verify(folder: str | Path, replays: int = 0, allow: Sequence[str] = ()) -> V
             found.skipped[f"{row['policy']}: {error}"] += 1
             continue
         found.replayed += 1
-        unknown = {"policy"} if row.get("bound") is not None else {"policy", "bound"}
-        names = [name for name in row if name not in _OTHER | unknown]
-        if changed := [name for name in names if again.get(name) != row[name]]:
+        # The board may have renamed the policy, and the run may have left out the bound.
+        names = row.keys() - _OTHER - ({"policy"} if row.get("bound") else {"policy", "bound"})
+        if changed := sorted(name for name in names if again.get(name) != row[name]):
             name = f"{row['policy']} on {row['env']}, seed {row['seed']}, trial {row['trial']}"
             found.different.append(f"{name}: {', '.join(changed)}")
     return found

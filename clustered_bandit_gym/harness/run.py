@@ -67,7 +67,7 @@ def evaluate(
             that made it has changed: package, user's modules, state of policy and generator. If
             that cannot be established, all trials are played again, and a warning and a note on the
             board say why.
-        backend, address: "processes" (default) or "dask", and the address of a running cluster.
+        backend, address: "processes" (default) or "dask" with the address of a scheduler.
         max_seconds: limit for a trial, in processes of this machine. A trial beyond it is ended and
             unfinished.
         progress: show a progress bar.
@@ -224,8 +224,8 @@ def run(
     if n_jobs == 1 and backend is None and max_seconds is None:
         ready = ((work.spec(task), work.env(task.cell)) for task in tasks)
         return zip(tasks, itertools.starmap(play_trial, ready), strict=True)
-    if backend == "dask":
-        return play_on_dask(pack(work), tasks, work.lost, n_jobs, address)
+    if address is not None:
+        return play_on_dask(pack(work), tasks, work.lost, address)
     return play_in_processes(work, tasks, n_jobs, max_seconds)
 
 
@@ -239,8 +239,8 @@ def check_backend(
         raise UserError("max_seconds needs processes of this machine; leave out backend='dask'")
     if backend not in (None, "processes", "dask"):
         raise UserError(f"unknown backend {backend!r}; choose one of processes, dask")
-    if address is not None and backend != "dask":
-        raise UserError("an address needs backend='dask'")
+    if (address is not None) != (backend == "dask"):
+        raise UserError("backend='dask' needs the address of a scheduler, which needs the backend")
     if backend == "dask" and find_spec("distributed") is None:
         raise UserError("Dask is not installed: pip install 'clustered-bandit-gym[dask]'")
 

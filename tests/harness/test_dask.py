@@ -17,8 +17,8 @@ from typing import Any
 import cluster_players
 import pandas as pd
 import pytest
-from cluster_players import NO_DASK, Paced, check_own_processes, content
-from harness_players import TINY
+from cluster_players import NO_DASK, Exits, Paced, content
+from harness_players import TINY, Empirical
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
@@ -27,7 +27,8 @@ from clustered_bandit_gym.harness.play import Task, Work
 from clustered_bandit_gym.harness.run import run
 from clustered_bandit_gym.harness.settings import Cell
 
-pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
+LocalCluster = pytest.importorskip("distributed").LocalCluster
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="needs signals"),
     pytest.mark.skipif(bool(NO_DASK), reason=NO_DASK),
@@ -131,8 +132,18 @@ def test_a_killed_worker_and_a_killed_scheduler(cluster: Cluster, tmp_path: Path
     assert set(resumed["attempts"]) == {1}
 
 
-def test_dask_s_own_processes_and_a_trial_that_ends_one() -> None:
-    check_own_processes("dask")
+def test_a_trial_that_ends_its_worker_costs_no_other_trial() -> None:
+    how: dict[str, Any] = {"trials": 4, "seed": 1, "progress": False}
+    local = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        LocalCluster(**local) as running,
+    ):
+        place = {"backend": "dask", "address": running.scheduler_address}
+        trials = cbg.evaluate([Exits(), Empirical(3)], TINY, **place, **how).trials
+    assert (trials["outcome"] == "crash").tolist() == [False, False, True, False] + 4 * [False]
+    alone = cbg.evaluate(Empirical(3), TINY, **how).trials
+    pd.testing.assert_frame_equal(content(trials[4:].reset_index(drop=True)), content(alone))
 
 
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from harness_players import TINY, Empirical
 from machine import lacks
 
 import clustered_bandit_gym as cbg
@@ -42,12 +40,3 @@ class Exits(cbg.Policy):
 def content(trials: pd.DataFrame) -> pd.DataFrame:
     """What every run of the same trials must agree on."""
     return trials.drop(columns=["seconds", "attempts"])
-
-
-def check_own_processes(backend: str) -> None:
-    """Without an address the backend starts processes; a trial that ends its process costs no other trial."""
-    how: dict[str, Any] = {"trials": 4, "seed": 1, "progress": False}
-    trials = cbg.evaluate([Exits(), Empirical(3)], TINY, n_jobs=1, backend=backend, **how).trials
-    assert (trials["outcome"] == "crash").tolist() == [False, False, True, False] + 4 * [False]
-    alone = cbg.evaluate(Empirical(3), TINY, **how).trials
-    pd.testing.assert_frame_equal(content(trials[4:].reset_index(drop=True)), content(alone))
