@@ -37,8 +37,13 @@ def vary(game: AuditGame, rng: np.random.Generator) -> AuditGame:
     means = top - (top - means) * factors
     sizes = np.round(np.array(game.sizes) * np.exp(rng.normal(0, 0.5, len(means)))).astype(int)
     sizes[0] = max(1, sizes[0])
-    changed = {"means": tuple(map(tuple, means.tolist())), "sizes": tuple(sizes.tolist())}
-    varied = replace(game, why="found by a search", told={}, **changed)
+    varied = replace(
+        game,
+        why="found by a search",
+        means=tuple(map(tuple, means.tolist())),
+        sizes=tuple(sizes.tolist()),
+        told={},
+    )
     try:
         truth = varied(rng)
     except ValueError:  # the numbers do not fit together
