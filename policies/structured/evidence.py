@@ -23,8 +23,10 @@ from clustered_bandit_gym.policies.structured.budget import ClusterWeights, nats
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 
 
-def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> np.ndarray:
+def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> Bools:
     """(pairs,) whether rows a and b of `cells` are shown to differ, with `level` (pairs,) nats.
+
+    Every arm has been pulled at both.
 
     Two kinds of weight ½. One of the K arms is larger at one of the two: weight 1/(2K) for each arm
     and direction. All K arms together, with one ρ from a grid of eight, weight ⅛ each, that covers
@@ -33,21 +35,14 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> np.ndarray:
     """
     difference = cells.mean[a] - cells.mean[b]
     n_a, n_b = cells.n[a], cells.n[b]
-    n_arms = difference.shape[1]
-    terms = difference**2 * (0.5 * n_a * n_b / np.maximum(n_a + n_b, 1))
-    arm = terms.argmax(axis=1)
+    arm = (difference**2 * n_a * n_b / (n_a + n_b)).argmax(axis=1)
     larger = difference[np.arange(a.size), arm] > 0
     low, high = np.where(larger, b, a), np.where(larger, a, b)
+    n_arms = difference.shape[1]
     shown = cells.shows((low, arm), (high, arm), 0.0, level + np.log(4 * n_arms))
-    # All arms together, only where that could reach the level with the ρ that suits best.
-    mean = np.maximum(terms.mean(axis=1), 1)
-    hope = ~shown & (n_arms * (mean - 1 - np.log(mean)) >= level)
-    hope &= np.minimum(n_a, n_b).min(axis=1) > 0
-    if not hope.any():
-        return shown
     for rho in 16 * 8.0 ** np.arange(8.0):
-        together = pair_evidence(difference[hope], n_a[hope], n_b[hope], rho).sum(axis=1)
-        shown[hope] |= together >= level[hope] + np.log(2 * 8)
+        together = pair_evidence(difference, n_a, n_b, rho).sum(axis=1)
+        shown |= together >= level + np.log(2 * 8)
     return shown
 
 
@@ -278,9 +273,8 @@ class AcceptanceTests:
         leader = leaders(cells.mean[rows], live)
         live &= ~cells.shows_worse(rows, leader, 0.0, self.level, live)
         self.live[rows] = live
-        if epsilon > 0:
-            live &= ~cells.shows_worse(rows, leader, epsilon, self.level, live)
-            live[np.arange(rows.size), leader] = True
+        live &= ~cells.shows_worse(rows, leader, epsilon, self.level, live)
+        live[np.arange(rows.size), leader] = True
         alone = live.sum(axis=1) == 1
         self.found[rows[alone]] = leader[alone]
         return leader, live
