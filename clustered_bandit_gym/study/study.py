@@ -132,8 +132,8 @@ class Study:
     @classmethod
     def open(cls, path: str | Path, policy: Any = None) -> Study:
         """Resume the study in `path`; a policy that cannot be rebuilt from it must be given."""
-        if not Path(path).is_file():
-            raise UserError(f"there is no file {path}")
+        if not Path(path).is_file() or not Path(path).stat().st_size:
+            raise UserError(f"there is no file {path}, or it is empty")
         file = StudyFile(Path(path))
         facts = file.facts
         file.close()

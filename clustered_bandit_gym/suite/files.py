@@ -13,7 +13,6 @@ from typing import Any
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.escape import markdown
-from clustered_bandit_gym.harness.output.tables import Table, to_markdown
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import number
 
@@ -199,15 +198,17 @@ def readme(submission: Submission) -> str:
         "rounds",
         "reason",
     ]
-    rows = []
+    rows = [heads, ["---"] * len(heads)]
     for entry in submission.scores["cells"]:
         values = [entry[name] for name in heads]
-        rows.append([number(one) if isinstance(one, float) else str(one) for one in values])
+        texts = [number(one) if isinstance(one, float) else str(one) for one in values]
+        rows.append([markdown(text) for text in texts])
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return f"""# {markdown(submission.name)}
 
 A {kind}. `clustered-bai suite verify` checks it and runs the policy's code. A cell is solved unless
 a reason is given.
 
 {said}
-{to_markdown(Table("", heads, rows))}
+{table}
 """
