@@ -198,7 +198,9 @@ def test_latex_of_several_varied_settings(swept: cbg.Board) -> None:
         r"policy & env=ClusteredBAI-PaperSmall-v0, $N=4$ & env=ClusteredBAI-PaperSmall-v0, $N=8$ &"
     )
     assert head in text
-    found = [row for d in (1e-10, 0.1) for row in rows("naive", [5.0], env_kwargs={"delta": d})]
+    found = []
+    for d in (1e-10, 0.1):
+        found += rows("naive", [5.0], env_kwargs={"delta": d}, delta=d)
     assert r"policy & $\delta=1\times10^{-10}$ & $\delta=0.1$ \\" in cbg.Board(found).to_latex()
 
 
