@@ -197,7 +197,7 @@ def _add_legend(figure: Figure, summary: pd.DataFrame) -> None:
         entries.append(_entry(_FAIL, "x", "crossed out: FAIL", mew=2))
     entries += [line for line in figure.axes[0].lines if line.get_label() == "lower bound"]
     longest = max(len(str(entry.get_label())) for entry in entries)
-    columns = int(figure.get_figwidth() * 110 / rcParams["font.size"] // (7 + longest))
+    columns = int(figure.get_figwidth() * 130 / rcParams["font.size"] // (7 + longest))
     columns = min(max(1, columns), len(entries))
     figure.legend(handles=entries, loc="outside lower center", ncols=columns, frameon=False)
 
