@@ -68,7 +68,7 @@ class Isolation:
         name = program_name(program)
 
         def run(block: Any, *values: np.ndarray) -> Any:
-            copy = pickle.loads(data)
+            copy = _Loader(io.BytesIO(data)).load()
             self._ran[name] = data, copy
             return copy(block, *[value.copy() for value in values])
 
@@ -80,7 +80,7 @@ class Isolation:
         """Which variables the programs changed in vain, as a hint for the author; "" for none."""
         names: set[str] = set()
         for data, copy in self._ran.values():
-            before = self._variables(pickle.loads(data))
+            before = self._variables(_Loader(io.BytesIO(data)).load())
             after = self._variables(copy)
             names |= {f"`{name}`" for name in after if after[name] != before.get(name)}
         changed = ", ".join(sorted(names))
@@ -231,6 +231,16 @@ class _Copier(Pickler):  # type: ignore[misc]
             return _cached_again, (obj.__wrapped__, obj.cache_parameters())
         _, arguments, *rest = self._dynamic_function_reduce(obj)
         return _make_function, arguments, *rest
+
+
+class _Loader(pickle.Unpickler):
+    """Makes the copy. Nothing of a user's module comes in by reference."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        if _is_foreign(sys.modules.get(module)):
+            raise pickle.UnpicklingError(f"strict mode: {module}.{name} cannot be copied: {COPIES}")
+        return found
 
 
 def _fill(module: ModuleType, variables: dict[str, Any]) -> None:

@@ -103,6 +103,28 @@ def test_a_program_that_cannot_be_copied_says_why() -> None:
     assert "programs run on copies; return what the centre needs" in failure
 
 
+class ByName:
+    """An object that pickles itself by its name."""
+
+    def __reduce__(self) -> str:
+        return "BY_NAME"
+
+
+BY_NAME: Any = ByName()
+
+
+def test_an_object_that_pickles_itself_by_its_name_is_no_letter_box() -> None:
+    view = strict_view()
+
+    def program(block: Any) -> None:
+        BY_NAME.found = block.pull_grid(10)
+
+    with pytest.raises(ProgramFailed):
+        view.local(view.agents, program)
+    assert "BY_NAME cannot be copied" in str(view._books.failure)
+    assert not hasattr(BY_NAME, "found")
+
+
 MINE = """
 __name__ = "clustered_bandit_gym.mine"
 FOUND = []
