@@ -146,7 +146,7 @@ class Federation(Play):
         tables = [self._send("down", payload, agents, program) for payload in _payloads(down)]
         size = self.block_size or max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
         answer: Payload | Sequence[Payload] | None = None
-        forms: list[list[tuple[object, ...]]] = []
+        form: list[tuple[object, ...]] = []
         parts: list[list[Array]] = []
         for start in range(0, agents.size, size):
             rows = slice(start, start + size)
@@ -156,8 +156,8 @@ class Federation(Play):
             finally:
                 block.close()
             payloads = _payloads(answer)
-            forms.append([alphabet(payload) for payload in payloads])
-            if forms[-1] != forms[0]:
+            before, form = form, [alphabet(payload) for payload in payloads]
+            if parts and form != before:
                 raise UserError(
                     "a program sends every agent's message in the same form: kind, shape, and "
                     "`among`, `at_most` or `grid`"

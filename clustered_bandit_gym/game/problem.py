@@ -53,16 +53,16 @@ class Problem:
             value = getattr(self, name)
             if value is not None or name in ("n_agents", "n_arms"):
                 object.__setattr__(self, name, whole(value, name))
-        if not 0 < self.delta < 1:
-            raise UserError(f"delta must lie strictly between 0 and 1, got {self.delta}")
-        for name in ("eta", "eta1"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise UserError(f"{name} must be positive (or None: not told), got {value}")
-        if not 0 < self.sigma < np.inf:
-            raise UserError(f"sigma must be a finite number > 0, got {self.sigma}")
-        if not 0 <= self.epsilon < np.inf:
-            raise UserError(f"epsilon must be a finite number >= 0, got {self.epsilon}")
+        rules = {
+            "delta": (0 < self.delta < 1, "lie strictly between 0 and 1"),
+            "eta": (self.eta is None or self.eta > 0, "be positive (or None: not told)"),
+            "eta1": (self.eta1 is None or self.eta1 > 0, "be positive (or None: not told)"),
+            "sigma": (0 < self.sigma < np.inf, "be a finite number > 0"),
+            "epsilon": (0 <= self.epsilon < np.inf, "be a finite number >= 0"),
+        }
+        for name, (holds, rule) in rules.items():
+            if not holds:
+                raise UserError(f"{name} must {rule}, got {getattr(self, name)}")
         if self.support is not None:
             ends = np.asarray(self.support, dtype=np.float64)
             if ends.shape != (2,) or not -np.inf < ends[0] < ends[1] < np.inf:
