@@ -91,8 +91,8 @@ class Bets:
         # The least and the largest c for which c and c + shift may both be means.
         first, last = np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift)
         points = np.clip(np.concatenate([first, around, last], axis=1), first, last)
-        of_a, of_b = self._both(counts_a, counts_b, points, shift)
-        total = np.logaddexp.reduce(of_a, axis=-1) + np.logaddexp.reduce(of_b, axis=-1)
+        total = self.below(counts_a[:, None], np.clip(points + shift, 0, 1))
+        total = total + self.above(counts_b[:, None], points)
         # More points around the one where the product is least.
         rows = np.arange(share.size)
         least = np.clip(total.argmin(axis=1), 1, points.shape[1] - 2)
@@ -101,12 +101,13 @@ class Bets:
         points.sort(axis=1)
         # The wealth against "mean_a is at least c + shift", F(c), rises with c; that against
         # "mean_b is at most c", G(c), falls. Between two points l < r, F·G is at least F(l)·G(r).
-        of_a, of_b = self._both(counts_a, counts_b, points, shift)
+        target = np.clip(points + shift, 0, 1)
+        of_a = self._wealth(counts_a[:, None], target, up=False)
+        of_b = self._wealth(counts_b[:, None], points, up=True)
         bound = np.logaddexp.reduce(of_a[:, :-1], axis=-1)
         bound = bound + np.logaddexp.reduce(of_b[:, 1:], axis=-1)
         # Bets that neither end of an interval has to cut: larger targets cut bets on "above",
         # smaller ones on "below".
-        target = np.clip(points + shift, 0, 1)
         fixed_a = self.bets <= _largest_bet(1 - target[:, :-1])[..., None]
         fixed_b = self.bets <= _largest_bet(points[:, 1:])[..., None]
         for _ in range(6):
@@ -122,14 +123,6 @@ class Bets:
             least_sum = np.logaddexp.reduce(np.minimum(*products), axis=(1, 2))
             bound[at] = np.maximum(bound[at], least_sum)
         return np.asarray(bound.min(axis=1))
-
-    def _both(
-        self, counts_a: Floats, counts_b: Floats, points: Floats, shift: Floats
-    ) -> tuple[Floats, Floats]:
-        """(P, n, L) wealth against "mean_a ≥ c + shift" and "mean_b ≤ c" for c = `points` (P, n)."""
-        target = np.clip(points + shift, 0, 1)
-        of_a = self._wealth(counts_a[:, None], target, up=False)
-        return of_a, self._wealth(counts_b[:, None], points, up=True)
 
     def _wealth(self, counts: Floats, m: Floats, up: bool) -> Floats:
         """(..., L) log of weight and wealth of each bet that the mean is above (`up`) or below m."""

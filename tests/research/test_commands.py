@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from clustered_bandit_gym.policies import BAICl
+from clustered_bandit_gym.policies.structured import accept
+from clustered_bandit_gym.policies.structured.tuning import TUNING
 from clustered_bandit_gym.reproduce.figures import FIGURES
 from research.beyond import __main__ as beyond
 from research.constants import __main__ as constants
@@ -81,19 +83,15 @@ def test_counterexample(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_constants(capsys: pytest.CaptureFixture[str]) -> None:
-    """Any module constant of the policy will do; the first one found is doubled."""
-    from importlib import import_module
-
-    package = constants.PACKAGES["structured-bai"]
-    module = import_module(f"{package}.classify")
-    name = next(
-        key for key, value in vars(module).items() if key.isupper() and isinstance(value, int)
-    )
-    value = getattr(module, name)
-    words = ["structured-bai", f"classify.{name}", str(2 * value), "--scale", "0.1"]
+    before = TUNING.urgent
+    words = ["structured-bai", "tuning.TUNING.urgent", str(2 * before), "--scale", "0.1"]
     constants.main([*words, "--env", "ClusteredBAI-PaperSmall-v0", "n_agents=6"])
-    assert f"classify.{name} = {2 * value:g}" in capsys.readouterr().out
-    assert getattr(module, name) == value
+    assert f"tuning.TUNING.urgent = {2 * before:g}" in capsys.readouterr().out
+    assert before == TUNING.urgent
+    words = ["structured-bai", "accept.STEP", "0.3", "--scale", "0.1"]
+    constants.main([*words, "--env", "ClusteredBAI-PaperSmall-v0", "n_agents=6"])
+    assert "accept.STEP = 0.3" in capsys.readouterr().out
+    assert accept.STEP == 0.15
 
 
 def test_which_policy(tmp_path: Path) -> None:
