@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from clustered_bandit_gym.cli.app import FAILED, bar, command, say, show_document, tell_reused
+from clustered_bandit_gym.cli.app import FAILED, bar, command, show_document, tell_reused
 from clustered_bandit_gym.cli.options import check_format, seed_of
 from clustered_bandit_gym.errors import UserError
 
@@ -27,7 +27,6 @@ def audit(
     format_: str = "text",
     replays: int = 1,
     quiet: bool = False,
-    traceback: bool = False,
 ) -> None:
     """Play instances built to provoke errors, and judge each by a sequential test.
 
@@ -63,11 +62,6 @@ def audit(
     if format_ == "text":
         typer.echo(f"Seed: {root}.")
     tell_reused(report.reused, int(report.cells["trials"].sum()), out, quiet)
-    if traceback and report.raised is not None:
-        from clustered_bandit_gym.harness.replay import traceback_of
-        from clustered_bandit_gym.policies.registry import make
-
-        say(traceback_of(report.raised, make(policy)))
     if not (report.cells["trials"] > report.cells["unfinished"]).any():
         raise UserError("no trial ended with an answer; the reasons are shown above")
     if report.word == "FAIL":

@@ -64,8 +64,7 @@ class Board(Document):
         missing: int = 0,
         reused: int = 0,
     ) -> None:
-        rows = trials if isinstance(trials, pd.DataFrame) else list(trials)
-        self.trials: pd.DataFrame = frame(rows)
+        self.trials = frame(trials)
         self.missing = missing
         self.reused = reused
 

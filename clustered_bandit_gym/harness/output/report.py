@@ -25,7 +25,7 @@ def write_report(folder: str | Path, path: str | Path) -> Path:
     """Write the report of the store in `folder` to `path`, one HTML file."""
     path = Path(path)
     rows = Board.load(folder).trials
-    if not len(rows):
+    if rows.empty:
         raise UserError(f"{folder} holds no finished trials")
     page = report_page(rows, f"clustered-bai report: {Path(folder).resolve().name}")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,13 +34,13 @@ UNFINISHED = {
 FAILED = tuple(name for name in UNFINISHED if name != "budget")
 
 
-def frame(rows: list[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
+def frame(rows: Sequence[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
     """The rows as a data frame; an exported table (nested values as JSON text) may be passed as
     well.
 
     Unfinished trials have no `correct`: it is missing, neither true nor false.
     """
-    table = rows.copy(deep=False) if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
+    table = pd.DataFrame(rows).copy(deep=False)
     if "env_kwargs" in table:
         table["env_kwargs"] = table["env_kwargs"].map(decode)
     types = {
