@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -149,7 +149,9 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         render_mode: str | None = None,
         **settings: Any,
     ) -> None:
-        check_render_mode(render_mode, self.metadata)
+        modes = (None, *self.metadata["render_modes"])
+        if render_mode not in modes:
+            raise UserError(f"render_mode must be one of {modes}, got {render_mode!r}")
         for name, value in (("pull_cost", pull_cost), ("error_penalty", error_penalty)):
             if not (np.isfinite(value) and value >= 0):
                 raise UserError(f"{name} must be a finite number >= 0, got {value}")
@@ -194,7 +196,8 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         """The instance of the current episode, for judges and pictures; not for learners."""
         if self._law is None:
             raise ResetNeeded("There is no play yet: call env.reset() first")
-        return cast(Instance, self._law)
+        law: Instance = self._law
+        return law
 
     @property
     def seen(self) -> tuple[Ints, Floats]:
@@ -377,10 +380,3 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         play = state["_federation"]
         self.__dict__.update(state, _federation=None if play is None else Federation.restore(play))
-
-
-def check_render_mode(mode: str | None, metadata: dict[str, Any]) -> None:
-    """`ValueError` for a mode that `metadata` does not list."""
-    known = metadata["render_modes"]
-    if mode is not None and mode not in known:
-        raise UserError(f"render_mode must be None or one of {known}, got {mode!r}")

@@ -211,15 +211,13 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     def _draw(self, agent: int, arm: int, times: int) -> float:
         """The average of `times` pulls of an arm."""
         federation = self._federation
-        if federation is None and times == 1:
-            return self._source.single(agent, arm)
-        whom, which = np.array([agent]), np.array([arm])
-        if federation is None:
-            return float(self._source.averages(whom, which, times)[0])
-        self._bill(federation)
+        if federation is not None:
+            self._bill(federation)
         if times == 1:
-            return federation.draw_one(agent, arm)
-        return float(federation.draw(whom, which, times)[0])
+            one = self._source.single if federation is None else federation.draw_one
+            return one(agent, arm)
+        several = self._source.averages if federation is None else federation.draw
+        return float(several(np.array([agent]), np.array([arm]), times)[0])
 
     def _best(self) -> Ints:
         """(N,) each agent's empirical best arm."""

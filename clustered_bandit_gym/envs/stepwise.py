@@ -22,9 +22,8 @@ def play_stepwise(
     env: gym.Env[Any, Any],
     seed: int | None = None,
     *,
-    instance_seed: Seed | None = None,
-    play_seed: Seed | None = None,
     strict: bool = False,
+    **seeds: Seed,
 ) -> dict[str, Any]:
     """Play a `Policy` through `env.step`, one pull at a time and through all wrappers; returns the
     last `info`.
@@ -32,7 +31,8 @@ def play_stepwise(
     Pulls are the agents' own (`local_pulls`), so the bill is the policy's: results have the law of
     a play without an environment. Flat actions cannot name recommendations: a flat environment is
     played without its wrappers. Raises `BudgetExceeded` where `max_pulls`, or a wrapper's time
-    limit, ends the episode first. For `strict` see `FederationView`.
+    limit, ends the episode first. For `strict` see `FederationView`; `seeds` are `instance_seed` and
+    `play_seed` of `reset`.
     """
     core = env.unwrapped
     if not isinstance(core, ClusteredBAIEnv):
@@ -40,9 +40,7 @@ def play_stepwise(
     composite = isinstance(env.action_space, spaces.OneOf)
     reset = env.reset if composite else partial(ClusteredBAIEnv.reset, core)
     make_step = env.step if composite else partial(ClusteredBAIEnv.step, core)
-    seeds = {"instance_seed": instance_seed, "play_seed": play_seed}
-    given = {name: value for name, value in seeds.items() if value is not None}
-    reset(seed=seed, options={"local_pulls": True, **given})
+    reset(seed=seed, options={"local_pulls": True, **seeds})
     federation = core.federation
     over = False
 
