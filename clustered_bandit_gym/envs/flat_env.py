@@ -20,10 +20,9 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.payloads import bits_for
-from clustered_bandit_gym.game.pulls import MAX_PULLS
+from clustered_bandit_gym.game.pulls import MAX_PULLS, Simulator
 from clustered_bandit_gym.game.rewards import RewardModel
 from clustered_bandit_gym.game.seeds import episode_seeds
-from clustered_bandit_gym.game.source import Simulator
 
 #: Default `max_pulls`: so many orders of the largest size for each (agent, arm) cell.
 ORDERS_PER_CELL = 25

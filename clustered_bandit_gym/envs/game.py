@@ -16,9 +16,9 @@ from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import TRUTH, Problem
+from clustered_bandit_gym.game.pulls import Source
 from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian
 from clustered_bandit_gym.game.seeds import Seed
-from clustered_bandit_gym.game.source import Source
 from clustered_bandit_gym.game.tables import is_log
 from clustered_bandit_gym.generators import Batch, make_generator
 

@@ -12,8 +12,8 @@ from gymnasium import spaces
 
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver
+from clustered_bandit_gym.game.pulls import OwnStreams
 from clustered_bandit_gym.game.seeds import Seed, global_seed, play_stream
-from clustered_bandit_gym.game.source import OwnStreams
 from clustered_bandit_gym.policy import PULL, STOP, Policy
 
 

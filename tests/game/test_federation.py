@@ -22,8 +22,8 @@ from clustered_bandit_gym import (
     Problem,
     Reals,
 )
+from clustered_bandit_gym.game.pulls import Simulator
 from clustered_bandit_gym.game.seeds import REWARDS, play_stream
-from clustered_bandit_gym.game.source import Simulator
 from clustered_bandit_gym.generators import PaperRandom, PaperSmall, RandomFamily
 
 ALARM = 1e-10

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.game.pulls import Simulator
 from clustered_bandit_gym.game.seeds import REWARDS, play_stream, trial_seeds
-from clustered_bandit_gym.game.source import Simulator
 from clustered_bandit_gym.policies import POLICIES
 from clustered_bandit_gym.policies.engines.registry import ENGINES
 
