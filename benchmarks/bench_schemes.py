@@ -27,7 +27,7 @@ def figures() -> Iterator[Figure]:
         yield Figure(
             f"{policy.name}: third data set, N = 10^4, K = 100, M = 20 / as many normals as rows",
             _against_normals(policy, instance),
-            3.0,
+            4.0,
         )
     instance = PaperRandom(10_000)(np.random.default_rng(0))
     for policy in (NaiveSE(), ClBAI(), BAICl(), BAIClPlusPlus()):

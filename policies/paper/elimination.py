@@ -88,12 +88,14 @@ def eliminate(
         r += 1
         times = round_size(sizes, gamma, r, block.problem.sigma)
         whole = active[order].all(axis=1)
-        # Agents with fewer arms draw first.
-        order = np.concatenate([order[~whole], order[whole]])
-        for rows in np.split(order, [(~whole).sum()]):
-            averages = _draw(block, rows, arms, times[rows], active[rows])
-            estimates[rows] = np.where(active[rows], averages, estimates[rows])
+        # Agents that have lost an arm draw first.
+        groups = [rows for rows in (order[~whole], order[whole]) if rows.size]
+        for rows in groups:
+            before = active[rows]
+            averages = _draw(block, rows, arms, times[rows], before)
+            estimates[rows] = np.where(before, averages, estimates[rows])
             active[rows] = averages >= averages.max(axis=1, keepdims=True) - 2.0**-r
+        order = np.concatenate(groups)
         order = order[active[order].sum(axis=1) > 1]
     return active, estimates
 

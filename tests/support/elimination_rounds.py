@@ -48,10 +48,9 @@ def watch() -> Iterator[list[Round]]:
 
     def record(block: Any, rows: Any, arms: Any, times: Any, active: Any) -> Any:
         sizes, gamma, r = asked
-        if rows.size:
-            rounds.append(
-                Round(block.agents[rows], sizes[rows], gamma[rows], r, times, active.sum(axis=1))
-            )
+        rounds.append(
+            Round(block.agents[rows], sizes[rows], gamma[rows], r, times, active.sum(axis=1))
+        )
         return draw(block, rows, arms, times, active)
 
     with patch.multiple(elimination, round_size=round_size, _draw=record):
