@@ -237,7 +237,7 @@ def environment_page(name: str, catalogue: dict[str, Any]) -> str:
         f"Settings of its generator, `{generator.name}`, as keywords of `gym.make`:\n\n"
         + "\n".join(["| setting | default | meaning |", "|---|---|---|", *rows]),
         "All environments also take `delta`, `told`, `sigma`, `max_pulls`, `instance_seed`, `pull_cost`, "
-        "`error_penalty`, `c_b`, `c_r`, `itemise` and `render_mode`; see [ClusteredBAIEnv](../api/environments.md).",
+        "`error_penalty`, `c_b`, `c_r` and `render_mode`; see [ClusteredBAIEnv](../api/environments.md).",
         "## Rewards and episode end",
         "`-pull_cost` for a pull, `-error_penalty` times the number of wrong agents at the stop. The episode "
         "terminates at the stop and is truncated at `max_pulls`.",
