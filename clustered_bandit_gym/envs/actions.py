@@ -77,9 +77,10 @@ def empirical_best(pulls: Ints, means: Floats, rng: np.random.Generator) -> Ints
     """
     seen = np.where(pulls > 0, means, -np.inf)
     tied = seen == seen.max(axis=-1, keepdims=True)
-    if np.count_nonzero(tied) == tied[..., 0].size:
-        return tied.argmax(axis=-1)
-    best: Ints = (tied * (1 - rng.random(tied.shape))).argmax(axis=-1)
+    weights: Any = tied
+    if np.count_nonzero(tied) > tied[..., 0].size:
+        weights = tied * (1 - rng.random(tied.shape))
+    best: Ints = weights.argmax(axis=-1)
     return best
 
 
