@@ -216,9 +216,13 @@ class BettingCells(Cells):
         # As normal laws would have it, and one part in ten more: where that is too little the bets
         # are not worked out.
         hope = ~shown & (d > 0) & (0.55 * d * d >= level * noise) & (n_a > 0) & (n_b > 0)
+        share = noise_a / np.where(hope, noise, 1.0)
+        hope[hope] = (
+            self.wealth.pair_at_most(counts_a[hope], counts_b[hope], shift[hope], share[hope])
+            >= level[hope]
+        )
         if hope.any():
-            share = noise_a[hope] / noise[hope]
-            evidence = self.wealth.pair(counts_a[hope], counts_b[hope], shift[hope], share)
+            evidence = self.wealth.pair(counts_a[hope], counts_b[hope], shift[hope], share[hope])
             shown[hope] = evidence >= level[hope]
         return shown
 
