@@ -143,6 +143,7 @@ def root(
 def main() -> None:
     """Entry point."""
     warnings.showwarning = lambda message, *_, **__: say(f"note: {message}")
+    _check_memory()
     for stream in (sys.stdout, sys.stderr):
         # A terminal shows "?" for a letter that it lacks instead of failing after hours of play.
         if isinstance(stream, io.TextIOWrapper):
@@ -154,3 +155,15 @@ def main() -> None:
             sys.stdout.flush()
         except (OSError, ValueError):  # drop what a full disk refused: Python would try it again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _check_memory() -> None:
+    """Refuse less address space than the libraries take: OpenBLAS would wait for it for ever."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if 0 <= limit < 10**9:
+        say(f"clustered-bai needs 1 GB of address space, got {limit / 10**9:.1f} GB (ulimit -v)")
+        raise SystemExit(MISTAKE)

@@ -51,6 +51,23 @@ def test_a_terminal_that_lacks_letters() -> None:
     assert code == 0, errors
 
 
+def test_too_little_memory_for_the_libraries() -> None:
+    """OpenBLAS asks for memory in a loop that does not end."""
+    resource = pytest.importorskip("resource")
+    limit = 4 * 10**8
+    done = subprocess.run(
+        [sys.executable, "-m", "clustered_bandit_gym.cli", *COMPARE],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "needs 1 GB of address space, got 0.4 GB" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize("option", ["--out", "--plot", "--export"])
 def test_a_target_that_cannot_be_written(option: str, tmp_path: Path) -> None:
     """A file stands where a folder is needed: refused for root as well, unlike a read-only folder."""
