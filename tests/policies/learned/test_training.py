@@ -49,10 +49,10 @@ def test_an_episode_is_answered_after_ten_pulls_of_each_arm() -> None:
 
 
 def test_it_learns(tmp_path: Path) -> None:
-    """Two agents, two arms: guessing returns -8, training -0.5 to -0.7 (seeds 0 and 2).
+    """Two agents, two arms. Measured: a fresh network stops at once and returns -8.00 (seeds 0 to 2); a trained one
+    returns -1.37 and -1.00 (seeds 0 and 1).
 
-    A fresh network stops after few pulls, and each agent is wrong in almost half of the episodes. The return of 300
-    episodes has a standard error below 0.5: a false alarm at -3.5 has a probability below 1e-9.
+    So short a training learns not to stop: the player answers at its limit of 100 pulls. Standard errors are at most 0.1.
     """
     game = {"n_agents": 2, "n_clusters": 2, "n_arms": 2}
 
@@ -66,4 +66,4 @@ def test_it_learns(tmp_path: Path) -> None:
 
     before = learned("fresh.zip", steps=1, n_steps=2)
     after = learned("model.zip", steps=16_384, n_steps=32)
-    assert before < -3.5 < after
+    assert before < -4 < after
