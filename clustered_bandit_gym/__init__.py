@@ -45,6 +45,7 @@ _LAZY = {
     "sweep": "clustered_bandit_gym.harness.run:sweep",
     "ClusteredBAIEnv": "clustered_bandit_gym.envs.env:ClusteredBAIEnv",
     "ClusteredBAIVectorEnv": "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv",
+    "DiscreteActions": "clustered_bandit_gym.envs.flat_env:DiscreteActions",
     "FlatClusteredBAIEnv": "clustered_bandit_gym.envs.flat_env:FlatClusteredBAIEnv",
     "SB3VecEnv": "clustered_bandit_gym.policies.learned.sb3:SB3VecEnv",
     "parallel_env": "clustered_bandit_gym.envs.parallel:parallel_env",
@@ -59,7 +60,7 @@ _LAZY = {
 if TYPE_CHECKING:
     from clustered_bandit_gym import datasets, generators, harness, policies, study, testing, theory
     from clustered_bandit_gym.envs.env import ClusteredBAIEnv
-    from clustered_bandit_gym.envs.flat_env import FlatClusteredBAIEnv
+    from clustered_bandit_gym.envs.flat_env import DiscreteActions, FlatClusteredBAIEnv
     from clustered_bandit_gym.envs.parallel import parallel_env
     from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv
     from clustered_bandit_gym.harness.audit.audit import audit
@@ -87,6 +88,7 @@ __all__ = [
     "Categorical",
     "ClusteredBAIEnv",
     "ClusteredBAIVectorEnv",
+    "DiscreteActions",
     "Federation",
     "Flag",
     "FlatClusteredBAIEnv",

@@ -15,7 +15,7 @@ from clustered_bandit_gym import envs_registry, policies
 #: Names that users and scripts rely on. Names may be added, none may go.
 PUBLIC = """
 PULL STOP ArmIndex ArmSet Bernoulli Block Board BudgetExceeded Categorical ClusteredBAIEnv
-ClusteredBAIVectorEnv Federation Flag Gaussian Instance Judgement Ledger Payload PlayOver
+ClusteredBAIVectorEnv DiscreteActions Federation Flag Gaussian Instance Judgement Ledger Payload PlayOver
 Policy Problem Reals RewardModel StepPolicy Store audit datasets env evaluate generators harness play policies
 replay sweep testing theory
 """.split()  # noqa: SIM905

@@ -47,7 +47,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     of range, a wrong number of arms, floats, booleans) raises `ValueError` and changes nothing.
     Most learning libraries need a flat action space: every id has a variant with one
     (`ClusteredBAI-Tiny-Discrete-v0`), and one with a flat observation as well
-    (`ClusteredBAI-Tiny-Box-v0`).
+    (`ClusteredBAI-Tiny-Box-v0`). `DiscreteActions` is a wrapper for environments of your own.
 
     ## Observation Space
     `Dict(pulls=Box (N, K) int64, means=Box (N, K) float64)`: how often each arm was pulled at

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.actions import empirical_best, read_flat
-from clustered_bandit_gym.envs.env import ClusteredBAIEnv, StepResult
+from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
@@ -23,6 +23,7 @@ from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.game.pulls import MAX_PULLS, Simulator
 from clustered_bandit_gym.game.rewards import RewardModel
 from clustered_bandit_gym.game.seeds import episode_seeds
+from clustered_bandit_gym.policy import PULL, STOP
 
 #: Default `max_pulls`: so many orders of the largest size for each (agent, arm) cell.
 ORDERS_PER_CELL = 25
@@ -273,3 +274,33 @@ def box_features(
         cells[..., 3] = np.where(both, lead / (4 * spread), 0)
     flat = cells.clip(-1, 1).reshape(len(pulls), -1)
     return np.concatenate([flat, time[:, None].astype(np.float32)], axis=1)
+
+
+class DiscreteActions(gym.ActionWrapper[Obs, Any, Any], gym.utils.RecordConstructorArgs):
+    """`Discrete(N*K + 1)` for a `ClusteredBAIEnv` of your own, as on the flat ids.
+
+    Action `agent * K + arm` pulls, the last one stops and recommends each agent's empirical best
+    from the observation, with ties decided by a fair draw.
+    """
+
+    def __init__(self, env: gym.Env[Obs, Any]) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self)
+        super().__init__(env)
+        core = env.unwrapped
+        if not isinstance(core, ClusteredBAIEnv):
+            raise TypeError(f"DiscreteActions wraps a ClusteredBAIEnv, got {type(core).__name__}")
+        self._core = core
+        self._stop = core.n_agents * core.n_arms
+        self.action_space = spaces.Discrete(self._stop + 1)
+
+    def action(self, action: Any) -> tuple[int, Any]:
+        number = read_flat(action, self._stop)
+        if number == self._stop:
+            return STOP, empirical_best(*self._core.seen, self._core.federation.rng)
+        return PULL, divmod(number, self._core.n_arms)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """(N*K + 1,) which actions make sense now; to stop, every agent must have a pull."""
+        masks = np.ones(self._stop + 1, dtype=np.bool_)
+        masks[-1] = self._core.seen[0].any(axis=1).all()
+        return masks

@@ -17,6 +17,7 @@ import clustered_bandit_gym as cbg
 N, K = 3, 4
 ENV = cbg.ClusteredBAIEnv(instance=cbg.Instance(np.eye(3, K), [0, 1, 2]))
 FLAT = cbg.FlatClusteredBAIEnv(instance=ENV.fixed_instance)
+WRAPPED = cbg.DiscreteActions(cbg.ClusteredBAIEnv(instance=ENV.fixed_instance))
 
 scalars = st.one_of(
     st.integers(-2, 5),
@@ -98,18 +99,19 @@ def test_any_action(action: Any) -> None:
     assert pickle.dumps(ENV) == before
 
 
+@pytest.mark.parametrize("env", [FLAT, WRAPPED])
 @settings(max_examples=120, suppress_health_check=list(HealthCheck))
-@given(st.one_of(scalars, arrays, lists, st.integers(0, N * K)))
-def test_any_flat_action(action: Any) -> None:
-    if FLAT._over:
-        FLAT.reset(seed=0)
+@given(action=st.one_of(scalars, arrays, lists, st.integers(0, N * K)))
+def test_any_flat_action(env: Any, action: Any) -> None:
+    if env.unwrapped._over:
+        env.reset(seed=0)
     if is_whole(action) and 0 <= int(action) <= N * K:
-        FLAT.step(action)
+        env.step(action)
         return
-    before = pickle.dumps(FLAT)
+    before = pickle.dumps(env)
     with pytest.raises(ValueError, match=r"\w+ \w+"):
-        FLAT.step(action)
-    assert pickle.dumps(FLAT) == before
+        env.step(action)
+    assert pickle.dumps(env) == before
 
 
 def test_samples_of_the_space_are_legal() -> None:
