@@ -252,7 +252,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._enter(agent, arm, sample, 1)
         if federation.pulls < federation.max_pulls:
             return self._observed(-self.pull_cost, False, False, self._info(sample))
-        return self._end(-self.pull_cost, sample, None)
+        return self._end(-self.pull_cost, sample, None, truncated=True)
 
     def _enter(self, agent: int, arm: int, sample: float, times: int) -> None:
         """Enter the average of `times` pulls into the observation."""
@@ -274,12 +274,20 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         ledger.total(phase, "up", "real").add(1, 0, 1)
 
     def _end(
-        self, reward: float, sample: float, arms: Ints | None, stopped: bool = False
+        self,
+        reward: float,
+        sample: float,
+        arms: Ints | None,
+        *,
+        stopped: bool = False,
+        truncated: bool = False,
     ) -> StepResult:
-        """The last step; without `arms` (N,) to recommend the episode is truncated."""
+        """The last step, with `arms` (N,) recommended or, if None, all agents wrong or truncated."""
         info = self.end_episode(arms, stopped, sample)
+        if arms is None and not truncated:
+            info["wrong_agents"] = self.n_agents
         reward -= self.error_penalty * info["wrong_agents"]
-        return self._observed(reward, arms is not None, arms is None, info)
+        return self._observed(reward, not truncated, truncated, info)
 
     def end_episode(self, arms: Ints | None, stopped: bool, sample: float = 0.0) -> dict[str, Any]:
         """End the episode; `arms` (N,) are recommended and judged, if any. The last `info`."""

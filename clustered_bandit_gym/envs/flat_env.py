@@ -66,17 +66,23 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
 
     ## Episode End
     `terminated` at the stop. An order that reaches `max_pulls` ends the episode, too; one that would
-    exceed it is not carried out. By default each agent's empirical best is then recommended and
-    wrong ones are charged. Nothing is left to earn after that: the episode has `terminated`, and
-    learners do not bootstrap from its last state. With `truncation="free"` nothing is recommended
-    and nothing charged, as in `ClusteredBAIEnv`, and the episode is `truncated`. `info["stopped"]`
-    is False in both.
+    exceed it is not carried out. `truncation` decides what the end costs:
+
+    | value | at the limit |
+    |---|---|
+    | "answer" (default) | each agent's empirical best is recommended, wrong ones are charged |
+    | "penalty" | nothing is recommended, and every agent is charged as wrong |
+    | "free" | nothing is recommended and nothing charged, as in `ClusteredBAIEnv` |
+
+    In the first two nothing is left to earn after the limit: the episode has `terminated`, and
+    learners do not bootstrap from its last state. With "free" it is `truncated`. `info["stopped"]`
+    is False in all three.
 
     ## Arguments
     Args:
         observation: "dict" or "box".
         pull_sizes: numbers of pulls that an action can order.
-        truncation: "answer" or "free", see Episode End.
+        truncation: "answer", "penalty" or "free", see Episode End.
         max_pulls: "auto" is 25 orders of the largest size for each arm of each agent: 300 on Tiny;
             None for no limit.
         settings: of `ClusteredBAIEnv`.
@@ -100,8 +106,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     ) -> None:
         if observation not in ("dict", "box"):
             raise UserError(f"observation must be dict or box, got {observation!r}")
-        if truncation not in ("answer", "free"):
-            raise UserError(f"truncation must be answer or free, got {truncation!r}")
+        if truncation not in ("answer", "penalty", "free"):
+            raise UserError(f"truncation must be answer, penalty or free, got {truncation!r}")
         if not pull_sizes:
             raise UserError("pull_sizes needs at least one number of pulls")
         self.pull_sizes = tuple(whole(size, "a number in pull_sizes") for size in pull_sizes)
@@ -204,9 +210,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             reward = -self.pull_cost * times
             if self._count < self.limit:
                 return self._observed(reward, False, False, self._info(sample))
-        if self.truncation == "free":
-            return self._end(reward, sample, None)
-        return self._end(reward, sample, self._best())
+        arms = self._best() if self.truncation == "answer" else None
+        return self._end(reward, sample, arms, truncated=self.truncation == "free")
 
     def _draw(self, agent: int, arm: int, times: int) -> float:
         """The average of `times` pulls of an arm."""

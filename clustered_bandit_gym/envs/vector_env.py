@@ -200,7 +200,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         return samples, pulls, pulling & ~(fits & (self._count < game.limit))
 
     def _judge(self, done: Bools, terminated: Bools, values: dict[str, Any]) -> None:
-        """Enter the outcome of the episodes `done`; those `terminated` have an answer."""
+        """Enter the outcome of the episodes `done`; those `terminated` are charged for errors."""
         game, which = self.game, np.flatnonzero(done)
         truth = self._truth[which]
         if self.recommendations is None:
@@ -208,11 +208,11 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         else:
             shape = (self.num_envs, game.n_agents)
             arms = integers(self.recommendations, shape, game.n_arms)[which]
-        answered = terminated[which, None]
-        right = are_good(truth, arms, game.epsilon) & answered
+        answered = values["stopped"] if game.truncation == "penalty" else terminated
+        right = are_good(truth, arms, game.epsilon) & answered[which, None]
         values["correct"][which] = right.all(axis=1)
         values["agent_correct"][which] = right
-        values["wrong_agents"][which] = (answered & ~right).sum(axis=1)
+        values["wrong_agents"][which] = (terminated[which, None] & ~right).sum(axis=1)
         values["best_arms"][which] = truth.argmax(axis=2)
 
     # --- what is told -----------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def test_time_aware_observation() -> None:
 
 def test_the_limit_asks_for_an_answer() -> None:
     """The empirical best is charged as at a stop. `terminated` says that nothing is left to be earned."""
-    for truncation, expected in (("answer", 1), ("free", 0)):
+    for truncation, expected in (("answer", 1), ("penalty", 4), ("free", 0)):
         env = gym.make(
             "ClusteredBAI-Discrete-v0",
             instance=cbg.Instance(INSTANCE.means, INSTANCE.clusters, cbg.Gaussian(0.0)),
@@ -135,7 +135,7 @@ def test_the_limit_asks_for_an_answer() -> None:
         assert info["wrong_agents"] == expected
         assert info["agent_correct"].tolist() == [truncation == "answer"] * 3 + [False]
         assert info["best_arms"].tolist() == [0, 1, 1, 0]
-    with pytest.raises(ValueError, match="truncation must be answer or free"):
+    with pytest.raises(ValueError, match="truncation must be answer, penalty or free"):
         gym.make(TINY, truncation="never")
 
 
@@ -284,7 +284,7 @@ def test_coarse_actions_have_the_law_of_many_pulls() -> None:
 
 
 @pytest.mark.parametrize("limit", [40, 45])
-@pytest.mark.parametrize("truncation", ["answer", "free"])
+@pytest.mark.parametrize("truncation", ["answer", "penalty", "free"])
 def test_noiseless_vector_steps_equal_single_ones(limit: int, truncation: str) -> None:
     """All is determined by the actions; an order beyond the limit is not carried out and ends the episode."""
     noiseless = cbg.Instance(INSTANCE.means, INSTANCE.clusters, cbg.Gaussian(0.0))
