@@ -14,8 +14,8 @@ from benchmarks import Figure, ratio, seconds
 from clustered_bandit_gym import Block, Federation, Instance, Policy, Problem
 from clustered_bandit_gym.generators import PaperFlat, PaperRandom
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, ClBAI, NaiveSE
-from clustered_bandit_gym.policies.paper import elimination
-from clustered_bandit_gym.policies.paper.elimination import eliminate
+from clustered_bandit_gym.policies.engines import elimination
+from clustered_bandit_gym.policies.engines.elimination import eliminate
 from clustered_bandit_gym.policies.paper.graph import components
 
 DELTA = 1e-10

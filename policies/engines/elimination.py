@@ -1,14 +1,55 @@
-"""The paper's successive elimination as an engine."""
+"""Successive elimination, SE(A, γ, R): Algorithm 2 of the paper.
+
+Many agents run it in lock-step. A test checks that each makes the draws and decisions of the
+algorithm as printed.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.policies.paper.elimination import eliminate, separating_rounds
+from clustered_bandit_gym.game.pulls import MAX_TIMES
+
+#: ε_r = 2^-r and n_r ∝ 4^r leave the range of float64 beyond about this round; only a minute σ gets
+#: anywhere near.
+MAX_ROUND = 500
+
+
+def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
+    """n_r = ⌈8σ² ln(4|A|r²/γ)/ε_r²⌉ with ε_r = 2^-r, at least 1 (Algorithm 2, line 4).
+
+    Args:
+        n_arms: |A|, the size of the *initial* set; a number or (n,) one per agent.
+        gamma: the error budget of the call; a number or (n,).
+
+    Returns:
+        int64, of the shape of the arguments. `BudgetExceeded` where it cannot be counted exactly.
+    """
+    if not np.min(gamma) > 0:
+        raise UserError(
+            f"an elimination needs a positive error budget, got {gamma}: delta is too small to "
+            "divide"
+        )
+    if r <= MAX_ROUND:
+        scale = 8.0 * sigma**2 * 4.0**r
+        sizes = np.maximum(1.0, np.ceil(scale * np.log(4 * n_arms * r**2 / gamma)))
+        if sizes.max() <= MAX_TIMES:
+            return sizes.astype(np.int64)
+    raise BudgetExceeded(
+        f"round {r} of an elimination takes more than {MAX_TIMES:,} pulls of one arm, more than can "
+        "be counted: the arms that are left tie, or nearly so"
+    )
+
+
+def separating_rounds(eta: float) -> int:
+    """R = ⌈log2(1/η) + 1⌉ ≥ 1, after which arms η below the best are gone; 0 if η is infinite."""
+    return max(1, math.ceil(math.log2(1 / eta) + 1)) if math.isfinite(eta) else 0
 
 
 def elimination(
@@ -22,3 +63,61 @@ def elimination(
     return eliminate(
         block, arms, gamma, None if precision is None else separating_rounds(precision)
     )
+
+
+def eliminate(
+    block: Block,
+    arms: Ints,
+    gamma: Any,
+    rounds: int | None = None,
+    within: np.ndarray | None = None,
+) -> tuple[np.ndarray, Floats]:
+    """SE(A, γ, R) at every agent of `block`, in lock-step.
+
+    Round r pulls each arm that is still active at an agent n_r fresh times (`round_size`) and keeps
+    those whose average is at least the agent's best average minus ε_r = 2^-r. An agent with one arm
+    left stops pulling. With probability 1 − γ all averages of an agent are within ε_r/2 of the
+    truth; then the best arm stays, and every arm 2ε_r or more below it is gone after round r.
+
+    Args:
+        arms: (k,) the arms considered; columns of the tables below.
+        gamma: error budget of the call, a number or (n,).
+        rounds: R; None runs until one arm is left. If two arms tie, `BudgetExceeded` ends it.
+        within: (n, k) booleans, each agent's initial set if it is not all of `arms`.
+
+    Returns:
+        active: (n, k) booleans, what is left.
+        estimates: (n, k) each arm's average in the last round that pulled it; 0 for an arm never
+            pulled.
+    """
+    n, k = len(block), arms.size
+    active = np.ones((n, k), dtype=np.bool_) if within is None else within.copy()
+    sizes = active.sum(axis=1)
+    gamma = np.broadcast_to(gamma, n)
+    estimates = np.zeros((n, k))
+    order = np.flatnonzero(sizes > 1)
+    r = 0
+    while order.size and (rounds is None or r < rounds):
+        r += 1
+        times = round_size(sizes, gamma, r, block.problem.sigma)
+        whole = active[order].all(axis=1)
+        # Agents that have lost an arm draw first.
+        groups = [rows for rows in (order[~whole], order[whole]) if rows.size]
+        for rows in groups:
+            before = active[rows]
+            averages = _draw(block, rows, arms, times[rows], before)
+            estimates[rows] = np.where(before, averages, estimates[rows])
+            active[rows] = averages >= averages.max(axis=1, keepdims=True) - 2.0**-r
+        order = np.concatenate(groups)
+        order = order[active[order].sum(axis=1) > 1]
+    return active, estimates
+
+
+def _draw(block: Block, rows: Ints, arms: Ints, times: Ints, active: Bools) -> Floats:
+    """(r, k) averages of `times` (r,) fresh pulls of each active arm, −inf for the others."""
+    if active.all():
+        return block.pull(rows[:, None], arms, times[:, None])
+    i, column = np.nonzero(active)
+    averages = np.full(active.shape, -np.inf)
+    averages[i, column] = block.pull(rows[i], arms[column], times[i])
+    return averages

@@ -9,7 +9,7 @@ import numpy as np
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Reals
-from clustered_bandit_gym.policies.paper.elimination import eliminate, separating_rounds
+from clustered_bandit_gym.policies.engines.elimination import eliminate, separating_rounds
 from clustered_bandit_gym.policies.paper.graph import components
 from clustered_bandit_gym.policies.paper.requirements import CONFIDENCES, check_choice, require
 from clustered_bandit_gym.policy import Policy

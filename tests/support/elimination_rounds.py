@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from clustered_bandit_gym.policies.paper import elimination
+from clustered_bandit_gym.policies.engines import elimination
 
 
 @dataclass(frozen=True)

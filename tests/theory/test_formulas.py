@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from clustered_bandit_gym import theory
-from clustered_bandit_gym.policies.paper.elimination import round_size
+from clustered_bandit_gym.policies.engines.elimination import round_size
 from clustered_bandit_gym.theory.formulas import se_error
 
 

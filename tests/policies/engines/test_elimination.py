@@ -12,7 +12,7 @@ import scheme_reference as ref
 from scipy import integrate, stats
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.policies.paper.elimination import eliminate, round_size
+from clustered_bandit_gym.policies.engines.elimination import eliminate, round_size
 
 
 def reference_elimination(
