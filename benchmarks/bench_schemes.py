@@ -15,7 +15,6 @@ from clustered_bandit_gym import Block, Federation, Instance, Policy, Problem
 from clustered_bandit_gym.generators import PaperFlat, PaperRandom
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, ClBAI, NaiveSE
 from clustered_bandit_gym.policies.engines import elimination
-from clustered_bandit_gym.policies.engines.elimination import eliminate
 from clustered_bandit_gym.policies.paper.graph import components
 
 DELTA = 1e-10
@@ -77,7 +76,7 @@ def _graph(instance: Instance) -> Iterator[Figure]:
     block = Block(play, play.agents)
     n, k = instance.n_agents, instance.n_arms
     gamma, rounds = (DELTA / (12 * n * k)) ** (4 / 3), int(np.ceil(np.log2(17 / play.problem.eta)))
-    active, estimates = eliminate(block, np.arange(k), gamma, rounds)
+    active, estimates = elimination.elimination(block, np.arange(k), gamma, rounds=rounds)
     left = np.flatnonzero(active.sum(axis=1) > 1)
     found = components(estimates[left], active[left], play.problem.eta / 2)
     yield Figure(
@@ -87,7 +86,7 @@ def _graph(instance: Instance) -> Iterator[Figure]:
     )
     value = ratio(
         lambda: components(estimates[left], active[left], play.problem.eta / 2),
-        lambda: eliminate(block, np.arange(k), gamma, rounds),
+        lambda: elimination.elimination(block, np.arange(k), gamma, rounds=rounds),
         repeats=5,
         clock=process_time,
     )

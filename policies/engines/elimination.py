@@ -53,26 +53,15 @@ def separating_rounds(eta: float) -> int:
 
 
 def elimination(
-    block: Block, arms: Ints, gamma: Any, precision: float | None = None
-) -> tuple[np.ndarray, Floats]:
-    """SE(A, γ, R): fresh samples in every round (Even-Dar, Mannor and Mansour 2002).
-
-    R is ∞ without `precision`, else the number of rounds after which arms that far below the best
-    are gone.
-    """
-    return eliminate(
-        block, arms, gamma, None if precision is None else separating_rounds(precision)
-    )
-
-
-def eliminate(
     block: Block,
     arms: Ints,
     gamma: Any,
+    precision: float | None = None,
+    *,
     rounds: int | None = None,
     within: np.ndarray | None = None,
 ) -> tuple[np.ndarray, Floats]:
-    """SE(A, γ, R) at every agent of `block`, in lock-step.
+    """SE(A, γ, R) at every agent of `block`, in lock-step (Even-Dar, Mannor and Mansour 2002).
 
     Round r pulls each arm that is still active at an agent n_r fresh times (`round_size`) and keeps
     those whose average is at least the agent's best average minus ε_r = 2^-r. An agent with one arm
@@ -82,7 +71,9 @@ def eliminate(
     Args:
         arms: (k,) the arms considered; columns of the tables below.
         gamma: error budget of the call, a number or (n,).
-        rounds: R; None runs until one arm is left. If two arms tie, `BudgetExceeded` ends it.
+        precision: play the rounds after which arms this far below the best are gone; None runs
+            until one arm is left. If two arms tie, `BudgetExceeded` ends it.
+        rounds: R itself, in place of `precision`.
         within: (n, k) booleans, each agent's initial set if it is not all of `arms`.
 
     Returns:
@@ -90,6 +81,8 @@ def eliminate(
         estimates: (n, k) each arm's average in the last round that pulled it; 0 for an arm never
             pulled.
     """
+    if precision is not None:
+        rounds = separating_rounds(precision)
     n, k = len(block), arms.size
     active = np.ones((n, k), dtype=np.bool_) if within is None else within.copy()
     sizes = active.sum(axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Reals
-from clustered_bandit_gym.policies.engines.elimination import eliminate, separating_rounds
+from clustered_bandit_gym.policies.engines.elimination import elimination
 from clustered_bandit_gym.policies.paper.graph import components
 from clustered_bandit_gym.policies.paper.requirements import CONFIDENCES, check_choice, require
 from clustered_bandit_gym.policy import Policy
@@ -73,14 +73,14 @@ class ClBAI(Policy):
         rounds = max(1, math.ceil(math.log2(17 / eta))) if math.isfinite(eta) else 0
 
         def shortlist(block: Block) -> tuple[ArmSet, Reals]:
-            active, estimates = eliminate(block, all_arms, gamma, rounds)  # line 4
+            active, estimates = elimination(block, all_arms, gamma, rounds=rounds)  # line 4
             block.save("shortlist", active)
             return ArmSet(active), Reals(estimates)  # line 5
 
         def go_on(block: Block, _: np.ndarray) -> ArmIndex:
-            last = separating_rounds(p.epsilon) if p.epsilon else None
-            within = block.load("shortlist")
-            active, averages = eliminate(block, all_arms, budget, last, within)  # line 21
+            active, averages = elimination(  # line 21
+                block, all_arms, budget, p.epsilon or None, within=block.load("shortlist")
+            )
             arms = np.where(active, averages, -np.inf).argmax(axis=1)
             return ArmIndex(arms, among=p.n_arms)  # line 22
 

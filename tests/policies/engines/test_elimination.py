@@ -12,7 +12,7 @@ import scheme_reference as ref
 from scipy import integrate, stats
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.policies.engines.elimination import eliminate, round_size
+from clustered_bandit_gym.policies.engines.elimination import elimination, round_size
 
 
 def reference_elimination(
@@ -97,7 +97,7 @@ def test_every_agent_does_what_it_would_do_alone(
     if kind.endswith("budgets"):
         gamma = rng.uniform(0.01, 0.9, n)
     before = None if within is None else within.copy()
-    active, estimates = eliminate(block, arms, gamma, rounds, within)  # type: ignore[arg-type]
+    active, estimates = elimination(block, arms, gamma, rounds=rounds, within=within)  # type: ignore[arg-type]
     assert within is None or np.array_equal(within, before)
     lengths = set()
     for i in range(n):
@@ -127,7 +127,7 @@ def test_an_agent_alone_does_the_same(rounds: int | None) -> None:
         )
         arms = np.arange(7) if seed % 2 else np.array([0, 2, 3, 6])
         gamma = 0.2 if seed % 3 else np.array([0.2])
-        active, estimates = eliminate(block, arms, gamma, rounds)  # type: ignore[arg-type]
+        active, estimates = elimination(block, arms, gamma, rounds=rounds)  # type: ignore[arg-type]
         left, expected = replay(block.log[0], arms.tolist(), 0.2, rounds or math.inf, 1.0)
         assert active.shape == estimates.shape == (1, arms.size)
         assert arms[active[0]].tolist() == left
@@ -150,7 +150,7 @@ def test_fast_path_and_reference_on_the_same_stream(rounds: int | None) -> None:
         def pull(arm: int, times: int, block: cbg.Block = block) -> float:
             return float(block.pull(np.array([0]), np.array([arm]), times)[0])
 
-        active, estimates = eliminate(cbg.Block(one, one.agents), arms, 0.2, rounds)
+        active, estimates = elimination(cbg.Block(one, one.agents), arms, 0.2, rounds=rounds)
         left, mean = reference_elimination(
             pull, range(5), 0.2, math.inf if rounds is None else rounds
         )
@@ -234,7 +234,7 @@ def test_error_rate_where_errors_can_be_seen() -> None:
 
     def run(rounds: int | None) -> np.ndarray:
         def program(block: cbg.Block) -> cbg.ArmSet:
-            return cbg.ArmSet(eliminate(block, np.arange(n_arms), gamma, rounds)[0])
+            return cbg.ArmSet(elimination(block, np.arange(n_arms), gamma, rounds=rounds)[0])
 
         return federation.local(federation.agents, program)
 
