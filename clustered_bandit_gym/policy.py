@@ -1,4 +1,4 @@
-"""The two kinds of player."""
+"""The two kinds of player, and the checks that policies share."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from clustered_bandit_gym.errors import NotApplicable, UserError
 from clustered_bandit_gym.game.federation import FederationView
+from clustered_bandit_gym.game.problem import Problem
 
 #: First element of an action: pull an arm at an agent, or stop and recommend.
 PULL, STOP = 0, 1
+#: What a policy may require of a problem.
+_MEANING = {
+    "n_clusters": "M, the number of clusters",
+    "eta": "the separation of Assumption 1",
+    "eta1": "the separation of Assumption 2",
+}
 
 
 def _differ(a: Any, b: Any) -> bool:
@@ -82,3 +90,24 @@ class StepPolicy(_Player, ABC):
     @abstractmethod
     def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:
         """The next action: `(cbg.PULL, (agent, arm))` or `(cbg.STOP, arms)`."""
+
+
+def check_choice(what: str, value: Any, known: tuple[str, ...]) -> str:
+    """A setting of a policy, which is one of `known`."""
+    if value not in known:
+        raise UserError(f"{what} must be one of {', '.join(map(repr, known))}; got {value!r}")
+    return str(value)
+
+
+def require(policy: str, problem: Problem, *names: str) -> tuple[Any, ...]:
+    """The values of `names` in `problem`; `NotApplicable` if one of them is None."""
+    missing = [name for name in names if getattr(problem, name) is None]
+    if missing:
+        meanings = " and ".join(f"{name} ({_MEANING[name]})" for name in missing)
+        example = ", ".join(f'"{name}": ...' for name in missing)
+        raise NotApplicable(
+            f"{policy} requires {meanings}, but the problem does not tell it; pass "
+            f"told={{{example}}}, or the same to Problem or `study new` (a lower bound is enough "
+            "for eta and eta1), or use the naive scheme"
+        )
+    return tuple(getattr(problem, name) for name in names)

@@ -10,9 +10,8 @@ from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import Reals
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.collaborative import eliminate
-from clustered_bandit_gym.policies.paper.requirements import require
 from clustered_bandit_gym.policies.sequential.paired import drift_evidence
-from clustered_bandit_gym.policy import Policy
+from clustered_bandit_gym.policy import Policy, require
 
 #: A real that is sent may be off by this part of its size: it arrives in single precision.
 ROUNDING = 2.0**-23

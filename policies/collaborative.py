@@ -9,9 +9,8 @@ from clustered_bandit_gym.errors import NotApplicable, UserError
 from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.policies.paper.requirements import require
 from clustered_bandit_gym.policies.sequential.paired import shows_drift
-from clustered_bandit_gym.policy import Policy
+from clustered_bandit_gym.policy import Policy, require
 
 #: Precision of the first and of the planned last round, in units of σ. Rewards in [0, 1] have
 #: σ = 1/2, so their means differ by at most the first.

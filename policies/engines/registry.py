@@ -15,7 +15,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.policies.paper.requirements import check_choice
+from clustered_bandit_gym.policy import check_choice
 
 
 class Engine(Protocol):

@@ -16,7 +16,7 @@ from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.pulls import MAX_TIMES
 from clustered_bandit_gym.policies.engines.registry import get_engine
 from clustered_bandit_gym.policies.paper.bai_cl import BAICl
-from clustered_bandit_gym.policies.paper.requirements import check_choice, require
+from clustered_bandit_gym.policy import check_choice, require
 
 #: Tries of SE-hat before it gives up: 10^-k leaves the range of float64 soon after.
 MAX_TRIES = 300

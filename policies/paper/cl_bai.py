@@ -11,8 +11,7 @@ from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Reals
 from clustered_bandit_gym.policies.engines.elimination import elimination
 from clustered_bandit_gym.policies.paper.graph import components
-from clustered_bandit_gym.policies.paper.requirements import CONFIDENCES, check_choice, require
-from clustered_bandit_gym.policy import Policy
+from clustered_bandit_gym.policy import Policy, check_choice, require
 
 
 class ClBAI(Policy):
@@ -62,7 +61,7 @@ class ClBAI(Policy):
     guarantee = "delta-PC under Assumption 1"
 
     def __init__(self, confidence: str = "paper") -> None:
-        self.confidence = check_choice("confidence", confidence, CONFIDENCES)
+        self.confidence = check_choice("confidence", confidence, ("paper", "certified"))
 
     def solve(self, federation: FederationView) -> np.ndarray:
         """Algorithm 1: lines 2 to 14 (first phase), lines 15 to 28 (second phase)."""
