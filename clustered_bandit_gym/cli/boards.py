@@ -86,9 +86,8 @@ def compare(
     check_format(format_, "latex")
     given = {"n_agents": n_agents, "delta": delta, "eta": eta, "max_pulls": max_pulls}
     settings = settings_of(given, set_)
-    players = resolve_policies(policies or FOUR)
     board = sweep(
-        [player for _, player in players],
+        policies or FOUR,
         envs or [default_env(settings)],
         trials=few(trials),
         seed=seed_of(seed),
@@ -112,8 +111,9 @@ def compare(
     if traceback:
         from clustered_bandit_gym.harness.replay import traceback_of
 
+        players = dict(resolve_policies(policies or FOUR))
         for row in rows[rows["outcome"] == "error"].drop_duplicates("policy").to_dict("records"):
-            text = traceback_of({str(key): row[key] for key in row}, dict(players)[row["policy"]])
+            text = traceback_of({str(key): row[key] for key in row}, players[row["policy"]])
             say(f"{row['policy']}, trial {row['trial']}:\n{text}")
     if board.missing:
         raise typer.Exit(INTERRUPTED)
