@@ -1,11 +1,14 @@
-"""The application, its exit codes and how it reports errors."""
+"""The application: its exit codes, how it reports errors, and the options of its commands, each
+declared once."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import io
 import os
+import re
 import shutil
 import sqlite3
 import sys
@@ -16,10 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from clustered_bandit_gym._version import __version__
-from clustered_bandit_gym.cli.options import SpreadCommand, declared
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.seeds import root_seed
+from clustered_bandit_gym.settings_text import parse_pairs
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.harness.output.tables import Document
@@ -167,3 +172,167 @@ def _check_memory() -> None:
     if 0 <= limit < 10**9:
         say(f"clustered-bai needs 1 GB of address space, got {limit / 10**9:.1f} GB (ulimit -v)")
         raise SystemExit(MISTAKE)
+
+
+# --- arguments and options of the commands ---------------------------------------------------------
+
+DEFAULT_ENV = "ClusteredBAI-PaperSmall-v0"
+#: The paper's schemes, in its order.
+FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
+#: What `--help` says of the commands' parameters, by name.
+HELP = {
+    "address": "Of a running Dask scheduler; without it a local one is started.",
+    "algo": "ppo or maskable-ppo.",
+    "allow": "Modules of your own whose policies and generators rows may name.",
+    "authors": "Who made the policy.",
+    "backend": "processes (the default) or dask.",
+    "bold_best": "With --format latex: the best of each column in bold.",
+    "bound": "Compute the instances' lower bounds.",
+    "ci": "With --format latex: intervals after the means.",
+    "data": "Your copy of MovieLens-1M or Yelp; without it stand-ins are played.",
+    "delta": "Probability δ of an error, at most.",
+    "env": f"An environment, by default {DEFAULT_ENV}.",
+    "envs": f"Environments, by default {DEFAULT_ENV}.",
+    "epsilon": "Good enough: ε below the best arm.",
+    "eta": "Separation η: how much worse another cluster's best arm is.",
+    "eta1": "Separation η1 of best means; few policies use it.",
+    "export": "Write all trials here, as CSV.",
+    "figures": "fig1a, ..., by default all.",
+    "folder": "Folder of kept trials, or of a submission.",
+    "folders": "Submissions; on a board all full or all quick.",
+    "format_": "text, csv or json; a board also latex; a leaderboard: html or json.",
+    "gaps": "Least and largest gap; or give --means.",
+    "guarantee": "proved (needs --link), claimed or none; by default the policy's.",
+    "hide": "What is not told: n_clusters, eta, eta1, support.",
+    "highlight": "Mark the submission of this name.",
+    "jobs": "Processes; -1 for one per core, -2 for one fewer, and so on.",
+    "json_": "JSON instead of text.",
+    "key": "A name for this tell: equal rewards under another name count again.",
+    "link": "Paper, proof or repository.",
+    "max_pulls": "Budget of a trial; one that needs more is unfinished.",
+    "max_pulls_per_agent": "Limit of the pulls at each agent.",
+    "max_seconds": "Time limit of a trial; a longer one is unfinished.",
+    "means": "CSV, a line per cluster; or give --gaps.",
+    "n_agents": "Agents N.",
+    "n_arms": "Arms K.",
+    "n_clusters": "Clusters M.",
+    "name": "Name on the leaderboard, by default the policy's.",
+    "out": "Folder or file to write.",
+    "overwrite": "Replace --out if it exists.",
+    "panel": "One panel: pulls, communication, busiest or tradeoff.",
+    "pivot": "With --format latex: the setting with a column per value.",
+    "plot": "Write a picture here (.png, .pdf, .svg).",
+    "policy": "A name, or module:Class, with settings after a colon.",
+    "policies": f"Names, or module:Class, with settings; by default {' '.join(FOUR)}.",
+    "quick": "A short run: a stated subset of cells and trials.",
+    "quiet": "No progress bar, fewer notes.",
+    "replay": "Trials to play once more, chosen at random; 0 runs no policy.",
+    "replays": "Trials of each policy to play once more in a fresh process.",
+    "rewards": "bernoulli or gaussian.",
+    "rewards_file": "A .csv or .json file, - for stdin.",
+    "search": "Search for a worse game for 90s, 10m or 1h of CPU time.",
+    "secret_seed": "Play fresh instances of each family as well.",
+    "seed": "Root seed; compare and audit also take 'secret'.",
+    "set_": "Any other keyword of the environment or the training, KEY=VALUE; JSON for lists.",
+    "sigma": "Bound σ on the noise, by default half the width of the support, or 1.",
+    "steps": "Environment steps in all.",
+    "strict": "Enforce that a policy learns nothing from agents but what they send.",
+    "study": "File of the study.",
+    "style": "paper: one panel in small type, no title.",
+    "support": "Smallest and largest reward, by default those of --values.",
+    "traceback": "Show the tracebacks of policies that raise.",
+    "trials": "Trials of each policy and setting; in an audit at most, by default 60/δ.",
+    "values": "The values of rewards, e.g. 0 1.",
+    "width": "Of the picture, in inches: 3.25 for a column.",
+    "x": "Swept setting along the axis of pictures, by default the one with most values.",
+    "yes": "Replay without asking first.",
+}
+FLAGS = {
+    "delta": "-d",
+    "format_": "-f",
+    "jobs": "-j",
+    "n_agents": "-n",
+    "n_arms": "-k",
+    "n_clusters": "-m",
+    "out": "-o",
+    "policies": "-p",
+    "policy": "-p",
+    "quiet": "-q",
+    "seed": "-s",
+    "trials": "-t",
+}
+
+
+def declared(function: Callable[..., None]) -> inspect.Signature:
+    """The signature of a verb's function, as typer reads it.
+
+    Parameters before ``*`` are arguments, the others options.
+    """
+    found = []
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        kind = typer.Argument(help=HELP[name])
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            flag = f"--{name.strip('_').replace('_', '-')}"
+            if parameter.default is True:
+                flag += flag.replace("--", "/--no-", 1)
+            short = [FLAGS[name]] if name in FLAGS else []
+            kind = typer.Option(flag, *short, help=HELP[name])
+        found.append(parameter.replace(annotation=Annotated[parameter.annotation, kind]))
+    return inspect.Signature(found)
+
+
+class SpreadCommand(TyperCommand):
+    """Lets an option that may be repeated take several values at once: ``--policies naive cl-bai
+    --n-agents 10 30``.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        spread: set[str] = set()
+        for option in self.params:
+            if getattr(option, "multiple", False):
+                spread.update(option.opts)
+        result: list[str] = []
+        flag = None
+        for word in args:
+            if re.match(r"-[^\d.]", word):  # not a negative number
+                flag = word if word in spread else None
+            elif flag is not None and result[-1] != flag:
+                result.append(flag)
+            result.append(word)
+        return super().parse_args(ctx, result)
+
+
+def settings_of(given: dict[str, Any], pairs: list[str] | None) -> dict[str, Any]:
+    """Keywords of the environment: those `given` by options of their own, and those of --set.
+
+    Several values of one are a list, which a sweep varies.
+    """
+    found = {}
+    for key, value in given.items():
+        if isinstance(value, list):
+            several = list(dict.fromkeys(value))
+            value = several if len(several) > 1 else several[0]
+        if value is not None:
+            found[key] = value
+    extra = parse_pairs(pairs, "--set") if pairs else {}
+    if twice := sorted(set(found) & set(extra)):
+        raise UserError(f"{twice[0]} is given twice: by its own option and by --set; give it once")
+    return found | extra
+
+
+def default_env(settings: dict[str, Any]) -> str:
+    """The environment of a command that names none and has these keywords."""
+    own = "instance" in settings or "generator" in settings
+    return "ClusteredBAI-v0" if own else DEFAULT_ENV
+
+
+def seed_of(text: str) -> int:
+    """The root seed that an option gives: a whole number, or "secret"."""
+    return root_seed(int(text) if text.isdecimal() else text)
+
+
+def check_format(name: str, *more: str) -> None:
+    """Refuse an unknown --format before anything is played."""
+    known = ("text", "csv", "json", *more)
+    if name not in known:
+        raise UserError(f"--format is one of {', '.join(known)}, not {name!r}")

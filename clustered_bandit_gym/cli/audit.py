@@ -6,8 +6,15 @@ from pathlib import Path
 
 import typer
 
-from clustered_bandit_gym.cli.app import FAILED, bar, command, show_document, tell_reused
-from clustered_bandit_gym.cli.options import check_format, seed_of
+from clustered_bandit_gym.cli.app import (
+    FAILED,
+    bar,
+    check_format,
+    command,
+    seed_of,
+    show_document,
+    tell_reused,
+)
 from clustered_bandit_gym.errors import UserError
 
 

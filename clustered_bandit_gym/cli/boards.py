@@ -10,14 +10,18 @@ import typer
 
 from clustered_bandit_gym.cli.app import (
     FAILED,
+    FOUR,
     INTERRUPTED,
+    check_format,
     command,
+    default_env,
     few,
     say,
+    seed_of,
+    settings_of,
     show_document,
     tell_reused,
 )
-from clustered_bandit_gym.cli.options import FOUR, check_format, default_env, seed_of, settings_of
 from clustered_bandit_gym.errors import UserError
 
 

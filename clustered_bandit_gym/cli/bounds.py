@@ -6,8 +6,7 @@ from typing import Any
 
 import typer
 
-from clustered_bandit_gym.cli.app import command
-from clustered_bandit_gym.cli.options import default_env, settings_of
+from clustered_bandit_gym.cli.app import command, default_env, settings_of
 from clustered_bandit_gym.errors import UserError
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import typer
 
-from clustered_bandit_gym.cli.app import bar, command, few, show_document
-from clustered_bandit_gym.cli.options import DEFAULT_ENV, FOUR
+from clustered_bandit_gym.cli.app import DEFAULT_ENV, FOUR, bar, command, few, show_document
 
 
 @command("reproduce")

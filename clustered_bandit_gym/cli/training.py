@@ -8,8 +8,7 @@ from pathlib import Path
 
 import typer
 
-from clustered_bandit_gym.cli.app import command
-from clustered_bandit_gym.cli.options import settings_of
+from clustered_bandit_gym.cli.app import command, settings_of
 
 
 @command("train")
