@@ -1,6 +1,14 @@
 """Where instances come from: callables `rng -> Instance`."""
 
-from clustered_bandit_gym.generators.base import SIZES, Batch, InstanceGenerator, RandomMeans
+from clustered_bandit_gym.generators.base import (
+    GENERATORS,
+    SIZES,
+    Batch,
+    InstanceGenerator,
+    RandomMeans,
+    generator_class,
+    make_generator,
+)
 from clustered_bandit_gym.generators.fixed_means import FixedMeans
 from clustered_bandit_gym.generators.paper import (
     PAPER_SMALL_MEANS,
@@ -8,17 +16,10 @@ from clustered_bandit_gym.generators.paper import (
     PaperRandom,
     PaperSmall,
 )
-from clustered_bandit_gym.generators.registry import (
-    GENERATORS,
-    LAZY_GENERATORS,
-    generator_class,
-    make_generator,
-)
 from clustered_bandit_gym.generators.synthetic import REWARDS, NearTie, RandomFamily, Tiny
 
 __all__ = [
     "GENERATORS",
-    "LAZY_GENERATORS",
     "PAPER_SMALL_MEANS",
     "REWARDS",
     "SIZES",

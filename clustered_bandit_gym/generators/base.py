@@ -1,4 +1,4 @@
-"""Where instances come from: callables `rng -> Instance`.
+"""Where instances come from: callables `rng -> Instance`; their names and base classes.
 
 A generator is a frozen set of plain settings, so it can be named in an environment's specification
 and written to JSON. Every instance it draws satisfies Assumption 1 with the generator's η by
@@ -9,17 +9,21 @@ paper's first data set, whose means are fixed): an index carries no information.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
+from importlib import import_module
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints, Rng
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
+from clustered_bandit_gym.imports import load_object
 
 SIZES = ("equal", "uniform", "power")
 
@@ -218,3 +222,85 @@ def assemble(own: Floats, rivals: Floats, others: Floats, best: Ints, rest: Ints
     np.put_along_axis(means, np.broadcast_to(rest[..., None, :], others.shape), others, axis=-1)
     np.put_along_axis(means, best.reshape(*own.shape[:-1], n_clusters, 1), own[..., None], axis=-1)
     return means
+
+
+# --- generators by name ----------------------------------------------------------------------------
+
+_PACKAGE = "clustered_bandit_gym"
+#: Generators by name, "module:Class": imported when first asked for, some bring data with them.
+GENERATORS: dict[str, str] = {
+    "paper-small": f"{_PACKAGE}.generators.paper:PaperSmall",
+    "paper-random": f"{_PACKAGE}.generators.paper:PaperRandom",
+    "paper-flat": f"{_PACKAGE}.generators.paper:PaperFlat",
+    "near-tie": f"{_PACKAGE}.generators.synthetic:NearTie",
+    "random": f"{_PACKAGE}.generators.synthetic:RandomFamily",
+    "tiny": f"{_PACKAGE}.generators.synthetic:Tiny",
+    "fixed-means": f"{_PACKAGE}.generators.fixed_means:FixedMeans",
+    "flights": f"{_PACKAGE}.datasets.generators:Flights",
+    "movielens": f"{_PACKAGE}.datasets.generators:MovieLens",
+    "movielens-like": f"{_PACKAGE}.datasets.generators:MovieLensLike",
+    "yelp": f"{_PACKAGE}.datasets.generators:Yelp",
+    "yelp-like": f"{_PACKAGE}.datasets.generators:YelpLike",
+}
+
+
+def make_generator(
+    name_or_callable: str | Callable[[Rng], Instance], **settings: Any
+) -> Callable[[Rng], Instance]:
+    """The generator of that name with these settings; a callable is returned as it is and takes
+    none.
+
+    ``module:attribute`` names one of your own: a class is called with the settings and must return
+    a generator; a function ``f(rng, **settings) -> Instance`` is the generator.
+
+    Raises:
+        UserError: unknown name or setting; the message lists what is known.
+    """
+    if not isinstance(name_or_callable, str):
+        if not callable(name_or_callable):
+            raise UserError(
+                f"a generator is a name or a callable rng -> Instance, got {name_or_callable!r}"
+            )
+        if settings:
+            raise UserError(
+                f"settings {sorted(settings)} were given for a generator that is already made"
+            )
+        return name_or_callable
+    if ":" in name_or_callable:
+        return _own(name_or_callable, settings)
+    kind = generator_class(name_or_callable)
+    known = [one.name for one in fields(kind) if one.init]  # type: ignore[arg-type]
+    if unknown := sorted(set(settings) - set(known)):
+        raise UnknownSetting(
+            f"got an unexpected keyword argument {unknown[0]!r}: neither the environment nor its "
+            f"generator {name_or_callable!r} has a setting {', '.join(unknown)}; the generator has "
+            f"{', '.join(known)} (told={{...}} changes what the learner is told)"
+        )
+    return kind(**settings)
+
+
+def _own(spec: str, settings: dict[str, Any]) -> Callable[[Rng], Instance]:
+    """A generator of the user's, ``module:attribute``."""
+    target = load_object(spec, f"generator {spec!r}")
+    try:
+        if isinstance(target, type):
+            made = target(**settings)
+        else:
+            signature(target).bind(None, **settings)
+            made = partial(target, **settings) if settings else target
+    except TypeError as error:
+        raise UserError(f"generator {spec!r}: {error}") from None
+    if not callable(made):
+        raise UserError(
+            f"generator {spec!r}: its objects are not callable; define __call__(self, rng)"
+        )
+    return made
+
+
+def generator_class(name: str) -> type[InstanceGenerator]:
+    """The class of that name; `UserError` lists what is known."""
+    if name not in GENERATORS:
+        known = ", ".join(GENERATORS)
+        raise UserError(f"unknown generator {name!r}; known: {known}, or module:callable")
+    module, _, kind = GENERATORS[name].partition(":")
+    return getattr(import_module(module), kind)

@@ -18,15 +18,22 @@ from clustered_bandit_gym.generators import (
     PaperSmall,
     RandomFamily,
     Tiny,
+    generator_class,
     make_generator,
 )
 
 ALARM = 1e-10
+#: Generators that need neither data nor means of the user's.
+WITHOUT_DATA = sorted(
+    name
+    for name, target in GENERATORS.items()
+    if name != "fixed-means" and ".datasets." not in target
+)
 
 
 @st.composite
 def generator(draw: st.DrawFn) -> Any:
-    name = draw(st.sampled_from(sorted(set(GENERATORS) - {"fixed-means"})))
+    name = draw(st.sampled_from(WITHOUT_DATA))
     settings: dict[str, Any] = {"n_agents": draw(st.integers(1, 30))}
     settings["sizes"] = draw(st.sampled_from(["equal", "uniform", "power"]))
     if settings["sizes"] == "power":
@@ -200,3 +207,9 @@ def test_own_generators() -> None:
         make_generator(mine, n_agents=4)
     with pytest.raises(ValueError, match="name or a callable"):
         make_generator(3)  # type: ignore[arg-type]
+
+
+def test_names_in_the_table_are_those_of_the_classes() -> None:
+    assert {name: generator_class(name).name for name in GENERATORS} == {
+        name: name for name in GENERATORS
+    }
