@@ -27,6 +27,7 @@ import numpy as np
 
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import global_seed, trial_seeds
 from clustered_bandit_gym.harness.bound import bound_of
 from clustered_bandit_gym.harness.identity import is_installed, versions
@@ -89,6 +90,8 @@ class Work:
     bound: bool = True
     strict: bool = True
     _envs: dict[int, Env] = field(default_factory=dict, repr=False)
+    #: The instance drawn last, with its cell and trial.
+    _drawn: tuple[int, int, Instance] | None = field(default=None, repr=False)
 
     def spec(self, task: Task) -> TrialSpec:
         """What decides the row of a task."""
@@ -102,9 +105,21 @@ class Work:
             self._envs[cell] = self.cells[cell].make()
         return self._envs[cell]
 
+    def trial(self, task: Task) -> tuple[TrialSpec, Env, Instance | None]:
+        """The arguments of `play_trial`. All policies that `solve` get the one instance that their
+        trial draws; for other players the environment draws it at its reset."""
+        spec, env, place = self.spec(task), self.env(task.cell), (task.cell, task.trial)
+        if not hasattr(spec.policy, "solve"):
+            return spec, env, None
+        if self._drawn is None or self._drawn[:2] != place:
+            unwrapped: Any = env.unwrapped
+            seeds = trial_seeds(self.seed, task.trial)
+            self._drawn = (*place, unwrapped.draw_instance(seeds.instance))
+        return spec, env, self._drawn[2]
+
     def play(self, task: Task) -> Row:
         """The row of a task."""
-        return play_trial(self.spec(task), self.env(task.cell))
+        return play_trial(*self.trial(task))
 
     def lost(self, task: Task, outcome: str, message: str) -> Row:
         """The row of a task whose process was lost with its counts: no pulls, messages or bound."""
@@ -115,7 +130,7 @@ class Work:
         return _identity(self.spec(task), self.env(task.cell)) | judged | own
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_envs": {}}
+        return {**self.__dict__, "_envs": {}, "_drawn": None}
 
 
 def play(
@@ -175,9 +190,12 @@ def play(
 
 
 def play_trial(
-    spec: TrialSpec, env: Env, on_error: Callable[[BaseException], object] | None = None
+    spec: TrialSpec,
+    env: Env,
+    instance: Instance | None = None,
+    on_error: Callable[[BaseException], object] | None = None,
 ) -> Row:
-    """The row of a trial."""
+    """The row of a trial. `instance` is the one that the trial draws, if the caller has it."""
     seeds = trial_seeds(spec.seed, spec.trial)
     direct = _plays_directly(spec)
     row = _identity(spec, env)
@@ -186,7 +204,7 @@ def play_trial(
     options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
     # Outside of the try: if the environment cannot be set up, that is not the policy's failure.
     if direct:
-        truth = unwrapped.draw_instance(seeds.instance)
+        truth = unwrapped.draw_instance(seeds.instance) if instance is None else instance
         federation = unwrapped.federation_on(truth, seeds.play)
     else:
         first = env.reset(seed=seeds.policy, options=options)

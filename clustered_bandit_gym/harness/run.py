@@ -222,8 +222,7 @@ def run(
     """Play the tasks; yields (task, row) as trials end, in any order. Arguments as in `evaluate`."""
     n_jobs = count_jobs(n_jobs)
     if n_jobs == 1 and backend is None and max_seconds is None:
-        ready = ((work.spec(task), work.env(task.cell)) for task in tasks)
-        return zip(tasks, itertools.starmap(play_trial, ready), strict=True)
+        return zip(tasks, itertools.starmap(play_trial, map(work.trial, tasks)), strict=True)
     if address is not None:
         return play_on_dask(pack(work), tasks, work.lost, address)
     return play_in_processes(work, tasks, n_jobs, max_seconds)
