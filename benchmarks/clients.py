@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.envs_registry import CATALOGUE, flat_id
@@ -269,7 +270,17 @@ def supersuit(sources: Path | None) -> Iterator[Check]:
         env.reset(seed=0)
         env.step(0)
 
+    def parallel(communication: str) -> None:
+        env = cbg.parallel_env(communication, generator="tiny", max_cycles=30, observation="box")
+        envs = ss.pettingzoo_env_to_vec_env_v1(ss.black_death_v3(env))
+        envs = ss.concat_vec_envs_v1(envs, 2, num_cpus=0, base_class="gymnasium")
+        envs.reset(seed=0)
+        for _ in range(40):
+            envs.step(np.array([envs.action_space.sample() for _ in range(envs.num_envs)]))
+
     yield "frame_stack", single
+    for one in ("none", "broadcast"):
+        yield f"black_death and concat_vec_envs, {one}", lambda one=one: parallel(one)
 
 
 def minari(sources: Path | None) -> Iterator[Check]:

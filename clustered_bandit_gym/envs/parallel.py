@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.actions import integers
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
+from clustered_bandit_gym.envs.flat_env import box_features
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import bits_for
@@ -23,7 +24,8 @@ except ImportError as error:
         "parallel_env needs PettingZoo: pip install 'clustered-bandit-gym[pettingzoo]'"
     ) from error
 
-Observations = dict[str, dict[str, Any]]
+#: Of each agent a dictionary of arrays, or a vector.
+Observations = dict[str, Any]
 Infos = dict[str, dict[str, Any]]
 
 
@@ -39,6 +41,10 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     `communication="broadcast"` also `heard_pulls` and `heard_means`, (N − 1, K): the same of the
     other agents, as far as they have sent it. Row j is the (j + 1)-th agent after this one in
     cyclic order, so that one network can serve all agents.
+
+    With `observation="box"` the same as a vector of 4·K (with broadcast 4·N·K) + 1 numbers in
+    [−1, 1], the features of the Box ids (see `box_features`): own arms first, then what was heard;
+    at last the used share of `max_cycles`.
 
     ## Communication
     The ledger is that of the central game. An agent that commits sends its arm: ⌈log2 K⌉ bits up.
@@ -60,6 +66,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     Args:
         communication: "none" or "broadcast".
         max_cycles: steps after which the episode is truncated; None for no limit.
+        observation: "dict" or "box".
         settings: of `ClusteredBAIEnv`: `generator`, `n_agents`, `pull_cost`, `render_mode`, ...
 
     `reset(options=...)` takes `instance_seed` and `play_seed`, as the central environment does.
@@ -72,16 +79,24 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     }
 
     def __init__(
-        self, communication: str = "none", max_cycles: int | None = None, **settings: Any
+        self,
+        communication: str = "none",
+        max_cycles: int | None = None,
+        *,
+        observation: str = "dict",
+        **settings: Any,
     ) -> None:
         if communication not in ("none", "broadcast"):
             raise UserError(f"communication must be none or broadcast, got {communication!r}")
+        if observation not in ("dict", "box"):
+            raise UserError(f"observation must be dict or box, got {observation!r}")
         if max_cycles is not None and max_cycles < 1:
             raise UserError(f"max_cycles must be at least 1 (or None: no limit), got {max_cycles}")
         # It draws the games, holds what was pulled, and draws pictures.
         self._core = ClusteredBAIEnv(**settings)
         self.communication = communication
         self.max_cycles = max_cycles
+        self.observation = observation
         self.render_mode = self._core.render_mode
         self.n_arms = self._core.n_arms
         self.possible_agents = [f"agent_{i}" for i in range(self._core.n_agents)]
@@ -91,16 +106,18 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         actions = 2 * self.n_arms + 1
         self._action_spaces = {name: spaces.Discrete(actions) for name in self.possible_agents}
 
-    def _space(self) -> spaces.Dict:
+    def _space(self) -> spaces.Space[Any]:
         n, k = len(self.possible_agents), self.n_arms
+        if self.observation == "box":
+            return spaces.Box(-1, 1, (4 * k * (n if self._broadcasts else 1) + 1,), np.float32)
         shapes = {"": (k,), "heard_": (n - 1, k)}
         parts: dict[str, spaces.Space[Any]] = {}
-        for prefix in ("", "heard_") if self.communication == "broadcast" else ("",):
+        for prefix in ("", "heard_") if self._broadcasts else ("",):
             parts[prefix + "pulls"] = spaces.Box(0, MAX_PULLS, shapes[prefix], np.int64)
             parts[prefix + "means"] = spaces.Box(-np.inf, np.inf, shapes[prefix], np.float64)
         return spaces.Dict(parts)
 
-    def observation_space(self, agent: str) -> spaces.Dict:
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
         return self._observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Discrete:
@@ -190,15 +207,20 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         return right
 
     def _observe(self, agents: list[str]) -> Observations:
-        pulls, means = self._core.seen
+        n = len(self.possible_agents)
         seen: Observations = {}
         for agent in agents:
-            i = self.possible_agents.index(agent)
-            seen[agent] = {"pulls": pulls[i].copy(), "means": means[i].copy()}
+            # The agent itself first, then those it hears.
+            rows = np.arange(n if self._broadcasts else 1) + self.possible_agents.index(agent)
+            pulls, means = (values[rows % n] for values in self._core.seen)
+            if self.observation == "box":
+                time = np.array([self._cycles / (self.max_cycles or np.inf)])
+                sigma = self.federation.problem.sigma
+                seen[agent] = box_features(pulls[None], means[None], sigma, time)[0]
+                continue
+            seen[agent] = {"pulls": pulls[0], "means": means[0]}
             if self._broadcasts:
-                # From the next agent on, and without itself.
-                seen[agent]["heard_pulls"] = np.roll(pulls, -i, axis=0)[1:]
-                seen[agent]["heard_means"] = np.roll(means, -i, axis=0)[1:]
+                seen[agent] |= {"heard_pulls": pulls[1:], "heard_means": means[1:]}
         return seen
 
     def render(self) -> Any:

@@ -137,6 +137,23 @@ def test_copies_and_pickles_go_on_with_the_same_play() -> None:
     assert [repr(one.step(actions)) for one in twins] == [expected] * 2
 
 
+@pytest.mark.parametrize(("communication", "size"), [("none", 13), ("broadcast", 49)])
+def test_vectors_as_observations(communication: str, size: int) -> None:
+    """The features of the Box ids: own arms first, then those of the others in cyclic order."""
+    env = cbg.parallel_env(communication, generator="tiny", max_cycles=10, observation="box")
+    obs, _ = env.reset(seed=0)
+    assert env.observation_space("agent_2").shape == (size,)
+    obs, *_ = env.step({"agent_0": 3, "agent_1": 3, "agent_2": 0, "agent_3": 3})
+    assert all(one in env.observation_space("agent_0") for one in obs.values())
+    own_pulls = obs["agent_2"][0]
+    assert own_pulls > 0
+    assert obs["agent_2"][-1] == pytest.approx(0.1)
+    heard = obs["agent_1"][12] if communication == "broadcast" else own_pulls
+    assert heard == own_pulls  # agent 2 comes after agent 1
+    with pytest.raises(ValueError, match="observation must be dict or box"):
+        make(observation="image")
+
+
 def test_pictures() -> None:
     env = make(render_mode="rgb_array")
     env.reset(seed=0)
