@@ -27,9 +27,10 @@ class SB3VecEnv(VecEnv):
 
     It takes the place of `DummyVecEnv`: actions and observations are those of the flat or Box variant
     of an id. As SB3 expects it, the observation after the end of an episode is the first one of the
-    next, and the last one is in `infos[i]["terminal_observation"]`. At the end of an episode
-    `infos[i]` has all keys of the single environment's last `info`, and the communication `cost`;
-    before it is empty. `reset_infos` has what the learner was told at the start of each episode.
+    next, and the last one is in `infos[i]["terminal_observation"]`. Every `infos[i]` has the `sample`
+    of the step. At the end of an episode it has all keys of the single environment's last `info`
+    (`stopped`, `agent_correct`, `best_arms`, `communication`, ...), and the communication `cost`.
+    `reset_infos` has what the learner was told at the start of each episode.
 
     Args:
         env_id: of an environment of this package.
@@ -83,7 +84,9 @@ class SB3VecEnv(VecEnv):
         actions = self._actions if self._seen is None else self._orders(self._actions, self._seen)
         obs, rewards, terminated, truncated, found = self.envs.step(actions)
         dones = terminated | truncated
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        # Where all episodes end at once there are none, and `final_info` below has them.
+        samples = found.get("sample", rewards).tolist()
+        infos: list[dict[str, Any]] = [{"sample": sample} for sample in samples]
         ended = np.flatnonzero(dones).tolist()
         seen = self._last_looks(found["final_obs"][ended]) if ended else []
         for i, observation in zip(ended, seen, strict=True):

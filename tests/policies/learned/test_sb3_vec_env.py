@@ -34,10 +34,34 @@ def test_box_ids_and_attributes() -> None:
     assert env.get_attr("n_agents", 1) == [4]
     assert [one["n_agents"] for one in env.reset_infos] == [4] * 3
     _, _, _, infos = env.step(np.array([0, 1, 12]))
-    assert infos[0] == {}
-    assert isinstance(infos[2]["sample"], float)
+    assert infos[0].keys() == {"sample"}
+    assert all(isinstance(info["sample"], float) for info in infos)
     assert infos[2]["stopped"]
     assert infos[2]["terminal_observation"].shape == (49,)
+
+
+def test_infos_tell_samples_and_outcomes() -> None:
+    """Samples at every step, the outcome at the end, also where all episodes end at once."""
+    env = cbg.SB3VecEnv(TINY, n_envs=3, max_pulls=2, told={"eta": "truth"})
+    env.seed(0)
+    env.reset()
+    instances = [env.envs.instance(i) for i in range(3)]
+    obs, _, _, infos = env.step(np.array([0, 4, 8]))
+    samples = [float(obs["means"][i].reshape(-1)[4 * i]) for i in range(3)]
+    assert [info["sample"] for info in infos] == samples
+    _, _, dones, infos = env.step(np.array([0, 12, 8]))
+    assert dones.all()
+    assert [info["stopped"] for info in infos] == [False, True, False]
+    for info, instance in zip(infos, instances, strict=True):
+        assert info["best_arms"].tolist() == instance.agent_best_arms.tolist()
+        assert info["agent_correct"].sum() == 4 - info["wrong_agents"]
+        assert info["communication"]["reals_up"] == info["pulls"]
+    last = infos[0]["terminal_observation"]["means"][0, 0]
+    assert infos[0]["sample"] == pytest.approx(2 * last - samples[0])
+    assert infos[1]["sample"] == 0
+    for i, told in enumerate(env.reset_infos):
+        assert told["eta"] == pytest.approx(env.envs.instance(i).eta)  # of the next episode
+        assert env.envs.instance(i) != instances[i]
 
 
 def test_features_with_coarser_actions() -> None:
