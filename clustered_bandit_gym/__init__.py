@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from clustered_bandit_gym import envs_registry
 from clustered_bandit_gym._version import __version__ as __version__
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver
-from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import Judgement
@@ -29,6 +28,7 @@ from clustered_bandit_gym.game.payloads import (
 )
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
+from clustered_bandit_gym.game.view import Block
 from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
 
 _LAZY = {

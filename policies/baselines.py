@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym.game.block import Block
 from clustered_bandit_gym.game.checks import whole
-from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex
+from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policy import Policy
 
 

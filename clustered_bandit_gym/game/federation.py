@@ -1,5 +1,4 @@
-"""One play: the simulator, the channel between centre and agents, and the judge; and the view of
-it that a policy gets.
+"""One play: the simulator, the channel between centre and agents, and the judge.
 
 What a local program returns is what is sent, and what is sent is billed: a policy cannot forget to
 count.
@@ -9,17 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from copy import copy
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Array, Floats, Ints, Rng
-from clustered_bandit_gym.errors import BudgetExceeded, ProgramFailed, UserError
-from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym._types import Array, Floats, Ints
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.isolation import Isolation, is_ours, program_name
@@ -36,6 +33,7 @@ from clustered_bandit_gym.game.payloads import (
 )
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.pulls import Play, Source, whole_times
+from clustered_bandit_gym.game.view import Block, FederationView
 
 #: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a
 #: cache.
@@ -275,159 +273,3 @@ def _payloads(answer: Payload | Sequence[Payload] | None) -> list[Payload]:
         return []
     several = answer if isinstance(answer, tuple | list) else [answer]
     return [as_made(payload) for payload in several]
-
-
-# --- what a policy gets of a play ------------------------------------------------------------------
-
-
-class FederationView:
-    """The centre's side of a play: everything a policy may use, nothing that it could change.
-
-    It has the methods of a `Federation` with two differences. Attributes are read-only, and what
-    they return are copies. `stop` is final and returns None: a policy does not learn whether it was
-    right. Counts, ledger and judgement are kept in the federation itself, which no public name
-    leads to.
-
-    Args:
-        federation: the `Federation`.
-        strict: nothing comes from the agents but what they send. Local programs run as serialised
-            copies. An exception in a program, or a spent budget, ends the play, and what it says is
-            not shown to the policy. The centre does not see how many pulls the agents made.
-
-    Attributes:
-        problem: what the learner is told; the harness judges by its own copy.
-        agents, arms: (N,) and (K,) ids of all agents and arms.
-        reward_values: (S,) the values that rewards can take, increasing; None where they are not
-            finitely many.
-        rng: the policy's own randomness; apart from the stream of rewards.
-        max_pulls: pulls beyond this raise `BudgetExceeded`.
-    """
-
-    problem: Problem
-    agents: Ints
-    arms: Ints
-    reward_values: Floats | None
-    rng: Rng
-    max_pulls: int
-    #: The `Federation`.
-    _books: Any
-    _strict: bool
-
-    def __init__(self, federation: Any, strict: bool = False) -> None:
-        shared = ("agents", "arms", "reward_values", "rng", "max_pulls")
-        vars(self).update({name: getattr(federation, name) for name in shared})
-        # A copy for the centre: the agents' own is within reach of local programs.
-        vars(self).update(problem=copy(federation.told), _books=federation, _strict=strict)
-        if strict:
-            federation.isolation = Isolation((FederationView, type(federation)), federation.told)
-
-    @property
-    def pulls(self) -> int:
-        """Pulls made so far."""
-        return int(self._counts().pulls)
-
-    @property
-    def pulls_per_agent(self) -> Ints:
-        """(N,) pulls made at each agent so far, a copy."""
-        per_agent: Ints = self._counts().pulls_per_agent
-        return per_agent
-
-    @property
-    def pulls_by_phase(self) -> dict[str, int]:
-        """Pulls made in each phase so far, a copy."""
-        return dict(self._counts().pulls_by_phase)
-
-    @property
-    def rounds(self) -> int:
-        """Exchanges between centre and agents so far."""
-        return int(self._books.rounds)
-
-    @property
-    def ledger(self) -> Ledger:
-        """A copy of the ledger as it stands: what was sent so far."""
-        ledger: Ledger = self._books.ledger.copy()
-        return ledger
-
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        """See `Federation.phase`."""
-        phase: AbstractContextManager[None] = self._books.phase(name)
-        return phase
-
-    def local(
-        self,
-        agents: ArrayLike,
-        program: Callable[..., Payload | Sequence[Payload] | None],
-        down: Payload | Sequence[Payload] = (),
-        *,
-        n_arms: int | None = None,
-    ) -> Any:
-        """See `Federation.local`."""
-        local = self._books.local
-        return self._attempt(BaseException, local, agents, program, down, n_arms=n_arms)
-
-    def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
-        """See `Federation.pull`."""
-        averages: Floats = self._attempt(BudgetExceeded, self._books.pull, agents, arms, times)
-        return averages
-
-    def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
-        """See `Federation.pull_counts`."""
-        request = self._books.pull_counts
-        counts: Ints = self._attempt(BudgetExceeded, request, agents, arms, times)
-        return counts
-
-    def report_clusters(self, labels: ArrayLike) -> None:
-        """See `Federation.report_clusters`."""
-        self._books.report_clusters(labels)
-
-    def stop(self, arms: ArrayLike) -> None:
-        """End the play with one arm per agent (N,).
-
-        The first stop is final. Returning the arms has the same effect.
-        """
-        self._books.stop(arms)
-
-    def _attempt(
-        self, ends: type[BaseException], request: Callable[..., Any], *order: Any, **options: Any
-    ) -> Any:
-        """`request(...)`; in strict mode an exception of the kind `ends` ends the play.
-
-        The policy learns what kind of failure it was, nothing else. What is wrong with an answer
-        could tell what is in it. A policy that could go on after a spent budget would find out,
-        order by order, how many pulls the agents have made.
-        """
-        if not self._strict:
-            return request(*order, **options)
-        self._books.check_open()
-        try:
-            return request(*order, **options)
-        except ends as error:
-            failure = error
-        # Outside of the clause, so that what is raised does not carry the first one with it.
-        self._books.failure = failure
-        if isinstance(failure, KeyboardInterrupt):
-            raise KeyboardInterrupt
-        if isinstance(failure, BudgetExceeded):
-            raise BudgetExceeded("the budget is spent; in strict mode this ends the play")
-        raise ProgramFailed(
-            "a local program raised an exception; in strict mode this ends the play"
-        )
-
-    def _counts(self) -> Any:
-        if self._strict:
-            raise AttributeError(
-                "strict mode: the centre does not see how many pulls the agents made; let them "
-                "send it, or count the pulls that it orders itself"
-            )
-        return self._books
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(
-            f"cannot set {name!r}: a policy only reads the federation's attributes"
-        )
-
-    def __delattr__(self, name: str) -> NoReturn:
-        self.__setattr__(name, None)
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a federation cannot be copied or pickled: a play happens once")

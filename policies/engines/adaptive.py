@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.view import Block
 from clustered_bandit_gym.policies.sequential.cells import PLAIN, block_cells
 from clustered_bandit_gym.policies.sequential.paired import PairedWalks
 from clustered_bandit_gym.policies.sequential.scales import Scales

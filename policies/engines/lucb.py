@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.game.block import Block
+from clustered_bandit_gym.game.view import Block
 from clustered_bandit_gym.policies.sequential.boundaries import radius, tuned_rho
 from clustered_bandit_gym.policies.sequential.cells import block_cells
 

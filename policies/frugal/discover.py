@@ -15,8 +15,6 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
-from clustered_bandit_gym.game.block import Block
-from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import (
     ArmIndex,
     ArmSet,
@@ -27,6 +25,7 @@ from clustered_bandit_gym.game.payloads import (
     Reals,
     Symbol,
 )
+from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.frugal.settings import Levels, Stuck, recall, top_up
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
