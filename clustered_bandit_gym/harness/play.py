@@ -12,12 +12,10 @@ import os
 import signal
 import sys
 import threading
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import perf_counter
 from types import FrameType
 from typing import Any, NamedTuple
@@ -30,15 +28,9 @@ from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import global_seed, trial_seeds
 from clustered_bandit_gym.harness.bound import bound_of
-from clustered_bandit_gym.harness.identity import is_installed, versions
-from clustered_bandit_gym.harness.settings import (
-    Cell,
-    Env,
-    label_of,
-    path_of,
-    settings_of,
-    writable,
-)
+from clustered_bandit_gym.harness.identity import versions
+from clustered_bandit_gym.harness.outcome import describe, outcome_row, text_of
+from clustered_bandit_gym.harness.settings import Cell, Env, label_of, path_of, settings_of
 
 Row = dict[str, Any]
 
@@ -125,7 +117,7 @@ class Work:
         """The row of a task whose process was lost with its counts: no pulls, messages or bound."""
         unwrapped: Any = self.env(task.cell).unwrapped
         federation = unwrapped.new_federation(*trial_seeds(self.seed, task.trial))
-        judged = _judge(federation, outcome, message)
+        judged = outcome_row(federation, outcome, message)
         own = {"bound": None, "seconds": 0.0, "version": versions()}
         return _identity(self.spec(task), self.env(task.cell)) | judged | own
 
@@ -240,11 +232,11 @@ def play_trial(
         if seen is not failure:
             seen.__cause__ = failure
         unfinished = "budget" if isinstance(failure, BudgetExceeded) else "error"
-        message = _text(failure) if unfinished == "budget" else _describe(failure, seen)
+        message = text_of(failure) if unfinished == "budget" else describe(failure, seen)
         if on_error is not None:
             on_error(seen)
     seconds = perf_counter() - start
-    judged = _judge(federation, unfinished, message)
+    judged = outcome_row(federation, unfinished, message)
     bound = bound_of(truth, federation.problem) if spec.bound else None
     return row | judged | {"bound": bound, "seconds": seconds, "version": versions()}
 
@@ -296,76 +288,6 @@ def _identity(spec: TrialSpec, env: Env) -> Row:
         "strict": bool(spec.strict),
         "attempts": 1,
     }
-
-
-def _judge(federation: Federation, unfinished: str, message: str) -> Row:
-    """The row's figures, from the play as it stands.
-
-    A play that has stopped is judged by its stop alone.
-    """
-    judgement = federation.judgement
-    problem = federation.problem
-    ledger = federation.ledger
-    errors: Row = dict.fromkeys(("correct", "wrong_agents", "clustering_errors", "arm_errors"))
-    texts = []
-    quiet = False
-    if judgement is None:
-        outcome = unfinished or "error"
-        texts.append(message or "the player ended without an answer")
-    else:
-        errors = {name: getattr(judgement, name) for name in errors}
-        outcome = "solved" if judgement.correct else "wrong"
-        quiet = judgement.correct and _too_quiet(judgement.arms, ledger)
-        if outcome == "wrong":
-            texts.append(f"{judgement.wrong_agents} of {problem.n_agents} agents got a wrong arm")
-        if unfinished:
-            texts.append(f"after its stop the player raised {message}")
-    if outcome != "solved":
-        texts.append(federation.hint())
-    pulls_by_phase = federation.pulls_by_phase
-    return {
-        "outcome": outcome,
-        "message": "; ".join(text for text in texts if text),
-        **errors,
-        "pulls": int(federation.pulls),
-        "pulls_max_agent": int(federation.pulls_per_agent.max()),
-        "pulls_by_phase": {writable(name): int(n) for name, n in pulls_by_phase.items()},
-        **ledger.summary(),
-        "cost_by_phase": {writable(name): float(x) for name, x in ledger.by_phase().items()},
-        "rounds": int(federation.rounds),
-        "suspicious_communication": quiet,
-        **problem.to_dict(),
-    }
-
-
-def _too_quiet(arms: np.ndarray, ledger: Any) -> bool:
-    """The centre learnt N answers with empirical entropy H from the agents: about N·H bits must
-    have come up."""
-    _, counts = np.unique(arms, return_counts=True)
-    needed = float(-(counts * np.log2(counts / arms.size)).sum())
-    sent = ledger.bits("up") + 64 * ledger.reals("up")  # a real is a float64
-    return bool(sent < 0.5 * needed)
-
-
-def _describe(error: BaseException, seen: BaseException) -> str:
-    """Kind, text and place of an error, on one line: the last line of the player's own code in its
-    traceback or in that of `seen`, which the player got in its place."""
-    stack = traceback.extract_tb(seen.__traceback__) + traceback.extract_tb(error.__traceback__)
-    place = ""
-    for frame in stack:
-        file = Path(frame.filename)
-        players = "policies" in file.parts or not is_installed(frame.filename)
-        if players and not file.name.startswith("<"):
-            place = f" ({file.name}, line {frame.lineno})"
-    return f"{type(error).__name__}: {_text(error)}{place}".replace("\n", " ")
-
-
-def _text(error: BaseException) -> str:
-    """The text of an error, which may fail, hold lone surrogates, or be too long for a table."""
-    text = "".join(traceback.format_exception_only(error)).strip().partition(": ")[2]
-    if len(text) > 2000:
-        text = f"{text[:2000]}... ({len(text):,} characters)"
-    return writable(text)
 
 
 # --- what surrounds a play in its process ----------------------------------------------------------
