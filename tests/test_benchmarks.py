@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import Figure, families, panel, ratio, stress
+from benchmarks import Figure, families, panel, ratio, stress, walk
 from benchmarks.__main__ import main
 from benchmarks.page import keep, render
 
@@ -80,3 +80,10 @@ def test_studies(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     printed = capsys.readouterr().out
     for words in ("worst first", "PaperSmall frugal-bai", "structured-bai   delta 0.1 all: 0/1"):
         assert words in printed
+
+
+def test_it_is_not_far_from_a_command_to_the_first_reward() -> None:
+    frames, files = walk.walk()
+    assert frames[-1].endswith("rewards.py: Gaussian.average")
+    assert len(frames) <= 16, frames
+    assert len(files) <= 25, files
