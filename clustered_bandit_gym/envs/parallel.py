@@ -208,11 +208,12 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
 
     def _observe(self, agents: list[str]) -> Observations:
         n = len(self.possible_agents)
+        all_pulls, all_means = self._core.seen
         seen: Observations = {}
         for agent in agents:
             # The agent itself first, then those it hears.
             rows = np.arange(n if self._broadcasts else 1) + self.possible_agents.index(agent)
-            pulls, means = (values[rows % n] for values in self._core.seen)
+            pulls, means = all_pulls[rows % n], all_means[rows % n]
             if self.observation == "box":
                 time = np.array([self._cycles / (self.max_cycles or np.inf)])
                 sigma = self.federation.problem.sigma
