@@ -149,9 +149,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         render_mode: str | None = None,
         **settings: Any,
     ) -> None:
-        modes = (None, *self.metadata["render_modes"])
-        if render_mode not in modes:
-            raise UserError(f"render_mode must be one of {modes}, got {render_mode!r}")
+        check_render_mode(render_mode, self.metadata)
         for name, value in (("pull_cost", pull_cost), ("error_penalty", error_penalty)):
             if not (np.isfinite(value) and value >= 0):
                 raise UserError(f"{name} must be a finite number >= 0, got {value}")
@@ -388,3 +386,10 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         play = state["_federation"]
         self.__dict__.update(state, _federation=None if play is None else Federation.restore(play))
+
+
+def check_render_mode(mode: str | None, metadata: dict[str, Any]) -> None:
+    """`ValueError` for a mode that `metadata` does not list."""
+    modes = (None, *metadata["render_modes"])
+    if mode not in modes:
+        raise UserError(f"render_mode must be one of {modes}, got {mode!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +14,8 @@ from clustered_bandit_gym.game.problem import Problem
 
 #: Width and height of a frame in pixels; even numbers, as video codecs ask for.
 SIZE = (1120, 640)
-PAPER, INK, BAR = "#fbfaf6", "#22303c", "#8fb3bf"
-LEADER, BEST, WRONG = "#f2a30f", "#2e9e5b", "#d3394c"
+PAPER, INK, BAR = (251, 250, 246), (34, 48, 60), (143, 179, 191)
+LEADER, BEST, WRONG = (242, 163, 15), (46, 158, 91), (211, 57, 76)
 #: The map of agents (rows) and arms (columns): left, top, right, bottom.
 MAP = (67, 122, 846, 560)
 #: Cells without pulls, with the lowest and with the highest estimate.
@@ -33,7 +33,7 @@ class View(NamedTuple):
         pulls_per_agent: (N,) all pulls, those the centre has not seen as well.
         cost: of the communication so far.
         outcome: `info` of the last step; None before the end.
-        arms: (N,) the recommended arms; None where nothing was recommended.
+        arms: (N,) the arms recommended at the end; None where nothing was.
     """
 
     problem: Problem
@@ -53,7 +53,7 @@ class View(NamedTuple):
         return f"{self.outcome['wrong_agents']} of {self.arms.size} agents wrong"
 
     @property
-    def marks(self) -> list[tuple[str, Ints]]:
+    def marks(self) -> list[tuple[tuple[int, int, int], Ints]]:
         """Colours, and for each (N,) the arms it marks; −1 for none."""
         if self.outcome is None:
             seen = np.where(self.pulls > 0, self.means, -np.inf)
@@ -66,43 +66,61 @@ class View(NamedTuple):
 
 def draw_frame(view: View) -> Frame:
     """(H, W, 3) uint8: a map of agents and arms, pulls of each agent, and the outcome."""
-    from PIL import Image, ImageDraw
-
-    left, top, right, bottom = MAP
-    image = Image.new("RGB", SIZE, PAPER)
-    cells = Image.fromarray(_colours(view.pulls, view.means))
-    image.paste(cells.resize((right - left, bottom - top), Image.Resampling.NEAREST), (left, top))
-    pen = ImageDraw.Draw(image)
     n, k = view.pulls.shape
-    x = np.linspace(left, right, k + 1).tolist()
-    y = np.linspace(top, bottom, n + 1).tolist()
-    wide, high = x[1] - x[0], y[1] - y[0]
+    x, y = _edges(n, k)
+    high = y[1] - y[0]
+    clusters = view.problem.n_clusters or "hidden"
+    told = f"{n} agents, {k} arms, clusters: {clusters}, delta {view.problem.delta:g}    "
+    frame = _empty_frame(n, k, view.title, told).copy()
+    rows = np.repeat(_colours(view.pulls, view.means), np.diff(x), axis=1)
+    frame[y[0] : y[-1], x[0] : x[-1]] = np.repeat(rows, np.diff(y), axis=0)
+    width = 4 if high > 12 else 2
     for colour, arms in view.marks:
         for agent, arm in enumerate(arms.tolist()):
             if arm >= 0:
-                box = (x[arm], y[agent], x[arm + 1], y[agent + 1])
-                pen.rectangle(box, outline=colour, width=4 if high > 12 else 2)
+                cell = frame[y[agent] : y[agent + 1], x[arm] : x[arm + 1]]
+                cell[:width] = cell[-width:] = cell[:, :width] = cell[:, -width:] = colour
     most = max(int(view.pulls_per_agent.max()), 1)
     for agent, pulls in enumerate(view.pulls_per_agent.tolist()):
-        bar = (885, y[agent] + high / 6, 885 + 167 * pulls / most, y[agent + 1] - high / 6)
-        pen.rectangle(bar, fill=BAR)
-
-    def write(x: float, y: float, text: str, size: int = 13, anchor: str = "lm") -> None:
-        pen.text((x, y), text, fill=INK, font=_font(size), anchor=anchor)
-
-    clusters = view.problem.n_clusters or "hidden"
-    told = f"{n} agents, {k} arms, clusters: {clusters}, delta {view.problem.delta:g}"
+        bar = frame[y[agent] + high // 6 : y[agent + 1] - high // 6]
+        bar[:, 885 : 885 + 167 * pulls // most] = BAR
     spent = f"{view.pulls_per_agent.sum():,} pulls, communication {view.cost:,.0f} units"
-    write(left, 35, view.title, 25)
-    write(left, 72, f"{told}    {spent}", 16)
-    write(885, 111, f"pulls per agent, at most {most:,}")
-    write(left, 600, KEY)
+    _write(frame, x[0] + _font(16).getlength(told), 72, spent, 16)
+    _write(frame, 885, 111, f"pulls per agent, at most {most:,}")
+    return frame
+
+
+@lru_cache(maxsize=16)
+def _empty_frame(n: int, k: int, title: str, told: str) -> Frame:
+    """What most frames of a play share; to write it takes longer than to draw all the rest."""
+    frame = np.full((SIZE[1], SIZE[0], 3), PAPER, dtype=np.uint8)
+    x, y = _edges(n, k)
+    _write(frame, x[0], 35, title, 25)
+    _write(frame, x[0], 72, told, 16)
+    _write(frame, x[0], 600, KEY)
     # Every arm and agent has its number; of many, about 26 have.
     for arm in range(0, k, -(-k // 26)):
-        write(x[arm] + wide / 2, 111, str(arm), anchor="mm")
+        _write(frame, (x[arm] + x[arm + 1]) / 2, 111, str(arm), anchor="mm")
     for agent in range(0, n, -(-n // 26)):
-        write(45, y[agent] + high / 2, str(agent), anchor="mm")
-    return np.array(image)
+        _write(frame, 45, (y[agent] + y[agent + 1]) // 2, str(agent), anchor="mm")
+    return frame
+
+
+def _edges(n: int, k: int) -> tuple[list[int], list[int]]:
+    """(K + 1) edges of the columns of arms and (N + 1) of the rows of agents, in pixels."""
+    left, top, right, bottom = MAP
+    x, y = np.linspace(left, right, k + 1), np.linspace(top, bottom, n + 1)
+    return x.astype(int).tolist(), y.astype(int).tolist()
+
+
+def _write(frame: Frame, x: float, y: int, text: str, size: int = 13, anchor: str = "lm") -> None:
+    """Write `text` with its `anchor` (Pillow's code) at (x, y)."""
+    from PIL import Image, ImageDraw
+
+    strip = frame[y - size : y + size]
+    image = Image.fromarray(strip)
+    ImageDraw.Draw(image).text((x, size), text, fill=INK, font=_font(size), anchor=anchor)
+    strip[:] = np.asarray(image)
 
 
 @cache

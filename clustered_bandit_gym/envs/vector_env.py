@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.envs.actions import are_good, empirical_best, integers
+from clustered_bandit_gym.envs.env import check_render_mode
 from clustered_bandit_gym.envs.flat_env import FlatClusteredBAIEnv, box_features
 from clustered_bandit_gym.envs.game import InstanceBuffer
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.envs.rendering import Frame, View, draw_frame
+from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 
@@ -35,41 +37,50 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
     its draws. Some games need Gymnasium's own vectorisation, `gym.make_vec(...,
     vectorization_mode="sync")`: generators without a batch form (see
     `generators.InstanceGenerator.batch`), reward models other than `Gaussian` and `Bernoulli`,
-    `max_pulls_per_agent`, and pictures.
+    and `max_pulls_per_agent`.
 
     Args:
         num_envs: number of sub-environments.
         max_episode_steps: Gymnasium's name for `max_pulls`, where that is not given.
         autoreset_mode: NEXT_STEP resets at the step after the end and ignores that action;
             SAME_STEP resets at the end, and `infos` has `final_obs` and `final_info`.
+        render_mode: None; "rgb_array": `render()` gives a frame of each sub-environment;
+            "rgb_array_list": lists of the frames of all steps since the last call, ends included.
         settings: of `FlatClusteredBAIEnv`.
     """
 
-    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+    metadata: dict[str, Any] = {
+        "render_modes": ["rgb_array", "rgb_array_list"],
+        "render_fps": FlatClusteredBAIEnv.metadata["render_fps"],
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
 
     def __init__(
         self,
         num_envs: int = 1,
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
         **settings: Any,
     ) -> None:
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         if num_envs < 1:
             raise UserError(f"num_envs must be at least 1, got {num_envs}")
+        check_render_mode(render_mode, self.metadata)
         if max_episode_steps is not None:
             settings.setdefault("max_pulls", max_episode_steps)
         game = FlatClusteredBAIEnv(**settings)
         manual = self.autoreset_mode is AutoresetMode.DISABLED
-        if manual or game.render_mode or game.max_pulls_per_agent or not game.has_batches:
+        if manual or game.max_pulls_per_agent or not game.has_batches:
             raise UserError(
                 "generators without batches, rewards other than Gaussian and Bernoulli, "
-                "max_pulls_per_agent, a render_mode and autoreset_mode DISABLED need "
+                "max_pulls_per_agent and autoreset_mode DISABLED need "
                 "gym.make_vec(..., vectorization_mode='sync')"
             )
         self.game = game
         self.num_envs = num_envs
-        self.metadata = {"autoreset_mode": self.autoreset_mode}
+        self.render_mode = render_mode
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_action_space = game.action_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.single_observation_space = game.observation_space
@@ -94,6 +105,11 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
             self._told[key] = np.array([value] * num_envs)
         self._buffer = InstanceBuffer(game, num_envs)
         self._started = False
+        # For pictures: frames not yet asked for, the last step's `info`, and (num_envs, N) the arms
+        # that ends recommended, −1 for none.
+        self._frames: list[list[Frame]] = [[] for _ in range(num_envs)]
+        self._last_values: dict[str, Any] = {}
+        self._answers: Ints = np.full(cells[:2], -1)
 
     # --- reset ------------------------------------------------------------------------------------
 
@@ -111,8 +127,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
             self._np_random_seed = seed if isinstance(seed, int) else -1
             self._buffer = InstanceBuffer(self.game, self.num_envs)
         self._started = True
-        self._done[:] = False
+        self._done = np.zeros(self.num_envs, dtype=np.bool_)
         self._begin(np.arange(self.num_envs))
+        self._collect()
         infos: dict[str, Any] = {}
         enter(infos, ~self._done, self._told_now() | {"action_mask": self._action_mask()})
         return self.observe(), infos
@@ -155,17 +172,19 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         if done.any():
             self._judge(done, terminated, values)
             rewards = rewards - game.error_penalty * values["wrong_agents"]
+        if began.any():
+            self._begin(np.flatnonzero(began))
+        self._done, self._last_values = done, values
+        self._collect()
         infos: dict[str, Any] = {}
-        if self.autoreset_mode is AutoresetMode.NEXT_STEP:
-            self._done = done
-        elif done.any():
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and done.any():
             self._enter_final(infos, done, values)
-            began = done
-            acting = ~done
+            began, acting = done, ~done
+            self._begin(np.flatnonzero(done))
+            self._done = np.zeros(self.num_envs, dtype=np.bool_)
         if acting.any():
             enter(infos, acting, values)
         if began.any():
-            self._begin(np.flatnonzero(began))
             enter(infos, began, self._told_now())
         everywhere = np.ones(self.num_envs, dtype=np.bool_)
         enter(infos, everywhere, {"action_mask": self._action_mask()})
@@ -209,7 +228,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
             shape = (self.num_envs, game.n_agents)
             arms = integers(self.recommendations, shape, game.n_arms)[which]
         answered = values["stopped"] if game.truncation == "penalty" else terminated
-        right = are_good(truth, arms, game.epsilon) & answered[which, None]
+        answered = answered[which, None]
+        right = are_good(truth, arms, game.epsilon) & answered
+        self._answers[which] = np.where(answered, arms, -1)
         values["correct"][which] = right.all(axis=1)
         values["agent_correct"][which] = right
         values["wrong_agents"][which] = (terminated[which, None] & ~right).sum(axis=1)
@@ -268,11 +289,36 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         return self._action_mask().astype(np.bool_)
 
     def instance(self, i: int) -> Instance:
-        """The instance that sub-environment i plays, for judges and tests; not for learners."""
+        """The instance that sub-environment i plays, for judges and pictures; not for learners."""
         if not self._started:
             raise ResetNeeded("There is no play yet: call envs.reset() first")
         instances, row = self._origins[i]
         return self.game.fixed_instance or instances[row]
+
+    def render(self) -> tuple[Any, ...] | None:
+        """For each sub-environment a frame, or the frames since the last call: `render_mode`."""
+        if self.render_mode is None:
+            return None
+        if self.render_mode == "rgb_array":
+            return tuple(self._picture(i) for i in range(self.num_envs))
+        frames = tuple(self._frames)
+        self._frames = [[] for _ in frames]
+        return frames
+
+    def _collect(self) -> None:
+        """Keep a frame of each, in mode "rgb_array_list"."""
+        if self.render_mode == "rgb_array_list":
+            for i, frames in enumerate(self._frames):
+                frames.append(self._picture(i))
+
+    def _picture(self, i: int) -> Frame:
+        problem = self.game.problem_of(self.instance(i))
+        cost = self._orders[i] * (self.game.c_b * self.game.order_bits + self.game.c_r)
+        outcome = row_of(self._last_values, i) if self._done[i] else None
+        arms = None if self._answers[i, 0] < 0 else self._answers[i]
+        seen = self._pulls[i], self._means[i], self._per_agent[i]
+        with needs_extra("plots"):
+            return draw_frame(View(problem, *seen, cost, outcome, arms))
 
 
 def enter(infos: dict[str, Any], mask: Bools, values: dict[str, Any]) -> None:

@@ -151,6 +151,14 @@ def test_step_before_reset() -> None:
         envs.reset(options={"instance_seed": 3})
 
 
+def test_a_reset_leaves_what_was_returned_before() -> None:
+    envs = gym.make_vec(ID, num_envs=2)
+    envs.reset(seed=0)
+    terminated = envs.step(np.full(2, envs.single_action_space.n - 1))[2]
+    envs.reset()
+    assert terminated.all()
+
+
 def test_recommendations_of_the_learners_own() -> None:
     """They hold for the stops of one step; bad ones are refused and change nothing."""
     envs = cbg.ClusteredBAIVectorEnv(
@@ -188,7 +196,7 @@ def test_pickle_mid_episode() -> None:
 def test_bad_settings() -> None:
     for settings, message in [
         ({"num_envs": 0}, "num_envs"),
-        ({"render_mode": "rgb_array"}, "vectorization_mode='sync'"),
+        ({"render_mode": "human"}, "render_mode must be one of"),
         ({"autoreset_mode": AutoresetMode.DISABLED}, "vectorization_mode='sync'"),
         ({"generator": lambda rng: cbg.Instance([[1.0, 0.0]], [0])}, "generators without batches"),
         ({"max_pulls": 0}, "max_pulls"),
