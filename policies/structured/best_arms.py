@@ -67,6 +67,18 @@ class BestArms:
         return _Plan(self).times()
 
 
+def pulls_to_tell(reps: Representatives, n: Floats) -> Floats:
+    """(R, R, K) pulls of an arm at two rows, after n (R, K), that show them distinct; more than 1e18
+    where they do not differ beyond noise."""
+    mean, number = reps.mean, reps.number
+    level = nats(reps.budgets.distinct(number[:, None], number))
+    level = level + np.log(4 * mean.shape[1]) + reps.cells.slack
+    # A standard deviation off: of many noisy differences the largest is exaggerated.
+    apart = np.abs(mean[:, None] - mean) - np.sqrt(1 / n[:, None] + 1 / n)
+    # After n pulls of the arm at both, a difference d is worth nd²/4.
+    return 4 * level[..., None] / np.maximum(apart, TINY) ** 2
+
+
 class _Plan:
     """One plan, from the representatives' averages and pulls as they are now.
 
@@ -123,12 +135,7 @@ class _Plan:
         self.trifle = 0.005 * expected / max(1, self.rival.sum())
         self.level_beaten = 2 * (nats(budgets.beaten(reps.number)) + slack)[:, None]
         self.level_close = 2 * (nats(budgets.close(reps.number)) + slack)[:, None]
-        # A standard deviation off: of many noisy differences the largest is exaggerated.
-        apart = np.abs(mean[:, None] - mean) - np.sqrt(1 / n[:, None] + 1 / n)
-        level = nats(budgets.distinct(reps.number[:, None], reps.number))
-        level = level + np.log(4 * mean.shape[1]) + slack
-        # After n pulls of the arm at both, a difference d is worth nd²/4.
-        pulls = np.where(wanted, 4 * level[..., None] / np.maximum(apart, TINY) ** 2, np.inf)
+        pulls = np.where(wanted, pulls_to_tell(reps, n), np.inf)
         self.telling = pulls.argmin(axis=2)
         self.to_distinct = np.where(reps.distinct, 0.0, pulls.min(axis=2))
         np.fill_diagonal(self.to_distinct, np.inf)

@@ -26,6 +26,8 @@ class Discovery:
     Args:
         reps: the representatives, empty at first.
         goal: how many clusters there are at most.
+        every_arm: clusters may differ in any arm, not only in their leaders: all arms are compared
+            at full effort, and η, by which best arms differ, is not used.
 
     Attributes (B agents drawn so far and neither promoted nor forgotten):
         drawn: the record of these agents.
@@ -35,13 +37,14 @@ class Discovery:
         variance, of_cell: (K,) and (R, K) guesses of the variance of one pull, in units of σ².
     """
 
-    def __init__(self, reps: Representatives, goal: int) -> None:
-        self.reps, self.goal = reps, goal
+    def __init__(self, reps: Representatives, goal: int, every_arm: bool = False) -> None:
+        self.reps, self.goal, self.every_arm = reps, goal, every_arm
         federation, first = reps.federation, TUNING.first_effort
         problem = federation.problem
         self.order: Ints = federation.rng.permutation(problem.n_agents)
         # The last effort tells a difference of η, or 0.1σ where it is not told, with 24 nats.
-        self.last = max(first, ceil(2 * 24.0 / (reps.eta or 0.1) ** 2))
+        gap = 0.1 if every_arm else reps.eta or 0.1
+        self.last = max(first, ceil(2 * 24.0 / gap**2))
         self.effort = ceil(self.last / 4 ** floor(log(self.last / first, 4)))
         # A cluster of average size is missing among so many agents with probability e^-3 at most.
         self.most = min(problem.n_agents, ceil(goal * (log(goal) + 3)))
@@ -120,6 +123,7 @@ class Discovery:
         drawn, leader, arms = self.drawn, self.reps.leader, self.variance.size
         look = ceil(TUNING.look * self.effort / arms)
         look = min(look, 5) if arms > 64 else look  # each arm sends an average
+        look = self.effort if self.every_arm else look
         drawn.pull_where(np.ceil(look * self.variance) - drawn.n[rows], rows)
         effort = self.effort * self.variance[leader]
         step = np.ceil(self.effort / 4 * self.variance[leader])
@@ -190,7 +194,7 @@ class Discovery:
             noise = np.sqrt(2 * TUNING.apart * (1 / n + 1 / n[top][:, None]))
             contend = (mean[top][:, None] - mean <= noise) & reps.live[rows]
             goal = np.maximum(level * self.variance, TUNING.start)
-            reps.pull_where(np.where(contend, goal - pulls, 0), rows)
+            reps.pull_where(np.where(contend | self.every_arm, goal - pulls, 0), rows)
             self._learn_variance()
         # The noise of the leader then adds a quarter to the variance of a comparison.
         leader = reps.leader[rows]

@@ -11,6 +11,7 @@ from clustered_bandit_gym.policies.structured.accept import accept
 from clustered_bandit_gym.policies.structured.best_arms import BestArms
 from clustered_bandit_gym.policies.structured.budget import Budgets
 from clustered_bandit_gym.policies.structured.classify import UNKNOWN_BEST, classify
+from clustered_bandit_gym.policies.structured.clusters import solve_clusters
 from clustered_bandit_gym.policies.structured.discovery import Discovery
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 from clustered_bandit_gym.policy import Policy
@@ -55,6 +56,8 @@ class StructuredBAI(Policy):
     Args:
         share: the part of δ that it may use; the rest is left to a caller that has other ways to
             err.
+        assume: "best-arms" is Assumption 1; with "clusters", agents of a cluster share a bandit,
+            clusters may share a best arm, and M must be told (`structured.clusters`).
 
     Where the support of rewards is told and they take finitely many values, tests bet and so adapt
     to the variance (`sequential.cells`). All levels are the same.
@@ -65,22 +68,28 @@ class StructuredBAI(Policy):
     """
 
     name = "structured-bai"
-    guarantee = "delta-PC under Assumption 1, with any of M, eta not told; eta1 is not used"
+    guarantee = (
+        "delta-PC under Assumption 1, with any of M, eta not told; eta1 is not used. With "
+        "assume=clusters: delta-PC if M is told; clusters may share a best arm"
+    )
 
-    def __init__(self, share: float = 1.0) -> None:
+    def __init__(self, share: float = 1.0, assume: str = "best-arms") -> None:
         if not 0 < share <= 1:
             raise UserError(f"share must lie in (0, 1], got {share}")
-        self.share = share
+        if assume not in ("best-arms", "clusters"):
+            raise UserError(f"assume must be 'best-arms' or 'clusters', got {assume!r}")
+        self.share, self.assume = share, assume
 
     def solve(self, federation: FederationView) -> np.ndarray:
         reps = Representatives(federation, Budgets.of(federation.problem, self.share))
-        arms, labels = _solve(reps)
+        solve = solve_clusters if self.assume == "clusters" else _solve_best_arms
+        arms, labels = solve(reps)
         federation.report_clusters(labels)
         return arms
 
 
-def _solve(reps: Representatives) -> tuple[Ints, Ints]:
-    """(N,) arms and (N,) cluster labels; `reps` is empty at first."""
+def _solve_best_arms(reps: Representatives) -> tuple[Ints, Ints]:
+    """(N,) arms and (N,) cluster labels under Assumption 1; `reps` is empty at first."""
     federation = reps.federation
     m, eta = federation.problem.n_clusters, reps.eta
     best_arms = BestArms(reps)

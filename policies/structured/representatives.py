@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
@@ -11,11 +13,46 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.budget import Budgets, nats
 
 
+class Teams:
+    """Pulls that are asked of an agent, shared evenly among all agents of its cluster.
+
+    Args:
+        labels: (N,) the cluster of each agent.
+    """
+
+    def __init__(self, federation: FederationView, labels: Ints) -> None:
+        self.federation, self.labels = federation, labels
+
+    def pull(self, agents: Ints, arms: Ints, times: Ints) -> Floats:
+        order, members, part = self._spread(agents, times)
+        averages = self.federation.pull(members, arms[order], part)
+        return np.bincount(order, averages * part) / times
+
+    def pull_counts(self, agents: Ints, arms: Ints, times: Ints) -> Ints:
+        order, members, part = self._spread(agents, times)
+        counts = self.federation.pull_counts(members, arms[order], part)
+        total = np.zeros((agents.size, counts.shape[1]), dtype=counts.dtype)
+        np.add.at(total, order, counts)
+        return total
+
+    def _spread(self, agents: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
+        """For orders of `times` pulls at `agents`: the order, agent and pulls of every part."""
+        teams = [np.flatnonzero(self.labels == label) for label in self.labels[agents]]
+        sizes = np.array([team.size for team in teams])
+        order = np.repeat(np.arange(agents.size), sizes)
+        place = np.concatenate([np.arange(size) for size in sizes])
+        # The first members of a team make the pulls that are left over.
+        part = ((times + sizes - 1)[order] - place) // sizes[order]
+        busy = part > 0
+        return order[busy], np.concatenate(teams)[busy], part[busy]
+
+
 class Record:
     """What the centre knows of some agents' arms, in units of σ.
 
     Attributes:
         agents: (R,) ids.
+        source: who makes the pulls: the agents themselves (the federation), or their teams.
         eta: η; None where it is not told, or infinite.
         epsilon: ε.
         cells: (R, K) pulls and what they show. ρ comes from a grid that is fixed before the data:
@@ -24,6 +61,7 @@ class Record:
 
     def __init__(self, federation: FederationView, budgets: Budgets, agents: Ints) -> None:
         self.federation, self.budgets, self.agents = federation, budgets, agents
+        self.source: Any = federation
         problem = federation.problem
         eta = np.inf if problem.eta is None else problem.eta
         self.eta: float | None = eta / problem.sigma if eta < np.inf else None
@@ -51,7 +89,7 @@ class Record:
     def pull(self, rows: Ints, arms: Ints, times: Floats) -> None:
         """Fresh pulls at (row, arm), each pair at most once, rounded up: arrays of one length."""
         count = np.ceil(times).astype(np.int64)
-        self.cells.pull(self.federation, rows, arms, count, agents=self.agents[rows])
+        self.cells.pull(self.source, rows, arms, count, agents=self.agents[rows])
 
     def pull_where(self, times: Floats, rows: Ints | None = None) -> None:
         """Fresh pulls wherever `times` (R, K) is positive, rounded up.

@@ -26,6 +26,7 @@ POLICIES = (
     "bai-cl++",
     "cluster-then-bai",
     "structured-bai",
+    "structured-bai:assume=clusters",
     "frugal-bai",
 )
 SPREADS = (0.0, 0.02, 0.05, 0.1, 0.2)

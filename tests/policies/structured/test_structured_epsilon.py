@@ -29,6 +29,7 @@ def play(policy: str, means: Any, delta: float, seed: int = 0, **told: Any) -> c
         ("structured-bai", {}, 4),
         ("structured-bai", {"eta": None}, 4),
         ("structured-bai", {"n_clusters": None}, 4),
+        ("structured-bai:assume=clusters", {"eta": None}, 4),
         ("frugal-bai", {}, 2),
         ("uniform-glr", {}, 4),
         ("uniform-glr", {"rewards": cbg.Bernoulli()}, 4),
@@ -49,6 +50,7 @@ def test_a_near_tie_within_epsilon_is_not_resolved(
     [
         ("structured-bai", {}),
         ("structured-bai", {"n_clusters": None}),
+        ("structured-bai:assume=clusters", {}),
     ],
 )
 def test_errors_with_epsilon_are_no_more_frequent_than_delta(

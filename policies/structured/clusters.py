@@ -1,0 +1,92 @@
+"""`assume=clusters`: agents of one cluster share a bandit, and clusters may share a best arm.
+
+Assumption 1 is not used. M representatives are shown pairwise different, so one is of every
+cluster; everybody else is assigned by rejecting M − 1 of them; then the agents of a cluster find
+its best arm together, each with an even share of the pulls.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.policies.structured.accept import accept
+from clustered_bandit_gym.policies.structured.best_arms import BestArms, pulls_to_tell
+from clustered_bandit_gym.policies.structured.classify import UNKNOWN_BEST, classify
+from clustered_bandit_gym.policies.structured.discovery import Discovery
+from clustered_bandit_gym.policies.structured.evidence import certify
+from clustered_bandit_gym.policies.structured.representatives import Representatives, Teams
+from clustered_bandit_gym.policies.structured.tuning import TUNING
+
+
+def solve_clusters(reps: Representatives) -> tuple[Ints, Ints]:
+    """(N,) arms and (N,) cluster labels; `reps` is empty at first."""
+    federation = reps.federation
+    m, agents = federation.problem.n_clusters, federation.agents
+    if m is None:
+        raise UserError(
+            "structured-bai:assume=clusters requires n_clusters (M), but it is None: agents can be "
+            "shown different, never equal. Tell M, or use naive or uniform-glr"
+        )
+    best_arms = BestArms(reps)
+    with federation.phase("discover"):
+        complete = _find_different(Discovery(reps, m, every_arm=True))
+    if not complete:
+        # Clusters without agents, or too much alike: everybody finds an arm alone.
+        with federation.phase("accept"):
+            arms = accept(reps, best_arms, agents, None)
+        return arms, arms
+    rest = np.setdiff1d(agents, reps.agents)
+    labels = np.empty(agents.size, dtype=np.int64)
+    labels[reps.agents] = np.arange(m)
+    with federation.phase("classify"):
+        labels[rest] = classify(reps, np.full(m, UNKNOWN_BEST), None, rest)
+    with federation.phase("best arms"):
+        reps.eta = None  # nothing is concluded from what other clusters' best arms are
+        reps.source = Teams(federation, labels)
+        best_arms.resolve()
+    return reps.settled[labels], labels
+
+
+def _find_different(discovery: Discovery) -> bool:
+    """Whether M representatives were found and shown pairwise different.
+
+    A representative that is not told from an earlier one with the last effort of discovery is
+    dropped, and the search goes on.
+    """
+    reps = discovery.reps
+    while discovery.run():
+        certify(reps)
+        if reps.all_distinct:
+            return True
+        a, b = np.nonzero(np.triu(~reps.distinct, 1))
+        n = np.maximum(reps.n / discovery.variance, 1e-9)
+        forecast = pulls_to_tell(reps, n)[a, b]
+        tried = np.minimum(n[a], n[b]).min(axis=1) >= discovery.last
+        alike = tried & (forecast.min(axis=1) > TUNING.urgent * discovery.last)
+        if alike.any():
+            row = int(b[alike].max())
+            reps.drop(row)
+            discovery.forget(row)
+        else:
+            _tell_apart(reps, a, b, forecast, discovery.variance)
+    return False
+
+
+def _tell_apart(
+    reps: Representatives, a: Ints, b: Ints, forecast: Floats, variance: Floats
+) -> None:
+    """Pull towards `forecast` (pairs, K): the arm of each pair that differs most, or all arms where
+    none seems to differ."""
+    arm, least = forecast.argmin(axis=1), forecast.min(axis=1)
+    unclear = least > 1e18
+    pulls = np.zeros(reps.n.shape)
+    for row in (a, b):
+        every = np.maximum(reps.n[row[unclear]] / 2, TUNING.start)
+        np.maximum.at(pulls, row[unclear], every)
+        own = reps.n[row, arm]
+        batch = np.maximum(TUNING.part * (least * variance[arm] - own), TUNING.least * own + 1)
+        batch = np.where(unclear, 0, np.minimum(batch, own / 2 + TUNING.start))
+        np.maximum.at(pulls, (row, arm), batch)
+    reps.pull_where(pulls)
