@@ -18,7 +18,7 @@ from clustered_bandit_gym._types import Bools, FilePath, Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
-from clustered_bandit_gym.game.tables import read_bandits, read_logs
+from clustered_bandit_gym.game.tables import Fit, read_bandits, read_logs
 
 Frozen = TypeVar("Frozen", bound=NDArray[Any])
 
@@ -39,6 +39,9 @@ class Instance:
         allow_overlap: accept an instance that violates Assumption 1 (η ≤ 0, e.g. two clusters with
             one best arm). No scheme has a guarantee on it.
     """
+
+    #: How well the logs that it was made from predict themselves; see `from_logs`.
+    fit: Fit | None = None
 
     def __init__(
         self,
@@ -220,14 +223,19 @@ class Instance:
     def from_logs(cls, logs: Any, clusters: int | None = None) -> Instance:
         """The instance of logged rewards without clusters. Agents may share best arms (no η then).
 
+        `instance.fit` says how well one half of the rows predicts the other: an instance made from
+        few rewards is not the system that they came from. It is None where there are too few rows.
+
         Args:
             logs: path of a CSV file, or a pandas frame, with the columns agent (or user), arm,
                 reward.
             clusters: M, to group agents with similar averages (k-means) and pool their rewards; by
                 default each agent's own empirical law is the truth.
         """
-        bandits, labels = read_logs(logs, clusters)
-        return cls(**vars(bandits), clusters=labels, allow_ties=True, allow_overlap=True)
+        bandits, labels, fit = read_logs(logs, clusters)
+        made = cls(**vars(bandits), clusters=labels, allow_ties=True, allow_overlap=True)
+        vars(made)["fit"] = fit
+        return made
 
     @classmethod
     def load(cls, path: FilePath | IO[bytes]) -> Instance:

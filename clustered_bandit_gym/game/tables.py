@@ -36,6 +36,29 @@ class Bandits:
     cluster_names: tuple[str, ...] | None = None
 
 
+@dataclass(frozen=True)
+class Fit:
+    """How well the bandits made from one half of the rows predict the other half.
+
+    Attributes:
+        error: root mean square difference between predicted means and averages of the held-out
+            half, over pairs of an agent and an arm.
+        noise: what `error` would be if the predictions were exact: the standard error of the
+            averages.
+        same_best: share of agents whose best arm is the same in both halves.
+    """
+
+    error: float
+    noise: float
+    same_best: float
+
+    def __str__(self) -> str:
+        return (
+            f"held-out half: means are off by {self.error:.3g} (sampling noise alone: "
+            f"{self.noise:.3g}), the best arm is the same for {self.same_best:.0%} of agents"
+        )
+
+
 def read_bandits(path: FilePath) -> Bandits:
     """Read a CSV file.
 
@@ -73,8 +96,9 @@ def is_log(path: FilePath) -> bool:
     return {"arm", "reward"} <= columns and "cluster" not in columns
 
 
-def read_logs(source: Any, n_clusters: int | None) -> tuple[Bandits, Ints]:
-    """The bandits of logged rewards, and the bandit of each agent (N,).
+def read_logs(source: Any, n_clusters: int | None) -> tuple[Bandits, Ints, Fit | None]:
+    """The bandits of logged rewards, the bandit of each agent (N,), and how well half of the rows
+    predicts the other half; None where there are too few.
 
     Args:
         source: path of a CSV file, or a pandas frame, with the columns agent (or user), arm and
@@ -90,12 +114,38 @@ def read_logs(source: Any, n_clusters: int | None) -> tuple[Bandits, Ints]:
             f"logs are the path of a CSV file or a pandas frame, got {type(source).__name__}"
         )
     rows = _rows(frame, "agent" if "agent" in _lower(frame.columns) else "user")
+    pooled, labels = _grouped(rows, n_clusters)
+    return _bandits_of(pooled), labels, _fit_of(rows, n_clusters)
+
+
+def _grouped(rows: pd.DataFrame, n_clusters: int | None) -> tuple[pd.DataFrame, Ints]:
+    """The rows of groups of agents, and the group of each agent; see `read_logs`."""
+    import pandas as pd
+
+    agents = rows.group.cat
     if n_clusters is None:
-        return _bandits_of(rows), np.arange(len(rows.group.cat.categories))
-    labels = _clusters(_by_cell(rows).mean().unstack().to_numpy(), n_clusters)
+        return rows, np.arange(len(agents.categories))
+    labels = _clusters(_means(rows), n_clusters)
     names = pd.Index([f"cluster {m}" for m in range(n_clusters)])
-    pooled = pd.Categorical.from_codes(labels[rows.group.cat.codes], names)
-    return _bandits_of(rows.assign(group=pooled)), labels
+    return rows.assign(group=pd.Categorical.from_codes(labels[agents.codes], names)), labels
+
+
+def _fit_of(rows: pd.DataFrame, n_clusters: int | None) -> Fit | None:
+    mixed = rows.sample(frac=1, random_state=0)
+    held = _by_cell(mixed).cumcount() % 2 == 1
+    unseen, averages = _by_cell(mixed[held]), _means(mixed[held])
+    whole = ~np.isnan(averages).any(axis=1)
+    if not whole.any():
+        return None
+    try:
+        pooled, labels = _grouped(mixed[~held], n_clusters)
+    except UserError:
+        return None  # half of the rows does not show so many clusters
+    predicted = _means(pooled)[labels]
+    noise = np.sqrt(np.nanmean(unseen.var(ddof=0) / unseen.size()))
+    error = np.sqrt(np.nanmean((predicted - averages) ** 2))
+    same = np.nanargmax(predicted[whole], axis=1) == averages[whole].argmax(axis=1)
+    return Fit(float(error), float(noise), float(same.mean()))
 
 
 def _bandits_of(rows: pd.DataFrame) -> Bandits:
@@ -142,6 +192,12 @@ def _clusters(means: Floats, n_clusters: int) -> Ints:
 def _by_cell(rows: pd.DataFrame) -> Any:
     """The rewards by group and arm."""
     return rows.groupby(["group", "arm"], observed=False).reward
+
+
+def _means(rows: pd.DataFrame) -> Floats:
+    """(G, K) average rewards, NaN where there are none."""
+    means: Floats = _by_cell(rows).mean().unstack().to_numpy()
+    return means
 
 
 def _cells(path: FilePath) -> pd.DataFrame:

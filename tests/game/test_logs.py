@@ -40,6 +40,12 @@ def test_each_agents_empirical_law_is_the_truth(path: Path) -> None:
         assert instance.clusters.tolist() == list(range(6))
         assert isinstance(instance.rewards, cbg.Bernoulli)
         assert instance.cluster_names == ("u0", "u1", "u2", "u3", "u4", "u5")
+    assert instance.fit is not None
+    assert instance.fit.same_best == 1.0
+    # 100 Bernoulli rewards a pair in each half: two averages, each with standard error 0.044 at most.
+    assert 0.03 < instance.fit.noise < 0.05
+    assert instance.fit.noise < instance.fit.error < 2 * instance.fit.noise
+    assert "sampling noise alone" in str(instance.fit)
 
 
 def test_clusters_are_found_and_pooled(path: Path) -> None:
@@ -49,6 +55,20 @@ def test_clusters_are_found_and_pooled(path: Path) -> None:
     assert (same == (CLUSTERS[:, None] == CLUSTERS)).all()
     # 600 rewards a pair: six standard errors of 0.0204, beyond which lie 2e-9 of the draws.
     assert np.abs(instance.means[instance.clusters] - MEANS[CLUSTERS]).max() < 6 * 0.0204
+    alone = cbg.Instance.from_logs(path)
+    assert instance.fit is not None
+    assert alone.fit is not None
+    assert instance.fit.error < alone.fit.error, "pooling predicts the held-out half better"
+
+
+def test_too_few_rows_say_nothing_about_the_fit() -> None:
+    assert cbg.Instance.from_logs(logs(1)).fit is None
+    # One half of these rows shows two different agents, not three.
+    rewards = {"a": (0, 0), "b": (0, 1), "c": (1, 1)}
+    rows = [(agent, "x", reward) for agent, two in rewards.items() for reward in two]
+    few = pd.DataFrame(rows, columns=["agent", "arm", "reward"])
+    assert cbg.Instance.from_logs(few).fit is not None
+    assert cbg.Instance.from_logs(few, clusters=3).fit is None
 
 
 def test_an_environment_recognises_logs(path: Path) -> None:
