@@ -200,6 +200,8 @@ def _from_csv(text: str, study: Study) -> dict[str, Any]:
             "expected the columns order, row (or agent and arm), and either reward or sum; got "
             f"{', '.join(map(str, table))}"
         )
+    if table.empty:
+        raise UserError("the file has a heading and no rewards; nothing was recorded")
     if table["order"].nunique(dropna=False) != 1:
         raise UserError("expected lines of one order; tell one order at a time")
     order = table["order"].tolist()[0]

@@ -114,4 +114,16 @@ def _numbers(values: Any) -> Floats:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise UserError(f"rewards must be numbers, got {reprlib.repr(values)}") from None
+        raise UserError(
+            f"rewards must be numbers, got {reprlib.repr(_culprit(values))}; nothing was recorded"
+        ) from None
+
+
+def _culprit(values: Any) -> Any:
+    """The first text among `values` that is no number; else `values`."""
+    for value in values if isinstance(values, list) else []:
+        try:
+            float(value if isinstance(value, str) else 0)
+        except ValueError:
+            return value
+    return values

@@ -155,7 +155,7 @@ def test_a_report_promises_only_what_the_policy_does(guarantee: str, promised: b
     ("lines", "message"),
     [
         ("", "cannot be read"),
-        ("order,row,reward\n", "expected lines of one order"),
+        ("order,row,reward\n", "a heading and no rewards"),
         ("agent,arm,reward\n0,0,1\n", "expected the columns order, row"),
         ("order,row\n1,0\n", "either reward or sum"),
         ("order,row,reward,sum\n1,0,1,1\n", "either reward or sum"),
