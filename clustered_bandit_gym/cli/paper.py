@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from clustered_bandit_gym.cli.app import DEFAULT_ENV, FOUR, bar, command, few, show_document
+from clustered_bandit_gym.cli.app import DEFAULT_ENV, FOUR, bar, command, few, say, show_document
 
 
 @command("reproduce")
@@ -24,7 +24,7 @@ def reproduce(
     """Play the settings of the paper's figures and plot them. An interrupted run resumes."""
     from clustered_bandit_gym.reproduce import reproduce as run_reproduce
 
-    run_reproduce(
+    played = run_reproduce(
         figures or ["all"],
         few(trials),
         out,
@@ -33,6 +33,8 @@ def reproduce(
         data=data,
         progress=bar(quiet),
     )
+    for name in played:
+        say(f"Wrote {out / name}.png and {out / name}.csv")
 
 
 @command("demo")
