@@ -50,10 +50,12 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
             "Each trial draws its own instance: a verdict is an average over the generator, not a "
             "statement on every instance."
         )
+    heavy = summary[summary["heavy_tail"]]
+    centre = "median with an interval from its order statistics; " if len(heavy) else ""
     notes += [
-        "pulls: mean with Student's t interval. vs naive, vs bound: geometric means over trials of "
-        "the ratio within a trial; the bound is a lower bound on the expected pulls of every "
-        "policy that is δ-PC by Assumption 1, on the trial's instance.",
+        f"pulls: {centre}mean with Student's t interval. vs naive, vs bound: geometric means over "
+        "trials of the ratio within a trial; the bound is a lower bound on the expected pulls of "
+        "every policy that is δ-PC by Assumption 1, on the trial's instance.",
         "cost: c_b for a bit and c_r for a real number (by default 1 and 32); up: from the agents, "
         "down: to them.",
     ]
@@ -65,7 +67,6 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
     failed = trials[trials["outcome"].isin(FAILED)].drop_duplicates("policy")
     for row in failed.to_dict("records"):
         notes.append(f"{row['policy']}, trial {row['trial']}: {row['message']}")
-    heavy = summary[summary["heavy_tail"]]
     if len(heavy):
         notes.append(
             f"Heavy tail ({_names(heavy)}): one trial holds up to "

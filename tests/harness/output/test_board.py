@@ -145,8 +145,10 @@ def test_note_on_quiet_policies_and_heavy_tails() -> None:
     assert any("Too quiet (Telepath)" in note for note in board.notes)
     heavy = cbg.Board(rows("p", [1.0, 1.0, 1.0, 1.0, 100.0]))
     assert any("Heavy tail (p): one trial holds up to 96%" in note for note in heavy.notes)
+    assert any("pulls: median with an interval" in note for note in heavy.notes)
     even = cbg.Board(rows("p", [1.0, 1.0, 1.0, 1.0, 1.0]))
     assert not any("Heavy tail" in note for note in even.notes)
+    assert any("pulls: mean with" in note for note in even.notes)
 
 
 def test_html_for_notebooks(small: cbg.Board) -> None:
