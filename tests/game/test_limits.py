@@ -84,7 +84,7 @@ def test_limit_of_an_agent_in_an_environment() -> None:
         env.step((cbg.PULL, (agent, 0)))
     with pytest.raises(BudgetExceeded, match="agent 2"):
         env.step((cbg.PULL, (2, 0)))
-    with pytest.raises(ValueError, match="max_pulls_per_agent, a render_mode"):
+    with pytest.raises(ValueError, match="max_pulls_per_agent and autoreset_mode"):
         ClusteredBAIVectorEnv(2, max_pulls_per_agent=3)
     row = cbg.play("uniform", ClusteredBAIEnv(NEAR, max_pulls_per_agent=1, sigma=0.1), seed=0)
     assert row["outcome"] == "budget"
