@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,14 +31,18 @@ def drive(
         policy, problem, path, seed, values: as for `Study`.
         pull: `pull(agents, arms, times)` makes the pulls and returns for each row an array of
             rewards, or ``{"sums": ...}`` or ``{"counts": ...}``. It may return fewer rewards than
-            asked for; it is then called again for the rest.
+            asked for; it is then called again for the rest, with a warning the first time.
         progress: show a progress bar; by default in a terminal.
     """
     study = Study(policy, problem, path, seed, values=values)
     hidden = None if progress is None else not progress  # None: unless in a terminal
     with progress_bar(unit=" pulls", unit_scale=True, disable=hidden) as bar:
         bar.update(study.status.pulls)
+        last = None
         while (order := study.ask()) is not None:
+            if order.id == last:
+                warnings.warn("pull returned fewer rewards than asked for", stacklevel=2)
+            last = order.id
             bar.set_description(f"order {order.id}, {study.status.phase}")
             result = pull(order.agents, order.arms, order.times)
             study.tell(order, **(result if isinstance(result, dict) else {"rewards": result}))

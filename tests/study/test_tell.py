@@ -111,7 +111,7 @@ def test_the_same_tell_twice_is_taken_once() -> None:
     study.tell(again, rewards[6:], rows=range(6, 12))
     assert study.status.orders == 1
     assert not study.tell(order, rewards[:2], rows=[0, 1])
-    with pytest.raises(ValueError, match="row 0 of order 1 gets 3 rewards more"):
+    with pytest.raises(ValueError, match="row 0 of order 1 gets more rewards"):
         study.tell(order, [[0, 0, 0]], rows=[0])
 
 
@@ -127,7 +127,10 @@ BAD: list[tuple[str, dict[str, Any]]] = [
         r"got \[\[1\], \[1\], \[1\], .*\.\.\.\]; nothing",
         {"rewards": [[[1]] * 99 + [[]]], "rows": [0]},
     ),
-    ("row 0 of order 1 gets 1 rewards more than it asked for", {"rewards": [[1] * 4], "rows": [0]}),
+    (
+        r"row 0 of order 1 gets more rewards \(1\) than it asked for",
+        {"rewards": [[1] * 4], "rows": [0]},
+    ),
     ("at least one reward", {"rewards": [[]], "rows": [0]}),
     ("row 12 is out of range", {"rewards": [[1]], "rows": [12]}),
     ("different rows", {"rewards": [[1], [1]], "rows": [1, 1]}),
@@ -173,7 +176,7 @@ def test_known_values() -> None:
         ("whole numbers >= 0 of shape", {"counts": [[np.inf, 0]]}),
         ("whole numbers >= 0 of shape", {"counts": [[np.nan, 0]]}),
         ("whole numbers >= 0 of shape", {"counts": [[1, 1, 1]]}),
-        ("gets 1 rewards more", {"counts": [[1, 3]]}),
+        ("gets more rewards", {"counts": [[1, 3]]}),
     ):
         with pytest.raises(ValueError, match=message):
             study.tell(order, rows=[0], **tell)  # type: ignore[arg-type]
@@ -237,7 +240,8 @@ def test_drive_takes_what_the_agents_give() -> None:
             return rewards
         return {"sums": rewards * times}
 
-    study = cbg.drive(TwoRounds(), slow, PROBLEM)
+    with pytest.warns(UserWarning, match="fewer rewards than asked for"):
+        study = cbg.drive(TwoRounds(), slow, PROBLEM)
     assert calls == [36, 24, 8]
     assert study.arms is not None
     assert study.arms.tolist() == [0, 1, 0, 1]
