@@ -35,7 +35,7 @@ def figures() -> Iterator[Figure]:
         plain, *others = (median(column) for column in zip(*times, strict=True))
         for policy, time in zip(policies[1:], others, strict=True):
             name = f"{policy.name}: processor time of a play of {type(generator).__name__}, N = {AGENTS} / bai-cl++'s"
-            yield Figure(name, time / plain, 20.0)  # twice what version 0.1.0 took
+            yield Figure(name, time / plain, 10.0)
 
 
 def _play(policy: Policy, instance: Instance, seed: int) -> Callable[[], object]:
