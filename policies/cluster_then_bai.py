@@ -129,7 +129,10 @@ def _cluster(p: Problem, means: Floats, off: Floats, n: int, m: int) -> Ints | N
     level = np.log(2 * p.n_agents * max(1, p.n_agents - 1) / p.delta)
     evidence = [_differ(means, off, 0, n, p.sigma, level)]
     for _ in range(m - 1):
-        furthest = int(np.min(evidence, axis=0).argmax())
+        nearest = np.min(evidence, axis=0)
+        furthest = int(nearest.argmax())
+        if nearest[furthest] < level:  # fewer than M agents are shown to differ from each other
+            return None
         evidence.append(_differ(means, off, furthest, n, p.sigma, level))
     differs = np.array(evidence) >= level
     if not (differs.sum(axis=0) == m - 1).all():

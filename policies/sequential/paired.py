@@ -72,10 +72,11 @@ class PairedWalks:
         sums = self._cells.n[rows] * self._cells.mean[rows]
         averages = (sums - self._sums[rows]) / np.maximum(times, 1)
         self._sums[rows] = sums
+        pulls = times.astype(np.float64)  # products of integers would overflow
         step = max(1, CACHED // times.shape[1] ** 2)
         for start in range(0, rows.size, step):
             part = slice(start, start + step)
-            first, second = times[part, :, None], times[part, None, :]
+            first, second = pulls[part, :, None], pulls[part, None, :]
             information = first * second / np.maximum(first + second, 1)
             difference = averages[part, :, None] - averages[part, None, :]
             self._walk[rows[part]] += information * difference

@@ -52,6 +52,15 @@ def test_error_rate_on_a_near_tie(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", NAMES)
+def test_a_gap_of_a_millionth(engine: str) -> None:
+    """Batches of more than 3e9 pulls, whose products are beyond 64-bit integers. Five agents, γ = 1e-12: false-alarm rate
+    below 1e-11 for each engine; the paper's elimination needs about 64/gap² times logarithms, the others far less."""
+    active, _, federation = run([0.0, 1e-6], 5, engine, 1e-12, seed=7)
+    assert (active == [False, True]).all()
+    assert federation.pulls < (1e17 if engine == "elimination" else 5e15)
+
+
+@pytest.mark.parametrize("engine", NAMES)
 def test_precision_keeps_the_best_and_drops_what_is_that_far_below(engine: str) -> None:
     """1,000 agents; arm 0 is best, arms 3 and 4 are `precision` below it. Broken promises: at most γ = 0.1, false-alarm
     rate below 1e-9 (exact binomial)."""
