@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from time import process_time
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -57,9 +58,17 @@ def _against_normals(policy: Policy, instance: Instance) -> float:
             policy.solve(_play(instance, seed))
 
     # Draws of SE; the single rows with which BAI-Cl++ checks candidates are not even counted.
-    with patch.object(elimination, "_draw", wraps=elimination._draw) as draws:
+    drawn = []
+
+    def count(block: Block, rows: Any, arms: Any, times: Any) -> Any:
+        if not isinstance(times, int):
+            drawn.append(np.broadcast(rows, arms, times).size)
+        return pull(block, rows, arms, times)
+
+    pull = Block.pull
+    with patch.object(Block, "pull", count):
         trials()
-    rows = sum(int(call.args[4].sum()) for call in draws.call_args_list) // 6
+    rows = sum(drawn) // 6
     rng = np.random.default_rng(2)
 
     def normals() -> None:

@@ -7,6 +7,7 @@ A real number costs `c_r` units; a symbol out of a set X that both sides know co
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +21,14 @@ from clustered_bandit_gym.game.checks import whole
 def bits_for(size: int) -> int:
     """⌈log2 size⌉, exactly, for whole numbers ≥ 1 of any length."""
     return (whole(size, "the size of a set of symbols") - 1).bit_length()
+
+
+@cache
+def _bits_for_set(n_arms: int, at_most: int) -> int:
+    """⌈log2 of the number of sets of `at_most` arms or fewer, out of `n_arms`⌉."""
+    if at_most >= n_arms:
+        return n_arms
+    return bits_for(sum(math.comb(n_arms, size) for size in range(at_most + 1)))
 
 
 def count_bits(numbers: Ints) -> Ints:
@@ -115,9 +124,7 @@ class ArmSet(Payload):
         limit = n_arms if self.at_most is None else min(self.at_most, n_arms)
         if self.values.sum(axis=-1).max(initial=0) > limit:
             raise UserError(f"an arm set has more than the {limit} arms announced")
-        self.bits = n_arms
-        if limit < n_arms:
-            self.bits = bits_for(sum(math.comb(n_arms, size) for size in range(limit + 1)))
+        self.bits = _bits_for_set(n_arms, limit)
 
 
 class Reals(Payload):

@@ -188,10 +188,11 @@ class Play:
         """Shape and number of the pulls asked for; raises where they would exceed a limit."""
         self.check_open()
         shape = np.broadcast(agents, arms, times).shape
-        # Floats cannot overflow, and tell whether integers would.
         repeats = math.prod(shape) // max(np.size(times), 1)
-        exact = np.sum(times, dtype=np.float64) < MAX_PULLS
-        total = int(np.sum(times, dtype=np.int64 if exact else np.float64)) * repeats
+        total = int(np.sum(times, dtype=np.float64))  # exact up to 2**53, and cannot overflow
+        if total >= MAX_TIMES:
+            total = int(np.sum(times, dtype=object))
+        total *= repeats
         if self.pulls + total > self.max_pulls:
             raise BudgetExceeded(
                 f"{self.pulls:,} pulls made; {total:,} more would exceed max_pulls = "
@@ -226,8 +227,10 @@ def _add(counts: Ints, agents: Ints, times: Times, shape: tuple[int, ...]) -> No
         # A grid of agents and arms: one addition per agent, not one per cell, which saves a fifth
         # of a large play.
         np.add.at(counts, agents[:, 0], np.ravel(times) * shape[1])
-    else:
-        np.add.at(counts, np.broadcast_to(agents, shape), np.broadcast_to(times, shape))
+        return
+    if not agents.shape == np.shape(times) == shape:
+        agents, times = np.broadcast_to(agents, shape), np.broadcast_to(times, shape)
+    np.add.at(counts, agents, times)
 
 
 # --- where rewards come from ----------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.pulls import MAX_TIMES
 from clustered_bandit_gym.game.view import Block
@@ -39,7 +39,7 @@ def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
     if r <= MAX_ROUND:
         scale = 8.0 * sigma**2 * 4.0**r
         sizes = np.maximum(1.0, np.ceil(scale * np.log(4 * n_arms * r**2 / gamma)))
-        if sizes.max() <= MAX_TIMES:
+        if np.max(sizes) <= MAX_TIMES:
             return sizes.astype(np.int64)
     raise BudgetExceeded(
         f"round {r} of an elimination takes more than {MAX_TIMES:,} pulls of one arm, more than can "
@@ -85,32 +85,34 @@ def elimination(
         rounds = separating_rounds(precision)
     n, k = len(block), arms.size
     active = np.ones((n, k), dtype=np.bool_) if within is None else within.copy()
-    sizes = active.sum(axis=1)
-    gamma = np.broadcast_to(gamma, n)
+    left = active.sum(axis=1)
+    sizes = k if within is None else left
     estimates = np.zeros((n, k))
-    order = np.flatnonzero(sizes > 1)
+    # Agents that have all arms draw a grid; those that have lost one draw the cells that are left.
+    whole = np.flatnonzero((left == k) & (left > 1))
+    row, column = np.nonzero(active & ((left < k) & (left > 1))[:, None])
     r = 0
-    while order.size and (rounds is None or r < rounds):
+    while (whole.size or row.size) and (rounds is None or r < rounds):
         r += 1
         times = round_size(sizes, gamma, r, block.problem.sigma)
-        whole = active[order].all(axis=1)
-        # Agents that have lost an arm draw first.
-        groups = [rows for rows in (order[~whole], order[whole]) if rows.size]
-        for rows in groups:
-            before = active[rows]
-            averages = _draw(block, rows, arms, times[rows], before)
-            estimates[rows] = np.where(before, averages, estimates[rows])
-            active[rows] = averages >= averages.max(axis=1, keepdims=True) - 2.0**-r
-        order = np.concatenate(groups)
-        order = order[active[order].sum(axis=1) > 1]
+        each = np.ndim(times) > 0  # one number of pulls for all agents is drawn faster
+        if row.size:
+            averages = block.pull(row, arms[column], times[row] if each else times)
+            best = np.full(n, -np.inf)
+            np.maximum.at(best, row, averages)
+            kept = averages >= best[row] - 2.0**-r
+            estimates[row, column] = averages
+            active[row, column] = kept
+            row, column = row[kept], column[kept]
+        if whole.size:
+            averages = block.pull(whole[:, None], arms, times[whole, None] if each else times)
+            kept = averages >= averages.max(axis=1, keepdims=True) - 2.0**-r
+            estimates[whole] = averages
+            active[whole] = kept
+            complete = kept.all(axis=1)
+            i, found = np.nonzero(kept & ~complete[:, None])
+            row, column = np.concatenate([row, whole[i]]), np.concatenate([column, found])
+            whole = whole[complete]
+        unsettled = np.bincount(row, minlength=n)[row] > 1
+        row, column = row[unsettled], column[unsettled]
     return active, estimates
-
-
-def _draw(block: Block, rows: Ints, arms: Ints, times: Ints, active: Bools) -> Floats:
-    """(r, k) averages of `times` (r,) fresh pulls of each active arm, −inf for the others."""
-    if active.all():
-        return block.pull(rows[:, None], arms, times[:, None])
-    i, column = np.nonzero(active)
-    averages = np.full(active.shape, -np.inf)
-    averages[i, column] = block.pull(rows[i], arms[column], times[i])
-    return averages

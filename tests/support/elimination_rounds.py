@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from clustered_bandit_gym.game.view import Block
 from clustered_bandit_gym.policies.engines import elimination
 
 
@@ -38,20 +39,34 @@ class Round:
 def watch() -> Iterator[list[Round]]:
     """A list to which every round of every elimination run inside is appended."""
     rounds: list[Round] = []
-    asked: tuple[Any, Any, int] = (0, 0.0, 0)
-    size, draw = elimination.round_size, elimination._draw
+    asked: tuple[Any, Any, int] | None = None
+    play, size, pull = elimination.elimination, elimination.round_size, Block.pull
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        nonlocal asked
+        try:
+            return play(*args, **kwargs)
+        finally:
+            asked = None
 
     def round_size(n_arms: Any, gamma: Any, r: int, sigma: float) -> Any:
         nonlocal asked
         asked = (n_arms, gamma, r)
         return size(n_arms, gamma, r, sigma)
 
-    def record(block: Any, rows: Any, arms: Any, times: Any, active: Any) -> Any:
-        sizes, gamma, r = asked
-        rounds.append(
-            Round(block.agents[rows], sizes[rows], gamma[rows], r, times, active.sum(axis=1))
-        )
-        return draw(block, rows, arms, times, active)
+    def record(block: Block, rows: Any, arms: Any, times: Any = 1) -> Any:
+        if asked is not None:
+            n_arms, gamma, r = asked
+            of_cell, _, pulls = (x.ravel() for x in np.broadcast_arrays(rows, arms, times))
+            _, first, count = np.unique(of_cell, return_index=True, return_counts=True)
+            order = np.argsort(first)
+            row, pulls = of_cell[first[order]], pulls[first[order]]
+            sizes, budgets = (np.broadcast_to(x, len(block))[row] for x in (n_arms, gamma))
+            rounds.append(Round(block.agents[row], sizes, budgets, r, pulls, count[order]))
+        return pull(block, rows, arms, times)
 
-    with patch.multiple(elimination, round_size=round_size, _draw=record):
+    with (
+        patch.multiple(elimination, elimination=watched, round_size=round_size),
+        patch.object(Block, "pull", record),
+    ):
         yield rounds
