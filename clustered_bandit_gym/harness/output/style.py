@@ -1,8 +1,8 @@
 """How policies look: one label, colour and marker per policy in every picture and on every page.
 
-A policy's look follows from its name alone, never from its position on a board. Colours are those
-of Okabe and Ito, which stay distinct with any colour vision; markers and dashes tell policies apart
-without colour.
+A policy's look follows from its name alone, never from its position on a board. Policies that ship
+have the colours of Okabe and Ito, all others two colours of their own; they stay distinct with any
+colour vision. Markers and dashes tell policies apart without colour.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Style(NamedTuple):
     dashes: str | tuple[int, tuple[int, ...]] = "-"
 
 
-#: Yellow, the eighth colour of the palette, is left out: it fades on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+#: Colours of policies that do not ship with the package.
+OTHERS = ("#AA3377", "#B2182B")
 #: Colour of text. No text is written in a policy's colour: some of them are too pale on white.
 INK = "#1d2733"
 
@@ -54,4 +54,4 @@ def style_of(policy: str) -> Style:
     if family in _KNOWN:
         base = _KNOWN[family]
         return Style(f"{base.label} ({settings})", base.colour, marker, dashes)
-    return Style(policy, COLOURS[code // 21 % 7], marker, dashes)
+    return Style(policy, OTHERS[code // 21 % 2], marker, dashes)

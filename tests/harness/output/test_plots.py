@@ -14,7 +14,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.output.style import COLOURS, style_of
+from clustered_bandit_gym.harness.output.style import OTHERS, style_of
 from clustered_bandit_gym.policies import POLICIES
 
 
@@ -259,11 +259,14 @@ def lab(linear: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("vision", VISION)
 def test_colours_stay_apart_with_any_colour_vision(vision: str) -> None:
     """ΔE of 10 is a plain difference; a just noticeable one is about 2."""
-    rgb = np.array([to_rgb(colour) for colour in COLOURS])
+    assert style_of("mine").colour in OTHERS
+    colours = sorted({style_of(name).colour for name in POLICIES} | set(OTHERS))
+    assert len(colours) == 9
+    rgb = np.array([to_rgb(colour) for colour in colours])
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     seen = lab(linear @ np.array(VISION[vision]).T)
     distances = np.linalg.norm(seen[:, None] - seen[None, :], axis=2)
-    assert distances[np.triu_indices(len(COLOURS), 1)].min() > 10
+    assert distances[np.triu_indices(len(colours), 1)].min() > 10
 
 
 def test_pictures_touch_no_global_state(small: cbg.Board) -> None:

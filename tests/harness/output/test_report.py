@@ -125,7 +125,7 @@ def test_in_a_browser(browser: Any, page: Path) -> None:
         assert all(trace.find_elements("css selector", "circle, rect, path") for trace in traces), (
             plot
         )
-    assert len(browser.find_elements("css selector", "#plot-trials .trace circle")) == 12
+    assert len(browser.find_elements("css selector", "#plot-trials .trace path")) == 12
 
     # A legend's button hides its policy everywhere.
     browser.find_element("css selector", "#plot-tradeoff .legend button").click()
