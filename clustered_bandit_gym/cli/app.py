@@ -77,7 +77,9 @@ def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 say(f"clustered-bai {verb}: this does not fit in memory ({error}); {hint}")
                 raise typer.Exit(MISTAKE) from None
             except EXPECTED as error:
-                say(f"clustered-bai {verb}: {error}", fg="red")
+                file = getattr(error, "filename", None)
+                text = f"{file}: {error.strerror}" if file else str(error)
+                say(f"clustered-bai {verb}: {text}", fg="red")
                 raise typer.Exit(MISTAKE) from None
             except Exception:
                 say(traceback.format_exc())

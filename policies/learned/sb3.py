@@ -55,6 +55,8 @@ class SB3VecEnv(VecEnv):
             raise UserError(
                 f"{env_id} is not an environment of this package; `clustered-bai list` shows them"
             )
+        if settings.get("render_mode") is not None:
+            raise UserError("SB3VecEnv draws no pictures; gym.make(id, render_mode=...) does")
         kwargs = {**spec.kwargs, **settings}
         envs = ClusteredBAIVectorEnv(n_envs, autoreset_mode=AutoresetMode.SAME_STEP, **kwargs)
         self.envs = envs

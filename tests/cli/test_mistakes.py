@@ -68,6 +68,12 @@ def test_outputs_that_cannot_be_written_are_refused(
     assert message in " ".join(error("show", tmp_path, option, value).split())
 
 
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    call("study", "new", tmp_path / "s.db", "-p", "naive", "-n", 2, "-k", 2)
+    said = error("study", "tell", tmp_path / "s.db", tmp_path / "rewards.csv")
+    assert said.strip().endswith("rewards.csv: No such file or directory")
+
+
 def test_out_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     assert "File exists" in error("compare", "-t", 1, "--out", tmp_path / "file")

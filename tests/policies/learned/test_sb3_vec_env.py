@@ -22,6 +22,8 @@ def test_made_from_an_id() -> None:
     env = cbg.SB3VecEnv(TINY, n_envs=3, max_pulls=9)
     assert (env.num_envs, int(env.action_space.n)) == (3, 13)  # type: ignore[attr-defined]
     assert cbg.SB3VecEnv("ClusteredBAI-Tiny-Discrete-v0", n_envs=2).action_space == env.action_space
+    with pytest.raises(ValueError, match="draws no pictures"):
+        cbg.SB3VecEnv("ClusteredBAI-Tiny-Box-v0", n_envs=2, render_mode="rgb_array")
     with pytest.raises(ValueError, match="not an environment of this package"):
         cbg.SB3VecEnv("CartPole-v1")
 
