@@ -51,7 +51,7 @@ class UniformGLR(Policy):
             while rows.size:
                 # A look each time the pulls have grown by 1%; bets take far longer to work out.
                 times = max(1, n // (50 if cells.bets else 100))
-                cells.pull(block, rows.repeat(p.n_arms), np.tile(arms, rows.size), times)
+                cells.pull(block, rows[:, None], arms, times)
                 n += times
                 means = cells.mean[rows]
                 leader = means.argmax(axis=1)
@@ -59,9 +59,8 @@ class UniformGLR(Policy):
                     others = arms != leader[:, None]
                     second = np.where(others, means, -np.inf).argmax(axis=1)
                     clear = cells.shows((rows, second), (rows, leader), epsilon, level)
-                    others &= clear[
-                        :, None
-                    ]  # where the runner-up is not shown worse, none are tried
+                    # Where the runner-up is not shown worse, no arm is tried.
+                    others &= clear[:, None]
                     shown = cells.shows_worse(rows, leader, epsilon, level, others)
                     clear &= (shown == others).all(axis=1)
                 else:

@@ -59,7 +59,7 @@ class Cells:
         arms: Ints | None = None,
         agents: Ints | None = None,
     ) -> None:
-        """`times` fresh pulls for cells (row, column), each at most once: vectors of one length.
+        """`times` fresh pulls for cells (row, column), each at most once: arrays that broadcast.
 
         The arm of a cell is its column, or what `arms` says where a table holds some arms only. Its
         agent is its row of the source, or what `agents` says.
