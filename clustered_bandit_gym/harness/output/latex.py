@@ -2,6 +2,7 @@ r"""A table of pulls for a paper, for ``\usepackage{booktabs}``."""
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -71,19 +72,17 @@ def _head(name: str, value: Any) -> str:
 
 
 def _cell(row: dict[Any, Any], measure: Measure, ci: bool) -> str:
+    r"""``$(1.23\pm0.04)\times10^{5}$``, or a median with its interval, which is not symmetric around
+    it: ``$1.23\,[1.20, 1.31]\times10^{5}$``."""
     centre, low, high = row[measure.centre], row[measure.low], row[measure.high]
-    text = _power(centre, 2)
+    text, _, exponent = f"{centre:.2e}".partition("e")
+    power = int(exponent)
     if row["unfinished"]:
         text = rf"\geq{text}"
     elif ci and high >= low:
-        half = rf"\pm{_power((high - low) / 2, 1)}"
-        # The interval of a median is not symmetric around it.
-        is_median = measure.centre == "pulls_median"
-        text += rf"\ [{_power(low, 2)}, {_power(high, 2)}]" if is_median else half
-    return f"${text}$"
-
-
-def _power(value: float, digits: int) -> str:
-    r"""``1.23\times10^{4}``: one format for all cells of a column."""
-    front, _, power = f"{value:.{digits}e}".partition("e")
-    return rf"{front}\times10^{{{int(power)}}}"
+        if measure.centre == "pulls_median":
+            text += rf"\,[{low / 10**power:.2f}, {high / 10**power:.2f}]"
+        else:
+            half = math.ceil(100 * (high - low) / 2 / 10**power) / 100  # never shorter than it is
+            text = rf"({text}\pm{half:.2f})"
+    return rf"${text}\times10^{{{power}}}$"

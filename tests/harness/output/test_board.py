@@ -307,6 +307,8 @@ def test_latex_pivot_has_a_column_per_setting_and_the_best_in_bold() -> None:
     )
     assert naive.count("boldmath") == 0
     assert bai_cl.count("boldmath") == 2
+    # 4000, 4040, 4080: Student's t interval is 4.3027·40/√3 = 99.4 to either side.
+    assert naive.count(r"$(4.04\pm0.10)\times10^{3}$") == 1
     assert naive.count(r"\pm") == 2
     with pytest.raises(ValueError, match="n_agents varies"):
         cbg.Board(found).to_latex(pivot="delta")
@@ -322,5 +324,5 @@ def test_latex_pivot_gives_both_ends_of_the_interval_of_a_median() -> None:
     text = board.to_latex(pivot="n_agents", ci=True)
     low, high = first["pulls_median_low"], first["pulls_median_high"]
     assert high - first["pulls_median"] > first["pulls_median"] - low  # not symmetric
-    assert r"$1.04\times10^{2}\ [1.01\times10^{2}, 4.00\times10^{2}]$" in text
+    assert r"$1.04\,[1.01, 4.00]\times10^{2}$" in text
     assert (low, high) == (101.0, 400.0)
