@@ -39,7 +39,7 @@ def pulls_table(
         shown = [cells.get(policy, "--") for cells in columns.values()]
         rows.append(" & ".join([latex(style_of(policy).label), *shown]))
     kind = measure.words.partition(";")[0].capitalize()
-    caption = latex(f"{kind} pulls{', 95% intervals' if ci else ''}. {title}.")
+    caption = latex(f"{kind} pulls{', 95% intervals' if ci else ''}. {title.replace('  ', ', ')}.")
     lines = [
         r"\begin{table}",
         r"  \centering",
