@@ -86,6 +86,8 @@ def empirical_best(pulls: Ints, means: Floats, rng: np.random.Generator) -> Ints
 
 def are_good(truth: Floats, arms: Ints, epsilon: float) -> NDArray[np.bool_]:
     """(..., N) whether `arms` (..., N) are within ε of the best, from the means (..., N, K)."""
-    chosen = np.take_along_axis(truth, arms[..., None], axis=-1)[..., 0]
+    # A third of the time of `take_along_axis`, which every end of an episode takes.
+    rows = truth.reshape(-1, truth.shape[-1])
+    chosen = rows[np.arange(len(rows)), arms.ravel()].reshape(arms.shape)
     good: NDArray[np.bool_] = truth.max(axis=-1) - chosen <= epsilon * (1 + 1e-9)
     return good
