@@ -6,7 +6,7 @@ PYTEST ?=
 # Where `make site` serves the documentation.
 PORT ?= 8000
 
-.PHONY: demo test pytest lint format bench docs site readme submissions notebooks clean help
+.PHONY: demo test pytest lint style types typed format bench docs site readme submissions notebooks clean help
 
 help:
 	@echo "make demo    the four schemes on the paper's small instance: scoreboards, plot, report"
@@ -42,21 +42,29 @@ $(VENV)/.test: $(VENV)/.pip pyproject.toml constraints.txt
 demo: $(VENV)/.core
 	$(BIN)/clustered-bai demo --out out/demo
 
-test: lint pytest
+# mypy runs beside the tests, which leave it a third of two cores.
+test: style typed
+	$(MAKE) --no-print-directory -j 2 types pytest
 
 # Two workers fill two cores, hence one thread for linear algebra in each. Compiled files are kept, whatever the
 # environment says: the tests start hundreds of processes.
 pytest: $(VENV)/.test
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST)
 
-# mypy does not follow an editable install into the two mapped folders: it checks a built copy. All of build/ goes first:
-# setuptools would put modules of yesterday into it.
-lint: $(VENV)/.test
+lint: style typed types
+
+style: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+# mypy and the site do not follow an editable install into the two mapped folders: they read a built copy. All of build/
+# goes first: setuptools would put modules of yesterday into it.
+typed: $(VENV)/.pip
 	rm -rf build
 	$(PIP) --no-deps --target build/typed .
-	$(BIN)/mypy
 
 format: $(VENV)/.test
 	$(BIN)/ruff format .
@@ -65,9 +73,7 @@ format: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
 
-docs: $(VENV)/.docs
-	rm -rf build
-	$(PIP) --no-deps --target build/typed .
+docs: $(VENV)/.docs typed
 	$(BIN)/mkdocs build --strict
 	@echo "The site is in site/; make site serves it on this machine"
 

@@ -77,8 +77,9 @@ def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 say(f"clustered-bai {verb}: this does not fit in memory ({error}); {hint}")
                 raise typer.Exit(MISTAKE) from None
             except EXPECTED as error:
-                file = getattr(error, "filename", None)
-                text = f"{file}: {error.strerror}" if file else str(error)
+                text = str(error)
+                if isinstance(error, OSError) and error.filename:
+                    text = f"{error.filename}: {error.strerror}"
                 say(f"clustered-bai {verb}: {text}", fg="red")
                 raise typer.Exit(MISTAKE) from None
             except Exception:
