@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import reprlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.harness.run import progress_bar
 from clustered_bandit_gym.study.study import Study
@@ -45,6 +47,13 @@ def drive(
             last = order.id
             bar.set_description(f"order {order.id}, {study.status.phase}")
             result = pull(order.agents, order.arms, order.times)
-            study.tell(order, **(result if isinstance(result, dict) else {"rewards": result}))
+            told = result if isinstance(result, dict) else {"rewards": result}
+            known = {"rewards", "sums", "counts", "pulls", "rows"}
+            if not isinstance(result, Iterable) or set(told) - known:
+                raise UserError(
+                    f"pull returned {reprlib.repr(result)}; expected an array of rewards for each "
+                    'row, {"sums": ...} or {"counts": ...}'
+                )
+            study.tell(order, **told)
             bar.update(study.status.pulls - bar.n)
     return study

@@ -103,7 +103,7 @@ class StudyFile:
             order.told[told.rows] += told.table
             if (over := order.done - order.asked[2]).max() > 0:
                 raise UserError(
-                    f"row {over.argmax()} of order {number} gets more rewards ({over.max()}) than it "
+                    f"row {over.argmax()} of order {number} gets {over.max()} more rewards than it "
                     "asked for; nothing was recorded"
                 )
             try:

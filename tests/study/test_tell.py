@@ -111,7 +111,7 @@ def test_the_same_tell_twice_is_taken_once() -> None:
     study.tell(again, rewards[6:], rows=range(6, 12))
     assert study.status.orders == 1
     assert not study.tell(order, rewards[:2], rows=[0, 1])
-    with pytest.raises(ValueError, match="row 0 of order 1 gets more rewards"):
+    with pytest.raises(ValueError, match="row 0 of order 1 gets . more rewards"):
         study.tell(order, [[0, 0, 0]], rows=[0])
 
 
@@ -128,7 +128,7 @@ BAD: list[tuple[str, dict[str, Any]]] = [
         {"rewards": [[[1]] * 99 + [[]]], "rows": [0]},
     ),
     (
-        r"row 0 of order 1 gets more rewards \(1\) than it asked for",
+        r"row 0 of order 1 gets 1 more rewards than it asked for",
         {"rewards": [[1] * 4], "rows": [0]},
     ),
     ("at least one reward", {"rewards": [[]], "rows": [0]}),
@@ -176,7 +176,7 @@ def test_known_values() -> None:
         ("whole numbers >= 0 of shape", {"counts": [[np.inf, 0]]}),
         ("whole numbers >= 0 of shape", {"counts": [[np.nan, 0]]}),
         ("whole numbers >= 0 of shape", {"counts": [[1, 1, 1]]}),
-        ("gets more rewards", {"counts": [[1, 3]]}),
+        ("more rewards than it asked for", {"counts": [[1, 3]]}),
     ):
         with pytest.raises(ValueError, match=message):
             study.tell(order, rows=[0], **tell)  # type: ignore[arg-type]
@@ -228,6 +228,12 @@ def test_a_policy_that_catches_everything_is_an_error() -> None:
 
     with pytest.raises(ValueError, match="must not catch BaseException"):
         cbg.Study(Greedy(), PROBLEM)
+
+
+@pytest.mark.parametrize("result", [None, 0.5, {"means": [0.5]}])
+def test_drive_says_what_pull_must_return(result: object) -> None:
+    with pytest.raises(ValueError, match="pull returned .* expected an array of rewards"):
+        cbg.drive(TwoRounds(), lambda *_: result, PROBLEM)
 
 
 def test_drive_takes_what_the_agents_give() -> None:
