@@ -111,7 +111,7 @@ def test_the_same_tell_twice_is_taken_once() -> None:
     study.tell(again, rewards[6:], rows=range(6, 12))
     assert study.status.orders == 1
     assert not study.tell(order, rewards[:2], rows=[0, 1])
-    with pytest.raises(ValueError, match="row 0 of order 1 gets . more rewards"):
+    with pytest.raises(ValueError, match=r"row 0 of order 1 gets . more rewards"):
         study.tell(order, [[0, 0, 0]], rows=[0])
 
 
@@ -232,7 +232,7 @@ def test_a_policy_that_catches_everything_is_an_error() -> None:
 
 @pytest.mark.parametrize("result", [None, 0.5, {"means": [0.5]}])
 def test_drive_says_what_pull_must_return(result: object) -> None:
-    with pytest.raises(ValueError, match="pull returned .* expected an array of rewards"):
+    with pytest.raises(ValueError, match=r"pull returned .* expected an array of rewards"):
         cbg.drive(TwoRounds(), lambda *_: result, PROBLEM)
 
 
