@@ -227,7 +227,8 @@ def _rows(frame: pd.DataFrame, group: str) -> pd.DataFrame:
     named = frame.rename(columns=lambda name: str(name).strip().lower())
     if not {group, "arm", "reward"} <= set(named):
         raise UserError(
-            f"expected the columns agent (or user), arm and reward, got {', '.join(map(str, named))}"
+            "expected the columns arm, reward, and agent (or user) or cluster, got "
+            f"{', '.join(map(str, named))}"
         )
     columns = {"group": _labels(named[group]), "arm": _labels(named.arm)}
     return pd.DataFrame(columns | {"reward": _numbers(named.reward)})

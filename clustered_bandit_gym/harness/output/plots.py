@@ -70,7 +70,9 @@ def plot_board(
     shown = [(kind, *part) for kind in kinds for part in parts]
     columns = min(len(shown), 3)
     rows = -(-len(shown) // columns)
-    width = width or 5.6 * columns
+    width = 5.6 * columns if width is None else width
+    if not width > 0:
+        raise UserError(f"the width of a picture must be positive, in inches; got {width}")
     size = (width, (0.68 * width / columns + 0.7) * rows)
     with rc_context({"font.size": 7 if paper else 9, "axes.titlesize": "medium"}):
         figure = Picture(figsize=size, dpi=120, layout="constrained")

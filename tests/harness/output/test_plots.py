@@ -269,6 +269,11 @@ def test_colours_stay_apart_with_any_colour_vision(vision: str) -> None:
     assert distances[np.triu_indices(len(colours), 1)].min() > 10
 
 
+def test_a_picture_has_a_positive_width(small: cbg.Board) -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        small.plot(width=0)
+
+
 def test_pictures_touch_no_global_state(small: cbg.Board) -> None:
     import matplotlib.pyplot as plt
 
