@@ -83,7 +83,7 @@ def test_an_environment_recognises_logs(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("user,reward\na,1\n", "expected the columns agent"),
+        ("user,reward\na,1\n", "expected the columns arm, reward, and agent"),
         ("agent,arm,reward\na,x,1\na,y,0\nb,x,1\n", "no reward of arm 'y' in 'b'"),
         ("agent,arm,reward\na,x,much\n", "expected numbers: .*'much'"),
         ("agent,arm,reward\n", "no rows"),
