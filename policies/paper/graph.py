@@ -6,6 +6,9 @@ import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
 
+#: Differences of estimates that are looked at together: they stay in the processor's cache.
+CACHED = 2**17
+
 
 def components(estimates: Floats, active: Bools, width: float) -> Ints:
     """Components of the graph with an edge i–j where estimates differ by at most `width` on all
@@ -28,15 +31,24 @@ def components(estimates: Floats, active: Bools, width: float) -> Ints:
             labels[new] = label
             free = free[labels[free] < 0]
             # Most agents are too far from all of `new` on an arm that is active at all of them.
-            shared = active[new].all(axis=0)
-            above = estimates[free] - estimates[new].max(axis=0) > width
-            below = estimates[new].min(axis=0) - estimates[free] > width
-            near = free[~((above | below) & shared).any(axis=1)]
-            new = near[[_adjacent(estimates, active, width, agent, new) for agent in near]]
+            shared = np.flatnonzero(active[new].all(axis=0))
+            here, there = estimates[np.ix_(new, shared)], estimates[np.ix_(free, shared)]
+            far = (there - here.max(axis=0) > width) | (here.min(axis=0) - there > width)
+            near = free[~far.any(axis=1)]
+            new = near[_adjacent(estimates, active, width, near, new)]
     return labels
 
 
-def _adjacent(estimates: Floats, active: Bools, width: float, agent: int, others: Ints) -> bool:
-    """Whether there is an edge between `agent` and one of `others`."""
-    far = np.abs(estimates[others] - estimates[agent]) > width
-    return bool((~(far & (active[others] | active[agent])).any(axis=1)).any())
+def _adjacent(estimates: Floats, active: Bools, width: float, agents: Ints, others: Ints) -> Bools:
+    """(n,) whether there is an edge between each of `agents` (n,) and one of `others`."""
+    arms = np.flatnonzero(active[agents].any(axis=0) | active[others].any(axis=0))
+    own, theirs = estimates[np.ix_(agents, arms)], estimates[np.ix_(others, arms)]
+    own_active, their_active = active[np.ix_(agents, arms)], active[np.ix_(others, arms)]
+    found = np.zeros(agents.size, dtype=np.bool_)
+    step = max(1, CACHED // max(1, theirs.size))
+    for start in range(0, agents.size, step):
+        part = slice(start, start + step)
+        far = np.abs(own[part, None] - theirs) > width
+        far &= own_active[part, None] | their_active
+        found[part] = ~far.any(axis=2).all(axis=1)
+    return found
