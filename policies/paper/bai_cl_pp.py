@@ -84,7 +84,7 @@ class BAIClPlusPlus(BAICl):
         (eta1,) = require(self.name, federation.problem, "eta1")
         known_set = ArmSet(known, at_most=federation.problem.n_clusters)
         arms = np.flatnonzero(known)
-        stored = np.tile(means[arms], (rest.size, 1))
+        stored = np.broadcast_to(means[arms], (rest.size, arms.size))
 
         if self.verify == "agent":
 
