@@ -35,8 +35,9 @@ $(VENV)/.docs: $(VENV)/.pip pyproject.toml constraints.txt
 	$(PIP) -c constraints.txt -e ".[all]" --group docs
 	@touch $@ $(VENV)/.core
 
+# Of torch and its like the tests import a small part: what is not compiled now takes less time then.
 $(VENV)/.test: $(VENV)/.pip pyproject.toml constraints.txt
-	$(PIP) -c constraints.txt -e ".[all,rl,dask,pettingzoo]" --group test --group docs
+	$(PIP) --no-compile -c constraints.txt -e ".[all,rl,dask,pettingzoo]" --group test --group docs
 	@touch $@ $(VENV)/.core $(VENV)/.docs
 
 demo: $(VENV)/.core

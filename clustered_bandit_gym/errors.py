@@ -19,7 +19,10 @@ class NotApplicable(UserError):
 
 
 class BudgetExceeded(RuntimeError):
-    """The next pulls would exceed `max_pulls`. Nothing was drawn."""
+    """The next pulls would exceed a limit: of the play, of an agent, or of what can be counted.
+
+    Nothing was drawn.
+    """
 
 
 class PlayOver(RuntimeError):

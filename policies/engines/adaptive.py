@@ -17,8 +17,9 @@ from clustered_bandit_gym.policies.sequential.paired import PairedWalks
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: plan(counts, gaps, level) -> times. counts: (r, k) pulls so far; gaps: (r, k) distance to the
-#: best average, inf for an arm that is out; level: (r,) nats asked for; times: (r, k) wanted pulls,
-#: > 0.
+#: best average in units of σ, at least `precision`, inf for an arm that is out; level: (r,) nats
+#: asked for; times: (r, k) wanted pulls, at least one of every arm that is left. An arm that gets
+#: few pulls in each batch gathers hardly any evidence, however large the batches are.
 Plan = Callable[[Floats, Floats, Floats], Floats]
 
 #: Cells of the (agents, arms, arms) table of walks at most; larger blocks are played in parts.

@@ -61,7 +61,7 @@ def play(limit: int) -> Federation:
         lambda p: p.pull([1, 0, 1], [0, 0, 1], [2, 5, 2]),
         lambda p: p.pull([[0], [1]], [[0, 1]], 2),
         lambda p: p.pull(1, 0, 6),
-        lambda p: p.local([1], lambda block: block.pull_grid(2) and None),
+        lambda p: p.local([1], lambda block: cbg.Reals(block.pull_grid(2))),
     ],
 )
 def test_limit_of_an_agent_is_kept_before_drawing(pull: Any) -> None:

@@ -35,9 +35,9 @@ class Board(Document):
     `trials` is a data frame with one row per trial; `correct` is missing in unfinished ones.
     `summary` has one row per environment and policy:
 
-    * `trials`, `errors` (stopped and wrong), `unfinished` (out of budget, or raised); `retried`:
-      right answers of trials that raised at their first attempt, which the verdict takes for
-      unfinished;
+    * `trials`, `errors` (stopped and wrong), `unfinished` (out of budget or of time, raised, or
+      ended their process); `retried`: right answers of trials that raised at their first attempt,
+      which the verdict takes for unfinished;
     * `verdict` ("PASS", "FAIL", "INCONCLUSIVE") by the rule of `scoring.verdict`; `verdict_reason`
       gives it in one sentence. `error_low` bounds P(stopped and wrong) from below, `error_high`
       bounds P(wrong or unfinished) from above, each with confidence 95% at any number of trials;

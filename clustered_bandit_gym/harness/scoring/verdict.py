@@ -1,8 +1,8 @@
 """The one rule for verdicts: is P(stopped and wrong) at most δ?
 
 `verdict` is called by the board, the report, the audit and the demo. Of n independent trials some
-stopped with a wrong answer and some are unfinished (out of budget, or raised). Two rates are
-bounded:
+stopped with a wrong answer and some are unfinished (out of budget or of time, raised, or ended
+their process). Two rates are bounded:
 
 * **FAIL** if the confidence sequence of P(stopped and wrong) lies above δ;
 * **PASS** if the confidence sequence of P(wrong or unfinished) lies at or below δ;
