@@ -17,8 +17,8 @@ from clustered_bandit_gym.policies.structured.evidence import (
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
-#: Cap on the pulls planned for an agent; keeps sums within float64 integers.
-HOPELESS = 2.0**40
+#: Cap on the pulls planned for an agent: half of what one request can ask for.
+HOPELESS = 2.0**52
 #: Stands for a best arm that is not known.
 UNKNOWN_BEST = -2
 

@@ -155,6 +155,20 @@ def test_an_eta_that_is_too_large_breaks_it_as_it_may() -> None:
     )
 
 
+@pytest.mark.parametrize("policy", ["structured-bai", "frugal-bai"])
+def test_gaps_of_two_millionths(policy: str) -> None:
+    """Plans of more than 10^13 pulls for an agent: each of 4 plays ends after few rounds, where a plan with a lower cap
+    is never enough and is made again and again (736 to 10,000 rounds)."""
+    gap = 2e-6
+    instance = cbg.Instance([[gap, 0.0, -0.5], [0.0, gap, -0.5]], [0, 0, 0, 1, 1, 1])
+    for seed in range(4):
+        problem = cbg.Problem.of(instance, SURE)
+        federation = cbg.Federation(instance, problem, seed=seed, max_pulls=10**17)
+        federation.stop(make(policy).solve(federation))
+        assert correct(federation)
+        assert federation.rounds < 600
+
+
 def test_a_tie_ends_as_an_unfinished_play() -> None:
     tied = cbg.Instance(
         [[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]], np.arange(6) % 2, allow_ties=True, allow_overlap=True
