@@ -116,7 +116,7 @@ def table() -> str:
         for name in names:
             prefix = f"{PACKAGE}.{name}."
             inside = [module.removeprefix(prefix) for module in files if module.startswith(prefix)]
-            listed = ", ".join(inside) or "(one file)"
+            listed = ", ".join(inside).replace("_", r"\_") or "(one file)"
             lines.append(f"| {len(FLOORS) - number} | `{name}` | {listed} |")
     return "\n".join(lines)
 

@@ -27,6 +27,7 @@ INK = "#1d2733"
 
 _KNOWN = {
     "naive": Style("Naive", "#000000", "s"),
+    "naive:engine=top-two": Style("Naive (engine=top-two)", "#000000", "o", (0, (1, 1))),
     "cl-bai": Style("Cl-BAI", "#D55E00", "^"),
     "bai-cl": Style("BAI-Cl", "#0072B2", "o"),
     "bai-cl++": Style("BAI-Cl++", "#009E73", "D"),

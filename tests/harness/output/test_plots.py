@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.harness.output.style import OTHERS, style_of
 from clustered_bandit_gym.policies import POLICIES
+from clustered_bandit_gym.suite.leaderboard import known
 
 
 def texts(figure: Figure) -> str:
@@ -219,7 +220,7 @@ def test_a_policy_looks_the_same_on_every_board() -> None:
 
 
 def test_built_in_policies_have_different_looks() -> None:
-    looks = [style_of(name)[1:3] for name in POLICIES]
+    looks = [style_of(name)[1:3] for name in {*POLICIES, *(one["policy"] for one in known())}]
     assert len(set(looks)) == len(looks)
 
 
