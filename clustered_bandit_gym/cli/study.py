@@ -79,6 +79,8 @@ def ask(study: Path, *, out: Path | None = None, json_: bool = False) -> None:
         columns = order.table.drop(columns="order").to_dict("list")
         text = json.dumps({"order": order.id, "phase": order.phase, **columns}) + "\n"
     write(text, out)
+    if out is not None:
+        say(f"order {order.id}: {order.times.sum():,} pulls in {order.times.size:,} rows")
 
 
 @command("study tell")
@@ -94,7 +96,10 @@ def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
     if str(rewards_file) == "-":
         text = sys.stdin.read()
     else:
-        text = rewards_file.read_text(encoding="utf-8-sig")
+        try:
+            text = rewards_file.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{rewards_file} is not UTF-8 text: {error}") from None
     told = _from_json(text) if text.lstrip().startswith("{") else _from_csv(text, opened)
     taken = opened.tell(told.pop("order"), **{"key": key, **told})
     note = "" if taken else "this tell was taken before; "

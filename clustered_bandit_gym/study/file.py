@@ -99,12 +99,15 @@ class StudyFile:
                 )
             if (key,) in same or (same and key is None):
                 return False
+            missing = order.asked[2] - order.done
             order.done[told.rows] += told.pulls
             order.told[told.rows] += told.table
             if (over := order.done - order.asked[2]).max() > 0:
+                row = over.argmax()
                 raise UserError(
-                    f"row {over.argmax()} of order {number} gets {over.max()} more rewards than it "
-                    "asked for; nothing was recorded"
+                    f"row {row} of order {number} gets {order.done[row] - order.asked[2, row]} more "
+                    f"than it asked for: {missing[row]} of {order.asked[2, row]} rewards are "
+                    "missing; nothing was recorded"
                 )
             try:
                 self._db.execute(

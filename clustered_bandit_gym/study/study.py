@@ -182,7 +182,7 @@ class Study:
             rewards: for each row an array of rewards (or one number for one reward). Fewer than
                 asked for are kept, and the order waits for the rest.
             sums: instead, (R,) the sum of the rewards of each row.
-            pulls: (R,) how many rewards are in each sum; by default as many as asked for.
+            pulls: (R,) how many rewards are in each sum; by default as many as are missing.
             counts: instead, (R, S) how often each of the study's `values` occurred.
             rows: numbers of the rows that the tell is about, as in `order.table`; by default all.
             key: a name for this tell: a second tell with the same name is known as a repetition.
@@ -196,7 +196,9 @@ class Study:
                 raise UserError(f"this order {seen.id} is not of this study")
         else:
             stored = self.order(order)
-            seen = replace(stored, done=np.zeros_like(stored.done), tells=-1)
+            # Rows that are complete may be told once more: a repetition, which is recognised.
+            complete = stored.done == stored.asked[2]
+            seen = replace(stored, done=np.where(complete, 0, stored.done), tells=-1)
         chosen = indices(seen.rows if rows is None else rows, seen.done.size, "row")
         if chosen.ndim != 1 or not chosen.size or np.unique(chosen).size < chosen.size:
             raise UserError(f"rows must be a list of different rows, got {reprlib.repr(rows)}")

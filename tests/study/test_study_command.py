@@ -54,6 +54,27 @@ def test_a_study_by_files(tmp_path: Path) -> None:
     assert "Every agent has its arm" in (tmp_path / "page.html").read_text("utf-8")
 
 
+def test_a_sum_counts_for_the_pulls_that_were_asked_for_last(tmp_path: Path) -> None:
+    study, order, rewards = begin(tmp_path), tmp_path / "order.csv", tmp_path / "rewards.csv"
+    call("study", "ask", study, "-o", order)
+    first = pd.read_csv(order)
+    first.head(1).assign(reward=1).to_csv(rewards, index=False)
+    call("study", "tell", study, rewards)
+    assert "order 1:" in call("study", "ask", study, "-o", order)
+    rest = pd.read_csv(order)
+    assert rest.times[0] == first.times[0] - 1
+    rest.assign(sum=0).to_csv(rewards, index=False)
+    call("study", "tell", study, rewards)
+    call("study", "ask", study, "-o", order)
+    assert pd.read_csv(order).order[0] == 2
+
+
+def test_rewards_that_are_not_text_are_refused(tmp_path: Path) -> None:
+    study, rewards = begin(tmp_path), tmp_path / "rewards.csv"
+    rewards.write_text("order,row,reward\n1,0,1\n", encoding="utf-16")
+    assert "rewards.csv is not UTF-8 text" in error("study", "tell", study, rewards)
+
+
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_sums_and_counts_of_a_file_give_the_averages(form: str, tmp_path: Path) -> None:
     study, order, rewards = begin(tmp_path), tmp_path / "order.csv", tmp_path / "rewards"

@@ -111,7 +111,7 @@ def test_the_same_tell_twice_is_taken_once() -> None:
     study.tell(again, rewards[6:], rows=range(6, 12))
     assert study.status.orders == 1
     assert not study.tell(order, rewards[:2], rows=[0, 1])
-    with pytest.raises(ValueError, match=r"row 0 of order 1 gets . more rewards"):
+    with pytest.raises(ValueError, match=r"row 0 of order 1 gets . more than it asked for"):
         study.tell(order, [[0, 0, 0]], rows=[0])
 
 
@@ -128,7 +128,7 @@ BAD: list[tuple[str, dict[str, Any]]] = [
         {"rewards": [[[1]] * 99 + [[]]], "rows": [0]},
     ),
     (
-        r"row 0 of order 1 gets 1 more rewards than it asked for",
+        r"row 0 of order 1 gets 1 more than it asked for",
         {"rewards": [[1] * 4], "rows": [0]},
     ),
     ("at least one reward", {"rewards": [[]], "rows": [0]}),
@@ -176,7 +176,7 @@ def test_known_values() -> None:
         ("whole numbers >= 0 of shape", {"counts": [[np.inf, 0]]}),
         ("whole numbers >= 0 of shape", {"counts": [[np.nan, 0]]}),
         ("whole numbers >= 0 of shape", {"counts": [[1, 1, 1]]}),
-        ("more rewards than it asked for", {"counts": [[1, 3]]}),
+        ("more than it asked for", {"counts": [[1, 3]]}),
     ):
         with pytest.raises(ValueError, match=message):
             study.tell(order, rows=[0], **tell)  # type: ignore[arg-type]
