@@ -194,7 +194,7 @@ HELP = {
     "ci": "With --format latex: intervals after the means.",
     "data": "Your copy of MovieLens-1M or Yelp; without it stand-ins are played.",
     "delta": "Probability δ of an error, at most.",
-    "env": f"An environment, by default {DEFAULT_ENV}.",
+    "env": "An environment; `clustered-bai list` shows all.",
     "envs": f"Environments, by default {DEFAULT_ENV}.",
     "epsilon": "Good enough: ε below the best arm.",
     "eta": "Separation η: how much worse another cluster's best arm is.",
