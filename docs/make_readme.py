@@ -105,12 +105,13 @@ def learned() -> str:
     """The learning curve, and what training adds to the rule that needs none."""
     tiny = json.loads((RESULTS / "learned.json").read_text(encoding="utf-8"))["tiny"]
     ratio, rule = tiny["ratio"], tiny["lines"]["rule"]["ratio"]
-    adds = "less" if ratio["mean"] < rule else "more"
+    adds = "less" if ratio["median"] < rule else "more"
+    n = len(tiny["models"])
     return (
         "![Return, error rate and pulls while PPO learns](docs/results/learned.png)\n\n"
         f"On `{tiny['settings']['env']}` PPO of [`examples/sb3_ppo.py`](examples/sb3_ppo.py) "
-        f"[needs](docs/results/learned.md) {ratio['mean']:.2f} ({ratio['low']:.2f} to "
-        f"{ratio['high']:.2f}) times the pulls of uniform sampling at its error rate, {adds} than "
+        f"[needs](docs/results/learned.md) {ratio['median']:.2f} times the pulls of uniform sampling "
+        f"at its error rate (median of {n} seeds, {ratio['low']:.2f} to {ratio['high']:.2f}), {adds} than "
         f"the {rule:.2f} of a stopping rule that sees the same features and needs no training."
     )
 

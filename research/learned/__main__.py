@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import math
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 from stable_baselines3.common.callbacks import BaseCallback
 
 import clustered_bandit_gym as cbg
@@ -115,7 +113,7 @@ def compare(result: dict[str, Any], env: str, trials: int) -> None:
         fixed, stopping = sampling.pulls_for(one["error_rate"])
         one["ratio_fixed"], one["ratio"] = one["pulls"] / fixed, one["pulls"] / stopping
     for key in ("ratio", "ratio_fixed"):
-        result[key] = interval([one[key] for one in result["models"]])
+        result[key] = spread([one[key] for one in result["models"]])
 
 
 def main(words: list[str] | None = None) -> None:
@@ -153,14 +151,9 @@ def main(words: list[str] | None = None) -> None:
             draw(results["tiny"], given.out / "learned.png")
 
 
-def interval(values: list[float]) -> dict[str, float]:
-    """Mean over training seeds with a 95% interval (Student's t)."""
-    mean = float(np.mean(values))
-    n = len(values)
-    half = 0.0
-    if n > 1:
-        half = float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n))
-    return {"mean": mean, "low": mean - half, "high": mean + half}
+def spread(values: list[float]) -> dict[str, float]:
+    """Median, least and largest: a seed that did not learn would take over a mean."""
+    return {"median": float(np.median(values)), "low": min(values), "high": max(values)}
 
 
 if __name__ == "__main__":

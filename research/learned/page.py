@@ -19,8 +19,12 @@ stop (`uniform-glr`, the best threshold) needs for the player's own error rate.
 |---|---:|---:|---:|
 {rows}
 
-Mean over the {n} seeds: **{mean:.3f}** ({low:.3f} to {high:.3f}, Student's t). Of uniform sampling without a stop it is
-{fixed:.3f}. Each error rate is measured on {trials:,} held-out episodes.
+Median of the {n} seeds: **{median:.3f}** ({low:.3f} to {high:.3f}); {failed} of them need more than uniform sampling with
+that stop. Of uniform sampling without a stop the median is {fixed:.3f}. Each error rate is measured on {trials:,}
+held-out episodes. A seed gives the same model each time on one machine, but the first run of this page, with the same
+settings, had five seeds between 0.62 and 0.70: train several models and keep the one that does best on held-out
+episodes. Models that fail play well at random (1% wrong with 77 pulls in the last rollouts of seed 0) and badly by
+their likeliest actions.
 
 ![Learning curve](learned.png)
 
@@ -63,7 +67,7 @@ def write(results: dict[str, Any]) -> str:
     rows += [f"| stopping rule | {_cells(rule)} {rule['ratio']:.3f} |"]
     rows += [f"| ten pulls of each arm | {_cells(tiny['lines']['uniform'])} |"]
     times = [one["seconds"] for one in models]
-    better = rule["ratio"] - ratio["mean"]
+    better = rule["ratio"] - ratio["median"]
     word = "better" if better > 0 else "worse"
     return PAGE.format(
         n=len(models),
@@ -72,8 +76,9 @@ def write(results: dict[str, Any]) -> str:
         trials=settings["trials"],
         seconds=f"{min(times):.0f} to {max(times):.0f}",
         rows="\n".join(rows),
-        fixed=tiny["ratio_fixed"]["mean"],
-        gain=f"{abs(better):.3f} {word} ({ratio['mean']:.3f} against {rule['ratio']:.3f})",
+        failed=sum(one["ratio"] > 1 for one in models),
+        fixed=tiny["ratio_fixed"]["median"],
+        gain=f"{abs(better):.3f} {word} ({ratio['median']:.3f} against {rule['ratio']:.3f})",
         adds="" if better > 0 else "Training adds nothing to the rule here.",
         longer=_longer(results),
         **ratio,
