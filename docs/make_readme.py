@@ -112,7 +112,7 @@ def learned() -> str:
         f"On `{tiny['settings']['env']}` PPO of [`examples/sb3_ppo.py`](examples/sb3_ppo.py) "
         f"[needs](docs/results/learned.md) {ratio['median']:.2f} times the pulls of uniform sampling "
         f"at its error rate (median of {n} seeds, {ratio['low']:.2f} to {ratio['high']:.2f}), {adds} than "
-        f"the {rule:.2f} of a stopping rule that sees the same features and needs no training."
+        f"the {rule:.2f} of a stopping rule on the same features, without training."
     )
 
 
