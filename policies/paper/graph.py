@@ -50,5 +50,5 @@ def _adjacent(estimates: Floats, active: Bools, width: float, agents: Ints, othe
         part = slice(start, start + step)
         far = np.abs(own[part, None] - theirs) > width
         far &= own_active[part, None] | their_active
-        found[part] = ~far.any(axis=2).all(axis=1)
+        found[part] = np.any(np.all(~far, axis=2), axis=1)
     return found
