@@ -88,7 +88,8 @@ def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
     """Record rewards of an order.
 
     CSV: columns order and row (or agent and arm), and reward (one line per pull) or sum (one line
-    per row, and pulls). JSON: order, rows, and rewards, sums or counts.
+    per row, of as many as `pulls` or `times` says, by default all that are missing). JSON: order,
+    rows, and rewards, sums or counts.
     """
     from clustered_bandit_gym.study import Study
 
@@ -221,5 +222,6 @@ def _from_csv(text: str, study: Study) -> dict[str, Any]:
         return told | {"rewards": table.groupby("row", sort=False)["reward"].agg(list).tolist()}
     if table["row"].duplicated().any():
         raise UserError("a row is listed twice; sums take one line per row")
-    pulls = table["pulls"].tolist() if "pulls" in table else None
+    # A file made from an older `ask` says how many pulls it is about: `times`.
+    pulls = next((table[name].tolist() for name in ("pulls", "times") if name in table), None)
     return told | {"sums": table["sum"].tolist(), "pulls": pulls}

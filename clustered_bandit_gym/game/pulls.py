@@ -188,11 +188,10 @@ class Play:
         """Shape and number of the pulls asked for; raises where they would exceed a limit."""
         self.check_open()
         shape = np.broadcast(agents, arms, times).shape
-        repeats = math.prod(shape) // max(np.size(times), 1)
         total = int(np.sum(times, dtype=np.float64))  # exact up to 2**53, and cannot overflow
         if total >= MAX_TIMES:
             total = int(np.sum(times, dtype=object))
-        total *= repeats
+        total *= math.prod(shape) // max(np.size(times), 1)
         if self.pulls + total > self.max_pulls:
             raise BudgetExceeded(
                 f"{self.pulls:,} pulls made; {total:,} more would exceed max_pulls = "

@@ -54,7 +54,10 @@ def test_a_study_by_files(tmp_path: Path) -> None:
     assert "Every agent has its arm" in (tmp_path / "page.html").read_text("utf-8")
 
 
-def test_a_sum_counts_for_the_pulls_that_were_asked_for_last(tmp_path: Path) -> None:
+@pytest.mark.parametrize("left_out", [["times"], []])
+def test_a_sum_counts_for_the_pulls_that_were_asked_for_last(
+    left_out: list[str], tmp_path: Path
+) -> None:
     study, order, rewards = begin(tmp_path), tmp_path / "order.csv", tmp_path / "rewards.csv"
     call("study", "ask", study, "-o", order)
     first = pd.read_csv(order)
@@ -63,7 +66,10 @@ def test_a_sum_counts_for_the_pulls_that_were_asked_for_last(tmp_path: Path) -> 
     assert "order 1:" in call("study", "ask", study, "-o", order)
     rest = pd.read_csv(order)
     assert rest.times[0] == first.times[0] - 1
-    rest.assign(sum=0).to_csv(rewards, index=False)
+    # Sums of the first order: too many now.
+    first.assign(sum=0).to_csv(rewards, index=False)
+    assert "more than it asked for" in error("study", "tell", study, rewards)
+    rest.assign(sum=0).drop(columns=left_out).to_csv(rewards, index=False)
     call("study", "tell", study, rewards)
     call("study", "ask", study, "-o", order)
     assert pd.read_csv(order).order[0] == 2
