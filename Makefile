@@ -17,7 +17,8 @@ help:
 	@echo "make readme  fill the generated parts of the README    make notebooks   run them all, keep outputs"
 	@echo "make submissions   play the reference submissions of the leaderboard (QUICK= for full runs)"
 
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Errors only: setuptools prints a box of warnings about every editable install.
+PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
