@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import builtins
 import gc
-import importlib.util
 import inspect
 import io
 import os
@@ -22,6 +21,8 @@ import random
 import sys
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
+from importlib.util import find_spec
+from pathlib import Path
 from types import CellType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any, NoReturn
 
@@ -128,7 +129,7 @@ def is_ours(program: Program) -> bool:
         if kind is FunctionType:
             module = sys.modules.get(value.__globals__.get("__name__", ""))
             own_globals = module is not None and vars(module) is value.__globals__
-            if not own_globals or not value.__code__.co_filename.startswith(_package_folders()):
+            if not own_globals or not is_own(value.__code__.co_filename):
                 return False
             todo += [value.__closure__, value.__defaults__, value.__kwdefaults__]
         elif isinstance(value, type):
@@ -136,7 +137,7 @@ def is_ours(program: Program) -> bool:
                 return False
         elif kind is np.ndarray and not value.dtype.hasobject:
             continue
-        elif kind in _CONTAINERS or _file(_home(kind)).startswith(_package_folders()):
+        elif kind in _CONTAINERS or is_own(_file(_home(kind))):
             todo += gc.get_referents(value)
         else:
             return False
@@ -156,29 +157,34 @@ def _file(module: ModuleType | None) -> str:
     return names.get("__file__") or next(iter(names.get("__path__", ())), "")
 
 
-@cache
-def _package_folders() -> tuple[str, ...]:
-    """The folders of this package; the policies may live in another one."""
-    root = __name__.partition(".")[0]
-    specs = [importlib.util.find_spec(name) for name in (root, f"{root}.policies")]
-    places = {place for spec in specs if spec for place in spec.submodule_search_locations or ()}
-    return tuple(place + os.sep for place in places)
-
-
 def _is_foreign(module: ModuleType | None) -> bool:
     """Whether the module is the user's: its functions, classes and variables are copied."""
     if module is None or module.__name__ == "__main__":
         return True
     file = _file(module)
-    return not _is_installed(file) if file else module.__spec__ is None
+    return not is_installed(file) if file else module.__spec__ is None
 
 
 @cache
-def _is_installed(file: str) -> bool:
+def package_folders() -> tuple[Path, ...]:
+    """The folders of this package; where it is installed editable, two of them lie beside it."""
+    root = __name__.partition(".")[0]
+    specs = [find_spec(root + name) for name in ("", ".policies", ".envs_registry")]
+    return tuple(Path(spec.origin).parent for spec in specs if spec and spec.origin)
+
+
+@cache
+def is_own(file: str) -> bool:
+    """Whether the file is one of this package."""
+    return any(Path(file).is_relative_to(folder) for folder in package_folders())
+
+
+@cache
+def is_installed(file: str) -> bool:
     """Whether the file belongs to this package, the standard library or an installed one."""
-    folders = (*_package_folders(), os.path.dirname(os.__file__) + os.sep, "<frozen ")
-    third_party = {"site-packages", "dist-packages"} & set(file.split(os.sep))
-    return file.startswith(folders) or bool(third_party)
+    path = Path(file)
+    third_party = {"site-packages", "dist-packages"} & set(path.parts)
+    return is_own(file) or path.is_relative_to(Path(os.__file__).parent) or bool(third_party)
 
 
 # --- how it is copied -----------------------------------------------------------------------------

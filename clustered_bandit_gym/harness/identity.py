@@ -22,7 +22,6 @@ import json
 import os
 import platform
 import sys
-import sysconfig
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import distributions, version
@@ -36,6 +35,7 @@ import gymnasium as gym
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.datasets.sources import VARIABLE
 from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.isolation import is_installed, package_folders
 from clustered_bandit_gym.harness.settings import PACKAGE, instance_digest, path_of
 from clustered_bandit_gym.imports import load_object
 
@@ -57,7 +57,7 @@ class Unhashable(Exception):
 def versions() -> str:
     """The package's version with a hash of its files, and the versions that it computes with."""
     digest = hashlib.sha256()
-    for folder in _package_folders():
+    for folder in package_folders():
         for file in sorted(folder.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
                 content = file.read_bytes()
@@ -65,22 +65,6 @@ def versions() -> str:
     others = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "gymnasium"))
     own = f"{PACKAGE} {__version__} ({digest.hexdigest()[:16]})"
     return f"{own}, {others}, Python {platform.python_version()}"
-
-
-@cache
-def _package_folders() -> list[Path]:
-    """The package's folders; where it is installed editable, two of them lie beside it."""
-    specs = [find_spec(PACKAGE + name) for name in ("", ".policies", ".envs_registry")]
-    return [Path(spec.origin).parent for spec in specs if spec and spec.origin]
-
-
-@cache
-def is_installed(file: str) -> bool:
-    """Whether a file belongs to the standard library, to an installed package or to this one."""
-    path = Path(file).resolve()
-    library = [Path(sysconfig.get_path(key)).resolve() for key in ("stdlib", "platstdlib")]
-    inside = any(path.is_relative_to(folder) for folder in [*library, *_package_folders()])
-    return inside or bool({"site-packages", "dist-packages"} & set(path.parts))
 
 
 def user_modules() -> dict[str, ModuleType]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.harness.identity import is_installed
+from clustered_bandit_gym.game.isolation import is_installed
 from clustered_bandit_gym.harness.settings import writable
 
 

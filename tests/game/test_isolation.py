@@ -197,10 +197,11 @@ def test_what_the_agents_are_told_is_no_letter_box() -> None:
 
 
 def test_the_package_is_known_by_its_folders() -> None:
-    folders = isolation._package_folders()
-    assert os.path.dirname(cbg.__file__) + os.sep in folders
-    assert cbg.policies.NaiveSE.solve.__code__.co_filename.startswith(folders)
-    assert not __file__.startswith(folders)
+    assert Path(cbg.__file__).parent in isolation.package_folders()
+    assert isolation.is_own(cbg.policies.NaiveSE.solve.__code__.co_filename)
+    assert not isolation.is_own(__file__)
+    assert not isolation.is_installed(__file__)
+    assert all(map(isolation.is_installed, (os.__file__, np.__file__, cbg.__file__)))
 
 
 def test_a_file_name_of_the_package_proves_nothing() -> None:
