@@ -186,7 +186,6 @@ FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
 HELP = {
     "address": "Of a running Dask scheduler; without it a local one is started.",
     "algo": "ppo or maskable-ppo.",
-    "allow": "Modules of your own whose policies and generators rows may name.",
     "authors": "Who made the policy.",
     "backend": "processes (the default) or dask.",
     "bold_best": "With --format latex: the best of each column in bold.",

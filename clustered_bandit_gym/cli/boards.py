@@ -1,4 +1,4 @@
-"""Playing policies and showing the results: list, compare, show, report, verify."""
+"""Playing policies and showing the results: list, compare, show, report."""
 
 from __future__ import annotations
 
@@ -173,20 +173,3 @@ def report(folder: Path, *, out: Path = Path("report.html")) -> None:
 
     write_report(folder, out)
     typer.echo(f"Wrote {out}")
-
-
-@command("verify")
-def verify(folder: Path, *, replay: int = 0, allow: list[str] | None = None) -> None:
-    """Check a folder of kept trials and, with --replay, play some once more.
-
-    Rows run no code but that of this package and of the modules that --allow names, which are
-    looked for in this folder and in what is installed.
-
-    Exit code 1 if a row comes out differently, or if none of those asked for could be played.
-    """
-    from clustered_bandit_gym.harness.replay import verify as run_verify
-
-    found = run_verify(folder, replay, allow or ())
-    typer.echo(str(found))
-    if not found.fine:
-        raise typer.Exit(FAILED)

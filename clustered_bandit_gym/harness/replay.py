@@ -1,14 +1,11 @@
-"""Trials once more: one row, some trials of a run in a fresh process, some trials of a store."""
+"""Trials once more: the one of a row, or some of a run in a fresh process."""
 
 from __future__ import annotations
 
 import json
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +21,6 @@ from clustered_bandit_gym.harness.settings import (
     rebuild_policy,
     revive,
 )
-from clustered_bandit_gym.harness.store import Store
 
 #: Columns that differ between two plays of one trial, or that tell of the run and not of the play.
 _OTHER = {"seconds", "attempts", "killed", "no_key", "reproduced"}
@@ -102,64 +98,3 @@ def _content(row: Row) -> Row:
     """What both plays of a trial must agree on, as a file would hold it."""
     content: Row = json.loads(json.dumps(row))
     return {key: value for key, value in content.items() if key not in _OTHER}
-
-
-# --- trials of a store ---------------------------------------------------------------------------
-
-
-@dataclass
-class Verification:
-    """What `verify` found.
-
-    Attributes:
-        asked, replayed: rows to be played once more, and those that were.
-        different: rows that came out differently, with the columns.
-        skipped: why rows could not be played once more, with their number.
-    """
-
-    asked: int
-    replayed: int = 0
-    different: list[str] = field(default_factory=list)
-    skipped: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def fine(self) -> bool:
-        """No row is different, and if replays were asked for, at least one was possible."""
-        return not self.different and (self.replayed > 0 or not self.asked)
-
-    def __str__(self) -> str:
-        lines = [f"The file is sound. {self.replayed:,} rows played once more."]
-        lines += [f"  different: {text}" for text in self.different]
-        for reason, count in self.skipped.items():
-            lines.append(f"  not played once more ({count:,}): {reason}")
-        return "\n".join(lines)
-
-
-def verify(folder: str | Path, replays: int = 0, allow: Sequence[str] = ()) -> Verification:
-    """Check the file of a store, and play `replays` of its trials, chosen at random, once more.
-
-    A sound file says nothing about who wrote it; playing a trial shows that the row is what the
-    policy plays. Rows run no code but that of this package and of the modules that `allow` names.
-    """
-    with Store(folder, create=False) as store:
-        rows = store.rows()
-    found = Verification(replays)
-    for position in np.random.default_rng().permutation(len(rows)).tolist():
-        if found.replayed >= replays:
-            break
-        row = rows[position]
-        if row["version"] != versions() or row["outcome"] in ("crash", "timeout"):
-            found.skipped[f"outcome {row['outcome']}, played by {row['version']}"] += 1
-            continue
-        try:
-            again = _content(replay(row, allow=allow))
-        except UserError as error:
-            found.skipped[f"{row['policy']}: {error}"] += 1
-            continue
-        found.replayed += 1
-        # The board may have renamed the policy, and the run may have left out the bound.
-        names = row.keys() - _OTHER - ({"policy"} if row.get("bound") else {"policy", "bound"})
-        if changed := sorted(name for name in names if again.get(name) != row[name]):
-            name = f"{row['policy']} on {row['env']}, seed {row['seed']}, trial {row['trial']}"
-            found.different.append(f"{name}: {', '.join(changed)}")
-    return found

@@ -119,8 +119,7 @@ def check_allowed(module: str, path: str, allow: Sequence[str]) -> None:
     """Refuse a row that names code of a module which the caller has not allowed."""
     if module not in allow:
         raise UserError(
-            f"the row names {path}, which is not allowed to run: "
-            f'allow=["{module}"] or --allow {module} if you trust it'
+            f'the row names {path}, which is not allowed to run: allow=["{module}"] if you trust it'
         )
 
 

@@ -3,8 +3,7 @@ trial ends.
 
 A killed process loses at most the trials that were being played. The key of a row is everything
 that made it: environment, policy, versions, root seed and trial; `identity` computes the first
-three. SQLite checks the file when it is opened; `replay.verify` plays rows again. `Resume` says
-which rows a run may reuse.
+three. SQLite checks the file when it is opened. `Resume` says which rows a run may reuse.
 """
 
 from __future__ import annotations
