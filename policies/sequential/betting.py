@@ -82,7 +82,14 @@ class Bets:
         c = np.clip(low + share * (high - low), np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift))
         return self.below(counts_a, np.clip(c + shift, 0, 1)) + self.above(counts_b, c)
 
-    def pair(self, counts_a: Floats, counts_b: Floats, shift: Floats, share: Floats) -> Floats:
+    def pair(
+        self,
+        counts_a: Floats,
+        counts_b: Floats,
+        shift: Floats,
+        share: Floats,
+        level: Floats | float = np.nan,
+    ) -> Floats:
         """(P,) evidence that mean_a < mean_b + shift, from counts (P, S).
 
         If mean_a ≥ mean_b + shift, then at c = mean_b both "mean_a is at least c + shift" and
@@ -93,6 +100,7 @@ class Bets:
             shift: (P,) at least −1.
             share: (P,) in [0, 1], where between mean_a − shift (0) and mean_b (1) the least value
                 is expected. Any value is valid; a good one makes the bound tight.
+            level: (P,) the bound is tightened only until it is clear whether it reaches this.
         """
         shift = np.minimum(shift, 1.0)[:, None]  # more is never true
         low = (counts_a @ self.x / counts_a.sum(axis=1))[:, None] - shift
@@ -101,37 +109,66 @@ class Bets:
         # The least and the largest c for which c and c + shift may both be means.
         first, last = np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift)
         points = np.clip(np.concatenate([first, around, last], axis=1), first, last)
-        total = self.below(counts_a[:, None], np.clip(points + shift, 0, 1))
-        total = total + self.above(counts_b[:, None], points)
-        # More points around the one where the product is least.
-        rows = np.arange(share.size)
-        least = np.clip(total.argmin(axis=1), 1, points.shape[1] - 2)
-        left, right = points[rows, least - 1, None], points[rows, least + 1, None]
-        points = np.concatenate([points, left + (right - left) * FINER], axis=1)
-        points.sort(axis=1)
-        # The wealth against "mean_a is at least c + shift", F(c), rises with c; that against
-        # "mean_b is at most c", G(c), falls. Between two points l < r, F·G is at least F(l)·G(r).
-        target = np.clip(points + shift, 0, 1)
-        of_a = self._wealth(counts_a[:, None], target, up=False)
+        level = np.broadcast_to(level, share.shape)
+        known = self._at_points(counts_a, counts_b, shift, points)
+        total = known[2] + known[3]
+        bound = _between(*known[2:]).min(axis=1)
+        # No bound is above the product at a point, and more points make no bound smaller.
+        unclear = np.flatnonzero(~((total.min(axis=1) < level) | (bound >= level)))
+        if unclear.size:
+            rows = np.arange(unclear.size)
+            points, total = points[unclear], total[unclear]
+            counts_a, counts_b, shift = counts_a[unclear], counts_b[unclear], shift[unclear]
+            # More points around the one where the product is least.
+            least = np.clip(total.argmin(axis=1), 1, points.shape[1] - 2)
+            left, right = points[rows, least - 1, None], points[rows, least + 1, None]
+            finer = left + (right - left) * FINER
+            more = self._at_points(counts_a, counts_b, shift, finer)
+            points = np.concatenate([points, finer], axis=1)
+            order = (rows[:, None], points.argsort(axis=1))
+            both = zip(known, more, strict=True)
+            tables = [np.concatenate([x[unclear], y], axis=1)[order] for x, y in both]
+            bound[unclear] = self._tightened(points[order], shift, tables, level[unclear])
+        return bound
+
+    def _at_points(
+        self, counts_a: Floats, counts_b: Floats, shift: Floats, points: Floats
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Wealth of each bet (P, C, L), against "mean_a is at least c + shift" and against "mean_b
+        is at most c" at `points` c (P, C), and the logarithms of the sums over bets (P, C)."""
+        of_a = self._wealth(counts_a[:, None], np.clip(points + shift, 0, 1), up=False)
         of_b = self._wealth(counts_b[:, None], points, up=True)
-        bound = _logsumexp(of_a[:, :-1]) + _logsumexp(of_b[:, 1:])
-        # Bets that neither end of an interval has to cut: larger targets cut bets on "above",
-        # smaller ones on "below".
-        fixed_a = self.bets <= _largest_bet(1 - target[:, :-1])[..., None]
-        fixed_b = self.bets <= _largest_bet(points[:, 1:])[..., None]
+        return of_a, of_b, _logsumexp(of_a), _logsumexp(of_b)
+
+    def _tightened(
+        self, points: Floats, shift: Floats, tables: list[Floats], level: Floats
+    ) -> Floats:
+        """(P,) the bound of `pair` from increasing `points` with their `tables` (`_at_points`)."""
+        of_a, of_b = tables[:2]
+        bounds = _between(*tables[2:])
+        rows = np.arange(level.size)
         for _ in range(6):
             # The interval that decides. For bets that are admissible at both of its ends unchanged,
             # the logarithm of the product of two of them is concave, hence at least the smaller of
             # its values there; F·G is at least the sum of all these products.
-            at = (rows, bound.argmin(axis=1))
+            rows = rows[~(bounds[rows].min(axis=1) >= level[rows])]
+            if not rows.size:
+                break
+            at = (rows, bounds[rows].argmin(axis=1))
+            end = (rows, at[1] + 1)
+            # Larger targets cut bets on "above", smaller ones on "below".
+            target = np.clip(points[at] + shift[rows, 0], 0, 1)
+            fixed_a = self.bets <= _largest_bet(1 - target)[:, None]
+            fixed_b = self.bets <= _largest_bet(points[end])[:, None]
             products = []
-            for end in (at, (rows, at[1] + 1)):
-                bet_a = np.where(fixed_a[at], of_a[end], -np.inf)
-                bet_b = np.where(fixed_b[at], of_b[end], -np.inf)
+            for place in (at, end):
+                bet_a = np.where(fixed_a, of_a[place], -np.inf)
+                bet_b = np.where(fixed_b, of_b[place], -np.inf)
                 products.append(bet_a[:, :, None] + bet_b[:, None])
             least_sum = _logsumexp(np.minimum(*products).reshape(rows.size, -1))
-            bound[at] = np.maximum(bound[at], least_sum)
-        return np.asarray(bound.min(axis=1))
+            bounds[at] = np.maximum(bounds[at], least_sum)
+            rows = rows[~(bounds[at] < level[rows])]
+        return np.asarray(bounds.min(axis=1))
 
     def _wealth(self, counts: Floats, m: Floats, up: bool) -> Floats:
         """(..., L) log of weight and wealth of each bet that the mean is above (`up`) or below m."""
@@ -142,6 +179,15 @@ class Bets:
         for s, x in enumerate(self.x):
             total += counts[..., s, None] * np.log1p(bets * (x - m))
         return total
+
+
+def _between(log_a: Floats, log_b: Floats) -> Floats:
+    """(P, C − 1) bounds on the product F·G between neighbours of C points, from ln F and ln G there.
+
+    F(c), the wealth against "mean_a is at least c + shift", rises with c; that against "mean_b is
+    at most c", G(c), falls. Between two points l < r, F·G is at least F(l)·G(r).
+    """
+    return log_a[:, :-1] + log_b[:, 1:]
 
 
 def _logsumexp(terms: Floats) -> Floats:

@@ -226,7 +226,7 @@ class BettingCells(Cells):
         if hope.any():
             pairs = np.flatnonzero(hope)
             for i in np.split(pairs, range(PAIRS, pairs.size, PAIRS)):
-                evidence = self.wealth.pair(counts_a[i], counts_b[i], shift[i], share[i])
+                evidence = self.wealth.pair(counts_a[i], counts_b[i], shift[i], share[i], level[i])
                 shown[i] = evidence >= level[i]
         return shown
 
