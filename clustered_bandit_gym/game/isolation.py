@@ -133,7 +133,7 @@ def is_ours(program: Program) -> bool:
                 return False
             todo += [value.__closure__, value.__defaults__, value.__kwdefaults__]
         elif isinstance(value, type):
-            if _is_foreign(_home(value)):
+            if is_foreign(_home(value)):
                 return False
         elif kind is np.ndarray and not value.dtype.hasobject:
             continue
@@ -157,7 +157,7 @@ def _file(module: ModuleType | None) -> str:
     return names.get("__file__") or next(iter(names.get("__path__", ())), "")
 
 
-def _is_foreign(module: ModuleType | None) -> bool:
+def is_foreign(module: ModuleType | None) -> bool:
     """Whether the module is the user's: its functions, classes and variables are copied."""
     if module is None or module.__name__ == "__main__":
         return True
@@ -220,14 +220,14 @@ class _Copier(Pickler):  # type: ignore[misc]
             raise TypeError("a generator of the centre; block.random(...) draws at the agents")
         if isinstance(obj, _GENERATORS):
             return AtCentre, ("generator",)
-        if isinstance(obj, ModuleType) and _is_foreign(obj):
+        if isinstance(obj, ModuleType) and is_foreign(obj):
             loading = ("__builtins__", "__loader__", "__spec__", "__cached__")
             state = {name: value for name, value in vars(obj).items() if name not in loading}
             return ModuleType, (obj.__name__,), state, None, None, _fill
         made_by_code = isinstance(obj, type) and obj.__flags__ & _HEAP_TYPE
         if not (made_by_code or type(obj) in (FunctionType, _CACHED)):
             return super().reducer_override(obj)
-        if not _is_foreign(_home(obj)):
+        if not is_foreign(_home(obj)):
             return NotImplemented  # by reference
         if made_by_code:
             # Without the id by which cloudpickle would find the original class in this process.
@@ -244,7 +244,7 @@ class _Loader(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         found = super().find_class(module, name)
-        if _is_foreign(sys.modules.get(module)):
+        if is_foreign(sys.modules.get(module)):
             raise pickle.UnpicklingError(f"strict mode: {module}.{name} cannot be copied: {COPIES}")
         return found
 
@@ -267,7 +267,7 @@ def _make_function(code: Any, names: dict[str, Any], *rest: Any) -> FunctionType
 def _import(name: str, *rest: Any) -> ModuleType:
     """`import` in a copied program; a user's own modules are copied only if imported outside."""
     found = builtins.__import__(name, *rest)
-    if _is_foreign(found):
+    if is_foreign(found):
         raise ImportError(
             f"strict mode: import {name} at the top of the file, not within a local program: "
             f"{COPIES}"

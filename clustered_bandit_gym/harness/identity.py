@@ -19,11 +19,13 @@ import ast
 import hashlib
 import io
 import json
+import marshal
 import os
 import platform
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.machinery import ModuleSpec
 from importlib.metadata import distributions, version
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
@@ -35,14 +37,14 @@ import gymnasium as gym
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.datasets.sources import VARIABLE
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.isolation import is_installed, package_folders
+from clustered_bandit_gym.game.isolation import is_foreign, is_installed, package_folders
 from clustered_bandit_gym.harness.settings import PACKAGE, instance_digest, path_of
 from clustered_bandit_gym.imports import load_object
 
-#: Names by which code reaches beyond its own text and state.
+#: Modules and other names by which code reaches beyond its own text and state.
 _OUTSIDE = {
-    *("environ", "environb", "getenv", "getenvb", "argv", "orig_argv", "get_data", "__file__"),
-    *("import_module", "__import__", "run_module", "run_path", "globals", "exec", "eval"),
+    *("environ", "environb", "getenv", "getenvb", "argv", "orig_argv", "__file__"),
+    *("importlib", "pkgutil", "runpy", "__import__", "globals", "exec", "eval"),
 }
 
 
@@ -56,14 +58,14 @@ class Unhashable(Exception):
 @cache
 def versions() -> str:
     """The package's version with a hash of its files, and the versions that it computes with."""
-    digest = hashlib.sha256()
-    for folder in package_folders():
-        for file in sorted(folder.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                content = file.read_bytes()
-                digest.update(f"{file.relative_to(folder)}\0{len(content)}\0".encode() + content)
+    files = [
+        (file.relative_to(folder).as_posix(), _content(str(file)))
+        for folder in package_folders()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts
+    ]
     others = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "gymnasium"))
-    own = f"{PACKAGE} {__version__} ({digest.hexdigest()[:16]})"
+    own = f"{PACKAGE} {__version__} ({_sha(files)[:16]})"
     return f"{own}, {others}, Python {platform.python_version()}"
 
 
@@ -85,50 +87,47 @@ def user_files(roots: Iterable[str]) -> dict[str, Path]:
     in.
     """
     own = {name.partition(".")[0] for name in roots}
-    files: dict[str, Path] = {}
-    packages = {"__main__": False}
 
-    def visit(name: str) -> bool:
-        """Note the files behind a name; returns whether it is a package of the user's."""
-        if name in packages:
-            return packages[name]
-        packages[name] = False
+    @cache
+    def spec_of(name: str) -> ModuleSpec | None:
+        """Where a user's module is; None for other modules and for names of other things."""
         parent = name.rpartition(".")[0]
-        if parent and not visit(parent):
-            return False
+        above = spec_of(parent) if parent else None
+        if parent and (above is None or above.submodule_search_locations is None):
+            return None
         try:
             spec = find_spec(name)
         except (Exception, SystemExit):  # a package that cannot be imported, a module without spec
-            return False
+            return None
         installed = spec and spec.has_location and is_installed(str(spec.origin))
-        if spec is None or (installed and name.partition(".")[0] not in own):
-            return False
-        packages[name] = spec.submodule_search_locations is not None
-        if spec.has_location and spec.origin:
-            files[name] = Path(spec.origin)
-            if spec.origin.endswith(".py"):
-                for found in _imports(files[name].read_bytes(), name if packages[name] else parent):
-                    visit(found)
-        return packages[name]
+        return None if installed and name.partition(".")[0] not in own else spec
 
-    for root in roots:
-        visit(root)
+    files: dict[str, Path] = {}
+    todo = set(roots)
+    seen: set[str] = set()
+    while todo := todo - seen:
+        name = todo.pop()
+        seen.add(name)
+        spec = spec_of(name)
+        todo.add(name.rpartition(".")[0])
+        if spec is not None and spec.has_location:
+            files[name] = Path(str(spec.origin))
+            todo |= _imports(files[name], spec.parent)
     return dict(sorted(files.items()))
 
 
-@cache
-def _imports(content: bytes, package: str) -> set[str]:
-    """Names in the import statements of a source text; also of objects, which are no modules."""
+def _imports(file: Path, package: str | None) -> set[str]:
+    """Names in the import statements of a module; also of objects, which are no modules."""
     found: set[str] = set()
     try:
-        for node in ast.walk(ast.parse(content)):
+        for node in ast.walk(ast.parse(file.read_bytes())):
             if isinstance(node, ast.Import):
                 found.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
                 base = resolve_name("." * node.level + (node.module or ""), package)
                 found.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
     except (SyntaxError, ValueError, ImportError):
-        pass  # what cannot be imported is not played
+        pass  # compiled, or cannot be imported
     return found
 
 
@@ -160,21 +159,21 @@ def _digest(value: Any, settings: Iterable[Any]) -> str:
     hasher = _Hasher()
     try:
         parts: list[Any] = [hasher.digest(value)]
+        for folder in settings:
+            if isinstance(folder, str | Path) and os.path.isdir(folder):
+                for file in sorted(Path(folder).rglob("*")):
+                    parts.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
+        if hasher.foreign:
+            # The user's code may reach any loaded module by ways that no text shows.
+            for name, file in user_files(user_modules()).items():
+                parts.append((name, _content(str(file))))
+            for name, module in user_modules().items():
+                parts.append((name, _plain_variables(module)))
+            parts += _installed_versions()
     except Unhashable:
         raise
     except Exception as error:
         raise Unhashable(f"it has no stable form ({error})") from error
-    for folder in settings:
-        if isinstance(folder, str | Path) and os.path.isdir(folder):
-            for file in sorted(Path(folder).rglob("*")):
-                parts.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
-    if hasher.foreign:
-        # The user's code may reach any loaded module by ways that no text shows.
-        for name, file in user_files(user_modules()).items():
-            parts.append((name, _content(str(file))))
-        for name, module in user_modules().items():
-            parts.append((name, _plain_variables(module)))
-        parts += _installed_versions()
     return _sha(parts)[:40]
 
 
@@ -188,16 +187,17 @@ def _sha(parts: Any) -> str:
     return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _plain_variables(module: ModuleType) -> list[tuple[str, str]]:
-    """The variables of a module whose values JSON can hold, as text."""
-    texts = []
-    for name, value in sorted(vars(module).items()):
-        if not name.startswith("__"):
-            try:
-                texts.append((name, json.dumps(value)))
-            except (TypeError, ValueError, RecursionError):
-                continue
-    return texts
+def _content(text: str) -> str:
+    """A hash of the file that a string names; "" if it names none."""
+    if len(text) > 1000 or "\0" in text or not os.path.isfile(text):
+        return ""
+    return hashlib.sha256(Path(text).read_bytes()).hexdigest()
+
+
+def _plain_variables(module: ModuleType) -> str:
+    """The variables of a module as JSON; null for what JSON cannot hold."""
+    variables = {name: one for name, one in vars(module).items() if not name.startswith("__")}
+    return json.dumps(variables, default=lambda _: None, skipkeys=True)
 
 
 class _Hasher:
@@ -238,8 +238,6 @@ class _Hasher:
             return instance_digest(value)
         if kind in (staticmethod, classmethod, property):
             return self.digests(getattr(value, one, None) for one in ("__func__", "fget", "fset"))
-        if kind is CodeType:
-            return self.code(value)
         if isinstance(value, io.IOBase):
             raise Unhashable("it holds an open file")
         if isinstance(value, FunctionType | BuiltinFunctionType | type | ModuleType):
@@ -252,24 +250,22 @@ class _Hasher:
 
     def named(self, value: Any) -> Any:
         """A function, class or module: its name, and its content if it is the user's."""
-        module = value.__name__ if isinstance(value, ModuleType) else str(value.__module__)
-        name = (module, value.__name__)
-        top = module.partition(".")[0]
-        standard = top in sys.stdlib_module_names
-        self.foreign |= not standard and top not in (PACKAGE, "numpy", "scipy", "gymnasium")
-        finds = isinstance(value, FunctionType) and top in ("importlib", "pkgutil")
-        if finds or value.__name__ in _OUTSIDE:
+        home = value.__name__ if isinstance(value, ModuleType) else str(value.__module__)
+        name = (home, value.__name__)
+        top = home.partition(".")[0]
+        if {top, value.__name__} & _OUTSIDE:
             raise _reaches_out("it", value.__name__)
-        file = getattr(sys.modules.get(module), "__file__", None)
-        installed = standard or (file and module != "__main__" and is_installed(file))
-        if isinstance(value, BuiltinFunctionType) or installed:
+        users = is_foreign(sys.modules.get(home))
+        if isinstance(value, FunctionType):  # a decorator may have given it the name of another one
+            users |= not is_installed(value.__code__.co_filename)
+        computes = top in (PACKAGE, "numpy", "scipy", "gymnasium", *sys.stdlib_module_names)
+        self.foreign |= users or not computes
+        if isinstance(value, BuiltinFunctionType):
+            return name, self.digest(value.__self__)
+        if not users:
             return name
         if isinstance(value, FunctionType):
-            cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            known = value.__globals__
-            used = [known[one] for one in _names(value.__code__) if one in known]
-            state = [value.__code__, value.__defaults__, value.__kwdefaults__, value.__dict__]
-            return name, self.digests([*state, *cells, *used])
+            return name, self.function(value)
         content = {}
         for key, one in vars(value).items():
             descriptor = isinstance(one, FunctionType | staticmethod | classmethod | property)
@@ -278,30 +274,28 @@ class _Hasher:
         bases = [] if isinstance(value, ModuleType) else [value.__bases__, type(value)]
         return name, self.digests([content, *bases])
 
-    def code(self, code: CodeType) -> Any:
-        """What code does, without its place in the file."""
-        if outside := _OUTSIDE.intersection(code.co_names):
-            raise _reaches_out(code.co_qualname, min(outside))
-        arguments = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
-        names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-        constants = self.digests(code.co_consts)
-        return code.co_code, code.co_exceptiontable, code.co_flags, arguments, names, constants
+    def function(self, value: FunctionType) -> Any:
+        """What a function does, without its place in a file, and the values that it refers to."""
+        codes = list(_codes(value.__code__))
+        # The names of `import a.b` are one text.
+        names = {name for code in codes for text in code.co_names for name in text.split(".")}
+        if outside := names & _OUTSIDE:
+            raise _reaches_out(value.__qualname__, min(outside))
+        nowhere: dict[str, Any] = {"co_filename": "", "co_firstlineno": 0, "co_linetable": b""}
+        texts = [marshal.dumps(code.replace(co_consts=(), **nowhere), 2) for code in codes]
+        constants = [one for code in codes for one in code.co_consts if type(one) is not CodeType]
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        used = [value.__globals__[name] for name in sorted(names & value.__globals__.keys())]
+        state = [value.__defaults__, value.__kwdefaults__, value.__dict__]
+        return texts, self.digests([constants, cells, used, *state])
 
 
-def _names(code: CodeType) -> list[str]:
-    """Names that code and the functions inside of it use, sorted."""
-    found = set(code.co_names)
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function, and of those inside of it."""
+    yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):
-            found.update(_names(one))
-    return sorted(found)
-
-
-def _content(text: str) -> str:
-    """A hash of the file that a string names; "" if it names none."""
-    if len(text) > 1000 or "\0" in text or not os.path.isfile(text):
-        return ""
-    return hashlib.sha256(Path(text).read_bytes()).hexdigest()
+            yield from _codes(one)
 
 
 def _reaches_out(user: str, found: str) -> Unhashable:

@@ -66,8 +66,9 @@ HELPER = {"h_outside.py": "import os\n\ndef t():\n    return int(os.environ['T']
         (mine(inside="from os import environ", times="int(environ['T'])"), "(os.)?environ"),
         (mine("import sys", times="int(sys.argv[1])"), "argv"),
         (mine("from pathlib import Path", times="int((Path(__file__).parent / 't').read_text())"), "__file__"),
-        (mine("import importlib", times="importlib.import_module('conf_' + 'outside').T"), "import_module"),
+        (mine("import importlib", times="importlib.import_module('conf_' + 'outside').T"), "importlib"),
         (mine("from importlib import import_module as f", times="f('conf_outside').T"), "import_module"),
+        (mine(inside="import importlib.resources as r", times="len(str(r.files('x')))"), "importlib"),
         (mine("from importlib.resources import files as f", times="len(str(f('x')))"), "files"),
         (mine(times="__import__('conf_outside').T"), "__import__"),
         (mine("T = 3", times="globals()['T']"), "globals"),
@@ -275,3 +276,32 @@ def test_a_generator_named_by_a_string_that_reads_the_environment(user: Write) -
     user({"g_outside.py": text}, load="")
     with pytest.raises(Unhashable, match="draw uses __import__"):
         env_key("ClusteredBAI-v0", {"generator": "g_outside:draw"})
+
+
+def test_a_function_with_the_name_of_an_installed_one(user: Write) -> None:
+    """`functools.wraps` gives a user's function the name and module of what it wraps."""
+    text = """
+    import functools, statistics
+
+    @functools.wraps(statistics.mean)
+    def times(values):
+        return {}
+    """
+    keys = []
+    for times in (3, 5, 3):
+        wrapped = user({"w_outside.py": text.format(times)}, load="w_outside").times
+        files = {"w_outside.py": "", **mine("import w_outside", times="w_outside.times([1])")}
+        module = user(files)
+        module.w_outside.times = wrapped
+        keys.append(policy_key(module.Mine()))
+    assert keys[0] == keys[2] != keys[1]
+
+
+def test_a_method_of_a_list(user: Write) -> None:
+    module = user(mine(times="self.take()"))
+    keys = []
+    for times in (3, 5, 3):
+        policy = module.Mine()
+        policy.take = [times].pop
+        keys.append(policy_key(policy))
+    assert keys[0] == keys[2] != keys[1]
