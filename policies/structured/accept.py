@@ -6,8 +6,8 @@ import numpy as np
 
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.policies.sequential.cells import leader_pulls, leaders
-from clustered_bandit_gym.policies.structured.best_arms import BestArms
-from clustered_bandit_gym.policies.structured.evidence import AcceptanceTests
+from clustered_bandit_gym.policies.structured.best_arms import resolve
+from clustered_bandit_gym.policies.structured.evidence import accept_to, eliminate_alone
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
@@ -16,7 +16,7 @@ from clustered_bandit_gym.policies.structured.tuning import TUNING
 STEP = 0.15
 
 
-def accept(reps: Representatives, best_arms: BestArms, rest: Ints, eta: float | None) -> Ints:
+def accept(reps: Representatives, rest: Ints, eta: float | None) -> Ints:
     """(n,) the best arm of each agent of `rest`.
 
     An agent at which the best arm of x is shown to be less than η worse than every arm that may be
@@ -26,40 +26,38 @@ def accept(reps: Representatives, best_arms: BestArms, rest: Ints, eta: float | 
     one arm that is not beaten is done in any case.
     """
     record = Record(reps.federation, reps.budgets, rest)
-    tests = AcceptanceTests(record)
     while True:
-        _run(record, tests, reps.leader, eta)
-        waiting = np.flatnonzero(tests.found == tests.UNKNOWN)
+        _run(record, reps.leader, eta)
+        waiting = np.flatnonzero(record.settled < 0)
         if not waiting.size:
-            return tests.found
+            return record.settled
         reps.add(int(rest[waiting[0]]))
-        best_arms.resolve()
-        tests.found[waiting[0]] = reps.settled[-1]
+        resolve(reps)
+        record.settled[waiting[0]] = reps.settled[-1]
         if not reps.resolved.all():
             # An arm that is only good enough says nothing by Assumption 1: all go on alone.
             eta = None
 
 
-def _run(record: Record, tests: AcceptanceTests, best: Ints, eta: float | None) -> None:
+def _run(record: Record, best: Ints, eta: float | None) -> None:
     """Continue until each agent has an arm, or all known `best` arms are beaten at it."""
-    known = np.zeros(record.n.shape[1], dtype=bool)
-    known[best] = True
-    rows = np.flatnonzero(tests.found == tests.UNKNOWN)
+    known = np.isin(np.arange(record.n.shape[1]), best)
+    rows = np.flatnonzero(record.settled < 0)
     record.pull_where(np.where(record.n[rows] == 0, TUNING.start, 0.0), rows)
     while rows.size:
         index = np.arange(rows.size)
-        leader, needed = tests.eliminate(rows)
-        centre, lost = leader, np.zeros(rows.size, dtype=bool)
+        leader, needed = eliminate_alone(record, rows)
+        centre = leader
+        left = record.settled[rows] < 0
         if eta is not None:
-            hopeful = tests.live[rows] & known
+            hopeful = record.live[rows] & known
             centre = leaders(record.mean[rows], hopeful)
-            lost = ~hopeful[index, centre]
-            needed &= ~tests.accept(rows, centre, known, eta)
+            needed &= ~accept_to(record, rows, centre, known, eta)
+            left = (record.settled[rows] < 0) & hopeful.any(axis=1)
             # While the leader is not a known best arm, either may be wrong, so the leader is pulled
             # along.
             needed[index, leader] = True
         needed[index, centre] = False
-        left = (tests.found[rows] == tests.UNKNOWN) & ~lost
         rows, needed, centre = rows[left], needed[left], centre[left]
         n, at = record.n[rows], (np.arange(rows.size), centre)
         times = np.where(needed, STEP * n + 1, 0)

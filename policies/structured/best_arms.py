@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.policies.sequential.cells import leader_pulls
 from clustered_bandit_gym.policies.structured.budget import nats
 from clustered_bandit_gym.policies.structured.evidence import certify, eliminate, settle
@@ -17,54 +17,46 @@ from clustered_bandit_gym.policies.structured.tuning import TUNING
 TINY = 1e-9
 
 
-class BestArms:
-    """Shrinks the live sets of representatives until each has one arm.
+def resolve(reps: Representatives, until_twins: bool = False) -> None:
+    """Shrink the live sets of representatives until each has one arm.
 
     An arm k leaves the live set of x when
     (a) it is shown to be worse than another arm at x, or
     (b) it is shown to be less than η worse than every live arm at some y that is distinct from x:
         by Assumption 1 the best arm of x is at least η worse than the best arm of y, at y.
-    Both are tests of two arms at one agent (`evidence.eliminate`). This class decides what is
-    pulled for them. It covers each arm in the cheapest way: beat it wherever it is live; or show it
-    close at one y, which settles every x distinct from y, and settle the rest one by one.
+    Both are tests of two arms at one agent (`evidence.eliminate`). `plan` decides what is pulled
+    for them.
+
+    It ends when every row is settled and all are distinct, or every live set has one arm; or
+    (`until_twins`) when two live sets have the same one. Two of one cluster whose best arms tie
+    would never end it. After 16 times the pulls with which all rows were settled, that they are
+    settled is enough.
     """
-
-    def __init__(self, reps: Representatives) -> None:
-        self.reps = reps
-        #: (R, K) live arms that are shown less than ε better than the leader.
-        self.within = np.zeros(reps.live.shape, dtype=bool)
-        #: Two settled rows were not told apart for so long that they are taken to be of one cluster.
-        self.alike = False
-
-    def resolve(self, until_twins: bool = False) -> None:
-        """Pull until every row is settled and all are distinct, or every live set has one arm; or
-        (`until_twins`) until two live sets have the same one.
-
-        Two of one cluster whose best arms tie would never end it. After 16 times the pulls with
-        which all rows were settled, that they are settled is enough.
-        """
-        reps = self.reps
-        limit = np.inf
-        reps.pull_where(TUNING.start - reps.n)
-        while True:
+    limit = np.inf
+    reps.pull_where(TUNING.start - reps.n)
+    while True:
+        certify(reps)
+        eliminate(reps)
+        within = settle(reps)
+        done = bool(reps.resolved.all())
+        if (reps.settled >= 0).all():
+            pulls = float(reps.n.sum())
+            limit = min(limit, 16 * pulls)
+            reps.alike |= pulls > limit
+            done = done or reps.alike or reps.all_distinct
+        if done or (until_twins and reps.twin() is not None):
             certify(reps)
-            eliminate(reps)
-            self.within = settle(reps)
-            settled = bool((reps.settled >= 0).all())
-            if settled:
-                pulls = float(reps.n.sum())
-                limit = min(limit, 16 * pulls)
-                self.alike |= pulls > limit
-            done = settled and (reps.all_distinct or self.alike)
-            done = done or bool(reps.resolved.all())
-            if done or (until_twins and reps.twin() is not None):
-                certify(reps)
-                return
-            reps.pull_where(self.plan())
+            return
+        reps.pull_where(plan(reps, within))
 
-    def plan(self) -> Floats:
-        """(R, K) pulls to make next; zero where nothing is needed."""
-        return _Plan(self).times()
+
+def plan(reps: Representatives, within: Bools) -> Floats:
+    """(R, K) pulls to make next; zero where nothing is needed.
+
+    Args:
+        within: (R, K) live arms that are shown less than ε better than the leader.
+    """
+    return _Plan(reps, within).times()
 
 
 def pulls_to_tell(reps: Representatives, n: Floats) -> Floats:
@@ -82,13 +74,15 @@ def pulls_to_tell(reps: Representatives, n: Floats) -> Floats:
 class _Plan:
     """One plan, from the representatives' averages and pulls as they are now.
 
+    It covers each arm in the cheapest way: beat it wherever it is live; or show it close at one y,
+    which settles every x distinct from y, and settle the rest one by one.
     Pulls are counted by what they are worth: one with variance σ²/4 as much as four with σ².
 
     Attributes:
         eta: η, −inf where it is not told: no arm is then close.
         top: the index of the leaders' cells.
         gap: (R, K) leader's average minus the arm's.
-        worth, n: (R, K) pulls; `n` is at least 1.
+        n: (R, K) pulls.
         task: (R, K) arms of live sets with several arms.
         rival: the same without the leaders.
         to_distinct, telling: (R, R) pulls of one arm at both that show x and y distinct, that arm.
@@ -98,8 +92,7 @@ class _Plan:
         elsewhere: (R, K) tasks that are to be settled by closeness at `via`.
     """
 
-    def __init__(self, owner: BestArms) -> None:
-        reps = owner.reps
+    def __init__(self, reps: Representatives, within: Bools) -> None:
         budgets, slack, mean = reps.budgets, reps.cells.slack, reps.mean
         self.distinct = reps.distinct
         self.eta = eta = -np.inf if reps.eta is None else reps.eta
@@ -110,8 +103,7 @@ class _Plan:
         # as in Bernstein's inequality for rewards in an interval of 2σ.
         hardest = np.maximum(np.abs(gap), eta - gap)
         self.variance = np.minimum(reps.cells.variance() + 2 / 3 * hardest, 1)
-        self.worth = reps.n / self.variance
-        self.n = n = np.maximum(self.worth, 1)
+        self.n = n = reps.n / self.variance
         self.n_leader = n[top][:, None]
         #: All rows are good enough, but not shown distinct: that, or their best arms, are left.
         self.only_distinct = bool((reps.settled >= 0).all())
@@ -122,7 +114,7 @@ class _Plan:
         self.rival[top] = False
         self.enough = 0.0
         if not self.only_distinct:
-            self.rival &= ~owner.within
+            self.rival &= ~within
             self.enough = reps.epsilon
         # Arms that are a leader or still to be settled.
         wanted = np.asarray(self.task.any(axis=0))
@@ -131,7 +123,7 @@ class _Plan:
         # The least batch: a small share of all expected pulls over the number of tasks. Agents take
         # `ahead` to be assigned, if differences are about η.
         ahead = budgets.n_agents * nats(budgets.classify()) / eta**2
-        expected = ahead + self.worth[:, wanted].sum()
+        expected = ahead + n[:, wanted].sum()
         self.trifle = 0.005 * expected / max(1, self.rival.sum())
         self.level_beaten = 2 * (nats(budgets.beaten(reps.number)) + slack)[:, None]
         self.level_close = 2 * (nats(budgets.close(reps.number)) + slack)[:, None]
@@ -196,7 +188,7 @@ class _Plan:
         need = np.where(self.elsewhere, then, np.where(self.rival, beaten, np.inf))
         now = (need <= TUNING.urgent * need.min()) & np.isfinite(need)
         beat = now & self.rival & ~self.elsewhere
-        goal = np.where(beat, self._next(beaten, self.worth), 0.0)
+        goal = np.where(beat, self._next(beaten, self.n), 0.0)
         x, k = np.nonzero(now & self.elsewhere)
         y = self.via[x, k]
         apart = self.distinct[x, y]
@@ -208,7 +200,7 @@ class _Plan:
         others = goal.copy()
         others[self.top] = 0
         goal[self.top] = np.maximum(goal[self.top], leader_pulls(others))
-        times = goal - self.worth
+        times = goal - self.n
         if not (times > 0).any():
             # A plan is never empty while a live set has several arms, whatever the averages are.
             times = np.where(self.task, TUNING.growth * self.n + TUNING.start, 0)
@@ -218,20 +210,20 @@ class _Plan:
         """Raise the goals of the arms that tell representatives x from y."""
         arm, pulls = self.telling[x, y], self.to_distinct[x, y]
         for row in (x, y):
-            np.maximum.at(goal, (row, arm), self._next(pulls, self.worth[row, arm]))
+            np.maximum.at(goal, (row, arm), self._next(pulls, self.n[row, arm]))
 
     def _aim_at_closeness(self, y: Ints, k: Ints, goal: Floats) -> None:
         """Raise the goals of arms k at y, and of live arms there that k is not yet close to."""
-        own_worth = self.worth[y, k]
-        np.maximum.at(goal, (y, k), self._next(self.close[y, k], own_worth))
+        own_n = self.n[y, k]
+        np.maximum.at(goal, (y, k), self._next(self.close[y, k], own_n))
         margin = np.maximum(self.eta + self.gap[y] - self.gap[y, k][:, None], 0)
         # Two averages with n and n' pulls show closeness from 1/n + 1/n' = margin²/level on.
         target = margin**2 / self.level_close[y]
-        blocked = self.live[y] & (1 / own_worth[:, None] + 1 / self.worth[y] > target)
+        blocked = self.live[y] & (1 / own_n[:, None] + 1 / self.n[y] > target)
         blocked[np.arange(y.size), k] = False
         own = 1 / goal[y, k][:, None]
         wanted = 1 / np.maximum(target - own, own)
-        most = (1 + TUNING.growth) * self.worth[y] + TUNING.start
+        most = (1 + TUNING.growth) * self.n[y] + TUNING.start
         i, other = np.nonzero(blocked)
         np.maximum.at(goal, (y[i], other), np.minimum(wanted, most)[i, other])
 

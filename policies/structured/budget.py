@@ -127,9 +127,14 @@ class ClusterWeights:
         """Price of an arm, given k_x and k_j; arguments broadcast."""
         return np.where((arm == best_x) | (arm == best_j), self.best_arm, self.any_arm)
 
-    def mixing(self, n: Floats, scale: Ints) -> tuple[Floats, Floats]:
-        """For a representative's cell with n pulls and the scale-th ρ of the grid, which
-        broadcast: ½ln(1 + n/ρ) − ln w(ρ), and ñ.
+    def mixing(self, n: Floats, wanted: Floats, level: float) -> list[Floats]:
+        """½ln(1 + n/ρ) − ln w(ρ), and ñ, for cells of representatives with n pulls.
+
+        Of the grid, the ρ with which an agent that makes `wanted` pulls of its arm gains most.
         """
-        n, rho = np.maximum(n, 1), self.rho[scale]
-        return 0.5 * np.log1p(n / rho) + self.rho_price[scale], n * n / (n + rho)
+        n, wanted = np.maximum(n, 1)[..., None], wanted[..., None]
+        price = 0.5 * np.log1p(n / self.rho) + self.rho_price
+        worth = n * n / (n + self.rho)
+        loss = price + level * wanted / (wanted + worth)
+        best = loss.argmin(axis=-1, keepdims=True)
+        return [np.take_along_axis(table, best, axis=-1)[..., 0] for table in (price, worth)]

@@ -14,16 +14,14 @@ from clustered_bandit_gym.policies.structured.evidence import (
     ClusterTests,
     remaining,
 )
-from clustered_bandit_gym.policies.structured.representatives import Representatives
+from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
 #: Cap on the pulls planned for an agent: half of what one request can ask for.
 HOPELESS = 2.0**52
-#: Stands for a best arm that is not known.
-UNKNOWN_BEST = -2
 
 
-def classify(reps: Representatives, best: Ints, eta: float | None, agents: Ints) -> Ints:
+def classify(reps: Representatives, best: Ints | None, eta: float | None, agents: Ints) -> Ints:
     """(n,) the cluster of each agent: a row of `reps`, one of which is of the agent's own cluster.
 
     Every agent is tested against every cluster (`evidence.ClusterTests`) until all but one are
@@ -53,7 +51,7 @@ class Plan:
 
     Args:
         reps: R representatives of different clusters.
-        best: (R,) their best arms; `UNKNOWN_BEST` where these are not known.
+        best: (R,) their best arms; None where these are not known, then −2 in all rows.
         eta: η in units of σ; None rules out tests by Assumption 1.
         beta: evidence in nats that rules a cluster out.
 
@@ -64,9 +62,12 @@ class Plan:
         pulls: (R,) pulls that an agent of x should take, once it is guessed right.
     """
 
-    def __init__(self, reps: Representatives, best: Ints, eta: float | None, beta: float) -> None:
-        self.reps, self.best, self.eta, self.beta = reps, best, eta, beta
+    def __init__(
+        self, reps: Representatives, best: Ints | None, eta: float | None, beta: float
+    ) -> None:
+        self.reps, self.eta, self.beta = reps, eta, beta
         r = len(reps)
+        self.best: Ints = np.full(r, -2) if best is None else best
         self.rows = np.arange(r)
         self.users = max(1.0, reps.budgets.n_agents / r - 1)
         # The grid of ρ is fixed before the data: it never depends on whether best arms are known.
@@ -111,12 +112,12 @@ class Plan:
         Rivals that need many pulls come first; each takes the arm that adds fewest. A rival that
         needs no more of an arm than another one is ruled out for nothing.
         """
-        rows, (r, k) = self.rows, self.reps.n.shape
+        rows = self.rows
         need, total, assumed = self._needs()
-        arms = np.zeros((r, r), dtype=np.int64)
-        each, cost = np.zeros((r, k)), np.zeros((r, k))
+        each, cost = np.zeros((2, *self.reps.n.shape))
         order = np.argsort(-total.min(axis=2), axis=1, kind="stable")
-        for rival in order[:, : r - 1].T:
+        arms = np.zeros_like(order)
+        for rival in order.T:  # x itself comes last, and needs nothing
             own = total[rows, rival]
             # Of arms that add the same, the one that needs least.
             arm = (np.maximum(own - cost, 0) + 1e-3 * own).argmin(axis=1)
@@ -186,15 +187,10 @@ class Plan:
         self.reps.pull_where(more)
 
     def _freeze(self) -> ClusterTests:
-        """The tests with the arms that were chosen and the ρ that suit, from the pulls so far."""
-        arms, assumed, weights = self.arms, self.assumed, self.weights
-        n = self.worth[self.rows, np.where(assumed, self.best, arms)]
-        price, worth = weights.mixing(n[..., None], np.arange(weights.rho.size))
-        wanted = np.maximum(self.each[self.rows[:, None], arms], 1)[..., None]
-        scale = (price + self.beta * wanted / (wanted + worth)).argmin(axis=-1)
-        slack = TUNING.bet_slack * self.bets
-        choice = ClusterChoice(arms, assumed, scale, self.bets, self.noise, slack)
-        return ClusterTests(self.reps, self.best, self.eta, self.beta, weights, choice)
+        """The tests with the arms that were chosen, from the pulls so far."""
+        wanted = np.maximum(self.each[self.rows[:, None], self.arms], 1)
+        choice = ClusterChoice(self.arms, self.assumed, wanted, self.noise, self.bets)
+        return ClusterTests(self.reps, self.best, self.eta, self.beta, self.weights, choice)
 
 
 def _pulls(level: Floats, gap: Floats) -> Floats:
@@ -213,90 +209,82 @@ def _with_representatives(need: Floats, n: Floats, users: float) -> Floats:
 class _Block:
     """Agents that are tested side by side.
 
-    Pulls are counted by what they are worth: with a quarter of the variance four times. In tables
-    of n agents the U columns are the arms that some test uses.
+    Pulls are counted by what they are worth: with a quarter of the variance four times.
 
     Attributes:
-        rep_pulls: (R, U) pulls of the representatives.
+        record: the agents' pulls, and what they gave.
+        rep_pulls: (R, K) pulls of the representatives.
         fit: (n, R) log-likelihood of each cluster, up to a constant.
+        ruled_out: (n, R) clusters that are ruled out.
         total: (n,) pulls so far.
         since: (n,) pulls when the present guess was first made.
     """
 
     def __init__(self, plan: Plan, tests: ClusterTests, agents: Ints) -> None:
-        self.plan, self.tests, self.agents = plan, tests, agents
-        used, n, r = tests.used, agents.size, len(plan.reps)
-        self.noise = plan.noise[used]
-        self.estimate = tests.estimate[:, used]
-        self.rep_pulls = np.maximum(plan.worth[:, used], 1)
-        self.cells = plan.reps.make((n, used.size))
-        self.fit = np.zeros((n, r))
-        self.ruled_out = np.zeros((n, r), dtype=bool)
-        self.total, self.since = np.zeros(n), np.zeros(n)
+        self.plan, self.tests = plan, tests
+        reps = plan.reps
+        self.record = Record(reps.federation, reps.budgets, agents)
+        self.rep_pulls = np.maximum(plan.worth, 1)
+        self.fit = np.zeros((agents.size, len(reps)))
+        self.ruled_out = np.zeros(self.fit.shape, dtype=bool)
+        self.total, self.since = np.zeros((2, agents.size))
         #: First batches as a share of the planned pulls.
-        self.search = 0.093 / np.sqrt(r)
+        self.search = 0.093 / np.sqrt(len(reps))
 
     def run(self) -> Ints:
         """(n,) labels; where an agent lost patience, −1 minus its last guess."""
-        plan, r = self.plan, len(self.plan.reps)
-        rows = np.arange(self.agents.size)
-        labels = np.full(rows.size, -1)
-        guess = plan.reps.federation.rng.integers(r, size=rows.size)
+        plan, (n, r) = self.plan, self.fit.shape
+        rows = np.arange(n)
+        labels = np.full(n, -1)
+        guess = plan.reps.federation.rng.integers(r, size=n)
         rival = (guess + 1) % r
-        part = np.full(rows.size, self.search)
+        part = np.full(n, self.search)
         while rows.size:
-            times = np.ceil(plan.pulls[guess] * part)
-            self._pull(self.tests.places[guess, rival], times)
-            last, guess = guess, self.fit.argmax(axis=1)
-            self.since = np.where(guess == last, self.since, self.total)
-            done, answer, rival, part = self._judge(guess)
+            self._pull(rows, plan.arms[guess, rival], np.ceil(plan.pulls[guess] * part))
+            last, guess = guess, self.fit[rows].argmax(axis=1)
+            new = rows[guess != last]
+            self.since[new] = self.total[new]
+            done, answer, rival, part = self._judge(rows, guess)
             labels[rows] = np.where(done, answer, -1 - guess)
+            total = self.total[rows]
             limit = TUNING.patience * plan.pulls[guess]
-            lost = (self.total - self.since > limit) | (self.total > TUNING.patience * limit)
+            lost = (total - self.since[rows] > limit) | (total > TUNING.patience * limit)
             left = ~(done | lost)
-            self._keep(left)
             rows, guess, rival, part = rows[left], guess[left], rival[left], part[left]
         return labels
 
-    def _judge(self, guess: Ints) -> tuple[Bools, Ints, Ints, Floats]:
-        """(n,) each: all clusters but one are ruled out, that one, the rival that is hardest to
-        rule out, and the next batch as a share of the plan."""
-        tests, beta, index = self.tests, self.plan.beta, np.arange(guess.size)
-        evidence = tests.evidence(guess, self.cells.n / self.noise, self.cells.mean)
-        self.ruled_out |= tests.rejects(guess, evidence, self.cells)
-        done, answer = remaining(self.ruled_out, guess)
-        left_open = np.where(self.ruled_out, np.inf, evidence)
+    def _judge(self, rows: Ints, guess: Ints) -> tuple[Bools, Ints, Ints, Floats]:
+        """Of agents `rows`, (rows,) each: all clusters but one are ruled out, that one, the rival
+        that is hardest to rule out, and the next batch as a share of the plan."""
+        tests, beta, index = self.tests, self.plan.beta, np.arange(rows.size)
+        cells, arms = self.record.cells, self.plan.arms[guess]
+        own = rows[:, None], arms
+        evidence = tests.evidence(guess, cells.n[own] / self.plan.noise[arms], cells.mean[own])
+        self.ruled_out[rows] |= tests.rejects(guess, evidence, cells, rows)
+        ruled_out = self.ruled_out[rows]
+        done, answer = remaining(ruled_out, guess)
+        left_open = np.where(ruled_out, np.inf, evidence)
         left_open[index, guess] = np.inf
         rival = left_open.argmin(axis=1)
         lack = (beta - left_open[index, rival]) / (beta + tests.price[guess, rival])
         # A wrong guess leads by this much with probability e^-lead: the stake grows with the lead.
-        likeliest = np.partition(self.fit, -2, axis=1)
-        lead = np.minimum(likeliest[:, -1] - likeliest[:, -2], 20)
-        stake = np.minimum(self.search * np.exp(lead / 2), 1 / 4)
+        second, first = np.sort(self.fit[rows], axis=1)[:, -2:].T
+        stake = np.minimum(self.search * np.exp(np.minimum(first - second, 20) / 2), 1 / 4)
         return done, answer, rival, np.clip(0.9 * lack, 1 / 24, stake)
 
-    def _pull(self, arm: Ints, times: Floats) -> None:
-        """Every agent pulls one arm; `fit` changes by how well its average agrees."""
-        noise, index = self.noise[arm], np.arange(arm.size)
-        before = self._misfit(arm)
-        pulls = np.ceil(times * noise).astype(np.int64)
-        federation, arms = self.plan.reps.federation, self.tests.used[arm]
-        self.cells.pull(federation, index, arm, pulls, arms, self.agents)
-        self.total += pulls / noise
-        self.fit += before - self._misfit(arm)
+    def _pull(self, rows: Ints, arms: Ints, times: Floats) -> None:
+        """Agents `rows` pull one arm each; `fit` changes by how well its average agrees."""
+        noise = self.plan.noise[arms]
+        pulls = np.ceil(times * noise)
+        before = self._misfit(rows, arms)
+        self.record.pull(rows, arms, pulls)
+        self.total[rows] += pulls / noise
+        self.fit[rows] += before - self._misfit(rows, arms)
 
-    def _misfit(self, arm: Ints) -> Floats:
-        """(n, R) half the squared distance of each agent's average of an arm from each
+    def _misfit(self, rows: Ints, arms: Ints) -> Floats:
+        """(rows, R) half the squared distance of each agent's average of an arm from each
         representative's, in units of noise."""
-        index = np.arange(arm.size)
-        n = (self.cells.n[index, arm] / self.noise[arm])[:, None]
-        n_rep = self.rep_pulls[:, arm].T
-        distance = self.estimate[:, arm].T - self.cells.mean[index, arm][:, None]
+        n = (self.record.n[rows, arms] / self.plan.noise[arms])[:, None]
+        n_rep = self.rep_pulls[:, arms].T
+        distance = self.plan.reps.mean[:, arms].T - self.record.mean[rows, arms][:, None]
         return n_rep * (0.5 * n) / (n_rep + n) * distance**2
-
-    def _keep(self, left: Bools) -> None:
-        """Forget all agents but these."""
-        self.agents = self.agents[left]
-        self.cells.keep(left)
-        self.fit, self.ruled_out = self.fit[left], self.ruled_out[left]
-        self.total, self.since = self.total[left], self.since[left]

@@ -12,8 +12,8 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policies.structured.accept import accept
-from clustered_bandit_gym.policies.structured.best_arms import BestArms, pulls_to_tell
-from clustered_bandit_gym.policies.structured.classify import UNKNOWN_BEST, classify
+from clustered_bandit_gym.policies.structured.best_arms import pulls_to_tell, resolve
+from clustered_bandit_gym.policies.structured.classify import classify
 from clustered_bandit_gym.policies.structured.discovery import Discovery
 from clustered_bandit_gym.policies.structured.evidence import certify
 from clustered_bandit_gym.policies.structured.representatives import Representatives, Teams
@@ -29,23 +29,22 @@ def solve_clusters(reps: Representatives) -> tuple[Ints, Ints]:
             "structured-bai:assume=clusters requires n_clusters (M), but it is None: agents can be "
             "shown different, never equal. Tell M, or use naive or uniform-glr"
         )
-    best_arms = BestArms(reps)
     with federation.phase("discover"):
         complete = _find_different(Discovery(reps, m, every_arm=True))
     if not complete:
         # Clusters without agents, or too much alike: everybody finds an arm alone.
         with federation.phase("accept"):
-            arms = accept(reps, best_arms, agents, None)
+            arms = accept(reps, agents, None)
         return arms, arms
     rest = np.setdiff1d(agents, reps.agents)
     labels = np.empty(agents.size, dtype=np.int64)
     labels[reps.agents] = np.arange(m)
     with federation.phase("classify"):
-        labels[rest] = classify(reps, np.full(m, UNKNOWN_BEST), None, rest)
+        labels[rest] = classify(reps, None, None, rest)
     with federation.phase("best arms"):
         reps.eta = None  # nothing is concluded from what other clusters' best arms are
         reps.source = Teams(federation, labels)
-        best_arms.resolve()
+        resolve(reps)
     return reps.settled[labels], labels
 
 

@@ -21,6 +21,7 @@ from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
 from clustered_bandit_gym.policies.sequential.cells import Cells, leaders
 from clustered_bandit_gym.policies.structured.budget import ClusterWeights, nats
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
+from clustered_bandit_gym.policies.structured.tuning import TUNING
 
 
 def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> Bools:
@@ -104,18 +105,17 @@ class ClusterChoice:
     Attributes:
         arms: (R, R) the arm k for each x and j.
         assumed: (R, R) test j by Assumption 1 instead; the arm is then k_x.
-        scale: (R, R) which ρ of the grid is used.
-        bets: bet. Evidence is then a forecast, and `rejects` the test.
+        wanted: (R, R) pulls of the arm that an agent of x is expected to make; decides which ρ of
+            the grid is used.
         noise: (K,) variance of one pull in units of σ², for forecasts; ones without bets.
-        slack: nats by which a forecast of bets is lowered; 0 without bets.
+        bets: bet. Evidence is then a forecast, and `rejects` the test.
     """
 
     arms: Ints
-    assumed: np.ndarray
-    scale: Ints
-    bets: bool
+    assumed: Bools
+    wanted: Floats
     noise: Floats
-    slack: float
+    bets: bool
 
 
 class ClusterTests:
@@ -144,9 +144,6 @@ class ClusterTests:
         price: (R, R) what is subtracted.
         bet_price: (R, R) price of a bet: x, the kind of test, the arm, and the direction.
         up: (R, R) a bet is that the agent's mean is larger than the representative's.
-        estimate: (R, K) averages of the representatives, frozen.
-        used: (U,) the arms that agents pull; columns of n and mean in `evidence`.
-        places: (R, R) the arms as positions in `used`.
     """
 
     def __init__(
@@ -167,7 +164,8 @@ class ClusterTests:
                 f"{best}"
             )
         arms, assumed = choice.arms, choice.assumed
-        self.reps, self.level, self.bets, self.assumed = reps, level, choice.bets, assumed
+        self.reps, self.level, self.bets = reps, level, choice.bets
+        self.arms, self.assumed = arms, assumed
         rows, others = np.arange(r), ~np.eye(r, dtype=bool)
         wrong = assumed & (arms != best[:, None]) & others
         assert not wrong.any(), "Assumption 1 bounds the mean of a best arm k_x only"
@@ -175,7 +173,8 @@ class ClusterTests:
         self.shift = np.where(assumed, eta or 0.0, 0.0)
         pulls = reps.n[rows, self.cell]
         assert (pulls > 0)[others].all(), "a test uses an arm that its representative never pulled"
-        mixing, self.worth = weights.mixing(pulls / choice.noise[self.cell], choice.scale)
+        n = pulls / choice.noise[self.cell]
+        mixing, self.worth = weights.mixing(n, choice.wanted, level)
         self.reference = reps.mean[rows, self.cell] - self.shift
         self.alternative = reps.mean[rows[:, None], arms]
         self.up = assumed | (self.alternative > reps.mean[rows, arms])
@@ -183,31 +182,25 @@ class ClusterTests:
         price = price + weights.alternative
         if reps.cells.bets:
             price = price + log(2)  # the other kind of test has the other half of the weight
-        self.price = price + mixing + choice.slack
+        self.price = price + mixing + TUNING.bet_slack * choice.bets
         self.bet_price = price + np.where(assumed, 0.0, log(2))
-        self.estimate = reps.mean.copy()
-        self.used: Ints = np.unique(arms[others])
-        self.places: Ints = np.where(others, np.searchsorted(self.used, arms), 0)
 
     def evidence(self, x: Ints, n: Floats, mean: Floats) -> Floats:
         """(rows, R) evidence against each cluster with the alternative x (rows,); −inf at x itself.
 
-        n, mean: (rows, U) the agents' own pulls and averages of the arms `used`, since this object
-        was made.
+        n, mean: (rows, R) the agents' own pulls and averages of the arms `arms[x]`, since this
+        object was made.
         """
-        rows = np.arange(x.size)
-        place = self.places[x]
-        n, mean = n[rows[:, None], place], mean[rows[:, None], place]
         worth, reference, alternative = self.worth[x], self.reference[x], self.alternative[x]
         term = n * worth / (n + worth) * (mean - reference) ** 2
         term = 0.5 * (term - n * (mean - alternative) ** 2)
         by_assumption = one_sided(n, mean, worth, reference, alternative, term)
         evidence = np.where(self.assumed[x], by_assumption, term) - self.price[x]
-        evidence[rows, x] = -np.inf
+        evidence[np.arange(x.size), x] = -np.inf
         return evidence
 
-    def rejects(self, x: Ints, evidence: Floats, cells: Cells) -> Bools:
-        """(rows, R) clusters that are ruled out at the agents of `cells`, with alternative x.
+    def rejects(self, x: Ints, evidence: Floats, cells: Cells, rows: Ints) -> Bools:
+        """(rows, R) clusters that are ruled out at agents `rows` of `cells`, with alternative x.
 
         `evidence` is that of `evidence` for these agents. Where agents bet it is a forecast only:
         the test is then a bet on one arm, on the side on which x has it.
@@ -219,7 +212,7 @@ class ClusterTests:
         for up in (True, False):
             i, j = np.nonzero((evidence > -np.inf) & (self.up[x] == up))
             test = (x[i], j)
-            agent, rep = (i, self.places[test]), (j, self.cell[test])
+            agent, rep = (rows[i], self.arms[test]), (j, self.cell[test])
             shift, needed = self.shift[test], self.level + self.bet_price[test]
             if up:
                 shown[i, j] = reps.shows(rep, agent, shift, needed, cells)
@@ -251,45 +244,32 @@ def remaining(ruled_out: np.ndarray, guess: Ints) -> tuple[np.ndarray, Ints]:
     return left <= 1, np.where(left == 1, ruled_out.argmin(axis=1), guess)
 
 
-class AcceptanceTests:
-    """Event 4: live sets of agents whose cluster may be none of those known.
+# Event 4: live sets of agents whose cluster may be none of those known.
+def eliminate_alone(record: Record, rows: Ints) -> tuple[Ints, Bools]:
+    """Rule (a) at agents `rows`. Returns the leaders (rows,), and the leaders and arms that may be ε
+    better (rows, K). An agent is settled by its leader where there are no such arms."""
+    cells, live, level = record.cells, record.live[rows], nats(record.budgets.accept())
+    leader = leaders(cells.mean[rows], live)
+    live &= ~cells.shows_worse(rows, leader, 0.0, level, live)
+    record.live[rows] = live
+    live &= ~cells.shows_worse(rows, leader, record.epsilon, level, live)
+    live[np.arange(rows.size), leader] = True
+    alone = live.sum(axis=1) == 1
+    record.settled[rows[alone]] = leader[alone]
+    return leader, live
 
-    Attributes:
-        live: (n, K) arms not shown worse than another at the agent.
-        found: (n,) the agent's best arm, or `UNKNOWN`.
+
+def accept_to(record: Record, rows: Ints, guess: Ints, known: Bools, eta: float) -> Bools:
+    """The cluster whose best arm is guess (rows,): accepted if that arm is live, known to be the
+    best arm of a representative (`known`, (K,)), and shown less than η worse than every other live
+    arm.
+
+    Returns (rows, K) the live arms for which that is shown.
     """
-
-    UNKNOWN = -1
-
-    def __init__(self, record: Record) -> None:
-        self.record, self.level = record, nats(record.budgets.accept())
-        self.live = np.ones(record.n.shape, dtype=bool)
-        self.found: Ints = np.full(record.agents.size, self.UNKNOWN)
-
-    def eliminate(self, rows: Ints) -> tuple[Ints, Bools]:
-        """Rule (a) at agents `rows`. Returns the leaders (rows,), and the leaders and arms that may
-        be ε better (rows, K). A leader is the answer where there are no such arms."""
-        cells, epsilon, live = self.record.cells, self.record.epsilon, self.live[rows]
-        leader = leaders(cells.mean[rows], live)
-        live &= ~cells.shows_worse(rows, leader, 0.0, self.level, live)
-        self.live[rows] = live
-        live &= ~cells.shows_worse(rows, leader, epsilon, self.level, live)
-        live[np.arange(rows.size), leader] = True
-        alone = live.sum(axis=1) == 1
-        self.found[rows[alone]] = leader[alone]
-        return leader, live
-
-    def accept(self, rows: Ints, guess: Ints, known: Bools, eta: float) -> Bools:
-        """The cluster whose best arm is guess (rows,): accepted if that arm is live, known to be
-        the best arm of a representative (`known`, (K,)), and shown less than η worse than every
-        other live arm.
-
-        Returns (rows, K) the live arms for which that is shown.
-        """
-        index, live = np.arange(rows.size), self.live[rows]
-        within = self.record.cells.shows_worse(rows, guess, eta, self.level, live)
-        within[index, guess] = True
-        accepted = live[index, guess] & known[guess] & (within | ~live).all(axis=1)
-        accepted &= self.found[rows] == self.UNKNOWN
-        self.found[rows[accepted]] = guess[accepted]
-        return within
+    index, live = np.arange(rows.size), record.live[rows]
+    within = record.cells.shows_worse(rows, guess, eta, nats(record.budgets.accept()), live)
+    within[index, guess] = True
+    accepted = live[index, guess] & known[guess] & (within | ~live).all(axis=1)
+    accepted &= record.settled[rows] < 0
+    record.settled[rows[accepted]] = guess[accepted]
+    return within

@@ -8,9 +8,9 @@ from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.structured.accept import accept
-from clustered_bandit_gym.policies.structured.best_arms import BestArms
+from clustered_bandit_gym.policies.structured.best_arms import resolve
 from clustered_bandit_gym.policies.structured.budget import Budgets
-from clustered_bandit_gym.policies.structured.classify import UNKNOWN_BEST, classify
+from clustered_bandit_gym.policies.structured.classify import classify
 from clustered_bandit_gym.policies.structured.clusters import solve_clusters
 from clustered_bandit_gym.policies.structured.discovery import Discovery
 from clustered_bandit_gym.policies.structured.representatives import Representatives
@@ -92,7 +92,6 @@ def _solve_best_arms(reps: Representatives) -> tuple[Ints, Ints]:
     """(N,) arms and (N,) cluster labels under Assumption 1; `reps` is empty at first."""
     federation = reps.federation
     m, eta = federation.problem.n_clusters, reps.eta
-    best_arms = BestArms(reps)
     # Without M and η nothing is learnt from others: everybody finds an arm alone.
     alone = m is None and eta is None
     discovery = Discovery(reps, 1 if alone else reps.budgets.n_clusters)
@@ -101,7 +100,7 @@ def _solve_best_arms(reps: Representatives) -> tuple[Ints, Ints]:
         with federation.phase("discover"):
             complete = discovery.run() and m is not None
         with federation.phase("best arms"):
-            best_arms.resolve(until_twins=True)
+            resolve(reps, until_twins=True)
         twin = reps.twin()
         if twin is not None:
             reps.drop(twin)
@@ -121,12 +120,11 @@ def _solve_best_arms(reps: Representatives) -> tuple[Ints, Ints]:
     labels = np.empty(federation.agents.size, dtype=np.int64)
     if complete:
         with federation.phase("classify"):
-            best = reps.leader if known else np.full(len(reps), UNKNOWN_BEST)
-            labels[rest] = classify(reps, best, eta, rest)
+            labels[rest] = classify(reps, reps.leader if known else None, eta, rest)
         labels[reps.agents] = np.arange(len(reps))
         return reps.settled[labels], labels
     with federation.phase("accept"):
-        found = accept(reps, best_arms, rest, eta)
+        found = accept(reps, rest, eta)
     # Promoted agents are representatives by now; their own arm is among those found as well.
     labels[reps.agents] = reps.settled
     labels[rest] = found

@@ -31,20 +31,17 @@ class Teams:
     def pull_counts(self, agents: Ints, arms: Ints, times: Ints) -> Ints:
         order, members, part = self._spread(agents, times)
         counts = self.federation.pull_counts(members, arms[order], part)
-        total = np.zeros((agents.size, counts.shape[1]), dtype=counts.dtype)
-        np.add.at(total, order, counts)
-        return total
+        return np.add.reduceat(counts, np.flatnonzero(np.diff(order, prepend=-1)))
 
     def _spread(self, agents: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
         """For orders of `times` pulls at `agents`: the order, agent and pulls of every part."""
-        teams = [np.flatnonzero(self.labels == label) for label in self.labels[agents]]
-        sizes = np.array([team.size for team in teams])
-        order = np.repeat(np.arange(agents.size), sizes)
-        place = np.concatenate([np.arange(size) for size in sizes])
+        order, members = np.nonzero(self.labels[agents][:, None] == self.labels)
+        size = np.bincount(order)[order]
+        place = np.arange(order.size) - np.searchsorted(order, order)
         # The first members of a team make the pulls that are left over.
-        part = ((times + sizes - 1)[order] - place) // sizes[order]
+        part = (times[order] + size - 1 - place) // size
         busy = part > 0
-        return order[busy], np.concatenate(teams)[busy], part[busy]
+        return order[busy], members[busy], part[busy]
 
 
 class Record:
@@ -55,6 +52,8 @@ class Record:
         source: who makes the pulls: the agents themselves (the federation), or their teams.
         eta: η; None where it is not told, or infinite.
         epsilon: ε.
+        live: (R, K) arms that may still be the best.
+        settled: (R,) the arm that answers for a row: shown good enough; −1 if there is none yet.
         cells: (R, K) pulls and what they show. ρ comes from a grid that is fixed before the data:
             half of its weight is tuned to 2 ln(1/α)/η² pulls, what a difference of η takes.
     """
@@ -69,10 +68,12 @@ class Record:
         alpha = budgets.beaten()
         # Where η is not told: a poor choice costs a nat or two.
         self.scales = Scales.around(2 * nats(alpha) / (self.eta or 0.5) ** 2, alpha)
-        self.cells = self.make((agents.size, problem.n_arms))
+        self.cells = self._make((agents.size, problem.n_arms))
+        self.live = np.ones(self.n.shape, dtype=bool)
+        self.settled: Ints = np.full(agents.size, -1)
 
-    def make(self, memory: Floats | tuple[int, int]) -> Cells:
-        """Cells of the same kind, from memory or empty (rows, arms)."""
+    def _make(self, memory: Floats | tuple[int, int]) -> Cells:
+        """Cells from memory, or empty (rows, arms)."""
         problem, values = self.federation.problem, self.federation.reward_values
         return make_cells(problem, values, self.scales, memory, unit=problem.sigma)
 
@@ -102,14 +103,17 @@ class Record:
     def append(self, agents: Ints) -> None:
         """Add agents that have not been pulled yet."""
         memory = self.cells.memory
-        new = np.zeros((agents.size, *memory.shape[1:]))
+        new = (0, agents.size)
         self.agents = np.append(self.agents, agents)
-        self.cells = self.make(np.concatenate([memory, new]))
+        self.cells = self._make(np.pad(memory, (new, (0, 0), (0, 0))))
+        self.live = np.pad(self.live, (new, (0, 0)), constant_values=True)
+        self.settled = np.pad(self.settled, new, constant_values=-1)
 
     def keep(self, rows: np.ndarray) -> None:
         """Forget all agents but those of `rows`, booleans (R,)."""
         self.agents = self.agents[rows]
         self.cells.keep(rows)
+        self.live, self.settled = self.live[rows], self.settled[rows]
 
 
 class Representatives(Record):
@@ -119,21 +123,20 @@ class Representatives(Record):
     `live`, `distinct` and `settled` are changed by `evidence.py` only.
 
     Attributes:
-        live: (R, K) arms that may still be the best.
         distinct: (R, R) pairs shown to be of different clusters.
-        settled: (R,) the arm that answers for a row: shown good enough; −1 if there is none yet.
         number: (R,) 1 for the first candidate ever chosen, 2 for the next, ...
         dropped: candidates dropped so far.
+        alike: two settled rows were not told apart for so long that they are taken to be of one
+            cluster.
     """
 
     def __init__(self, federation: FederationView, budgets: Budgets) -> None:
         nobody = np.zeros(0, dtype=np.int64)
         super().__init__(federation, budgets, nobody)
         self.number: Ints = nobody
-        self.settled: Ints = nobody
-        self.live = np.zeros(self.n.shape, dtype=bool)
         self.distinct = np.zeros((0, 0), dtype=bool)
         self.dropped = 0
+        self.alike = False
 
     def __len__(self) -> int:
         return int(self.agents.size)
@@ -141,15 +144,13 @@ class Representatives(Record):
     def add(self, agent: int) -> None:
         self.append(np.array([agent]))
         self.number = np.append(self.number, len(self) + self.dropped)
-        self.settled = np.append(self.settled, -1)
-        self.live = np.pad(self.live, ((0, 1), (0, 0)), constant_values=True)
         self.distinct = np.pad(self.distinct, (0, 1))
 
     def drop(self, row: int) -> None:
         keep = np.arange(len(self)) != row
         self.keep(keep)
-        self.number, self.settled = self.number[keep], self.settled[keep]
-        self.live, self.distinct = self.live[keep], self.distinct[np.ix_(keep, keep)]
+        self.number = self.number[keep]
+        self.distinct = self.distinct[np.ix_(keep, keep)]
         self.dropped += 1
 
     @property

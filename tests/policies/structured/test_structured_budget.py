@@ -20,7 +20,7 @@ from clustered_bandit_gym.policies.structured.budget import (
     nats,
     retry_weight,
 )
-from clustered_bandit_gym.policies.structured.classify import UNKNOWN_BEST, Plan
+from clustered_bandit_gym.policies.structured.classify import Plan
 from clustered_bandit_gym.policies.structured.evidence import certify, eliminate
 
 SIZES = [(300, 10, 3), (1000, 100, 20), (5, 4, 4), (1, 1, 1), (2, 6, 4), (40, 2, 2)]
@@ -169,11 +169,10 @@ def test_the_grid_of_rho_does_not_depend_on_how_the_play_went() -> None:
     instance = PaperSmall(n_agents=30)(np.random.default_rng(0))
     reps = representatives(instance, 50.0, delta=0.01)
     eta = instance.eta
-    unknown = np.full(3, UNKNOWN_BEST)
     first, *others = (
         Plan(reps, instance.best_arms, eta, 20.0),
         Plan(reps, instance.best_arms, eta, 35.0),
-        Plan(reps, unknown, None, 20.0),
+        Plan(reps, None, None, 20.0),
     )
     for later in others:
         assert np.array_equal(first.weights.rho, later.weights.rho)

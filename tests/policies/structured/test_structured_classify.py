@@ -27,19 +27,17 @@ def test_evidence_against_a_cluster_is_the_sum_that_the_docs_state(eta: float | 
     reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
     plan = Plan(reps, MEANS.argmax(axis=1), eta, beta=25.0)
     tests = plan.prepare()
-    n = rng.integers(1, 300, (9, tests.used.size)).astype(float)
+    n = rng.integers(1, 300, (9, 3)).astype(float)
     mean = rng.uniform(0, 1, n.shape)
     guess = np.arange(9) % 3
     found = tests.evidence(guess, n, mean)
     for row, x in enumerate(guess):
         for j in set(range(3)) - {int(x)}:
-            arm = plan.arms[x, j]
-            at = int(np.searchsorted(tests.used, arm))
-            alternative, worth = tests.estimate[x, arm], tests.worth[x, j]
+            alternative, worth = reps.mean[x, plan.arms[x, j]], tests.worth[x, j]
             reference = tests.reference[x, j]
             mu = np.linspace(-3, 4, 400_001)
-            own = (mean[row, at] - mu) ** 2 - (mean[row, at] - alternative) ** 2
-            ratio = 0.5 * n[row, at] * own
+            own = (mean[row, j] - mu) ** 2 - (mean[row, j] - alternative) ** 2
+            ratio = 0.5 * n[row, j] * own
             if plan.assumed[x, j]:
                 ratio = np.where(mu < alternative, ratio, 0)
             value = (0.5 * worth * (reference - mu) ** 2 + ratio).min()

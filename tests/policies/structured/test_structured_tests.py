@@ -14,7 +14,7 @@ from structured_tables import RARE, representatives
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.policies.sequential.scales import Scales
-from clustered_bandit_gym.policies.structured.best_arms import BestArms
+from clustered_bandit_gym.policies.structured.best_arms import plan, resolve
 from clustered_bandit_gym.policies.structured.budget import Budgets
 from clustered_bandit_gym.policies.structured.evidence import (
     certify,
@@ -157,7 +157,7 @@ def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() ->
     reps.eta = 0.58
     certify(reps)
     assert not reps.distinct.any()
-    times = BestArms(reps).plan()
+    times = plan(reps, np.zeros_like(reps.live))
     assert (times[:, 3] == 0).all()
     assert (times[:, :2] > 0).all(axis=0).any()
     assert times.sum() < 1000
@@ -165,7 +165,7 @@ def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() ->
     twins = table([[0.62, 0.02, 0.0, 0.60]] * 2, 2000)
     twins.live[:] = [True, False, False, True]
     twins.eta = 0.58
-    times = BestArms(twins).plan()
+    times = plan(twins, np.zeros_like(twins.live))
     assert (times[:, 3] > 0).all()
     assert (times[:, 1:3] == 0).all()
 
@@ -203,7 +203,7 @@ def test_the_best_arm_of_a_representative_is_lost_as_rarely_as_stated() -> None:
     for run in range(runs):
         reps = representatives(cbg.Instance(means, np.arange(2)), 8.0, seed=run, delta=delta)
         reps.eta = 0.6
-        BestArms(reps).resolve()
+        resolve(reps)
         wrong += bool((reps.leader != means.argmax(axis=1)).any())
     assert wrong <= binom.isf(RARE, runs, 0.42 * delta)
 

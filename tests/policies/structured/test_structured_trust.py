@@ -9,8 +9,7 @@ import pytest
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.policies import StructuredBAI
-from clustered_bandit_gym.policies.structured import policy
-from clustered_bandit_gym.policies.structured.best_arms import BestArms
+from clustered_bandit_gym.policies.structured import best_arms, policy
 from clustered_bandit_gym.policies.structured.classify import Plan
 from clustered_bandit_gym.policies.structured.representatives import Representatives
 
@@ -32,9 +31,9 @@ class RandomDiscovery:
     def again(self) -> None: ...
 
 
-def random_plan(self: BestArms) -> np.ndarray:
+def random_plan(reps: Representatives, within: np.ndarray) -> np.ndarray:
     """Any arms, any number of pulls."""
-    rng, n = self.reps.federation.rng, self.reps.n
+    rng, n = reps.federation.rng, reps.n
     return np.where(
         rng.random(n.shape) < 0.3, np.ceil(rng.random(n.shape) * np.minimum(n + 20, 500)), 0
     )
@@ -55,7 +54,7 @@ def test_random_schedules_give_right_answers(
 ) -> None:
     """δ = 1e-11 and three plays: a wrong answer has probability below 1e-10, whatever is pulled when."""
     monkeypatch.setattr(policy, "Discovery", RandomDiscovery)
-    monkeypatch.setattr(BestArms, "plan", random_plan)
+    monkeypatch.setattr(best_arms, "plan", random_plan)
     monkeypatch.setattr(Plan, "_choose", random_choice)
     means = [[1.0, 0.8, 0.6, 0.5], [0.85, 1.0, 0.6, 0.5], [0.85, 0.8, 1.0, 0.5]]
     instance = cbg.Instance(means, np.array([0] * 4 + [1] * 5 + [2] * 3))
