@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import rel_entr
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 
@@ -71,10 +71,6 @@ class BernoulliLaws(Laws):
     low = 0.0
     high = 1.0
 
-    def variances(self) -> Floats:
-        """Variance of one pull, here and below."""
-        return self.means * (1 - self.means)
-
     def slope(self, targets: Floats) -> tuple[Floats, Floats]:
         shift = targets - self.means
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -96,112 +92,85 @@ class CategoricalLaws(Laws):
         self.low = float(support[0])
         self.high = float(support[-1])
 
-    def variances(self) -> Floats:
-        return self.probabilities @ self.support**2 - self.means**2
-
     def __getitem__(self, index: Any) -> CategoricalLaws:
         return CategoricalLaws(self.support, self.probabilities[index])
 
-    def slope(self, targets: Floats) -> tuple[Floats, Floats]:
-        theta = self._multiplier(targets)
-        distance = self.support - targets[..., None]
-        ratio = self.probabilities / self._factor(theta, distance) ** 2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            second = ratio.sum(axis=-1) / (ratio * distance**2).sum(axis=-1)
-        return theta, np.where(np.isfinite(theta), second, np.inf)
+    def mixed_with(self, others: CategoricalLaws, share: Floats) -> CategoricalLaws:
+        share = share[..., None]
+        mixed = (1 - share) * self.probabilities + share * others.probabilities
+        return CategoricalLaws(self.support, mixed)
 
+    def kl(self, others: CategoricalLaws) -> Floats:
+        return rel_entr(self.probabilities, others.probabilities).sum(axis=-1)
+
+    @np.errstate(divide="ignore", invalid="ignore")
+    def slope(self, targets: Floats) -> tuple[Floats, Floats]:
+        theta, distance, scale = self._tilt(targets)
+        ratio = self.probabilities * scale**2
+        return theta, ratio.sum(axis=-1) / (ratio * distance**2).sum(axis=-1)
+
+    @np.errstate(divide="ignore", invalid="ignore")
     def moved_to(self, targets: Floats) -> CategoricalLaws:
-        theta = self._multiplier(targets)
-        moved = self.probabilities / self._factor(theta, self.support - targets[..., None])
-        moved[~np.isfinite(theta)] = 0.0
+        theta, _, scale = self._tilt(targets)
+        moved = np.nan_to_num(self.probabilities * scale)
         # Where an end of the support has no mass of its own, or all of it must go there: what is
         # missing to 1.
         missing = np.maximum(1 - moved.sum(axis=-1), 0.0)
         moved[..., -1] += np.where(theta > 0, missing, 0.0)
         moved[..., 0] += np.where(theta < 0, missing, 0.0)
-        with np.errstate(invalid="ignore"):
-            return CategoricalLaws(self.support, moved / moved.sum(axis=-1, keepdims=True))
+        return CategoricalLaws(self.support, moved / moved.sum(axis=-1, keepdims=True))
 
-    def _factor(self, theta: Floats, distance: Floats) -> Floats:
-        """1 − θ·(x − target) for the values with mass, else 1; 1 too where θ is infinite."""
-        finite = np.where(np.isfinite(theta), theta, 0.0)[..., None]
-        return np.where(self.probabilities > 0, 1 - finite * distance, 1.0)
+    def _tilt(self, targets: Floats) -> tuple[Floats, Floats, Floats]:
+        """θ, X − target, and 1/(1 − θ(X − target)) for values X with mass, else 0.
 
-    def kl(self, others: CategoricalLaws) -> Floats:
-        return rel_entr(self.probabilities, others.probabilities).sum(axis=-1)
+        θ is the slope of the divergence (Honda and Takemura 2010): it attains the maximum of
+        E ln(1 − θ(X − target)) over −1/(target − low) ≤ θ ≤ 1/(high − target). Infinite at an end
+        of the support, where only a point mass has that mean.
+        """
+        distance = self.support - targets[..., None]
+        left = np.where(targets >= self.means, 0.0, -1 / (targets - self.low))
+        right = np.where(targets <= self.means, 0.0, 1 / (self.high - targets))
 
-    def mixed_with(self, others: CategoricalLaws, share: Floats) -> CategoricalLaws:
-        share = share[..., None]
-        return CategoricalLaws(
-            self.support, (1 - share) * self.probabilities + share * others.probabilities
-        )
+        def scale(theta: Floats) -> Floats:
+            return np.where(self.probabilities > 0, 1 / (1 - theta[..., None] * distance), 0.0)
 
-    def _multiplier(self, targets: Floats) -> Floats:
-        """θ of the dual max over θ of E ln(1 − θ(X − target)), −1/(target − low) ≤ θ ≤ 1/(high −
-        target): the slope of the divergence (Honda and Takemura 2010). The maximand is concave:
-        Newton's method inside a bracket."""
-        # Values of the support along the first axis: sums over few terms are fast that way round.
-        p = np.ascontiguousarray(self.probabilities.reshape(-1, self.support.size).T)
-        distance = self.support[:, None] - targets.ravel()
-        short = -(p * distance).sum(axis=0)  # target − mean
-        with np.errstate(divide="ignore", invalid="ignore"):
-            left = np.where(short > 0, 0.0, 1 / distance[0])
-            right = np.where(short > 0, 1 / distance[-1], 0.0)
-            guess = short / (p * distance**2).sum(axis=0)
-            theta = np.where((guess > left) & (guess < right), guess, (left + right) / 2)
-        # At an end of the support only a point mass has that mean.
-        theta = np.where(short == 0, 0.0, theta)
-        theta = np.where((distance[-1] <= 0) & (short > 0), np.inf, theta)
-        theta = np.where((distance[0] >= 0) & (short < 0), -np.inf, theta)
-        inside = np.flatnonzero((short != 0) & np.isfinite(theta))
+        def slopes(theta: Floats) -> tuple[Floats, Floats, Floats]:
+            terms = distance * scale(theta)
+            weighted = self.probabilities * terms
+            second = (weighted * terms).sum(axis=-1)
+            return weighted.sum(axis=-1), second, 1e-12 * np.abs(weighted).sum(axis=-1)
 
-        def slopes(now: Floats, todo: Ints) -> tuple[Floats, Floats, Floats]:
-            cells = inside[todo]
-            mass = p[:, cells]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                terms = distance[:, cells] / (1 - now * distance[:, cells])
-                weighted = np.where(mass > 0, mass * terms, 0.0)
-                second = np.where(mass > 0, weighted * terms, 0.0).sum(axis=0)
-            return weighted.sum(axis=0), second, 1e-12 * np.abs(weighted).sum(axis=0)
-
-        theta[inside] = newton(slopes, left[inside], right[inside], theta[inside])
-        return theta.reshape(targets.shape)
+        theta = newton(slopes, left, right, (left + right) / 2)
+        return theta, distance, scale(theta)
 
 
 def newton(
-    slopes: Callable[[Floats, Ints], tuple[Floats, Floats, Floats]],
+    slopes: Callable[[Floats], tuple[Floats, Floats, Floats]],
     left: Floats,
     right: Floats,
     start: Floats,
-    width: Floats | None = None,
 ) -> Floats:
     """(n,) minima of n convex functions in [left, right], by Newton's method inside a bracket.
 
     Args:
-        slopes: of the functions with these numbers at these points: first and second derivative,
-            and what counts as zero. Done by the slope, not by the step: beside a pole Newton's
-            steps are short far from the minimum.
+        slopes: of the functions at these points: first and second derivative, and what counts as
+            zero. Done by the slope, not by the step: beside a pole Newton's steps are short far
+            from the minimum.
         left, right, start: (n,).
-        width: (n,) of a bracket that counts as a point; by default 1e-12 of the point.
     """
-    x, left, right = start.copy(), left.copy(), right.copy()
-    todo = np.arange(x.size)
+    x = start
     for _ in range(80):  # bisection alone reaches 1e-24 by then
-        now = x[todo]
-        first, second, zero = slopes(now, todo)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = now - first / second
-        left[todo] = np.where(first < 0, now, left[todo])
-        right[todo] = np.where(first < 0, right[todo], now)
-        low, high = left[todo], right[todo]
+        first, second, zero = slopes(x)
+        left = np.where(first < 0, x, left)
+        right = np.where(first < 0, right, x)
         done = np.abs(first) <= zero
-        inside = (step > low) & (step < high)
-        x[todo] = np.where(done, now, np.where(inside, step, (low + high) / 2))
-        busy = ~done & (high - low > (1e-12 * np.abs(now) if width is None else width[todo]))
-        if not busy.any():
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = x - first / second
+        inside = (step > left) & (step < right)
+        wide = right - left > 1e-15 * np.abs(x)
+        x = np.where(done, x, np.where(inside, step, (left + right) / 2))
+        if not np.any(wide & ~done):
             break
-        if np.count_nonzero(busy) < 0.7 * todo.size:
-            todo = todo[busy]
     return x
 
 

@@ -27,7 +27,7 @@ from scipy.sparse import csr_array, vstack
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.theory.alternatives import Cuts, Truth, all_cuts
+from clustered_bandit_gym.theory.alternatives import Truth, all_rows
 from clustered_bandit_gym.theory.laws import laws_of
 
 #: Constraints within this factor of being violated join the pool; those with more slack leave it.
@@ -113,23 +113,23 @@ def solve_lower_bound(
     if max_programs < 1:
         raise UserError(f"max_programs must be at least 1, got {max_programs}")
     needed = information_needed(delta)
-    sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
     allocation = np.zeros_like(instance.means)
+    nothing = LowerBound(0.0, 0.0, allocation, 0)
     # With one arm there is nothing to find out; noiseless rewards tell any two instances apart at
     # once.
     if needed == 0 or instance.n_arms == 1 or instance.rewards.sigma == 0:
-        return LowerBound(0.0, 0.0, allocation, 0)
+        return nothing
     # Bandits without agents come last. A learner that is not told M need not believe in them, only
     # in some further one.
-    order = np.argsort(sizes == 0, kind="stable")
-    kept = order if clusters_told else order[: np.count_nonzero(sizes)]
-    spare = (not clusters_told and not single) or bool(np.any(sizes == 0))
-    truth = Truth(laws_of(instance)[kept], sizes[kept], eta, spare)
-    search = _Search(truth)
-    if not search.possible:
-        return LowerBound(0.0, 0.0, allocation, 0)
+    sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
+    played = np.flatnonzero(sizes)
+    empty = np.flatnonzero(sizes == 0)
+    kept = np.append(played, empty) if clusters_told else played
+    spare = (not clusters_told and not single) or empty.size > 0
+    search = _Search(Truth(laws_of(instance)[kept], sizes[kept], eta, spare))
     programs = search.run(tolerance, max_programs)
-    played = kept[: truth.n_played]
+    if programs == 0:
+        return nothing
     allocation[played] = needed * search.inside / sizes[played, None]
     return LowerBound(needed * search.value, needed * search.upper, allocation, programs)
 
@@ -141,6 +141,7 @@ class _Search:
         value: the largest valid lower bound found so far.
         upper, inside: the smallest ΣP found so far of a P that satisfies all alternatives, and that
             P.
+        pool: rows of the alternatives that the program is solved over.
     """
 
     def __init__(self, truth: Truth) -> None:
@@ -149,19 +150,18 @@ class _Search:
         means = truth.laws.means[: truth.n_played]
         gaps = means.max(axis=1, keepdims=True) - means
         # What it takes to tell an arm from the best one, in units of the largest spread.
-        first = 1 / np.maximum(gaps, max(truth.eta / 4, 1e-3 * gaps.max(initial=0.0))) ** 2
-        self.inside = first
-        self.pool: list[csr_array] = []
-        self._ask(first, None)
-        self.possible = self.upper < math.inf
-        self.centre = self.inside
+        self.inside = 1 / np.maximum(gaps, max(truth.eta / 4, 1e-3 * gaps.max())) ** 2
+        self.pool = csr_array((0, means.size))
 
     @np.errstate(divide="ignore")
     def run(self, tolerance: float, max_programs: int) -> int:
-        """Solve programs until the gap is certified; their number."""
-        for nearly in (None, None, None, 1.5, 1.5):
-            hardest = self._ask(self.centre, nearly)
-            self.centre = self.centre * np.clip(1 / hardest, 0.25, 4.0)
+        """Solve programs until the gap is certified; their number, 0 if no alternative is possible."""
+        self._ask(self.inside, 0.0)
+        if math.isinf(self.upper):
+            return 0
+        centre = self.inside
+        for nearly in (0.0, 0.0, 0.0, 1.5, 1.5):
+            centre = centre * np.clip(1 / self._ask(centre, nearly), 0.25, 4.0)
         for program in range(1, max_programs + 1):
             outside = self._solve()
             if self.upper <= (1 + tolerance) * self.value or program == max_programs:
@@ -169,74 +169,66 @@ class _Search:
             # A vertex of the pool jumps about from one program to the next; its running mean
             # settles, and nearly satisfies all alternatives since each is concave in P. Raising
             # the arms that still fall short mends it.
-            self.centre = (self.centre + outside) / 2
-            self._ask(0.95 * outside + 0.05 * self.centre)
-            mended = self.centre
-            for repair in range(3):
-                hardest = self._ask(mended, _NEARLY if repair == 0 else None)
-                mended = mended * np.clip(1 / (hardest / 1.02), 1.0, 1.5)
+            centre = (centre + outside) / 2
+            self._ask(0.95 * outside + 0.05 * centre)
+            mended = centre
+            for nearly in (_NEARLY, 0.0, 0.0):
+                mended = mended * np.clip(1.02 / self._ask(mended, nearly), 1.0, 1.5)
             self._ask(mended)
-            self.centre = (self.centre + mended) / 2
+            centre = (centre + mended) / 2
         return program
 
-    def _ask(self, pulls: Floats, nearly: float | None = _NEARLY) -> Floats:
+    def _ask(self, pulls: Floats, nearly: float = _NEARLY) -> Floats:
         """The hardest alternatives at `pulls`; those within the factor `nearly` of the hardest join
         the pool.
 
         Returns, of the shape of `pulls`, the least value of an alternative that each cell carries:
         one to which it contributes at least a fifth of what its main cell does.
         """
+        flat = pulls.ravel()
         least = math.inf
-        hardest = np.full(pulls.size, np.inf)
-        near: list[Cuts] = []
-        for cuts in all_cuts(self.truth, pulls):
-            least = min(least, float(cuts.values.min(initial=math.inf)))
-            _lower_to_carried(hardest, cuts, pulls)
-            if nearly is not None:
-                near = [_below(one, nearly * max(1.0, least)) for one in (*near, cuts)]
+        carried = np.full(flat.size, np.inf)
+        near: list[csr_array] = []
+        for rows in all_rows(self.truth, pulls):
+            values = rows @ flat
+            least = min(least, float(values.min(initial=math.inf)))
+            shares = rows.multiply(flat[None, :]).tocoo()
+            largest = shares.max(axis=1).toarray().ravel()
+            carries = shares.data >= 0.2 * largest[shares.row]
+            np.minimum.at(carried, shares.col[carries], values[shares.row[carries]])
+            near = [one[one @ flat < nearly * max(1.0, least)] for one in (*near, rows)]
         if 0 < least < math.inf and pulls.sum() / least < self.upper:
             self.upper, self.inside = float(pulls.sum() / least), pulls / least
-        self.pool += [cuts.rows for cuts in near]
-        return hardest.reshape(pulls.shape)
+        self.pool = vstack([self.pool, *near], "csr")
+        return carried.reshape(pulls.shape)
 
     def _solve(self) -> Floats:
         """The program over the pool: raises `value`, drops what is slack, returns the cheapest P."""
-        pool = vstack(self.pool, "csr")
         # Rows and unknowns of order one: the solver's tolerances are absolute, pulls run over many
         # orders of magnitude.
         unit = np.maximum(self.inside.ravel(), 1e-5 * self.inside.max())
-        scaled = pool.multiply(unit[None, :]).tocsr()
+        scaled = self.pool.multiply(unit[None, :]).tocsr()
         strongest = scaled.max(axis=1).toarray().ravel()
         scaled = scaled.multiply(1 / strongest[:, None]).tocsr()
-        price = unit / unit.mean()
         options: Any = {"dual_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
-        problem = {"c": price, "A_ub": -scaled, "b_ub": -1 / strongest, "bounds": (0, None)}
+        problem = {
+            "c": unit / unit.mean(),
+            "A_ub": -scaled,
+            "b_ub": -1 / strongest,
+            "bounds": (0, None),
+            "options": options,
+        }
         # Inner points are four times as fast at M = 20, K = 100.
-        for method in ("highs-ipm", "highs"):
-            found = linprog(**problem, method=method, options=options)
-            if found.success:
-                break
-        else:
+        found = linprog(**problem, method="highs-ipm")
+        if not found.success:
+            found = linprog(**problem, method="highs")
+        if not found.success:
             raise RuntimeError(f"the lower bound's linear program failed: {found.message}")
         multipliers = np.maximum(-found.ineqlin.marginals, 0.0) / strongest * unit.mean()
         # Σ multipliers·(row @ P) ≥ Σ multipliers, and ≤ ΣP once no cell's load exceeds 1: a lower
         # bound by hand.
-        load = float((pool.T @ multipliers).max())
+        load = float((self.pool.T @ multipliers).max())
         self.value = max(self.value, float(multipliers.sum()) / max(1.0, load))
         outside = found.x * unit
-        self.pool = [pool[pool @ outside < _NEARLY]]
+        self.pool = self.pool[self.pool @ outside < _NEARLY]
         return outside.reshape(self.inside.shape)
-
-
-def _below(cuts: Cuts, limit: float) -> Cuts:
-    kept = cuts.values < limit
-    return Cuts(cuts.values[kept], cuts.rows[kept])
-
-
-def _lower_to_carried(hardest: Floats, cuts: Cuts, pulls: Floats) -> None:
-    """Lower `hardest` (M·K,) to the values of `cuts` in the cells that carry them."""
-    shares = cuts.rows.multiply(pulls.ravel()[None, :]).tocoo()
-    largest = np.zeros(cuts.values.size)
-    np.maximum.at(largest, shares.row, shares.data)
-    carries = shares.data >= 0.2 * largest[shares.row]
-    np.minimum.at(hardest, shares.col[carries], cuts.values[shares.row[carries]])
