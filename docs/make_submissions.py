@@ -32,6 +32,7 @@ def make(out: Path, quick: bool, jobs: int, only: list[str]) -> None:
             authors=one["authors"],
             link=one["link"],
             guarantee="proved" if one["proved"] else "none",
+            overwrite=True,
         )
 
 

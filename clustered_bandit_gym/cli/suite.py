@@ -22,6 +22,7 @@ def run(
     authors: str = "",
     link: str = "",
     guarantee: str | None = None,
+    overwrite: bool = False,
     quiet: bool = False,
 ) -> None:
     """Play suite v2 with one policy and write a submission. The same command again resumes an
@@ -41,6 +42,7 @@ def run(
         authors=authors,
         link=link,
         guarantee=guarantee,
+        overwrite=overwrite,
         progress=bar(quiet),
     )
     typer.echo(readme(submission))
@@ -84,7 +86,6 @@ def verify(
         f"trials replayed {how}"
     )
     for one in others:
-        one["ratio"] = one["pulls"] / one["pulls_shipped"]
         typer.echo(
             "  fresh {cell} (seed {seed}): {wrong} of {trials} wrong, {without_answer} without an "
             "answer, {ratio:.3g} times the pulls on the shipped instances".format(**one)

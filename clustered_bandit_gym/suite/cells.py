@@ -8,6 +8,7 @@ cells have one instance each, drawn by a seed.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
@@ -101,7 +102,7 @@ class SuiteCell:
         env: Any = self.setting().make().unwrapped
         return [env.draw_instance(self.kwargs["instance_seed"])]
 
-    def bounds_of(self, trials: list[int]) -> Floats:
+    def bounds_of(self, trials: Iterable[int]) -> Floats:
         """(n,) lower bound on the expected pulls on the instance of each trial."""
         return np.array([self.bounds[_instance_number(self.seed, t)] for t in trials])
 

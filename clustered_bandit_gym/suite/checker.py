@@ -1,6 +1,10 @@
 """Is a submission what it claims to be? Format, digest, completeness, scores, and a sample played
 again.
 
+A fresh process replays trials, in a new folder with copies of the listed sources. Beside that
+folder it searches only the standard library and what is installed: no current folder, no
+PYTHONPATH, no compiled files. The calling process imports nothing of the submission.
+
 Replayed trials are compared field by field, bit for bit, where machine, NumPy and SciPy are those
 of the submission. Elsewhere the last digit of a float may differ and lead a policy another way:
 there nine of ten replayed trials must agree. What no checker can see: trials that it does not
@@ -10,22 +14,36 @@ replay, and a policy that knows the instances; `fresh` plays others of the same 
 from __future__ import annotations
 
 import hashlib
+import json
+import platform
 import secrets
-from collections import Counter
-from collections.abc import Sequence
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import versions
+from clustered_bandit_gym.harness.play import Row, play
+from clustered_bandit_gym.harness.run import resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
-from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, played_cells
-from clustered_bandit_gym.suite.files import Submission, load_submission, rows_by_cell
-from clustered_bandit_gym.suite.replay import Mismatch, Trial, different, replayed, this_platform
+from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, cells_of, played_cells
+from clustered_bandit_gym.suite.files import FIELDS, Submission, load_submission, rows_by_cell
 from clustered_bandit_gym.suite.score import score
+
+Trial = tuple[str, int]
+
+
+class Mismatch(UserError):
+    """The submission is not what it claims to be; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +78,19 @@ def verify(folder: str | Path, replay: int = 20, trials: Sequence[Trial] | None 
         notes.append("suite v1 is closed: its scores are not recomputed, its rows are checked")
     if metadata["versions"] != versions():
         notes.append(f"the submission was made by {metadata['versions']}; this is {versions()}")
+    for name, played in metadata["sources"].items():
+        if Path(name).is_file() and _sha256(Path(name)) != played:
+            notes.append(
+                f"the source changed: {name} in this folder is not the file that was played. What "
+                "is verified is the submission's copy; to submit the new one, run the suite again"
+            )
     rows = {(row["cell"], row["trial"]): row for row in submission.rows}
     if trials is None:
         trials = secrets.SystemRandom().sample(list(rows), min(replay, len(rows)))
-    if not trials:
-        return Check([], 0, True, notes)
-    theirs = {"python": "", **metadata["platform"]}
-    ours = this_platform() | {"python": theirs["python"]}
-    exact = theirs == ours
+    theirs, ours = metadata["platform"], this_platform()
+    exact = not trials or all(
+        theirs.get(name) == value for name, value in ours.items() if name != "python"
+    )
     if not exact:
         notes.append(
             f"the submission says that it was made on {theirs}, this is {ours}: 90% of the "
@@ -102,65 +125,162 @@ def checked(folder: str | Path) -> Submission:
     return submission
 
 
-def fresh(folder: str | Path, seed: int | None = None, trials: int = 40) -> list[dict[str, Any]]:
-    """The policy on fresh instances of every family that it solved: one entry per cell.
-
-    A policy that is tuned to the shipped instances shows by errors, or by more pulls than there.
-
-    Args:
-        seed: draws the instances; None for one that nobody can know.
-        trials: of each cell. They can show that an error rate is far above δ, not that it is below.
-    """
-    submission = load_submission(folder)
-    if submission.suite != "v2":
-        raise UserError("fresh instances need a submission of suite v2")
-    secret = secrets.randbits(64) if seed is None else seed
-    solved = [entry for entry in submission.scores["cells"] if entry["solved"]]
-    wanted = [(entry["cell"], trial) for entry in solved for trial in range(trials)]
-    played = replayed(submission.metadata, submission.folder / "source", wanted, secret)
-    found = []
-    for place, entry in enumerate(solved):
-        rows = [row for row in played[place * trials :][:trials] if row is not None]
-        outcomes = Counter(row["outcome"] for row in rows)
-        found.append(
-            {
-                "cell": entry["cell"],
-                "trials": trials,
-                "wrong": outcomes["wrong"],
-                "without_answer": trials - outcomes["wrong"] - outcomes["solved"],
-                "pulls": float(np.mean([row["pulls"] for row in rows] or np.nan)),
-                "pulls_shipped": entry["pulls"],
-                "seed": secret,
-            }
-        )
-    return found
-
-
 def _check_complete(submission: Submission) -> None:
-    found = rows_by_cell(submission.rows)
+    found = dict(submission.by_cell)
     for cell in played_cells(submission.suite, submission.quick):
-        rows = found.pop(cell.name, [])
-        trials = [row["trial"] for row in rows]
-        lost = all(row["outcome"] in UNFINISHED for row in rows)
-        count = GIVE_UP if lost and len(rows) == GIVE_UP else cell.count(submission.quick)
-        if trials != list(range(count)):
+        rows = found.pop(cell.name, pd.DataFrame(columns=list(FIELDS)))
+        lost = len(rows) == GIVE_UP and rows["outcome"].isin(list(UNFINISHED)).all()
+        count = GIVE_UP if lost else cell.count(submission.quick)
+        if rows["trial"].tolist() != list(range(count)):
             raise Mismatch(
                 f"completeness: {cell.name} needs trials 0 to {count - 1}, each once; the "
-                f"submission has {len(rows)} rows, {len(set(trials))} different trials"
+                f"submission has {len(rows)} rows, {rows['trial'].nunique()} different trials"
             )
     if found:
         raise Mismatch(f"completeness: {min(found)!r} is not a cell of this run")
 
 
 def _check_sources(submission: Submission) -> None:
-    home = submission.folder / "source"
-    for name, expected in submission.metadata["sources"].items():
+    home = (submission.folder / "source").resolve()
+    for name, played in submission.metadata["sources"].items():
         path = home / name
         try:
-            if not path.resolve().is_relative_to(home.resolve()):
-                raise Mismatch(f"source: {name} lies outside of the submission")
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
-        except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
-            raise Mismatch(f"source: {name} cannot be read: {error}") from error
-        if found != expected:
-            raise Mismatch(f"source: {name} is not the file that was played (its hash differs)")
+            # Without links and "..", and so the same place in the folder that a replay runs in.
+            inside = path.is_relative_to(home) and path.resolve() == path
+            found = _sha256(path) if inside and path.suffix == ".py" else None
+        except (OSError, RuntimeError, ValueError) as error:  # such as a null byte in the name
+            raise Mismatch(f"source: {name!r} cannot be read: {error}") from error
+        if found is None:
+            raise Mismatch(f"source: {name!r} is not a Python file inside of source/")
+        if found != played:
+            raise Mismatch(
+                f"source: {name} is not the file that was played. It changed since (its hash "
+                "differs); run the suite again"
+            )
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def fresh(folder: str | Path, seed: int | None = None, trials: int = 40) -> list[dict[str, Any]]:
+    """The policy on fresh instances of every family that it solved: one entry per cell.
+
+    A policy that is tuned to the shipped instances shows by errors, or by a `ratio` (mean pulls
+    over those on the shipped instances) above 1.
+
+    Args:
+        seed: draws the instances; None for one that nobody can know.
+        trials: of each cell. They can show that an error rate is far above δ, not that it is below.
+    """
+    submission = checked(folder)
+    if submission.suite != "v2":
+        raise UserError("fresh instances need a submission of suite v2")
+    secret = secrets.randbits(64) if seed is None else seed
+    solved = [entry for entry in submission.scores["cells"] if entry["solved"]]
+    wanted = [(entry["cell"], trial) for entry in solved for trial in range(trials)]
+    played = replayed(submission.metadata, submission.folder / "source", wanted, secret)
+    by_cell = rows_by_cell(played)
+    found = []
+    for entry in solved:
+        rows = by_cell[entry["cell"]]
+        wrong, right = ((rows["outcome"] == word).sum() for word in ("wrong", "solved"))
+        found.append(
+            {
+                "cell": entry["cell"],
+                "seed": secret,
+                "trials": trials,
+                "wrong": wrong,
+                "without_answer": trials - wrong - right,
+                "ratio": rows["pulls"].mean() / entry["pulls"],
+            }
+        )
+    return found
+
+
+def replayed(
+    metadata: Mapping[str, Any], source: Path, trials: Sequence[Trial], secret: int | None = None
+) -> list[Row]:
+    """The row of each trial. Of one that ends the process: cell, trial and outcome "crash" alone.
+
+    Args:
+        metadata: of the submission: `suite`, `policy` and `sources`.
+        source: the folder with the listed sources.
+        trials: (cell, trial) of each.
+        secret: on fresh instances that this seed draws.
+    """
+    rows: list[Row] = []
+    # Options: no variables of the environment, no unsafe path, no compiled files written.
+    command = [sys.executable, "-EPB", "-c", f"from {__name__} import _child; _child()"]
+    with tempfile.TemporaryDirectory() as home:
+        clean, out = Path(home) / "source", Path(home) / "rows.jsonl"
+        clean.mkdir()
+        for name in metadata["sources"]:
+            (clean / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / name, clean / name)
+        while left := trials[len(rows) :]:
+            asked = json.dumps([metadata["suite"], metadata["policy"], left, secret, str(out)])
+            ended = subprocess.run(command, input=asked.encode(), cwd=clean, capture_output=True)
+            if not out.exists():
+                said = ended.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+                raise Mismatch(f"replay: the policy cannot be built: {said or ended.returncode}")
+            rows += [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+            out.unlink()
+            if len(rows) < len(trials):
+                cell, trial = trials[len(rows)]
+                rows.append({"cell": cell, "trial": trial, "outcome": "crash"})
+    return rows
+
+
+def _child() -> None:
+    suite, spec, trials, secret, out = json.load(sys.stdin)
+    sys.path.insert(0, str(Path.cwd()))
+    ((label, policy),) = resolve_policies(spec)
+    stepper = not hasattr(policy, "solve")
+    with Path(out).open("w", encoding="utf-8") as file:
+        for name, trial in trials:
+            cell = cells_of(suite)[name]
+            env = cell.setting(stepper, secret).make()
+            row = play(policy, env, cell.seed, strict=True, trial=trial, bound=False, label=label)
+            print(json.dumps(short_row(name, row)), file=file, flush=True)
+
+
+def different(rows: list[Row], again: list[Row]) -> list[str]:
+    """What differs between the rows of a submission and the replayed ones, one line per trial."""
+    found = []
+    for row, other in zip(rows, again, strict=True):
+        left_out = ["seconds", "attempts", "message"]
+        if row["pulls_max_agent"] is None:  # as in rows of v1
+            left_out.append("pulls_max_agent")
+        wrong = [
+            f"{name} {row[name]} (replayed: {value})"
+            for name, value in other.items()
+            if row[name] != value and name not in left_out
+        ]
+        if wrong:
+            found.append(f"{row['cell']}, trial {row['trial']}: {', '.join(wrong)}")
+    return found
+
+
+def short_row(cell: str, row: Mapping[Any, Any]) -> Row:
+    """A trial's row as a submission holds it."""
+    named = {name: row[name] for name in FIELDS if name != "cell"}
+    return {"cell": cell, **named, "seconds": round(row["seconds"], 4)}
+
+
+def this_platform() -> dict[str, str]:
+    """What decides whether a replay is bit for bit the same: machine, and libraries that draw
+    numbers.
+
+    "simd" names the instruction sets that NumPy uses here: they decide the last digit of an
+    exponential.
+    """
+    extensions = np.show_config(mode="dicts").get("SIMD Extensions", {})
+    return {
+        "machine": platform.machine(),
+        "simd": ", ".join(extensions.get("found", ())),
+        "system": platform.system(),
+        "numpy": version("numpy"),
+        "scipy": version("scipy"),
+        "python": platform.python_version(),
+    }

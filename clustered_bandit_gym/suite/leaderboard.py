@@ -25,7 +25,7 @@ from clustered_bandit_gym.harness.output.page import fill
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.suite.cells import TRACKS, SuiteCell, played_cells
 from clustered_bandit_gym.suite.checker import checked
-from clustered_bandit_gym.suite.files import Submission, rows_by_cell
+from clustered_bandit_gym.suite.files import Submission
 from clustered_bandit_gym.suite.order import charged, log_mean_interval, rank_ranges, ranks
 from clustered_bandit_gym.suite.score import ratios
 
@@ -82,76 +82,73 @@ def standings(submissions: Sequence[Submission]) -> list[dict[str, Any]]:
 def _class_standings(
     track: str, kind: str, cells: list[SuiteCell], members: list[Submission]
 ) -> list[dict[str, Any]]:
-    reasons = {one.name: _unranked(kind, track, cells, one.entries) for one in members}
-    solved = {one.name: _solved(one, cells) for one in members}
-    ranked = {name: own for name, own in solved.items() if not reasons[name]}
+    found: list[dict[str, Any]] = []
+    ranked: dict[str, dict[str, Floats]] = {}
+    for one in members:
+        entries = [one.entries[cell.name] for cell in cells]
+        solved = [cell for cell in cells if one.entries[cell.name]["solved"]]
+        reason = _unranked(kind, track, entries)
+        if not reason:
+            ranked[one.name] = {cell.name: ratios(cell, one.by_cell[cell.name]) for cell in solved}
+        head = {"track": track, "class": kind, "policy": one.name, "reason": reason}
+        found.append(head | {"cells": len(cells), "solved": len(solved)})
+        for name in ("busiest", "bits_per_agent", "rounds"):
+            figures = [entry[name] for entry in entries if entry["solved"]]
+            with np.errstate(divide="ignore"):  # a zero makes the geometric mean zero
+                found[-1][name] = float(np.exp(np.log(figures).mean())) if figures else None
     pulls = charged(ranked, [cell.name for cell in cells])
     compared = next(iter(pulls.values()), {})  # the same cells for every policy
     tags = {cell.name: cell.tags for cell in cells if cell.name in compared}
-    places = ranks(pulls, list(tags))
-    spread = rank_ranges(pulls, tags)
-    found = []
-    for one in members:
-        low, high = spread.get(one.name, (None, None))
+    places, spread = ranks(pulls, tags), rank_ranges(pulls, tags)
+    for entry in found:
+        name = entry["policy"]
         middle = [None, None, None]
-        if one.name in pulls:
-            middle = np.exp(log_mean_interval(list(pulls[one.name].values()))).tolist()
-        entry: dict[str, Any] = {
-            "track": track,
-            "class": kind,
-            "policy": one.name,
-            "rank": places.get(one.name),
-            "rank_low": low,
-            "rank_high": high,
-            "reason": reasons[one.name],
-            "cells": len(cells),
-            "solved": len(solved[one.name]),
-            "vs_bound": middle[0],
-            "vs_bound_low": middle[1],
-            "vs_bound_high": middle[2],
-        }
-        for name in ("busiest", "bits_per_agent", "rounds"):
-            figures = [one.entries[cell][name] for cell in solved[one.name]]
-            with np.errstate(divide="ignore"):  # a zero makes the geometric mean zero
-                entry[name] = float(np.exp(np.log(figures).mean())) if figures else None
-        found.append(entry)
+        if name in pulls:
+            middle = np.exp(log_mean_interval(list(pulls[name].values()))).tolist()
+        entry["rank"] = places.get(name)
+        entry["rank_low"], entry["rank_high"] = spread.get(name, (None, None))
+        entry["vs_bound"], entry["vs_bound_low"], entry["vs_bound_high"] = middle
     found.sort(key=lambda e: (e["rank"] is None, e["rank"], e["vs_bound"] or 0, e["policy"]))
     return found
 
 
-def _solved(submission: Submission, cells: list[SuiteCell]) -> dict[str, Floats]:
-    """Cell that the policy solves -> (n,) pulls over the bound of each trial."""
-    entries, rows = submission.entries, rows_by_cell(submission.rows)
-    solved = [cell for cell in cells if entries[cell.name]["solved"]]
-    return {cell.name: ratios(cell, rows[cell.name]) for cell in solved}
-
-
-def _unranked(
-    kind: str, track: str, cells: list[SuiteCell], entries: dict[str, dict[str, Any]]
-) -> str:
+def _unranked(kind: str, track: str, entries: list[dict[str, Any]]) -> str:
     """Why the policy has no rank in the track; "" if it has one."""
     if track == "small-delta" and kind != "proved":
         return "only proved policies are ranked: trials cannot confirm a small δ"
-    own = [entries[cell.name] for cell in cells]
-    for entry in own:
+    for entry in entries:
         if not entry["applicable"]:
             return f"not applicable: {entry['reason']} ({entry['cell']})"
-    if not any(entry["solved"] for entry in own):
-        return f"solves none of {len(cells)} cells"
+    if not any(entry["solved"] for entry in entries):
+        return f"solves none of {len(entries)} cells"
     return ""
 
 
 def board_data(submissions: Sequence[Submission], highlight: Sequence[str] = ()) -> dict[str, Any]:
     """Everything that the page shows; `highlight` names submissions to be marked."""
     quick = submissions[0].quick
-    cells = played_cells("v2", quick)
-    shown = []
-    for cell in cells:
-        sizes = {
-            key: getattr(cell.instances[0], key) for key in ("n_agents", "n_clusters", "n_arms")
-        }
+    cells, policies = [], []
+    for cell in played_cells("v2", quick):
+        one = cell.instances[0]
+        sizes = {"n_agents": one.n_agents, "n_clusters": one.n_clusters, "n_arms": one.n_arms}
         played = {"delta": cell.delta, "trials": cell.count(quick), "bound": np.mean(cell.bounds)}
-        shown.append(asdict(cell) | sizes | played)
+        cells.append(asdict(cell) | sizes | played)
+    for submission in submissions:
+        entries = submission.entries
+        for cell in played_cells("v2", quick):
+            trials = ratios(cell, submission.by_cell[cell.name])
+            entries[cell.name]["quantiles"] = np.quantile(trials, (0, 0.25, 0.5, 0.75, 1)).tolist()
+        link = submission.metadata["link"]
+        policies.append(
+            {
+                "name": submission.name,
+                "authors": submission.metadata["authors"],
+                # Other links may run code.
+                "link": link if link.startswith(("http://", "https://")) else "",
+                "mine": submission.name in highlight,
+                "cells": entries,
+            }
+        )
     return {
         "made": datetime.now(UTC).strftime("%Y-%m-%d"),
         "package": __version__,
@@ -159,26 +156,9 @@ def board_data(submissions: Sequence[Submission], highlight: Sequence[str] = ())
         "digest": submissions[0].metadata["digest"],
         "tracks": TRACKS,
         "standings": standings(submissions),
-        "cells": shown,
-        "policies": [_policy_data(one, cells, one.name in highlight) for one in submissions],
+        "cells": cells,
+        "policies": policies,
         "styles": {one.name: style_of(one.name)._asdict() for one in submissions},
-    }
-
-
-def _policy_data(submission: Submission, cells: list[SuiteCell], mine: bool) -> dict[str, Any]:
-    """What the page shows of a submission."""
-    entries, rows = submission.entries, rows_by_cell(submission.rows)
-    for cell in cells:
-        trials = ratios(cell, rows[cell.name])
-        entries[cell.name]["quantiles"] = np.quantile(trials, (0, 0.25, 0.5, 0.75, 1)).tolist()
-    link = submission.metadata["link"]
-    return {
-        "name": submission.name,
-        "authors": submission.metadata["authors"],
-        # Other links may run code.
-        "link": link if link.startswith(("http://", "https://")) else "",
-        "mine": mine,
-        "cells": entries,
     }
 
 

@@ -93,14 +93,14 @@ def charged(solved: Pulls, cells: Iterable[str]) -> Pulls:
     return found
 
 
-def ranks(pulls: Pulls, cells: Sequence[str]) -> dict[str, int]:
+def ranks(pulls: Pulls, cells: Iterable[str]) -> dict[str, int]:
     """One plus the number of policies that need fewer pulls: the interval lies above 0."""
-    by_policy = {policy: [own[cell] for cell in cells] for policy, own in pulls.items()}
-    found = {}
-    for policy, mine in by_policy.items():
-        better = [compare(mine, theirs).low > 0 for theirs in by_policy.values()]
-        found[policy] = 1 + sum(better)
-    return found
+    names = list(cells)
+    by_policy = {policy: [own[cell] for cell in names] for policy, own in pulls.items()}
+    return {
+        policy: 1 + sum(compare(mine, theirs).low > 0 for theirs in by_policy.values())
+        for policy, mine in by_policy.items()
+    }
 
 
 def rank_ranges(pulls: Pulls, tags: Mapping[str, Sequence[str]]) -> dict[str, tuple[int, int]]:
@@ -109,10 +109,10 @@ def rank_ranges(pulls: Pulls, tags: Mapping[str, Sequence[str]]) -> dict[str, tu
     Args:
         tags: cell -> its tags, for the cells that somebody solves.
     """
-    places: dict[str, list[int]] = {}
+    found: dict[str, tuple[int, int]] = {}
     for left_out in {tag for own in tags.values() for tag in own}:
         cells = [cell for cell, own in tags.items() if left_out not in own]
-        if cells:
-            for policy, rank in ranks(pulls, cells).items():
-                places.setdefault(policy, []).append(rank)
-    return {policy: (min(own), max(own)) for policy, own in places.items()}
+        for policy, rank in (ranks(pulls, cells) if cells else {}).items():
+            low, high = found.get(policy, (rank, rank))
+            found[policy] = min(low, rank), max(high, rank)
+    return found

@@ -7,11 +7,9 @@ scores from the rows alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym._types import Floats
@@ -26,34 +24,54 @@ from clustered_bandit_gym.suite.files import rows_by_cell
 ALPHA = 0.05
 
 
-def score(rows: Sequence[Row], quick: bool, guarantee: str) -> dict[str, Any]:
+def score(rows: list[Row], quick: bool, guarantee: str) -> dict[str, Any]:
     """The score of one policy on suite v2: `cells`, one entry per cell that was played.
 
     `guarantee`: what the policy says of itself; names the assumptions that it relies on.
     """
     cells = played_cells("v2", quick)
-    by_cell = rows_by_cell(list(rows))
+    by_cell = rows_by_cell(rows)
     alpha = ALPHA / sum(cell.gated for cell in cells)
     # Over all cells together: some have too few trials for a test of their own.
     quiet = too_few_bits([row["suspicious_communication"] for row in rows])
     played = [cell for cell in cells if cell.name in by_cell]
-    entries = [_entry(cell, by_cell[cell.name], alpha, quiet, guarantee) for cell in played]
-    return {"cells": entries}
+    return {"cells": [_entry(c, by_cell[c.name], alpha, quiet, guarantee) for c in played]}
 
 
-def ratios(cell: SuiteCell, rows: Sequence[Row]) -> Floats:
+def ratios(cell: SuiteCell, rows: pd.DataFrame) -> Floats:
     """(n,) pulls of each trial over the lower bound of its instance."""
-    pulls = np.array([row["pulls"] for row in rows], dtype=np.float64)
-    found: Floats = pulls / cell.bounds_of([row["trial"] for row in rows])
-    return found
+    return rows["pulls"].to_numpy() / cell.bounds_of(rows["trial"])
 
 
 def _entry(
-    cell: SuiteCell, rows: list[Row], alpha: float, quiet: str, guarantee: str
+    cell: SuiteCell, rows: pd.DataFrame, alpha: float, quiet: str, guarantee: str
 ) -> dict[str, Any]:
-    errors = sum(row["outcome"] == "wrong" for row in rows)
-    unfinished = [text for row in rows if (text := _without_answer(row))]
+    errors = int((rows["outcome"] == "wrong").sum())
+    unfinished = _unfinished(rows)
     judged = verdict(errors, len(rows), cell.delta, alpha, unfinished=len(unfinished))
+    wrong = f"wrong in {errors} of {len(rows)} trials"
+    applicable = True
+    if cell.track == "relaxed" and "Assumption" in guarantee:
+        applicable = False
+        reason = "its guarantee rests on an assumption that does not hold here"
+    elif unfinished and all(text.startswith("NotApplicable: ") for text in unfinished):
+        applicable = False
+        reason = unfinished[0].removeprefix("NotApplicable: ")
+    elif unfinished:
+        reason = f"{len(unfinished)} of {len(rows)} trials without an answer: {unfinished[0]}"
+    elif judged.word == "FAIL":
+        reason = f"{wrong}: the error rate is above δ"
+    elif cell.gated and judged.word != "PASS":
+        reason = (
+            f"{wrong}: they do not show that the error rate is at most δ = {cell.delta:g} "
+            f"(at most {judged.high:.3g})"
+        )
+    else:
+        # With ε > 0 no bound is known.
+        bounds = float("nan") if cell.kwargs.get("epsilon") else cell.bounds_of(rows["trial"])
+        policy = SimpleNamespace(guarantee=guarantee)
+        reason = implausible(rows.assign(bound=bounds), cell.delta, policy) or quiet
+    means = rows[["pulls", "pulls_max_agent", "cost", "rounds"]].astype(float).fillna(0).mean()
     entry: dict[str, Any] = {
         "cell": cell.name,
         "track": cell.track,
@@ -64,22 +82,15 @@ def _entry(
         "verdict": judged.word,
         "error_low": judged.low,
         "error_high": judged.high,
-        "applicable": True,
-        "pulls": _mean(rows, "pulls"),
-        "vs_bound": float(ratios(cell, rows).mean()),
-        "busiest": _mean(rows, "pulls_max_agent"),
-        "bits_per_agent": _mean(rows, "cost") / cell.instances[0].n_agents,
-        "rounds": _mean(rows, "rounds"),
+        "applicable": applicable,
+        "pulls": means["pulls"],
+        "vs_bound": ratios(cell, rows).mean(),
+        "busiest": means["pulls_max_agent"],
+        "bits_per_agent": means["cost"] / cell.instances[0].n_agents,
+        "rounds": means["rounds"],
+        "reason": reason,
+        "solved": not reason,
     }
-    wrong = _why_not(cell, entry, unfinished)
-    entry["reason"] = wrong or _implausible(cell, rows, guarantee) or quiet
-    if cell.track == "relaxed" and "Assumption" in guarantee:
-        entry["applicable"] = False
-        entry["reason"] = "its guarantee rests on an assumption that does not hold here"
-    elif unfinished and all(text.startswith("NotApplicable: ") for text in unfinished):
-        entry["applicable"] = False
-        entry["reason"] = unfinished[0].removeprefix("NotApplicable: ")
-    entry["solved"] = not entry["reason"]
     # Nine digits, so that the checker finds the same numbers on other machines.
     for key, value in entry.items():
         if isinstance(value, float):
@@ -87,43 +98,16 @@ def _entry(
     return entry
 
 
-def _mean(rows: list[Row], name: str) -> float:
-    return float(np.mean([row[name] or 0 for row in rows]))
-
-
-def _without_answer(row: Row) -> str:
-    """Why the trial counts as one without an answer; "" if it does not.
+def _unfinished(rows: pd.DataFrame) -> list[str]:
+    """Why trials count as such without an answer, one text for each of them.
 
     A policy must answer at its first attempt: with several, it could give up whenever it would be
     wrong.
     """
-    if row["outcome"] in UNFINISHED:
-        return str(row["message"] or row["outcome"])
-    if row["outcome"] == "solved" and row["attempts"] > 1:
-        return f"trial {row['trial']} was solved only at attempt {row['attempts']}"
-    return ""
-
-
-def _why_not(cell: SuiteCell, entry: dict[str, Any], unfinished: list[str]) -> str:
-    """Why the answers do not count as a solution; "" if they do."""
-    trials = entry["trials"]
-    if unfinished:
-        return f"{len(unfinished)} of {trials} trials without an answer: {unfinished[0]}"
-    wrong = f"wrong in {entry['errors']} of {trials} trials"
-    if entry["verdict"] == "FAIL":
-        return f"{wrong}: the error rate is above δ"
-    if cell.gated and entry["verdict"] != "PASS":
-        return (
-            f"{wrong}: they do not show that the error rate is at most δ = {cell.delta:g} "
-            f"(at most {entry['error_high']:.3g})"
-        )
-    return ""
-
-
-def _implausible(cell: SuiteCell, rows: list[Row], guarantee: str) -> str:
-    """Why the trials are implausible for a δ-PC policy; "" if they are not. ε > 0 has no bound."""
-    bounds = cell.bounds_of([row["trial"] for row in rows])
-    if cell.kwargs.get("epsilon"):
-        bounds = np.full(len(rows), np.nan)
-    trials = pd.DataFrame(rows).assign(bound=bounds)
-    return implausible(trials, cell.delta, SimpleNamespace(guarantee=guarantee))
+    found = []
+    for row in rows.to_dict("records"):
+        if row["outcome"] in UNFINISHED:
+            found.append(str(row["message"] or row["outcome"]))
+        elif row["outcome"] == "solved" and row["attempts"] > 1:
+            found.append(f"trial {row['trial']} was solved only at attempt {row['attempts']}")
+    return found

@@ -26,13 +26,8 @@ from clustered_bandit_gym.harness.run import evaluate, progress_bar, resolve_pol
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.settings import PACKAGE
 from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, SuiteCell, played_cells
-from clustered_bandit_gym.suite.files import (
-    Submission,
-    check_metadata,
-    read_metadata,
-    write_submission,
-)
-from clustered_bandit_gym.suite.replay import different, replayed, short_row, this_platform
+from clustered_bandit_gym.suite.checker import different, replayed, short_row, this_platform
+from clustered_bandit_gym.suite.files import Submission, check_metadata, write_submission
 from clustered_bandit_gym.suite.score import score
 
 
@@ -46,6 +41,7 @@ def run_suite(
     authors: str = "",
     link: str = "",
     guarantee: str | None = None,
+    overwrite: bool = False,
     progress: bool = True,
 ) -> Submission:
     """Play suite v2 with the policy that `spec` names and write the submission to `folder`.
@@ -56,6 +52,7 @@ def run_suite(
         spec: a name such as "bai-cl++:confidence=certified", or ``module:Class`` of your own.
         quick: the short run, a stated subset; it never shares a leaderboard with full runs.
         name, authors, link, guarantee: metadata. "proved" needs a link to the proof.
+        overwrite: replace a finished submission. Trials of the same code are not played again.
     """
     folder = Path(folder)
     ((label, policy),) = resolve_policies(spec)
@@ -78,9 +75,18 @@ def run_suite(
         "sources": {},
     }
     check_metadata(metadata, "the submission")
-    if (folder / "metadata.json").exists() and read_metadata(folder)["policy"] != spec:
-        raise UserError(f"{folder} holds a submission of another policy; choose another --out")
-    rows = _play(policy, folder / ".trials", quick, n_jobs, progress)
+    if (folder / "metadata.json").exists() and not overwrite:
+        raise UserError(
+            f"{folder} holds a finished submission; choose another --out, or replace it with "
+            "--overwrite"
+        )
+    rows: list[Row] = []
+    cells = played_cells("v2", quick)
+    for cell in progress_bar(iterable=cells, unit="cell", disable=not progress, dynamic_ncols=True):
+        found = play_cell(policy, cell, GIVE_UP, 1, folder / ".trials")
+        if any(row["outcome"] not in UNFINISHED for row in found):
+            found = play_cell(policy, cell, cell.count(quick), n_jobs, folder / ".trials")
+        rows += found
     metadata["sources"] = _copy_sources(policy, folder / "source")
     _check_reproducible(metadata, folder / "source", rows)
     submission = Submission(folder, metadata, rows, score(rows, quick, stated))
@@ -108,19 +114,9 @@ def play_cell(
     )
     if board.missing:
         raise KeyboardInterrupt
-    return [short_row(cell.name, row) for row in board.trials.to_dict("records")]
-
-
-def _play(policy: Any, out: Path, quick: bool, n_jobs: int, progress: bool) -> list[Row]:
-    rows: list[Row] = []
-    for cell in progress_bar(
-        iterable=played_cells("v2", quick), unit="cell", disable=not progress, dynamic_ncols=True
-    ):
-        found = play_cell(policy, cell, GIVE_UP, 1, out)
-        if any(row["outcome"] not in UNFINISHED for row in found):
-            found = play_cell(policy, cell, cell.count(quick), n_jobs, out)
-        rows += found
-    return rows
+    # Unfinished trials lack some numbers, which a data frame shows as NA.
+    table = board.trials.astype(object).where(board.trials.notna(), None)
+    return [short_row(cell.name, row) for row in table.to_dict("records")]
 
 
 def _check_reproducible(metadata: dict[str, Any], source: Path, rows: list[Row]) -> None:

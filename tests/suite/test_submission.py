@@ -6,6 +6,7 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from suite_toys import Remembers, again
 from typer.testing import CliRunner
 
 from clustered_bandit_gym.cli import app
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.suite.cells import cells_of
-from clustered_bandit_gym.suite.checker import Mismatch, fresh, verify
+from clustered_bandit_gym.suite.checker import Mismatch, different, fresh, verify
 from clustered_bandit_gym.suite.files import Submission
-from clustered_bandit_gym.suite.replay import different
 from clustered_bandit_gym.suite.score import score
 from clustered_bandit_gym.suite.submission import play_cell, run_suite
 
@@ -46,7 +47,10 @@ def test_a_toy_is_verified(submission: Submission) -> None:
 
 
 def test_a_run_resumes_with_the_same_rows(submission: Submission) -> None:
-    resumed = run_suite(TOY, submission.folder, quick=True, progress=False, authors="A. Toy")
+    again = partial(run_suite, TOY, submission.folder, quick=True, progress=False, authors="A. Toy")
+    with pytest.raises(UserError, match="holds a finished submission; choose another --out"):
+        again()
+    resumed = again(overwrite=True)
     assert resumed.rows == submission.rows  # `seconds` included: nothing was played again
 
 
@@ -122,6 +126,19 @@ def test_another_digest_or_source(submission: Submission, tmp_path: Path) -> Non
         file.write("# edited\n")
     with pytest.raises(Mismatch, match=r"source: suite_toys.py is not the file that was played"):
         verify(folder, replay=0)
+
+
+def test_an_edited_policy_is_noted(
+    submission: Submission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The submission's copy is what is verified; the author may have edited the original."""
+    monkeypatch.chdir(tmp_path)
+    source = (submission.folder / "source" / "suite_toys.py").read_text(encoding="utf-8")
+    (tmp_path / "suite_toys.py").write_text(source, encoding="utf-8")
+    assert verify(submission.folder, replay=0).notes == []
+    (tmp_path / "suite_toys.py").write_text(source + "# edited\n", encoding="utf-8")
+    (note,) = verify(submission.folder, replay=0).notes
+    assert "the source changed: suite_toys.py in this folder" in note
 
 
 def test_verify_says_why_and_exits_with_one(submission: Submission, tmp_path: Path) -> None:

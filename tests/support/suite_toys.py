@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from clustered_bandit_gym import ArmIndex, Block, Federation, Policy
-from clustered_bandit_gym.suite.replay import replayed
+from clustered_bandit_gym.suite.checker import replayed
 
 
 class Fixed(Policy):

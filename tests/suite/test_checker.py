@@ -14,8 +14,7 @@ from suite_toys import Exits, Fixed, again
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.suite.cells import GIVE_UP, cells_of
-from clustered_bandit_gym.suite.checker import Mismatch, verify
-from clustered_bandit_gym.suite.replay import different, this_platform
+from clustered_bandit_gym.suite.checker import Mismatch, different, this_platform, verify
 from clustered_bandit_gym.suite.submission import play_cell
 
 V1 = Path(__file__).parent / "data" / "v1-random"
