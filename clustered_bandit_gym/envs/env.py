@@ -266,10 +266,10 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     def _bill(self, federation: Federation) -> None:
         """Enter an order of the centre and its answer into the ledger."""
         federation.rounds += 1
-        ledger, phase = federation.ledger, federation.current_phase
+        totals, phase = federation.ledger.totals, federation.current_phase
         # `ledger.record` takes an array of agents: 2.2 µs instead of 1.1 in a step of 10.
-        ledger.total(phase, "down", "order").add(1, self.order_bits, 0)
-        ledger.total(phase, "up", "real").add(1, 0, 1)
+        totals[phase, "down", "order"].add(1, self.order_bits, 0)
+        totals[phase, "up", "real"].add(1, 0, 1)
 
     def _end(
         self,

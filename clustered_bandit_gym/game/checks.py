@@ -1,4 +1,4 @@
-"""Whole numbers and indices that users give, checked."""
+"""Numbers and arrays that users give: checked, and protected against changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym._types import Array, Floats, Ints
 from clustered_bandit_gym.errors import UserError
 
 
@@ -32,3 +32,17 @@ def indices(values: ArrayLike, size: int, what: str) -> Ints:
         bad = ids[(ids < 0) | (ids >= size)].flat[0]
         raise UserError(f"{what} {bad} is out of range: {what}s run from 0 to {size - 1}")
     return ids.astype(np.int64, copy=False)
+
+
+def increasing(values: ArrayLike, name: str) -> Floats:
+    """`values` as a read-only vector (n,) of finite numbers, checked to be strictly increasing."""
+    vector = np.asarray(values, dtype=np.float64)
+    rises = vector.ndim == 1 and vector.size > 0 and np.all(np.diff(vector) > 0)
+    if not (rises and np.isfinite(vector).all()):
+        raise UserError(f"{name} must be a vector of finite numbers, strictly increasing")
+    return read_only(vector)
+
+
+def read_only(array: Array) -> Array:
+    """A copy that cannot be made writable again: its memory is that of a bytes object."""
+    return np.ndarray(array.shape, array.dtype, array.tobytes())

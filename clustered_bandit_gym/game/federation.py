@@ -32,7 +32,8 @@ from clustered_bandit_gym.game.payloads import (
     counts_bits,
 )
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.pulls import Play, Source, whole_times
+from clustered_bandit_gym.game.pulls import Play, Simulator, Source, whole_times
+from clustered_bandit_gym.game.seeds import REWARDS, play_stream
 from clustered_bandit_gym.game.view import Block, FederationView
 
 #: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a
@@ -78,7 +79,21 @@ class Federation(Play):
         c_r: float = 32.0,
         itemise: bool = False,
     ) -> None:
-        super().__init__(instance, problem, seed, source=source, values=values, max_pulls=max_pulls)
+        # One root for all streams: without a seed it is drawn from the system.
+        root = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
+        if instance is not None:
+            if (problem.n_agents, problem.n_arms) != (instance.n_agents, instance.n_arms):
+                raise UserError(
+                    f"the problem is for {problem.n_agents} agents and {problem.n_arms} arms, "
+                    f"the instance has {instance.n_agents} and {instance.n_arms}"
+                )
+            values = instance.rewards.values
+            rng = np.random.default_rng(play_stream(root, REWARDS))
+            source = source or Simulator(instance, rng)
+        if source is None:
+            raise UserError("a play without an instance needs a source of rewards")
+        super().__init__(problem, root, source, values, max_pulls)
+        self._instance = instance
         self.ledger = Ledger(c_b, c_r, itemise)
         self.rounds = 0
         self.judgement: Judgement | None = None
@@ -137,8 +152,7 @@ class Federation(Play):
             raise UserError(f"agents must be a vector of ids, got shape {agents.shape}")
         if agents.size > 1 and np.unique(agents).size < agents.size:
             raise UserError("an agent is listed twice; a program runs once at each of its agents")
-        if self.isolation is not None:
-            program = self.isolation.isolated(program)
+        run = program if self.isolation is None else self.isolation.isolated(program)
         tables = [self._send("down", payload, agents, program) for payload in _payloads(down)]
         size = self.block_size or max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
         answer: Payload | Sequence[Payload] | None = None
@@ -148,7 +162,7 @@ class Federation(Play):
             rows = slice(start, start + size)
             block = Block(self, agents[rows])
             try:
-                answer = program(block, *[table[rows] for table in tables])
+                answer = run(block, *[table[rows] for table in tables])
             finally:
                 block.close()
             payloads = _payloads(answer)
@@ -175,7 +189,7 @@ class Federation(Play):
             rows = self.ledger.as_sent(rows).astype(np.float64)
         bits = payload.bits
         chosen_from = getattr(payload, "within", None)
-        if chosen_from is not None and not is_ours(getattr(program, "__wrapped__", program)):
+        if chosen_from is not None and not is_ours(program):
             bits = bits + self.problem.n_arms  # that both sides know the set cannot be checked
         self.ledger.record(self.current_phase, direction, payload.kind, agents, bits, payload.reals)
         return rows
@@ -190,7 +204,7 @@ class Federation(Play):
         """
         order = self._order(agents, arms, times)
         averages = self.draw(*order)
-        self._bill_order(*order, "real", np.array(0), 1)
+        self._bill_order(*order, "real", 0, 1)
         return averages
 
     def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
@@ -214,7 +228,7 @@ class Federation(Play):
         return agent_ids, indices(arms, self.problem.n_arms, "arm"), whole_times(times)
 
     def _bill_order(
-        self, agents: Ints, arms: Ints, times: Ints, kind: str, bits_up: Ints, reals_up: int
+        self, agents: Ints, arms: Ints, times: Ints, kind: str, bits_up: Ints | int, reals_up: int
     ) -> None:
         """Bill an order and its answers."""
         bits_down = count_bits(times) + bits_for(self.problem.n_arms)

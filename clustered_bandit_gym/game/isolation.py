@@ -73,8 +73,6 @@ class Isolation:
             self._ran[name] = data, copy
             return copy(block, *[value.copy() for value in values])
 
-        run.__name__ = name
-        run.__wrapped__ = program  # type: ignore[attr-defined]
         return run
 
     def lost(self) -> str:

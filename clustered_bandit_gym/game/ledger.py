@@ -79,11 +79,10 @@ class Ledger:
         n = agents.size
         if n == 0:
             return
-        total_bits = int(bits.sum()) if isinstance(bits, np.ndarray) else n * bits
-        self.total(phase, direction, kind).add(n, total_bits, n * reals)
+        prices = np.broadcast_to(bits, n)
+        self.totals[phase, direction, kind].add(n, int(prices.sum()), n * reals)
         if self._items is not None:
-            prices = np.broadcast_to(bits, n).tolist()
-            for agent, price in zip(agents.tolist(), prices, strict=True):
+            for agent, price in zip(agents.tolist(), prices.tolist(), strict=True):
                 self._items.append(Message(phase, direction, agent, kind, price, reals))
 
     def as_sent(self, reals: Floats) -> Array:
@@ -109,36 +108,28 @@ class Ledger:
         """A ledger of its own with the same entries."""
         return deepcopy(self)
 
-    def total(self, phase: str, direction: Direction, kind: str) -> Total:
-        """The running sums of one sort of message; a caller that sends very many may keep it and
-        add to it."""
-        return self.totals[phase, direction, kind]
-
     def bits(self, direction: Direction | None = None, phase: str | None = None) -> int:
         """Bits sent as symbols, in one direction or both, in one phase or all."""
-        return self._sum("bits", direction, phase)
+        return self._sum(direction, phase).bits
 
     def reals(self, direction: Direction | None = None, phase: str | None = None) -> int:
         """Real numbers sent, in one direction or both, in one phase or all."""
-        return self._sum("reals", direction, phase)
+        return self._sum(direction, phase).reals
 
     @property
     def cost(self) -> float:
         """c_b·bits + c_r·reals."""
-        return self.c_b * self.bits() + self.c_r * self.reals()
+        return self._cost(self._sum(None, None))
 
     def summary(self) -> dict[str, float]:
         """Plain numbers: cost, bits and reals up and down."""
-        bits = {"bits_up": self.bits("up"), "bits_down": self.bits("down")}
-        reals = {"reals_up": self.reals("up"), "reals_down": self.reals("down")}
-        return {"cost": self.cost, **bits, **reals}
+        up, down = self._sum("up", None), self._sum("down", None)
+        bits = {"bits_up": up.bits, "bits_down": down.bits}
+        return {"cost": self.cost, **bits, "reals_up": up.reals, "reals_down": down.reals}
 
     def by_phase(self) -> dict[str, float]:
         """Cost of each phase, in the order in which they first sent something."""
-        costs: dict[str, float] = defaultdict(float)
-        for (phase, _, _), total in self.totals.items():
-            costs[phase] += self.c_b * total.bits + self.c_r * total.reals
-        return dict(costs)
+        return {phase: self._cost(self._sum(None, phase)) for phase, _, _ in self.totals}
 
     def messages(self) -> Iterator[Message]:
         """Every message, one by one; only with `itemise=True`."""
@@ -146,9 +137,12 @@ class Ledger:
             raise UserError("the ledger lists every message only if made with itemise=True")
         return iter(self._items)
 
-    def _sum(self, what: str, direction: Direction | None, phase: str | None) -> int:
-        return sum(
-            getattr(total, what)
-            for (its_phase, its_direction, _), total in self.totals.items()
-            if direction in (None, its_direction) and phase in (None, its_phase)
-        )
+    def _cost(self, total: Total) -> float:
+        return self.c_b * total.bits + self.c_r * total.reals
+
+    def _sum(self, direction: Direction | None, phase: str | None) -> Total:
+        found = Total()
+        for (its_phase, its_direction, _), total in self.totals.items():
+            if direction in (None, its_direction) and phase in (None, its_phase):
+                found.add(total.messages, total.bits, total.reals)
+        return found

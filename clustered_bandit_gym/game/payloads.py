@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Array, Bools, Ints
+from clustered_bandit_gym._types import Array, Ints
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.checks import whole
+from clustered_bandit_gym.game.checks import increasing, read_only, whole
 
 
 def bits_for(size: int) -> int:
@@ -46,13 +46,6 @@ def counts_bits(times: Ints, values: int) -> Ints:
     numbers, place = np.unique(times, return_inverse=True)
     bits = [bits_for(math.comb(n + values - 1, values - 1)) for n in numbers.tolist()]
     return np.array(bits, dtype=np.int64)[place].reshape(times.shape)
-
-
-def read_only(array: Array) -> Array:
-    """A copy that cannot be made writable again: its memory is that of a bytes object."""
-    if not array.size:
-        return array.copy()
-    return np.frombuffer(array.tobytes(), dtype=array.dtype).reshape(array.shape)
 
 
 class Payload:
@@ -91,13 +84,15 @@ class ArmIndex(Payload):
     shared_ndim = 0
 
     def __init__(self, values: ArrayLike, among: int | ArrayLike) -> None:
-        self.values = _integers(values, (0, 1), "arm indices (agents,)")
+        self.values = _array(values, int, (0, 1), "arm indices are integers (agents,)")
         if isinstance(among, int | np.integer):
             self.among: int | Ints = whole(among, "among, the number of arms,")
             self.bits = bits_for(self.among)
             known = (self.values >= 0) & (self.values < self.among)
         else:
-            self.among = read_only(np.unique(_integers(among, (1,), "the set of arms")))
+            self.among = read_only(
+                np.unique(_array(among, int, (1,), "the set of arms holds integers"))
+            )
             self.bits = bits_for(self.among.size)
             known = np.isin(self.values, self.among)
         if not known.all():
@@ -118,7 +113,7 @@ class ArmSet(Payload):
 
     def __init__(self, values: ArrayLike, at_most: int | None = None) -> None:
         shapes = "an arm set is a boolean array (agents, arms), or (arms,) for all agents alike"
-        self.values = _booleans(values, (1, 2), shapes)
+        self.values = _array(values, bool, (1, 2), shapes)
         self.at_most = None if at_most is None else whole(at_most, "at_most", 0)
         n_arms = self.values.shape[-1]
         limit = n_arms if self.at_most is None else min(self.at_most, n_arms)
@@ -138,11 +133,8 @@ class Reals(Payload):
     shared_ndim = 0
 
     def __init__(self, values: ArrayLike) -> None:
-        if np.iscomplexobj(values):
-            raise UserError("reals must be real numbers, got complex ones")
-        self.values = np.asarray(values, dtype=np.float64)
-        if self.values.ndim > 2:
-            raise UserError(f"reals have shape (agents,) or (agents, d), got {self.values.shape}")
+        shapes = "reals have shape (agents,) or (agents, d)"
+        self.values = _array(values, float, (0, 1, 2), shapes)
         self.reals = math.prod(self.values.shape[1:])
 
 
@@ -153,7 +145,7 @@ class Flag(Payload):
     shared_ndim = 0
 
     def __init__(self, values: ArrayLike) -> None:
-        self.values = _booleans(values, (0, 1), "a flag is a boolean, or a vector of them")
+        self.values = _array(values, bool, (0, 1), "a flag is a boolean, or a vector of them")
         self.bits = 1
 
 
@@ -175,8 +167,8 @@ class ArmSubset(Payload):
 
     def __init__(self, values: ArrayLike, within: ArrayLike | None = None) -> None:
         shapes = "an arm subset and `within` are boolean arrays (agents, arms)"
-        self.values = _booleans(values, (2,), shapes)
-        self.within = None if within is None else _booleans(within, (2,), shapes)
+        self.values = _array(values, bool, (2,), shapes)
+        self.within = None if within is None else _array(within, bool, (2,), shapes)
         known = np.ones_like(self.values) if self.within is None else self.within
         if known.shape != self.values.shape:
             raise UserError(f"within must have shape {self.values.shape}, got {known.shape}")
@@ -199,7 +191,7 @@ class Symbol(Payload):
     kind = "symbol"
 
     def __init__(self, values: ArrayLike, among: int) -> None:
-        self.values = _integers(values, (1, 2), "symbols (agents,) or (agents, d)")
+        self.values = _array(values, int, (1, 2), "symbols are integers (agents,) or (agents, d)")
         self.among = whole(among, "among, the size of the alphabet,")
         if np.any((self.values < 0) | (self.values >= self.among)):
             raise UserError(f"a symbol lies outside its alphabet 0..{self.among - 1}")
@@ -233,33 +225,28 @@ class Quantised(Payload):
         rounding: Literal["up", "down", "nearest"],
         clip: bool = False,
     ) -> None:
-        points = np.asarray(grid, dtype=np.float64)
-        increasing = points.ndim == 1 and points.size > 0 and np.all(np.diff(points) > 0)
-        if not (increasing and np.isfinite(points).all()):
-            raise UserError("grid must be a vector of finite numbers, strictly increasing")
-        exact = np.asarray(values, dtype=np.float64)
-        if exact.ndim not in (1, 2) or np.isnan(exact).any():
+        self.grid = increasing(grid, "grid")
+        ends = self.grid[[0, -1]]
+        shapes = "quantised numbers have shape (agents,) or (agents, d)"
+        exact = _array(values, float, (1, 2), shapes)
+        if clip:
+            exact = exact.clip(*ends)
+        if not np.all((exact >= ends[0]) & (exact <= ends[1])):
             raise UserError(
-                "quantised numbers have shape (agents,) or (agents, d), and none is nan"
-            )
-        if not clip and np.any((exact < points[0]) | (exact > points[-1])):
-            raise UserError(
-                f"a number lies outside the grid from {points[0]:.6g} to {points[-1]:.6g}; use a "
+                f"a number is nan, or outside the grid from {ends[0]:.6g} to {ends[1]:.6g}; use a "
                 "wider grid, or clip=True to send numbers beyond an end as that end"
             )
         # Found by comparison, not by arithmetic: a grid point is sent as itself, and no rounding
         # error flips a side.
-        above = np.searchsorted(points, exact, side="left").clip(0, points.size - 1)
-        below = (np.searchsorted(points, exact, side="right") - 1).clip(0, points.size - 1)
-        nearer_above = points[above] - exact < exact - points[below]
-        places = {"up": above, "down": below, "nearest": np.where(nearer_above, above, below)}
-        if rounding not in places:
+        up = self.grid[np.searchsorted(self.grid, exact, side="left")]
+        down = self.grid[np.searchsorted(self.grid, exact, side="right") - 1]
+        rounded = {"up": up, "down": down, "nearest": np.where(up - exact < exact - down, up, down)}
+        if rounding not in rounded:
             raise UserError(f"rounding must be 'up', 'down' or 'nearest', got {rounding!r}")
-        self.values = read_only(points[places[rounding]])
-        self.grid = read_only(points)
+        self.values = read_only(rounded[rounding])
         self.rounding = rounding
         self.clip = bool(clip)
-        self.bits = bits_for(points.size ** math.prod(exact.shape[1:]))
+        self.bits = bits_for(self.grid.size ** math.prod(exact.shape[1:]))
 
 
 #: All payloads: how they are written, what they carry, what they cost per agent.
@@ -320,16 +307,11 @@ def alphabet(payload: Payload) -> tuple[object, ...]:
     return payload.kind, shape, *[np.asarray(one).tolist() for one in known]
 
 
-def _booleans(values: ArrayLike, axes: tuple[int, ...], expected: str) -> Bools:
-    """Booleans of one bit each, since an array made by a cast may hold other bytes."""
+def _array(values: ArrayLike, dtype: type, axes: tuple[int, ...], expected: str) -> Array:
+    """A read-only array of booleans, integers or real numbers with one of these numbers of axes."""
     array = np.asarray(values)
-    if array.dtype != np.bool_ or array.ndim not in axes:
+    kinds = {bool: "b", int: "iu", float: "biuf"}[dtype]
+    if array.dtype.kind not in kinds or array.ndim not in axes:
         raise UserError(f"{expected}, got {array.dtype} of shape {array.shape}")
-    return read_only(array.view(np.uint8) != 0)
-
-
-def _integers(values: ArrayLike, axes: tuple[int, ...], what: str) -> Ints:
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu" or array.ndim not in axes:
-        raise UserError(f"{what} must be integers, got {array.dtype} of shape {array.shape}")
-    return read_only(array.astype(np.int64))
+    # Booleans of one bit each, since an array made by a cast may hold other bytes.
+    return read_only(array.view(np.uint8) != 0 if dtype is bool else array.astype(dtype))

@@ -77,80 +77,58 @@ class Problem:
         instance: Instance,
         delta: float,
         *,
-        n_clusters: int | str | None = TRUTH,
-        eta: float | str | None = TRUTH,
-        eta1: float | str | None = TRUTH,
         sigma: float | None = None,
-        support: tuple[float, float] | str | None = TRUTH,
-        epsilon: float = 0.0,
-        max_pulls_per_agent: int | None = None,
         check: bool = True,
+        **told: Any,
     ) -> Problem:
-        """The problem of `instance`. "truth" tells the true value, None hides it, a number is told
-        as it is.
+        """The problem of `instance`.
 
-        The support is that of the reward model where it is bounded, and is not told otherwise. With
-        `check` (default) a number that the instance does not satisfy is refused; `check=False` is
-        for studying misspecified problems, where no guarantee holds. `sigma` defaults to the
-        model's own.
+        Args:
+            instance: the truth.
+            delta: as above.
+            sigma: as above; that of the reward model by default.
+            check: refuse what the instance does not satisfy. False is for studying misspecified
+                problems, where no guarantee holds.
+            told: the other attributes. "truth", the default of `n_clusters`, `eta`, `eta1` and
+                `support`, tells the true value where there is one; None hides it.
         """
-        truth = {
+        values = instance.rewards.values
+        low, high = [-np.inf, np.inf] if values is None else values[[0, -1]].tolist()
+        truth: dict[str, Any] = {
             "n_clusters": instance.n_clusters,
-            # Assumption 2 may hold with η1 = 0 only, an overlapping instance has no η: there is
-            # nothing to tell.
-            "eta": instance.eta or None,
-            "eta1": instance.eta1 or None,
-            "support": instance.rewards.bounds,
+            "eta": instance.eta,
+            "eta1": instance.eta1,
+            "sigma": instance.rewards.sigma,
+            "support": (low, high),
         }
-        told: dict[str, Any] = {
-            "n_clusters": n_clusters,
-            "eta": eta,
-            "eta1": eta1,
-            "support": support,
-        }
+        # An overlapping instance has no η, Assumption 2 may hold with η1 = 0 only, and rewards may
+        # be unbounded, or all equal: then there is nothing to tell.
+        known: dict[str, Any] = {name: value or None for name, value in truth.items()}
+        known["sigma"] = (truth["sigma"] or 1.0) if sigma is None else sigma
+        if not -np.inf < low < high:
+            known["support"] = None
         for name, value in told.items():
-            if isinstance(value, str):
-                if value != TRUTH:
-                    raise UserError(f"{name} must be a value, None or {TRUTH!r}, got {value!r}")
-                told[name] = truth[name]
-        problem = cls(
-            instance.n_agents,
-            instance.n_arms,
-            delta=delta,
-            sigma=(instance.rewards.sigma or 1.0) if sigma is None else sigma,
-            epsilon=epsilon,
-            max_pulls_per_agent=max_pulls_per_agent,
-            **told,
-        )
-        if check:
-            problem._check_against(instance)
+            if not isinstance(value, str):
+                known[name] = value
+            elif value != TRUTH:
+                raise UserError(f"{name} must be a value, None or {TRUTH!r}, got {value!r}")
+        problem = cls(instance.n_agents, instance.n_arms, delta=delta, **known)
+        told_low, told_high = problem.support or (-np.inf, np.inf)
+        holds = {
+            "n_clusters": problem.n_clusters in (None, instance.n_clusters),
+            # Small tolerances: 1 − (1 − 0.15) is not 0.15 in floating point.
+            "eta": (problem.eta or 0) <= instance.eta * (1 + 1e-9) + 1e-12,
+            "eta1": (problem.eta1 or 0) <= instance.eta1 * (1 + 1e-9) + 1e-12,
+            "sigma": problem.sigma >= instance.rewards.sigma * (1 - 1e-12),
+            "support": told_low <= low and high <= told_high,
+        }
+        for name, held in holds.items():
+            if check and not held:
+                raise UserError(
+                    f"told {name} = {getattr(problem, name)}, which does not hold: the instance has "
+                    f"{truth[name]}; pass check=False to play a misspecified problem"
+                )
         return problem
-
-    def _check_against(self, instance: Instance) -> None:
-        """Refuse what the instance does not satisfy."""
-        if self.n_clusters not in (None, instance.n_clusters):
-            raise UserError(
-                f"told M = {self.n_clusters}, but the instance has {instance.n_clusters} clusters"
-            )
-        rewards = instance.rewards
-        if self.sigma < rewards.sigma * (1 - 1e-12):
-            raise UserError(f"told sigma = {self.sigma}, but the rewards need {rewards.sigma}")
-        if self.support is not None:
-            low, high = self.support
-            own = rewards.values if rewards.bounds is None else rewards.bounds
-            if own is None or own[0] < low or own[-1] > high:
-                raise UserError(
-                    f"told support = {self.support}, which does not hold all rewards; tell an "
-                    "interval that does or None, or pass check=False"
-                )
-        for name in ("eta", "eta1"):
-            told, true = getattr(self, name), getattr(instance, name)
-            # A small tolerance: 1 − (1 − 0.15) is not 0.15 in floating point.
-            if told is not None and told > true * (1 + 1e-9) + 1e-12:
-                raise UserError(
-                    f"told {name} = {told:.6g}, but the clusters are only {true:.6g} apart; tell at "
-                    f"most {true:.6g}, or pass check=False"
-                )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as JSON knows them; the support is a list of two numbers."""

@@ -10,6 +10,7 @@ import copy
 import math
 import operator
 import os
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,14 +23,12 @@ from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Array, Floats, Ints, Rng, Times
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
-from clustered_bandit_gym.game.checks import whole
+from clustered_bandit_gym.game.checks import read_only, whole
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.payloads import read_only
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.seeds import (
     AGENTS,
     POLICY,
-    REWARDS,
     AgentStreams,
     child_seed,
     play_stream,
@@ -60,41 +59,30 @@ def whole_times(times: ArrayLike) -> Ints:
 class Play:
     """The agents' side of one play: what was pulled, and the pulls to come.
 
-    Arguments as for `Federation`.
+    Args:
+        problem: what the learner is told.
+        seed: root of the streams of the policy and the agents.
+        source: draws the rewards.
+        values: the values that rewards can take; None where they are not finitely many.
+        max_pulls: see `Federation`.
     """
 
     def __init__(
         self,
-        instance: Instance | None,
         problem: Problem,
-        seed: int | SeedSequence | None = None,
-        *,
-        source: Source | None = None,
-        values: ArrayLike | None = None,
-        max_pulls: int | None = None,
+        seed: SeedSequence,
+        source: Source,
+        values: ArrayLike | None,
+        max_pulls: int | None,
     ) -> None:
-        # One root for all streams: without a seed it is drawn from the system.
-        root = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
-        if instance is not None:
-            if (problem.n_agents, problem.n_arms) != (instance.n_agents, instance.n_arms):
-                raise UserError(
-                    f"the problem is for {problem.n_agents} agents and {problem.n_arms} arms, "
-                    f"the instance has {instance.n_agents} and {instance.n_arms}"
-                )
-            values = instance.rewards.values
-            rng = np.random.default_rng(play_stream(root, REWARDS))
-            source = source or Simulator(instance, rng)
-        if source is None:
-            raise UserError("a play without an instance needs a source of rewards")
-        self._instance = instance
         #: (S,) the values that rewards can take, increasing; None where they are not finitely many.
         self.reward_values: Floats | None = None
         if values is not None:
             self.reward_values = read_only(np.unique(np.asarray(values, dtype=np.float64)))
-        self._source: Source = source
+        self._source = source
         #: Draws what is asked for in arrays; see `stepping`.
-        self._requests: Source = source
-        self.rng = sealed_generator(play_stream(root, POLICY))
+        self._requests = source
+        self.rng = sealed_generator(play_stream(seed, POLICY))
         self.problem = problem
         #: A copy for policies and local programs, so that nothing done to it reaches the judge.
         self.told = copy.copy(problem)
@@ -114,7 +102,7 @@ class Play:
         self.failure: BaseException | None = None
         #: What agents have saved: name -> array with one row per agent.
         self.memory: dict[str, Array] = {}
-        self._root = root
+        self._root = seed
         self._process = os.getpid()
 
     @property
@@ -164,13 +152,12 @@ class Play:
 
     def draw_one(self, agent: int, arm: int) -> float:
         """`draw` of one pull, from plain ints already checked: the fast path of `env.step`."""
-        if self.pulls >= self.max_pulls:
-            raise BudgetExceeded(f"{self.pulls:,} pulls made; max_pulls = {self.max_pulls:,}")
-        if self._per_agent.item(agent) >= self._agent_limit:
-            raise self._agent_exceeded(agent)
+        made = self._per_agent.item(agent)
+        if self.pulls >= self.max_pulls or made >= self._agent_limit:
+            self._admit(np.array(agent), np.array(arm), 1)  # raises
         sample = self._source.single(agent, arm)
         self.pulls += 1
-        self._per_agent[agent] = self._per_agent.item(agent) + 1
+        self._per_agent[agent] = made + 1
         self.pulls_by_phase[self.current_phase] += 1
         return sample
 
@@ -200,9 +187,13 @@ class Play:
         if self.pulls + total > self._agent_limit:  # otherwise no agent can be beyond its limit
             more = np.zeros_like(self._per_agent)
             _add(more, agents, times, shape)
-            beyond = np.flatnonzero(self._per_agent + more > self._agent_limit)
-            if beyond.size:
-                raise self._agent_exceeded(int(beyond[0]))
+            beyond = self._per_agent + more > self._agent_limit
+            if beyond.any():
+                agent = beyond.argmax()
+                raise BudgetExceeded(
+                    f"agent {agent} has made {self._per_agent[agent]:,} pulls; more would exceed "
+                    f"max_pulls_per_agent = {self._agent_limit:,}"
+                )
         return shape, total
 
     def _count(self, agents: Ints, times: Times, shape: tuple[int, ...], total: int) -> None:
@@ -213,22 +204,14 @@ class Play:
         self.pulls_by_phase[self.current_phase] += total
         _add(self._per_agent, agents, times, shape)
 
-    def _agent_exceeded(self, agent: int) -> BudgetExceeded:
-        return BudgetExceeded(
-            f"agent {agent} has made {self._per_agent[agent]:,} pulls; more would exceed "
-            f"max_pulls_per_agent = {self._agent_limit:,}"
-        )
-
 
 def _add(counts: Ints, agents: Ints, times: Times, shape: tuple[int, ...]) -> None:
     """Add `times` pulls at `agents`, which broadcast to `shape`, to the counts (N,) of the agents."""
-    if len(shape) == 2 and agents.shape == (shape[0], 1) and np.shape(times) in ((), agents.shape):
+    agents, times = np.broadcast_to(agents, shape), np.broadcast_to(times, shape)
+    if agents.ndim == 2 and agents.strides[1] == 0:
         # A grid of agents and arms: one addition per agent, not one per cell, which saves a fifth
         # of a large play.
-        np.add.at(counts, agents[:, 0], np.ravel(times) * shape[1])
-        return
-    if not agents.shape == np.shape(times) == shape:
-        agents, times = np.broadcast_to(agents, shape), np.broadcast_to(times, shape)
+        agents, times = agents[:, 0], times.sum(axis=1)
     np.add.at(counts, agents, times)
 
 
@@ -280,7 +263,29 @@ class Simulator:
         )
 
 
-class Steps:
+class _CellByCell(ABC):
+    """A `Source` that loops over the cells of a request."""
+
+    def averages(self, agents: Ints, arms: Ints, times: Times) -> Floats:
+        return self._each(self._average, np.broadcast(agents, arms, times))
+
+    def counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
+        return self._each(self._count, np.broadcast(agents, arms, times))
+
+    def _each(self, draw: Callable[[int, int, int], Any], cells: np.broadcast) -> Array:
+        drawn = np.array([draw(int(agent), int(arm), int(n)) for agent, arm, n in cells])
+        return drawn.reshape(*cells.shape, *drawn.shape[1:])
+
+    @abstractmethod
+    def _average(self, agent: int, arm: int, n: int) -> float | Floats:
+        """Average of n pulls."""
+
+    @abstractmethod
+    def _count(self, agent: int, arm: int, n: int) -> Ints:
+        """(S,) how often each value occurs in n pulls."""
+
+
+class Steps(_CellByCell):
     """Draws every pull by a call `step(agent, arm)` that returns the reward.
 
     Args:
@@ -292,29 +297,20 @@ class Steps:
         self.single = step
         self._values = values
 
-    def averages(self, agents: Ints, arms: Ints, times: Times) -> Floats:
-        def average(agent: int, arm: int, n: int) -> float:
-            return sum(self.single(agent, arm) for _ in range(n)) / n
+    def _average(self, agent: int, arm: int, n: int) -> float:
+        return sum(self.single(agent, arm) for _ in range(n)) / n
 
-        return by_cell(average, agents, arms, times)
-
-    def counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
-        values = self._values
-        assert values is not None
-
-        def count(agent: int, arm: int, n: int) -> Ints:
-            rewards = [self.single(agent, arm) for _ in range(n)]
-            return np.bincount(np.searchsorted(values, rewards), minlength=values.size)
-
-        return by_cell(count, agents, arms, times)
+    def _count(self, agent: int, arm: int, n: int) -> Ints:
+        assert self._values is not None
+        rewards = [self.single(agent, arm) for _ in range(n)]
+        return np.bincount(np.searchsorted(self._values, rewards), minlength=self._values.size)
 
 
-class OwnStreams:
+class OwnStreams(_CellByCell):
     """A `Source` in which every arm of every agent has a stream of rewards of its own.
 
     The rewards of an agent then depend on its own pulls alone, not on which agents are pulled at
-    the same time, so a play must be the same in blocks of any size. For checks on small games; it
-    loops over the cells of every request.
+    the same time, so a play must be the same in blocks of any size. For checks on small games.
 
     Args:
         instance: the truth.
@@ -327,24 +323,11 @@ class OwnStreams:
 
         self._of = cache(simulator)
 
-    def averages(self, agents: Ints, arms: Ints, times: Times) -> Floats:
-        def draw(agent: int, arm: int, n: int) -> Floats:
-            return self._of(agent, arm).averages(np.array(agent), np.array(arm), np.array(n))
+    def _average(self, agent: int, arm: int, n: int) -> Floats:
+        return self._of(agent, arm).averages(np.array(agent), np.array(arm), n)
 
-        return by_cell(draw, agents, arms, times)
-
-    def counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
-        def draw(agent: int, arm: int, n: int) -> Ints:
-            return self._of(agent, arm).counts(np.array(agent), np.array(arm), np.array(n))
-
-        return by_cell(draw, agents, arms, times)
+    def _count(self, agent: int, arm: int, n: int) -> Ints:
+        return self._of(agent, arm).counts(np.array(agent), np.array(arm), n)
 
     def single(self, agent: int, arm: int) -> float:
         return self._of(agent, arm).single(agent, arm)
-
-
-def by_cell(draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Times) -> Array:
-    """`draw(agent, arm, n)` for each cell of a request, in its shape."""
-    cells = np.broadcast(agents, arms, times)
-    drawn = np.array([draw(int(agent), int(arm), int(n)) for agent, arm, n in cells])
-    return drawn.reshape(*cells.shape, *drawn.shape[1:])

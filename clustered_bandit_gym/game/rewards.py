@@ -22,6 +22,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints, Rng, Times
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import increasing, read_only
 
 
 class RewardModel(ABC):
@@ -34,13 +35,6 @@ class RewardModel(ABC):
         """(S,) the values that a reward can take, increasing; None where they are not finitely
         many."""
         return None
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The smallest interval that holds every reward; None if rewards are unbounded, or all
-        equal."""
-        values = self.values
-        return None if values is None or values.size < 2 else (float(values[0]), float(values[-1]))
 
     def counts(self, rng: Rng, means: Floats, clusters: Ints, arms: Ints, times: Times) -> Ints:
         """How often each of `values` occurs in `times` pulls: (..., S).
@@ -83,13 +77,16 @@ class RewardModel(ABC):
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> RewardModel:
-        if data["kind"] == "gaussian":
-            return Gaussian(float(data["sigma"]))
-        if data["kind"] == "bernoulli":
-            return Bernoulli()
-        if data["kind"] == "categorical":
-            return Categorical(np.asarray(data["support"]), np.asarray(data["probabilities"]))
-        raise UserError(f"unknown reward model {data['kind']!r}")
+        models: dict[str, type[RewardModel]] = {
+            "gaussian": Gaussian,
+            "bernoulli": Bernoulli,
+            "categorical": Categorical,
+        }
+        settings = dict(data)
+        kind = settings.pop("kind")
+        if kind not in models:
+            raise UserError(f"unknown reward model {kind!r}")
+        return models[kind](**settings)
 
 
 @dataclass(frozen=True)
@@ -101,6 +98,7 @@ class Gaussian(RewardModel):
     def __post_init__(self) -> None:
         if not (np.isfinite(self.sigma) and self.sigma >= 0):
             raise UserError(f"sigma must be a finite number >= 0, got {self.sigma}")
+        vars(self).update(sigma=float(self.sigma))
 
     def average(self, rng: Rng, means: Floats, clusters: Ints, arms: Ints, times: Times) -> Floats:
         # In place from here on: on a grid of agents and arms the draw itself is most of the time.
@@ -163,11 +161,8 @@ class Categorical(RewardModel):
     _conditional: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        support = np.array(self.support, dtype=np.float64)
+        support = increasing(self.support, "support")
         p = np.array(self.probabilities, dtype=np.float64)
-        increasing = support.ndim == 1 and support.size and np.all(np.diff(support) > 0)
-        if not (increasing and np.all(np.isfinite(support))):
-            raise UserError("support must be a vector of finite numbers, strictly increasing")
         if p.ndim != 3 or p.shape[2] != support.size:
             raise UserError(
                 f"probabilities must have shape (clusters, arms, {support.size}), got {p.shape}"
@@ -185,12 +180,11 @@ class Categorical(RewardModel):
         # From the last value with any mass on the sum is 1, rounding or not: no draw may land on a
         # value without mass.
         cumulative = np.where(tail > p, np.cumsum(p, axis=2), 1.0)
-        for array in (support, p, cumulative, conditional):
-            array.setflags(write=False)
         # Hoeffding's lemma: a variable on an interval of length L is L/2-sub-Gaussian.
         sigma = float(support[-1] - support[0]) / 2
-        vars(self).update(support=support, probabilities=p, sigma=sigma)
-        vars(self).update(_cumulative=cumulative, _conditional=conditional)
+        arrays = {"probabilities": p, "_cumulative": cumulative, "_conditional": conditional}
+        frozen = {name: read_only(array) for name, array in arrays.items()}
+        vars(self).update(support=support, sigma=sigma, **frozen)
 
     @property
     def values(self) -> Floats:
@@ -198,8 +192,8 @@ class Categorical(RewardModel):
 
     def check_means(self, means: Floats | None) -> Floats:
         own = self.probabilities @ self.support
-        same_shape = means is None or means.shape == own.shape
-        if not same_shape or (means is not None and np.abs(means - own).max() > 1e-9):
+        given = own if means is None else means
+        if given.shape != own.shape or np.abs(given - own).max() > 1e-9:
             raise UserError("the means given are not those of the categorical laws; leave them out")
         return np.asarray(own)
 
@@ -249,7 +243,7 @@ def _gather(means: Floats, clusters: Ints, arms: Ints) -> Floats:
     """means[clusters, arms] for index arrays that broadcast; a grid (n, 1) × (1, k) is gathered row
     by row."""
     grid = clusters.ndim == arms.ndim == 2 and clusters.shape[1] == arms.shape[0] == 1
-    if grid and len(clusters) >= len(means):
+    if grid:
         # 18 times as fast as plain indexing, which takes a quarter of the time of the draw itself
         # (2,600 agents, 100 arms).
         return means[:, arms[0]].take(clusters[:, 0], axis=0)

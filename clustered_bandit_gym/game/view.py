@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Array, Floats, Ints, Rng
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, ProgramFailed, UserError
-from clustered_bandit_gym.game.checks import indices
+from clustered_bandit_gym.game.checks import indices, read_only
 from clustered_bandit_gym.game.isolation import Isolation
 from clustered_bandit_gym.game.ledger import Ledger
-from clustered_bandit_gym.game.payloads import Payload, read_only
+from clustered_bandit_gym.game.payloads import Payload
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.pulls import Play, whole_times
 

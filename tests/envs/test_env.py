@@ -194,7 +194,7 @@ def test_what_the_learner_is_told() -> None:
     )[1]
     assert (hidden["n_clusters"], hidden["eta1"], hidden["eta"], hidden["sigma"]) == (0, 0, 0.1, 2)
     assert ClusteredBAIEnv(told={"eta": "truth"}).reset(seed=0)[1]["eta"] == pytest.approx(0.5)
-    with pytest.raises(ValueError, match=r"only 0\.5 apart"):
+    with pytest.raises(ValueError, match=r"the instance has 0\.5"):
         ClusteredBAIEnv(told={"eta": 0.6})
     assert ClusteredBAIEnv(told={"eta": 0.6}, check=False).reset(seed=0)[1]["eta"] == 0.6
 

@@ -256,6 +256,5 @@ def test_counts_have_the_law_of_their_averages(model: RewardModel) -> None:
 
 def test_gaussian_rewards_cannot_be_counted() -> None:
     assert Gaussian().values is None
-    assert Gaussian().bounds is None
     with pytest.raises(ValueError, match="cannot be counted"):
         Gaussian().counts(np.random.default_rng(0), MEANS, np.array([0]), np.array([0]), 3)
