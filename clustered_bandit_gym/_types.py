@@ -13,6 +13,8 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Words = NDArray[np.uint64]
 Array = NDArray[Any]
+#: Values by name: an `info` of Gymnasium, options, settings.
+Values = dict[str, Any]
 #: Numbers of pulls.
 Times = Ints | int
 Rng = np.random.Generator

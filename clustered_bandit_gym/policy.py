@@ -92,8 +92,8 @@ class StepPolicy(_Player, ABC):
         """The next action: `(cbg.PULL, (agent, arm))` or `(cbg.STOP, arms)`."""
 
 
-def check_choice(what: str, value: Any, known: tuple[str, ...]) -> str:
-    """A setting of a policy, which is one of `known`."""
+def check_choice(what: str, value: Any, known: tuple[Any, ...]) -> str:
+    """A setting, which is one of `known`."""
     if value not in known:
         raise UserError(f"{what} must be one of {', '.join(map(repr, known))}; got {value!r}")
     return str(value)

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import are_good, read_action
 from clustered_bandit_gym.envs.game import GameSettings
 from clustered_bandit_gym.errors import UserError, needs_extra
@@ -19,10 +19,10 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.game.pulls import MAX_PULLS
 from clustered_bandit_gym.game.seeds import episode_seeds
-from clustered_bandit_gym.policy import STOP
+from clustered_bandit_gym.policy import STOP, check_choice
 
 Obs = dict[str, np.ndarray]
-StepResult = tuple[Any, float, bool, bool, dict[str, Any]]
+StepResult = tuple[Any, float, bool, bool, Values]
 
 
 class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
@@ -137,7 +137,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     * v0: first version
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"], "render_fps": 20}
+    metadata: Values = {"render_modes": ["human", "rgb_array"], "render_fps": 20}
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         render_mode: str | None = None,
         **settings: Any,
     ) -> None:
-        check_render_mode(render_mode, self.metadata)
+        check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         for name, value in (("pull_cost", pull_cost), ("error_penalty", error_penalty)):
             if not (np.isfinite(value) and value >= 0):
                 raise UserError(f"{name} must be a finite number >= 0, got {value}")
@@ -166,7 +166,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._window: Any = None
         # What `info` says before the end. To copy them takes a third of the time to make them.
         self._not_judged = np.zeros(self.n_agents, dtype=np.bool_)
-        self._hidden: Ints = np.full(self.n_agents, -1)
+        self._no_arms: Ints = np.full(self.n_agents, -1)
 
     # Built when first asked for: with millions of agents they would take gigabytes.
     @cached_property
@@ -203,21 +203,20 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         return self._pulls, self._means
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, *, seed: int | None = None, options: Values | None = None
+    ) -> tuple[Any, Values]:
         super().reset(seed=seed)
-        options = options or {}
-        known = ("instance_seed", "play_seed", "local_pulls", "source")
-        if unknown := set(options) - set(known):
-            raise UserError(f"unknown reset options {sorted(unknown)}; known: {', '.join(known)}")
         instance_seed, play_seed = episode_seeds(self.np_random)
-        instance = self.draw_instance(options.get("instance_seed", instance_seed))
+        known: Values = {"instance_seed": instance_seed, "play_seed": play_seed}
+        known |= {"local_pulls": False, "source": None}
+        chosen = known | (options or {})
+        if unknown := sorted(chosen.keys() - known.keys()):
+            raise UserError(f"unknown reset options {unknown}; known: {', '.join(known)}")
+        instance = self.draw_instance(chosen["instance_seed"])
         self.check_size(instance)
-        self._federation = self.federation_on(
-            instance, options.get("play_seed", play_seed), options.get("source")
-        )
+        self._federation = self.federation_on(instance, chosen["play_seed"], chosen["source"])
         self._law = instance
-        self._local = bool(options.get("local_pulls", False))
+        self._local = bool(chosen["local_pulls"])
         self._begin()
         return self._observe(), self.told_values(instance)
 
@@ -230,14 +229,16 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._orders = 0
         self._over = False
         self._answer: Ints | None = None
-        self._outcome: dict[str, Any] | None = None
+        self._outcome: Values | None = None
         if self.render_mode == "human":
             self.render()
 
     def step(self, action: Any) -> StepResult:
-        federation = self._federation
-        if self._over or federation is None or federation.judgement is not None:
-            raise self._no_episode()
+        federation = self.federation
+        if self._over or federation.judgement is not None:
+            raise ResetNeeded(
+                "Cannot call env.step() before env.reset() or after the end of an episode"
+            )
         kind, chosen = read_action(action, self.n_agents, self.n_arms)
         if kind == STOP:
             return self._end(0.0, 0.0, np.array(chosen), stopped=True)
@@ -250,7 +251,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._enter(agent, arm, sample, 1)
         if federation.pulls < federation.max_pulls:
             return self._observed(-self.pull_cost, False, False, self._info(sample))
-        return self._end(-self.pull_cost, sample, None, truncated=True)
+        return self._end(-self.pull_cost, sample, self._no_arms, truncated=True)
 
     def _enter(self, agent: int, arm: int, sample: float, times: int) -> None:
         """Enter the average of `times` pulls into the observation."""
@@ -275,38 +276,38 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self,
         reward: float,
         sample: float,
-        arms: Ints | None,
+        arms: Ints,
         *,
         stopped: bool = False,
         truncated: bool = False,
     ) -> StepResult:
-        """The last step, with `arms` (N,) recommended or, if None, all agents wrong or truncated."""
-        info = self.end_episode(arms, stopped, sample)
-        if arms is None and not truncated:
-            info["wrong_agents"] = self.n_agents
+        """The last step, with `arms` (N,) recommended, −1 for none."""
+        info = self.end_episode(arms, stopped, not truncated, sample)
         reward -= self.error_penalty * info["wrong_agents"]
         return self._observed(reward, not truncated, truncated, info)
 
-    def end_episode(self, arms: Ints | None, stopped: bool, sample: float = 0.0) -> dict[str, Any]:
-        """End the episode; `arms` (N,) are recommended and judged, if any. The last `info`."""
+    def end_episode(self, arms: Ints, stopped: bool, charged: bool, sample: float = 0.0) -> Values:
+        """End the episode with `arms` (N,), −1 for none; the last `info`.
+
+        Agents without a right arm count as wrong if they are `charged`.
+        """
         means = self._law.means[self._law.clusters]
-        info = self._info(sample)
+        right = are_good(means, arms, self.epsilon)
+        wrong = self.n_agents - int(np.count_nonzero(right))
+        info = self._info(sample) | self._spent()
         info["stopped"] = stopped
+        info["correct"] = wrong == 0
+        info["agent_correct"] = right
+        info["wrong_agents"] = wrong if charged else 0
         info["best_arms"] = means.argmax(axis=1)
-        if arms is not None:
-            right = are_good(means, arms, self.epsilon)
-            info["agent_correct"] = right
-            info["wrong_agents"] = self.n_agents - int(np.count_nonzero(right))
-            info["correct"] = not info["wrong_agents"]
-            if self._federation is not None:
-                self._federation.stop(arms)
-        info |= self._spent()
+        if self._federation is not None and arms[0] >= 0:
+            self._federation.stop(arms)
         self._over = True
         self._answer = arms
         self._outcome = info
         return info
 
-    def _spent(self) -> dict[str, Any]:
+    def _spent(self) -> Values:
         """Pulls and communication so far, with local ones, which only the federation counts."""
         federation = self._federation
         if federation is None:
@@ -318,7 +319,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         }
 
     def _observed(
-        self, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]
+        self, reward: float, terminated: bool, truncated: bool, info: Values
     ) -> StepResult:
         if self.render_mode == "human":
             self.render()
@@ -327,15 +328,8 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     def _observe(self) -> Any:
         return {"pulls": self._pulls.copy(), "means": self._means.copy()}
 
-    def _no_episode(self) -> ResetNeeded:
-        when = "before calling env.reset()"
-        if hasattr(self, "_pulls"):
-            when = "after the end of an episode: call env.reset()"
-        return ResetNeeded(f"Cannot call env.step() {when}")
-
-    def _info(self, sample: float) -> dict[str, Any]:
+    def _info(self, sample: float) -> Values:
         """`info` before the end: the keys of the last one, with nothing of the truth."""
-        bits = self._orders * self.order_bits
         return {
             "sample": sample,
             "stopped": False,
@@ -344,14 +338,19 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             "wrong_agents": 0,
             "pulls": self._count,
             "pulls_per_agent": self._per_agent.copy(),
-            "communication": {
-                "cost": self.c_b * bits + self.c_r * self._orders,
-                "bits_up": 0,
-                "bits_down": bits,
-                "reals_up": self._orders,
-                "reals_down": 0,
-            },
-            "best_arms": self._hidden.copy(),
+            "communication": self.bill(self._orders),
+            "best_arms": self._no_arms.copy(),
+        }
+
+    def bill(self, orders: Any) -> Values:
+        """The communication of `orders` and their answers: a number, or an array of numbers."""
+        bits = orders * self.order_bits
+        return {
+            "cost": self.c_b * bits + self.c_r * orders,
+            "bits_up": 0 * orders,
+            "bits_down": bits,
+            "reals_up": orders,
+            "reals_down": 0 * orders,
         }
 
     def render(self) -> Any:
@@ -361,10 +360,8 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             return None
         from clustered_bandit_gym.envs.rendering import View, Window, draw_frame
 
-        problem = self.problem_of(self.truth)
-        spent = self._info(0.0) | self._spent()
-        per_agent, cost = spent["pulls_per_agent"], spent["communication"]["cost"]
-        view = View(problem, *self.seen, per_agent, cost, self._outcome, self._answer)
+        info = self._outcome or self._info(0.0) | self._spent()
+        view = View(self.problem_of(self.truth), *self.seen, info, self._answer)
         with needs_extra("plots"):
             frame = draw_frame(view)
             if self.render_mode == "rgb_array":
@@ -378,18 +375,11 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             self._window.close()
             self._window = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Values:
         # A window cannot travel, and a federation travels as its snapshot.
         play = None if self._federation is None else self._federation.snapshot()
         return {**self.__dict__, "_window": None, "_federation": play}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Values) -> None:
         play = state["_federation"]
         self.__dict__.update(state, _federation=None if play is None else Federation.restore(play))
-
-
-def check_render_mode(mode: str | None, metadata: dict[str, Any]) -> None:
-    """`ValueError` for a mode that `metadata` does not list."""
-    modes = (None, *metadata["render_modes"])
-    if mode not in modes:
-        raise UserError(f"render_mode must be one of {modes}, got {mode!r}")

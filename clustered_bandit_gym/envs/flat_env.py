@@ -10,9 +10,10 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import empirical_best, read_flat
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer
@@ -23,7 +24,7 @@ from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.game.pulls import MAX_PULLS, Simulator
 from clustered_bandit_gym.game.rewards import RewardModel
 from clustered_bandit_gym.game.seeds import episode_seeds
-from clustered_bandit_gym.policy import PULL, STOP
+from clustered_bandit_gym.policy import PULL, STOP, check_choice
 
 #: Default `max_pulls`: so many orders of the largest size for each (agent, arm) cell.
 ORDERS_PER_CELL = 25
@@ -104,10 +105,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         max_pulls: int | str | None = "auto",
         **settings: Any,
     ) -> None:
-        if observation not in ("dict", "box"):
-            raise UserError(f"observation must be dict or box, got {observation!r}")
-        if truncation not in ("answer", "penalty", "free"):
-            raise UserError(f"truncation must be answer, penalty or free, got {truncation!r}")
+        self.observation = check_choice("observation", observation, ("dict", "box"))
+        self.truncation = check_choice("truncation", truncation, ("answer", "penalty", "free"))
         if not pull_sizes:
             raise UserError("pull_sizes needs at least one number of pulls")
         self.pull_sizes = tuple(whole(size, "a number in pull_sizes") for size in pull_sizes)
@@ -116,8 +115,6 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         cells = self.n_agents * self.n_arms
         if max_pulls == "auto":
             self.max_pulls = ORDERS_PER_CELL * cells * max(self.pull_sizes)
-        self.observation = observation
-        self.truncation = truncation
         #: The action that stops: the last one.
         self.stop_action = len(self.pull_sizes) * cells
         #: Pulls after which an episode ends.
@@ -159,8 +156,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     # --- the episode ------------------------------------------------------------------------------
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, *, seed: int | None = None, options: Values | None = None
+    ) -> tuple[Any, Values]:
         if seed is not None:
             self._buffer = InstanceBuffer(self)
         if options or self.max_pulls_per_agent is not None:
@@ -178,7 +175,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         self._unpulled = set(range(self.n_agents))
         super()._begin()
 
-    def _draw_game(self) -> dict[str, Any]:
+    def _draw_game(self) -> Values:
         """A fresh instance with rewards from `np_random`; returns what the learner is told."""
         self._federation = None
         if self.has_batches:
@@ -195,7 +192,9 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
 
     def step(self, action: Any) -> StepResult:
         if self._over:
-            raise self._no_episode()
+            raise ResetNeeded(
+                "Cannot call env.step() before env.reset() or after the end of an episode"
+            )
         number = read_flat(action, self.stop_action)
         if number == self.stop_action:
             return self._end(0.0, 0.0, self._best(), stopped=True)
@@ -210,7 +209,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             reward = -self.pull_cost * times
             if self._count < self.limit:
                 return self._observed(reward, False, False, self._info(sample))
-        arms = self._best() if self.truncation == "answer" else None
+        arms = self._best() if self.truncation == "answer" else self._no_arms
         return self._end(reward, sample, arms, truncated=self.truncation == "free")
 
     def _draw(self, agent: int, arm: int, times: int) -> float:
@@ -229,7 +228,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         rng = self.np_random if self._federation is None else self._federation.rng
         return empirical_best(self._pulls, self._means, rng)
 
-    def _info(self, sample: float) -> dict[str, Any]:
+    def _info(self, sample: float) -> Values:
         info = super()._info(sample)
         info["action_mask"] = self._action_mask()
         return info
@@ -239,7 +238,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         mask[-1] = not self._unpulled
         return mask
 
-    def action_masks(self) -> NDArray[np.bool_]:
+    def action_masks(self) -> Bools:
         """(A,) which actions make sense now; to stop, every agent must have a pull."""
         return self._action_mask().astype(np.bool_)
 
@@ -304,7 +303,7 @@ class DiscreteActions(gym.ActionWrapper[Obs, Any, Any], gym.utils.RecordConstruc
             return STOP, empirical_best(*self._core.seen, self._core.federation.rng)
         return PULL, divmod(number, self._core.n_arms)
 
-    def action_masks(self) -> NDArray[np.bool_]:
+    def action_masks(self) -> Bools:
         """(N*K + 1,) which actions make sense now; to stop, every agent must have a pull."""
         masks = np.ones(self._stop + 1, dtype=np.bool_)
         masks[-1] = self._core.seen[0].any(axis=1).all()

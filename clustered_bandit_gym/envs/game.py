@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import Floats, Values
 from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
@@ -29,10 +29,10 @@ Path_ = str | PathLike[str]
 class Told(NamedTuple):
     """What a learner is told of n instances: what all share, and arrays (n,) of the rest."""
 
-    constant: dict[str, Any]
+    constant: Values
     varied: dict[str, Floats]
 
-    def row(self, i: int) -> dict[str, Any]:
+    def row(self, i: int) -> Values:
         """What is told of the i-th instance."""
         return self.constant | {key: values.item(i) for key, values in self.varied.items()}
 
@@ -48,10 +48,10 @@ class GameSettings:
         self,
         instance: Instance | Path_ | None = None,
         generator: str | Generator | None = None,
-        generator_kwargs: dict[str, Any] | None = None,
+        generator_kwargs: Values | None = None,
         instance_seed: Seed | None = None,
         delta: float = 0.05,
-        told: dict[str, Any] | None = None,
+        told: Values | None = None,
         sigma: float | None = None,
         check: bool = True,
         epsilon: float = 0.0,
@@ -121,7 +121,7 @@ class GameSettings:
             **self._told,
         )
 
-    def told_values(self, instance: Instance) -> dict[str, Any]:
+    def told_values(self, instance: Instance) -> Values:
         """What a learner is told of `instance`, as numbers that vectorise: 0 stands for None."""
         told = asdict(self.problem_of(instance))
         support = told.pop("support")
@@ -183,7 +183,7 @@ class GameSettings:
 def _source(
     instance: Instance | Path_ | None,
     generator: str | Generator | None,
-    settings: dict[str, Any],
+    settings: Values,
 ) -> Instance | Generator:
     """Where instances come from: a fixed one, or a generator."""
     if instance is None:

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import integers
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.envs.flat_env import box_features
@@ -25,8 +24,8 @@ except ImportError as error:
     ) from error
 
 #: Of each agent a dictionary of arrays, or a vector.
-Observations = dict[str, Any]
-Infos = dict[str, dict[str, Any]]
+Observations = Values
+Infos = dict[str, Values]
 
 
 class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
@@ -72,7 +71,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     `reset(options=...)` takes `instance_seed` and `play_seed`, as the central environment does.
     """
 
-    metadata: dict[str, Any] = {
+    metadata: Values = {
         "name": "clustered_bai_v0",
         "is_parallelizable": True,
         **ClusteredBAIEnv.metadata,
@@ -129,7 +128,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         return self._core.federation
 
     def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
+        self, seed: int | None = None, options: Values | None = None
     ) -> tuple[Observations, Infos]:
         # Others are ignored: PettingZoo's own tests pass an option that no environment knows.
         known = ("instance_seed", "play_seed")
@@ -169,7 +168,8 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         self.agents = [agent for agent in acting if not (cut or terminated[agent])]
         if not self.agents:
             everyone = bool(self._committed.min() >= 0)
-            result = self._core.end_episode(self._committed if everyone else None, everyone)
+            arms = np.where(everyone, self._committed, -1)
+            result = self._core.end_episode(arms, everyone, everyone)
             infos = {agent: result | info for agent, info in infos.items()}
         if self.render_mode == "human":
             self.render()
@@ -197,13 +197,13 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
             ledger.record(phase, "down", "report", hearers[hearers != senders], bits, 1)
         return samples
 
-    def _commit(self, who: Ints, arms: Ints) -> NDArray[np.bool_]:
+    def _commit(self, who: Ints, arms: Ints) -> Bools:
         """`who` send their `arms` and leave; whether these are right."""
         federation, truth = self.federation, self._core.truth
         phase = federation.current_phase
         federation.ledger.record(phase, "up", "arm", who, bits_for(self.n_arms), 0)
         self._committed[who] = arms
-        right: NDArray[np.bool_] = truth.good_arms(self._core.epsilon)[truth.clusters[who], arms]
+        right: Bools = truth.good_arms(self._core.epsilon)[truth.clusters[who], arms]
         return right
 
     def _observe(self, agents: list[str]) -> Observations:

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints, Values
 from clustered_bandit_gym.game.problem import Problem
 
 #: Width and height of a frame in pixels; even numbers, as video codecs ask for.
 SIZE = (1120, 640)
 PAPER, INK, BAR = (251, 250, 246), (34, 48, 60), (143, 179, 191)
 LEADER, BEST, WRONG = (242, 163, 15), (46, 158, 91), (211, 57, 76)
-#: The map of agents (rows) and arms (columns): left, top, right, bottom.
-MAP = (67, 122, 846, 560)
+#: The map of agents (rows) and arms (columns).
+LEFT, TOP, WIDTH, HEIGHT = 67, 122, 779, 438
 #: Cells without pulls, with the lowest and with the highest estimate.
 CELL, LOW, HIGH = (239, 236, 227), (203, 226, 195), (28, 74, 120)
 KEY = "dark: high estimate   amber: the arm that leads   green: the best arm   red: a wrong answer"
@@ -30,97 +30,78 @@ class View(NamedTuple):
 
     Attributes:
         pulls, means: (N, K) the observation.
-        pulls_per_agent: (N,) all pulls, those the centre has not seen as well.
-        cost: of the communication so far.
-        outcome: `info` of the last step; None before the end.
-        arms: (N,) the arms recommended at the end; None where nothing was.
+        info: of the last step.
+        arms: (N,) the arms recommended at the end, −1 for none; None before the end.
     """
 
     problem: Problem
     pulls: Ints
     means: Floats
-    pulls_per_agent: Ints
-    cost: float
-    outcome: dict[str, Any] | None = None
+    info: Values
     arms: Ints | None = None
 
     @property
     def title(self) -> str:
-        if self.outcome is None:
-            return "Which arm is best for whom?"
         if self.arms is None:
+            return "Which arm is best for whom?"
+        if self.arms[0] < 0:
             return "Out of pulls: nothing recommended"
-        return f"{self.outcome['wrong_agents']} of {self.arms.size} agents wrong"
+        return f"{self.info['wrong_agents']} of {self.arms.size} agents wrong"
 
     @property
     def marks(self) -> list[tuple[tuple[int, int, int], Ints]]:
         """Colours, and for each (N,) the arms it marks; −1 for none."""
-        if self.outcome is None:
+        if self.arms is None:
             seen = np.where(self.pulls > 0, self.means, -np.inf)
             return [(LEADER, np.where(self.pulls.any(axis=1), seen.argmax(axis=1), -1))]
-        marks = [(BEST, self.outcome["best_arms"])]
-        if self.arms is not None:
-            marks.append((WRONG, np.where(self.outcome["agent_correct"], -1, self.arms)))
-        return marks
+        wrong = np.where(self.info["agent_correct"], -1, self.arms)
+        return [(BEST, self.info["best_arms"]), (WRONG, wrong)]
 
 
 def draw_frame(view: View) -> Frame:
     """(H, W, 3) uint8: a map of agents and arms, pulls of each agent, and the outcome."""
+    from PIL import Image, ImageDraw
+
     n, k = view.pulls.shape
-    x, y = _edges(n, k)
-    high = y[1] - y[0]
+    wide, high = WIDTH / k, HEIGHT / n
     clusters = view.problem.n_clusters or "hidden"
     told = f"{n} agents, {k} arms, clusters: {clusters}, delta {view.problem.delta:g}    "
-    frame = _empty_frame(n, k, view.title, told).copy()
-    rows = np.repeat(_colours(view.pulls, view.means), np.diff(x), axis=1)
-    frame[y[0] : y[-1], x[0] : x[-1]] = np.repeat(rows, np.diff(y), axis=0)
-    width = 4 if high > 12 else 2
+    image = _empty_frame(n, k, view.title, told).copy()
+    cells = Image.fromarray(_colours(view.pulls, view.means))
+    image.paste(cells.resize((WIDTH, HEIGHT), Image.Resampling.NEAREST), (LEFT, TOP))
+    draw = ImageDraw.Draw(image)
     for colour, arms in view.marks:
         for agent, arm in enumerate(arms.tolist()):
             if arm >= 0:
-                cell = frame[y[agent] : y[agent + 1], x[arm] : x[arm + 1]]
-                cell[:width] = cell[-width:] = cell[:, :width] = cell[:, -width:] = colour
-    most = max(int(view.pulls_per_agent.max()), 1)
-    for agent, pulls in enumerate(view.pulls_per_agent.tolist()):
-        bar = frame[y[agent] + high // 6 : y[agent + 1] - high // 6]
-        bar[:, 885 : 885 + 167 * pulls // most] = BAR
-    spent = f"{view.pulls_per_agent.sum():,} pulls, communication {view.cost:,.0f} units"
-    _write(frame, x[0] + _font(16).getlength(told), 72, spent, 16)
-    _write(frame, 885, 111, f"pulls per agent, at most {most:,}")
-    return frame
+                x, y = LEFT + arm * wide, TOP + agent * high
+                draw.rectangle((x, y, x + wide, y + high), None, colour, 4 if high > 12 else 2)
+    per_agent = view.info["pulls_per_agent"]
+    most = max(int(per_agent.max()), 1)
+    for agent, pulls in enumerate(per_agent.tolist()):
+        y = TOP + agent * high
+        draw.rectangle((885, y + high / 6, 885 + 167 * pulls / most, y + high * 5 / 6), BAR)
+    cost = view.info["communication"]["cost"]
+    spent = f"{per_agent.sum():,} pulls, communication {cost:,.0f} units"
+    draw.text((LEFT + _font(16).getlength(told), 72), spent, INK, _font(16), "lm")
+    draw.text((885, 111), f"pulls per agent, at most {most:,}", INK, _font(13), "lm")
+    return np.array(image)
 
 
 @lru_cache(maxsize=16)
-def _empty_frame(n: int, k: int, title: str, told: str) -> Frame:
+def _empty_frame(n: int, k: int, title: str, told: str) -> Any:
     """What most frames of a play share; to write it takes longer than to draw all the rest."""
-    frame = np.full((SIZE[1], SIZE[0], 3), PAPER, dtype=np.uint8)
-    x, y = _edges(n, k)
-    _write(frame, x[0], 35, title, 25)
-    _write(frame, x[0], 72, told, 16)
-    _write(frame, x[0], 600, KEY)
-    # Every arm and agent has its number; of many, about 26 have.
-    for arm in range(0, k, -(-k // 26)):
-        _write(frame, (x[arm] + x[arm + 1]) / 2, 111, str(arm), anchor="mm")
-    for agent in range(0, n, -(-n // 26)):
-        _write(frame, 45, (y[agent] + y[agent + 1]) // 2, str(agent), anchor="mm")
-    return frame
-
-
-def _edges(n: int, k: int) -> tuple[list[int], list[int]]:
-    """(K + 1) edges of the columns of arms and (N + 1) of the rows of agents, in pixels."""
-    left, top, right, bottom = MAP
-    x, y = np.linspace(left, right, k + 1), np.linspace(top, bottom, n + 1)
-    return x.astype(int).tolist(), y.astype(int).tolist()
-
-
-def _write(frame: Frame, x: float, y: int, text: str, size: int = 13, anchor: str = "lm") -> None:
-    """Write `text` with its `anchor` (Pillow's code) at (x, y)."""
     from PIL import Image, ImageDraw
 
-    strip = frame[y - size : y + size]
-    image = Image.fromarray(strip)
-    ImageDraw.Draw(image).text((x, size), text, fill=INK, font=_font(size), anchor=anchor)
-    strip[:] = np.asarray(image)
+    image = Image.new("RGB", SIZE, PAPER)
+    draw = ImageDraw.Draw(image)
+    for y, text, size in ((35, title, 25), (72, told, 16), (600, KEY, 13)):
+        draw.text((LEFT, y), text, INK, _font(size), "lm")
+    # Every arm and agent has its number; of many, about 26 have.
+    for arm in range(0, k, -(-k // 26)):
+        draw.text((LEFT + (arm + 0.5) * WIDTH / k, 111), str(arm), INK, _font(13), "mm")
+    for agent in range(0, n, -(-n // 26)):
+        draw.text((45, TOP + (agent + 0.5) * HEIGHT / n), str(agent), INK, _font(13), "mm")
+    return image
 
 
 @cache

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver
 from clustered_bandit_gym.game.pulls import OwnStreams
@@ -24,7 +25,7 @@ def play_stepwise(
     *,
     strict: bool = False,
     **seeds: Seed,
-) -> dict[str, Any]:
+) -> Values:
     """Play a `Policy` through `env.step`, one pull at a time and through all wrappers; returns the
     last `info`.
 
@@ -64,7 +65,7 @@ def play_stepwise(
         raise PlayOver(
             "the policy stopped the play itself; a policy that is played stepwise returns its arms"
         )
-    info: dict[str, Any] = make_step((STOP, arms))[4]
+    info: Values = make_step((STOP, arms))[4]
     return info
 
 
@@ -78,7 +79,7 @@ def crosstalk(policy: Policy, env: ClusteredBAIEnv, instance_seed: Seed, play_se
     nothing about its blocks.
     """
 
-    def play(block_size: int | None) -> dict[str, Any] | None:
+    def play(block_size: int | None) -> Values | None:
         instance = env.draw_instance(instance_seed)
         source = OwnStreams(instance, play_stream(play_seed, 3))  # a stream that no play uses
         federation = env.federation_on(instance, play_seed, source)
@@ -107,5 +108,5 @@ def crosstalk(policy: Policy, env: ClusteredBAIEnv, instance_seed: Seed, play_se
     return ", ".join(_differences(first, alone))
 
 
-def _differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+def _differences(one: Values, other: Values) -> list[str]:
     return [name for name in one if not np.array_equal(one[name], other[name])]

@@ -11,20 +11,18 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import are_good, empirical_best, integers
-from clustered_bandit_gym.envs.env import check_render_mode
 from clustered_bandit_gym.envs.flat_env import FlatClusteredBAIEnv, box_features
 from clustered_bandit_gym.envs.game import InstanceBuffer
 from clustered_bandit_gym.envs.rendering import Frame, View, draw_frame
 from clustered_bandit_gym.errors import UserError, needs_extra
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
-
-Bools = NDArray[np.bool_]
+from clustered_bandit_gym.policy import check_choice
 
 
-class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
+class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
     """`FlatClusteredBAIEnv`, `num_envs` times, stepped, begun and ended together in NumPy.
 
     Actions are (num_envs,) integers as in the single environment; observations and `info` have one
@@ -49,7 +47,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         settings: of `FlatClusteredBAIEnv`.
     """
 
-    metadata: dict[str, Any] = {
+    metadata: Values = {
         "render_modes": ["rgb_array", "rgb_array_list"],
         "render_fps": FlatClusteredBAIEnv.metadata["render_fps"],
         "autoreset_mode": AutoresetMode.NEXT_STEP,
@@ -64,9 +62,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         **settings: Any,
     ) -> None:
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        if num_envs < 1:
-            raise UserError(f"num_envs must be at least 1, got {num_envs}")
-        check_render_mode(render_mode, self.metadata)
+        self.num_envs = whole(num_envs, "num_envs")
+        check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         if max_episode_steps is not None:
             settings.setdefault("max_pulls", max_episode_steps)
         game = FlatClusteredBAIEnv(**settings)
@@ -78,7 +75,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
                 "gym.make_vec(..., vectorization_mode='sync')"
             )
         self.game = game
-        self.num_envs = num_envs
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_action_space = game.action_space
@@ -87,38 +83,36 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         #: (num_envs, N) arms that ends in the next `step` recommend; None: the empirical best ones.
         self.recommendations: Ints | None = None
-        cells = (num_envs, game.n_agents, game.n_arms)
+        self._started = False
         self._sizes = np.array(game.pull_sizes)
+        cells = (num_envs, game.n_agents, game.n_arms)
         self._pulls: Ints = np.zeros(cells, dtype=np.int64)
         self._means: Floats = np.zeros(cells)
         self._per_agent: Ints = np.zeros(cells[:2], dtype=np.int64)
         self._count: Ints = np.zeros(num_envs, dtype=np.int64)
         self._orders: Ints = np.zeros(num_envs, dtype=np.int64)
-        #: Sub-environments that the next step resets.
+        #: Sub-environments whose episode is over.
         self._done: Bools = np.zeros(num_envs, dtype=np.bool_)
-        # The truth: mean rewards of each agent, the law, and where the instance is.
-        self._truth: Floats = np.zeros(cells)
-        self._model: RewardModel = Gaussian()
-        self._origins: list[Any] = [None] * num_envs
-        self._told: dict[str, NDArray[Any]] = {}
-        for key, value in game.told_values(game.draw_instance(0)).items():
+        # The truth, (num_envs, M, K) and (num_envs, N), and what is told of it; `begin` fills them.
+        first = game.draw_instance(0)
+        self._bandits: Floats = np.array([first.means] * num_envs)
+        self._clusters: Ints = np.array([first.clusters] * num_envs)
+        self._rewards = first.rewards
+        self._told: dict[str, Array] = {}
+        for key, value in game.told_values(first).items():
             self._told[key] = np.array([value] * num_envs)
-        self._buffer = InstanceBuffer(game, num_envs)
-        self._started = False
         # For pictures: frames not yet asked for, the last step's `info`, and (num_envs, N) the arms
         # that ends recommended, −1 for none.
         self._frames: list[list[Frame]] = [[] for _ in range(num_envs)]
-        self._last_values: dict[str, Any] = {}
+        self._last_values: Values = {}
         self._answers: Ints = np.full(cells[:2], -1)
-
-    # --- reset ------------------------------------------------------------------------------------
 
     def reset(
         self,
         *,
         seed: int | Sequence[int | None] | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> tuple[Any, dict[str, Any]]:
+        options: Values | None = None,
+    ) -> tuple[Any, Values]:
         if options:
             raise UserError(f"the vector environment takes no reset options, got {options}")
         if seed is not None or not self._started:
@@ -127,69 +121,78 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
             self._np_random_seed = seed if isinstance(seed, int) else -1
             self._buffer = InstanceBuffer(self.game, self.num_envs)
         self._started = True
-        self._done = np.zeros(self.num_envs, dtype=np.bool_)
-        self._begin(np.arange(self.num_envs))
+        self.begin(np.arange(self.num_envs))
         self._collect()
-        infos: dict[str, Any] = {}
-        enter(infos, ~self._done, self._told_now() | {"action_mask": self._action_mask()})
+        infos: Values = {}
+        enter(infos, ~self._done, self.told() | {"action_mask": self.action_mask()})
         return self.observe(), infos
 
-    def _begin(self, which: Ints) -> None:
+    def begin(self, which: Ints) -> None:
         """Start an episode of each sub-environment of `which`."""
         batch, told, rows = self._buffer.take(which.size, self.np_random)
-        self._model = batch.rewards
-        # `take_along_axis` would add 7% to a step in which one episode in a hundred ends.
-        plays = np.arange(rows.start, rows.stop)[:, None]
-        self._truth[which] = batch.means[plays, batch.clusters[rows]]
+        self._rewards = batch.rewards
+        self._bandits[which] = batch.means[rows]
+        self._clusters[which] = batch.clusters[rows]
         for key, values in told.varied.items():
             self._told[key][which] = values[rows]
-        for row, i in enumerate(which.tolist(), rows.start):
-            self._origins[i] = batch, row
         for state in (self._pulls, self._means, self._per_agent, self._count, self._orders):
             state[which] = 0
+        self._done[which] = False
 
-    def _told_now(self) -> dict[str, NDArray[Any]]:
+    def told(self) -> dict[str, Array]:
         """What the learners are told, (num_envs, ...) each."""
         return {key: values.copy() for key, values in self._told.items()}
 
-    # --- step -------------------------------------------------------------------------------------
+    def step(self, actions: Array) -> tuple[Any, Array, Array, Array, Values]:
+        began = self._done.copy()
+        rewards, terminated, truncated, values = self.play(actions)
+        if began.any():
+            self.begin(began.nonzero()[0])
+        self._collect()
+        infos: Values = {}
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and self._done.any():
+            began = self._done.copy()
+            last: Values = {}
+            enter(last, began, {**values, "action_mask": self.action_mask()})
+            observations = np.full(self.num_envs, None, dtype=object)
+            obs = self.observe()
+            for i in began.nonzero()[0].tolist():
+                observations[i] = row_of(obs, i)
+            enter(infos, began, {"final_obs": observations})
+            infos |= {"final_info": last, "_final_info": began}
+            self.begin(began.nonzero()[0])
+        if not began.all():
+            enter(infos, ~began, values)
+        if began.any():
+            enter(infos, began, self.told())
+        everywhere = np.ones(self.num_envs, dtype=np.bool_)
+        enter(infos, everywhere, {"action_mask": self.action_mask()})
+        return self.observe(), rewards, terminated, truncated, infos
 
-    def step(
-        self, actions: NDArray[Any]
-    ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+    def play(self, actions: Array) -> tuple[Array, Array, Array, Values]:
+        """A step of the sub-environments that are not over, without resets.
+
+        Returns:
+            Rewards, terminated, truncated, and the values of `info`, (num_envs, ...) each.
+        """
         if not self._started:
             raise ResetNeeded("Cannot call envs.step() before calling envs.reset()")
         game = self.game
         actions = integers(actions, (self.num_envs,), game.stop_action + 1)
-        began = self._done
-        acting = ~began
-        stopped = acting & (actions == game.stop_action)
-        samples, pulls, late = self._pull(acting & ~stopped, actions)
+        stops = actions == game.stop_action
+        stopped = stops & ~self._done
+        samples, pulls, late = self._pull(~(stops | self._done), actions)
         done = stopped | late
         terminated = stopped if game.truncation == "free" else done
-        values = self._values(samples, stopped)
-        rewards: NDArray[Any] = -game.pull_cost * pulls
+        values = self._values() | {"sample": samples, "stopped": stopped}
+        rewards: Array = -game.pull_cost * pulls
         if done.any():
-            self._judge(done, terminated, values)
+            self._judge(done.nonzero()[0], terminated, values)
             rewards = rewards - game.error_penalty * values["wrong_agents"]
-        if began.any():
-            self._begin(np.flatnonzero(began))
-        self._done, self._last_values = done, values
-        self._collect()
-        infos: dict[str, Any] = {}
-        if self.autoreset_mode is AutoresetMode.SAME_STEP and done.any():
-            self._enter_final(infos, done, values)
-            began, acting = done, ~done
-            self._begin(np.flatnonzero(done))
-            self._done = np.zeros(self.num_envs, dtype=np.bool_)
-        if acting.any():
-            enter(infos, acting, values)
-        if began.any():
-            enter(infos, began, self._told_now())
-        everywhere = np.ones(self.num_envs, dtype=np.bool_)
-        enter(infos, everywhere, {"action_mask": self._action_mask()})
+        self._done = done.copy()
+        self._last_values = values
         self.recommendations = None
-        return self.observe(), rewards, terminated, done & ~terminated, infos
+        return rewards, terminated, done & ~terminated, values
 
     def _pull(self, pulling: Bools, actions: Ints) -> tuple[Floats, Ints, Bools]:
         """Carry out the orders of `pulling`; samples, pulls, and who is at the limit (num_envs,)."""
@@ -200,12 +203,14 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         sizes, cells = np.divmod(np.where(pulling, actions, 0), n_cells)
         times = self._sizes[sizes]
         fits = pulling & (self._count + times <= game.limit)
-        which = np.flatnonzero(fits)
+        which = fits.nonzero()[0]
         # Flat indices take 0.6 of the time of (play, agent, arm).
         cells, times = which * n_cells + cells[which], times[which]
         rows, arms = np.divmod(cells, game.n_arms)
-        means = self._truth.reshape(-1, game.n_arms)
-        averages = self._model.average(self.np_random, means, rows, arms, times)
+        _, n_clusters, n_arms = self._bandits.shape
+        clusters = which * n_clusters + self._clusters.reshape(-1)[rows]
+        means = self._bandits.reshape(-1, n_arms)
+        averages = self._rewards.average(self.np_random, means, clusters, arms, times)
         all_pulls, all_means = self._pulls.reshape(-1), self._means.reshape(-1)
         counts = all_pulls[cells] + times
         old = all_means[cells]
@@ -218,82 +223,63 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         self._orders += fits
         return samples, pulls, pulling & ~(fits & (self._count < game.limit))
 
-    def _judge(self, done: Bools, terminated: Bools, values: dict[str, Any]) -> None:
-        """Enter the outcome of the episodes `done`; those `terminated` are charged for errors."""
-        game, which = self.game, np.flatnonzero(done)
-        truth = self._truth[which]
+    def _judge(self, which: Ints, terminated: Bools, values: Values) -> None:
+        """Enter the outcome of episodes that are over; those `terminated` are charged for errors."""
+        game = self.game
+        truth = self._bandits[which[:, None], self._clusters[which]]
         if self.recommendations is None:
             arms = empirical_best(self._pulls[which], self._means[which], self.np_random)
         else:
             shape = (self.num_envs, game.n_agents)
             arms = integers(self.recommendations, shape, game.n_arms)[which]
-        answered = values["stopped"] if game.truncation == "penalty" else terminated
-        answered = answered[which, None]
-        right = are_good(truth, arms, game.epsilon) & answered
-        self._answers[which] = np.where(answered, arms, -1)
+        if game.truncation != "answer":
+            arms = np.where(values["stopped"][which, None], arms, -1)
+        right = are_good(truth, arms, game.epsilon)
+        self._answers[which] = arms
         values["correct"][which] = right.all(axis=1)
         values["agent_correct"][which] = right
         values["wrong_agents"][which] = (terminated[which, None] & ~right).sum(axis=1)
         values["best_arms"][which] = truth.argmax(axis=2)
 
-    # --- what is told -----------------------------------------------------------------------------
-
-    def _values(self, samples: Floats, stopped: Bools) -> dict[str, Any]:
-        """The `info` of a step before the end, with nothing of the truth."""
+    def _values(self) -> Values:
+        """The `info` before the end, with nothing of the truth and without a sample."""
         shape = self._per_agent.shape
-        nothing: Ints = np.zeros(self.num_envs, dtype=np.int64)
-        bits = self._orders * self.game.order_bits
         return {
-            "sample": samples,
-            "stopped": stopped,
+            "sample": np.zeros(self.num_envs),
+            "stopped": np.zeros(self.num_envs, dtype=np.bool_),
             "correct": np.zeros(self.num_envs, dtype=np.bool_),
             "agent_correct": np.zeros(shape, dtype=np.bool_),
-            "wrong_agents": nothing.copy(),
+            "wrong_agents": np.zeros(self.num_envs, dtype=np.int64),
             "pulls": self._count.copy(),
             "pulls_per_agent": self._per_agent.copy(),
-            "communication": {
-                "cost": self.game.c_b * bits + self.game.c_r * self._orders,
-                "bits_up": nothing,
-                "bits_down": bits,
-                "reals_up": self._orders.copy(),
-                "reals_down": nothing,
-            },
+            "communication": self.game.bill(self._orders.copy()),
             "best_arms": np.full(shape, -1),
         }
 
-    def _enter_final(self, infos: dict[str, Any], done: Bools, values: dict[str, Any]) -> None:
-        """Enter `final_info` and `final_obs` of episodes `done`, after which the next begin."""
-        last: dict[str, Any] = {}
-        enter(last, done, {**values, "action_mask": self._action_mask()})
-        obs = self.observe()
-        observations = np.full(self.num_envs, None, dtype=object)
-        for i in np.flatnonzero(done).tolist():
-            observations[i] = row_of(obs, i)
-        infos["final_info"], infos["final_obs"] = last, observations
-        infos["_final_info"] = infos["_final_obs"] = done
-
-    def observe(self) -> Any:
-        """Copies of the observations now."""
+    def observe(self, which: Any = slice(None)) -> Any:
+        """Copies of the observations of `which` now."""
+        pulls, means = self._pulls[which].copy(), self._means[which].copy()
         if self.game.observation == "dict":
-            return {"means": self._means.copy(), "pulls": self._pulls.copy()}
-        sigma = self._told["sigma"][:, None, None]
-        return box_features(self._pulls, self._means, sigma, self._count / self.game.limit)
+            return {"means": means, "pulls": pulls}
+        sigma = self._told["sigma"][which, None, None]
+        return box_features(pulls, means, sigma, self._count[which] / self.game.limit)
 
-    def _action_mask(self) -> NDArray[np.int8]:
+    def action_mask(self) -> NDArray[np.int8]:
+        """(num_envs, A) which actions make sense now; to stop, every agent must have a pull."""
         mask = np.ones((self.num_envs, self.game.stop_action + 1), dtype=np.int8)
         mask[:, -1] = self._per_agent.all(axis=1)
         return mask
 
     def action_masks(self) -> Bools:
-        """(num_envs, A) which actions make sense now; to stop, every agent must have a pull."""
-        return self._action_mask().astype(np.bool_)
+        """`action_mask` as booleans."""
+        return self.action_mask().astype(np.bool_)
 
     def instance(self, i: int) -> Instance:
         """The instance that sub-environment i plays, for judges and pictures; not for learners."""
         if not self._started:
             raise ResetNeeded("There is no play yet: call envs.reset() first")
-        instances, row = self._origins[i]
-        return self.game.fixed_instance or instances[row]
+        drawn = self._bandits[i], self._clusters[i], self._rewards
+        return self.game.fixed_instance or Instance(*drawn)
 
     def render(self) -> tuple[Any, ...] | None:
         """For each sub-environment a frame, or the frames since the last call: `render_mode`."""
@@ -313,15 +299,13 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
 
     def _picture(self, i: int) -> Frame:
         problem = self.game.problem_of(self.instance(i))
-        cost = self._orders[i] * (self.game.c_b * self.game.order_bits + self.game.c_r)
-        outcome = row_of(self._last_values, i) if self._done[i] else None
-        arms = None if self._answers[i, 0] < 0 else self._answers[i]
-        seen = self._pulls[i], self._means[i], self._per_agent[i]
+        info = row_of(self._last_values if self._done[i] else self._values(), i)
+        arms = self._answers[i] if self._done[i] else None
         with needs_extra("plots"):
-            return draw_frame(View(problem, *seen, cost, outcome, arms))
+            return draw_frame(View(problem, self._pulls[i], self._means[i], info, arms))
 
 
-def enter(infos: dict[str, Any], mask: Bools, values: dict[str, Any]) -> None:
+def enter(infos: Values, mask: Bools, values: Values) -> None:
     """Enter `values`, arrays (num_envs, ...), and beside each its `mask` (num_envs,): `_sample`.
 
     Rows where the mask is False mean nothing.
@@ -336,13 +320,7 @@ def enter(infos: dict[str, Any], mask: Bools, values: dict[str, Any]) -> None:
 
 
 def row_of(values: Any, i: int) -> Any:
-    """Row i of arrays (num_envs, ...) in nested dictionaries, without masks; numbers as Python's."""
-    if not isinstance(values, dict):
-        return values.item(i) if values.ndim == 1 else values[i]
-    row = {}
-    for key, value in values.items():
-        if key[0] != "_":
-            # Not by another call: ends of episodes take a tenth less time.
-            is_number = not isinstance(value, dict) and value.ndim == 1
-            row[key] = value.item(i) if is_number else row_of(value, i)
-    return row
+    """Row i of arrays (num_envs, ...) in nested dictionaries; numbers as Python's."""
+    if isinstance(values, dict):
+        return {key: row_of(value, i) for key, value in values.items()}
+    return values.item(i) if values.ndim == 1 else values[i]

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.envs.actions import empirical_best
 from clustered_bandit_gym.envs.flat_env import ORDERS_PER_CELL, box_features
 from clustered_bandit_gym.errors import UserError, needs_extra
@@ -52,7 +53,7 @@ class SB3Policy(StepPolicy):
         self._network = Network(self.path)
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Values:
         """The file, and what is in it: another model under the same name is another policy."""
         return {"path": self.path, "sha256": self._content[:16]}
 
@@ -60,14 +61,14 @@ class SB3Policy(StepPolicy):
     def label(self) -> str:
         return f"{self.name}:{self.path}"
 
-    def reset(self, info: dict[str, Any], seed: int | None = None) -> None:
+    def reset(self, info: Values, seed: int | None = None) -> None:
         self._rng = np.random.default_rng(seed)
         self._sigma = float(info["sigma"])
         self._features = Features(
             info["n_agents"], info["n_arms"], info["n_clusters"], info["eta"], self._sigma
         )
 
-    def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:
+    def act(self, obs: dict[str, np.ndarray], info: Values) -> Any:
         pulls, means = obs["pulls"], obs["means"]
         used = pulls.sum() / (ORDERS_PER_CELL * pulls.size)
         if self._network.inputs == SIZE:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.envs.game import GameSettings
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv, row_of
 from clustered_bandit_gym.errors import UserError
@@ -57,9 +58,7 @@ class SB3VecEnv(VecEnv):
             )
         if settings.get("render_mode") is not None:
             raise UserError("SB3VecEnv draws no pictures; gym.make(id, render_mode=...) does")
-        kwargs = {**spec.kwargs, **settings}
-        envs = ClusteredBAIVectorEnv(n_envs, autoreset_mode=AutoresetMode.SAME_STEP, **kwargs)
-        self.envs = envs
+        self.envs = envs = ClusteredBAIVectorEnv(n_envs, **{**spec.kwargs, **settings})
         self.features = None
         space: spaces.Space[Any] = envs.single_observation_space
         action_space = envs.single_action_space
@@ -74,38 +73,39 @@ class SB3VecEnv(VecEnv):
         if any(self._options):
             raise UserError(f"SB3VecEnv takes no reset options, got {self._options}")
         seeds = None if all(seed is None for seed in self._seeds) else list(self._seeds)
-        obs, told = self.envs.reset(seed=seeds)
+        obs, _ = self.envs.reset(seed=seeds)
         self._reset_seeds()
-        self.reset_infos = [row_of(told, i) for i in range(self.num_envs)]
+        self.reset_infos = [{} for _ in range(self.num_envs)]
+        self._tell(range(self.num_envs))
         return self._look(obs)
+
+    def _tell(self, which: Iterable[int]) -> None:
+        """Enter what the learner is told at the start of the episodes of `which`."""
+        told = self.envs.told() | {"action_mask": self.envs.action_mask()}
+        for i in which:
+            self.reset_infos[i] = row_of(told, i)
 
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions
 
-    def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+    def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[Values]]:
+        envs = self.envs
         actions = self._actions if self._seen is None else self._orders(self._actions, self._seen)
-        obs, rewards, terminated, truncated, found = self.envs.step(actions)
+        rewards, terminated, truncated, values = envs.play(actions)
         dones = terminated | truncated
-        # Where all episodes end at once there are none, and `final_info` below has them.
-        samples = found.get("sample", rewards).tolist()
-        infos: list[dict[str, Any]] = [{"sample": sample} for sample in samples]
-        ended = np.flatnonzero(dones).tolist()
-        seen = self._last_looks(found["final_obs"][ended]) if ended else []
-        for i, observation in zip(ended, seen, strict=True):
-            infos[i] = row_of(found["final_info"], i)
-            infos[i]["cost"] = infos[i]["communication"]["cost"]
-            infos[i]["terminal_observation"] = observation
-            infos[i]["TimeLimit.truncated"] = bool(truncated[i])
-            self.reset_infos[i] = row_of({key: found[key] for key in self.reset_infos[i]}, i)
-        return self._look(obs), rewards.astype(np.float32), dones, infos
-
-    def _last_looks(self, observations: np.ndarray) -> Any:
-        """What the learner sees of the last observations of episodes."""
-        if self.features is None:
-            return list(observations)
-        pulls = np.stack([one["pulls"] for one in observations])
-        means = np.stack([one["means"] for one in observations])
-        return self.features(pulls, means).features
+        infos: list[Values] = [{"sample": one} for one in values["sample"].tolist()]
+        ended = dones.nonzero()[0]
+        if ended.size:
+            last = self._look(envs.observe(ended))
+            values["action_mask"] = envs.action_mask()
+            for row, i in enumerate(ended.tolist()):
+                infos[i] = row_of(values, i)
+                infos[i]["cost"] = infos[i]["communication"]["cost"]
+                infos[i]["terminal_observation"] = row_of(last, row)
+                infos[i]["TimeLimit.truncated"] = bool(truncated[i])
+            envs.begin(ended)
+            self._tell(ended.tolist())
+        return self._look(envs.observe()), rewards.astype(np.float32), dones, infos
 
     def _orders(self, actions: np.ndarray, seen: Seen) -> np.ndarray:
         """Ranks of cells as flat actions; a stop recommends the most probable arms."""
@@ -116,7 +116,8 @@ class SB3VecEnv(VecEnv):
         stops = actions == TOP * len(game.pull_sizes)
         return np.where(stops, game.stop_action, size * game.n_agents * game.n_arms + cells)
 
-    def _look(self, obs: dict[str, np.ndarray]) -> Any:
+    def _look(self, obs: Any) -> Any:
+        """What the learner sees of observations."""
         if self.features is None:
             return obs
         self._seen = self.features(obs["pulls"], obs["means"])

@@ -10,6 +10,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.errors import UserError, needs_extra
 
 
@@ -73,7 +74,7 @@ def make_model(
 
     from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
 
-    kinds: dict[str, Any] = {"ppo": PPO, "maskable-ppo": MaskablePPO}
+    kinds: Values = {"ppo": PPO, "maskable-ppo": MaskablePPO}
     if algo not in kinds:
         raise UserError(f"algo must be ppo or maskable-ppo, got {algo!r}")
     torch.set_num_threads(1)  # the networks are small: more threads only wait for each other

@@ -135,7 +135,7 @@ def test_the_limit_asks_for_an_answer() -> None:
         assert info["wrong_agents"] == expected
         assert info["agent_correct"].tolist() == [truncation == "answer"] * 3 + [False]
         assert info["best_arms"].tolist() == [0, 1, 1, 0]
-    with pytest.raises(ValueError, match="truncation must be answer, penalty or free"):
+    with pytest.raises(ValueError, match="truncation must be one of 'answer', 'penalty', 'free'"):
         gym.make(TINY, truncation="never")
 
 

@@ -27,6 +27,11 @@ def pixels(frame: np.ndarray, colour: tuple[int, int, int], part: bool = False) 
     return int(((frame if part else frame[100:570, 60:860]) == colour).all(axis=2).sum())
 
 
+def spent(pulls: np.ndarray, cost: float = 0.0) -> dict[str, Any]:
+    """What `info` says of these pulls."""
+    return {"pulls_per_agent": pulls.sum(axis=1), "communication": {"cost": cost}}
+
+
 def played(mode: str, **settings: Any) -> gym.Env[Any, Any]:
     env = gym.make("ClusteredBAI-v0", instance=INSTANCE, render_mode=mode, **settings)
     env.reset(seed=0)
@@ -77,7 +82,7 @@ def test_never_pulled_is_not_drawn_as_low() -> None:
     """Agent 0 has one cell that was never pulled and one with the lowest estimate of all."""
     problem = Problem(1, 3, None, 0.1)
     pulls, means = np.array([[1, 1, 0]]), np.array([[0.9, 0.1, 0.0]])
-    frame = draw_frame(View(problem, pulls, means, pulls.sum(axis=1), 0.0))
+    frame = draw_frame(View(problem, pulls, means, spent(pulls)))
     low, never = frame[123:560, 328:587], frame[123:560, 587:846]
     assert (low == (203, 226, 195)).all(axis=2).sum() > 1000
     assert (never == (203, 226, 195)).all(axis=2).sum() == 0
@@ -107,7 +112,7 @@ def test_the_next_episode_starts_clean() -> None:
 def test_views() -> None:
     problem = Problem(2, 3, None, 0.1)
     pulls, means = np.array([[4, 1, 0], [0, 0, 0]]), np.array([[-1.0, -2.0, 0.0], [0.0, 0.0, 0.0]])
-    view = View(problem, pulls, means, np.array([5, 0]), 12.0)
+    view = View(problem, pulls, means, spent(pulls))
     [(_, leaders)] = view.marks
     assert leaders.tolist() == [0, -1]
     outcome = {
@@ -115,10 +120,10 @@ def test_views() -> None:
         "best_arms": np.array([0, 0]),
         "agent_correct": np.array([False, True]),
     }
-    ended = view._replace(outcome=outcome, arms=np.array([1, 0]))
+    ended = view._replace(info=view.info | outcome, arms=np.array([1, 0]))
     assert ended.title == "1 of 2 agents wrong"
     assert [arms.tolist() for _, arms in ended.marks] == [[0, 0], [1, -1]]
-    truncated = view._replace(outcome=outcome)
+    truncated = ended._replace(arms=np.array([-1, -1]))
     assert "nothing recommended" in truncated.title
     assert len({draw_frame(one).tobytes() for one in (view, ended, truncated)}) == 3
 
@@ -128,7 +133,7 @@ def test_any_size(sizes: tuple[int, int]) -> None:
     n, k = sizes
     pulls = np.random.default_rng(0).integers(3, size=sizes)
     means = np.where(pulls > 0, 0.5, 0.0)
-    frame = draw_frame(View(Problem(n, k, 1, 0.1), pulls, means, pulls.sum(axis=1), 1e9))
+    frame = draw_frame(View(Problem(n, k, 1, 0.1), pulls, means, spent(pulls, 1e9)))
     assert frame.shape == (640, 1120, 3)
     assert len(np.unique(frame[::4, ::4].reshape(-1, 3), axis=0)) > 5
 
