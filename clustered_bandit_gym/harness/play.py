@@ -82,8 +82,8 @@ class Work:
     bound: bool = True
     strict: bool = True
     _envs: dict[int, Env] = field(default_factory=dict, repr=False)
-    #: The instance drawn last, with its cell and trial.
-    _drawn: tuple[int, int, Instance] | None = field(default=None, repr=False)
+    #: The instance drawn last, under its cell and trial.
+    _drawn: dict[tuple[int, int], Instance] = field(default_factory=dict, repr=False)
 
     def spec(self, task: Task) -> TrialSpec:
         """What decides the row of a task."""
@@ -97,21 +97,15 @@ class Work:
             self._envs[cell] = self.cells[cell].make()
         return self._envs[cell]
 
-    def trial(self, task: Task) -> tuple[TrialSpec, Env, Instance | None]:
-        """The arguments of `play_trial`. All policies that `solve` get the one instance that their
-        trial draws; for other players the environment draws it at its reset."""
-        spec, env, place = self.spec(task), self.env(task.cell), (task.cell, task.trial)
-        if not hasattr(spec.policy, "solve"):
-            return spec, env, None
-        if self._drawn is None or self._drawn[:2] != place:
-            unwrapped: Any = env.unwrapped
-            seeds = trial_seeds(self.seed, task.trial)
-            self._drawn = (*place, unwrapped.draw_instance(seeds.instance))
-        return spec, env, self._drawn[2]
-
     def play(self, task: Task) -> Row:
-        """The row of a task."""
-        return play_trial(*self.trial(task))
+        """The row of a task. All policies that `solve` get the one instance that their trial draws;
+        for other players the environment draws it at its reset."""
+        env: Any = self.env(task.cell)
+        place = (task.cell, task.trial)
+        if hasattr(self.players[task.player][1], "solve") and place not in self._drawn:
+            seeds = trial_seeds(self.seed, task.trial)
+            self._drawn = {place: env.unwrapped.draw_instance(seeds.instance)}
+        return play_trial(self.spec(task), env, self._drawn.get(place))
 
     def lost(self, task: Task, outcome: str, message: str) -> Row:
         """The row of a task whose process was lost with its counts: no pulls, messages or bound."""
@@ -122,7 +116,7 @@ class Work:
         return _identity(self.spec(task), self.env(task.cell)) | judged | own
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_envs": {}, "_drawn": None}
+        return {**self.__dict__, "_envs": {}, "_drawn": {}}
 
 
 def play(
@@ -323,15 +317,13 @@ def keyboard() -> Iterator[Callable[[], bool]]:
     raises itself.
 
     It is the user's if the signal arrived. Where signals are not ours to watch (another thread, a
-    handler that somebody has set) every interrupt is taken for the user's. So is that of a policy
-    that sends the signal to its own process.
+    handler that somebody has set) every interrupt is taken for the user's, unless signals are
+    ignored. So is that of a policy that sends the signal to its own process.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        yield lambda: False  # no key of the user's arrives
-        return
+    before = signal.getsignal(signal.SIGINT)
     main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield lambda: True
+    if not main or before is not signal.default_int_handler:
+        yield lambda: before is not signal.SIG_IGN
         return
     arrived = False
 
@@ -344,5 +336,4 @@ def keyboard() -> Iterator[Callable[[], bool]]:
     try:
         yield lambda: arrived
     finally:
-        if signal.getsignal(signal.SIGINT) is note:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)

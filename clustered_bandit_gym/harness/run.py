@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed
 from clustered_bandit_gym.harness.dask_backend import play_on_dask
 from clustered_bandit_gym.harness.output.board import Board
-from clustered_bandit_gym.harness.play import Row, Task, Work, play_trial
+from clustered_bandit_gym.harness.play import Row, Task, Work
 from clustered_bandit_gym.harness.pool import pack, play_in_processes
 from clustered_bandit_gym.harness.replay import reproduced
 from clustered_bandit_gym.harness.settings import Cell, label_of
@@ -145,10 +145,10 @@ def sweep(
         missing = [task for task in tasks if task not in rows]
         results = run(work, missing, n_jobs, backend, address, max_seconds)
         try:
-            with Progress(len(tasks), reused, progress) as shown:
+            with progress_of(len(tasks), reused, progress) as bar:
                 for task, row in results:
                     rows[task] = row if resume is None else resume.put(task, row)
-                    shown.update()
+                    bar.update()
         except KeyboardInterrupt:
             left = len(tasks) - len(rows)
             text = f"interrupted: {len(rows):,} trials are done, {left:,} are not"
@@ -222,7 +222,7 @@ def run(
     """Play the tasks; yields (task, row) as trials end, in any order. Arguments as in `evaluate`."""
     n_jobs = count_jobs(n_jobs)
     if n_jobs == 1 and backend is None and max_seconds is None:
-        return zip(tasks, itertools.starmap(play_trial, map(work.trial, tasks)), strict=True)
+        return zip(tasks, map(work.play, tasks), strict=True)
     if address is not None:
         return play_on_dask(pack(work), tasks, work.lost, address)
     return play_in_processes(work, tasks, n_jobs, max_seconds)
@@ -262,53 +262,42 @@ def progress_bar(**settings: Any) -> Any:
     return tqdm(**settings)
 
 
-class Progress:
-    """Counts ended trials: a bar in a terminal or notebook, a line a minute elsewhere.
+#: Between lines where there is no terminal, and without an ended trial before the hint.
+PROGRESS_SECONDS = 60.0
 
-    A context manager. A thread watches the clock, because a trial that never ends would be silent
-    otherwise.
+
+@contextmanager
+def progress_of(total: int, done: int, shown: bool) -> Iterator[Any]:
+    """A bar that counts ended trials; a line a minute where there is no terminal or notebook.
+
+    A thread watches the clock, because a trial that never ends would be silent otherwise.
 
     Args:
         total, done: trials of the run, and those of them that were played before.
         shown: False prints nothing.
     """
+    lines = not sys.stderr.isatty() and "ipykernel" not in sys.modules
+    hidden = {"file": io.StringIO(), "mininterval": PROGRESS_SECONDS} if lines else {}
+    bar = progress_bar(total=total, initial=done, unit="trial", disable=not shown, **hidden)
+    over = threading.Event()
 
-    #: Between lines where there is no terminal, and without an ended trial before the hint.
-    seconds = 60.0
-
-    def __init__(self, total: int, done: int, shown: bool) -> None:
-        silent = not sys.stderr.isatty() and "ipykernel" not in sys.modules
-        settings = {"total": total, "initial": done, "unit": "trial"}
-        self.bar = progress_bar(**settings, disable=silent or not shown)
-        self.total = total
-        self.done = done
-        self.shown = shown
-        self.over = threading.Event()
-
-    def __enter__(self) -> Progress:
-        if self.shown:
-            threading.Thread(target=self._watch, daemon=True).start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.over.set()
-        self.bar.close()
-
-    def update(self) -> None:
-        """One more trial has ended."""
-        self.done += 1
-        self.bar.update()
-
-    def _watch(self) -> None:
-        start = time.monotonic()
+    def watch() -> None:
         hint = "; --max-seconds (max_seconds=) ends trials that take too long"
-        before = self.done
-        while not self.over.wait(self.seconds):
-            stuck = self.done == before
-            before = self.done
-            if stuck or self.bar.disable:
-                passed = time.monotonic() - start
-                text = f"{self.done:,} of {self.total:,} trials after {passed:,.0f} s"
-                self.bar.write(text + hint * stuck, file=sys.stderr)
+        before = done
+        while not over.wait(PROGRESS_SECONDS):
+            stuck = bar.n == before
+            before = bar.n
+            if stuck or lines:
+                passed = bar.format_dict["elapsed"]
+                text = f"{bar.n:,} of {total:,} trials after {passed:,.0f} s"
+                bar.write(text + hint * stuck, file=sys.stderr)
             if stuck:
                 hint = ""  # once
+
+    if shown:
+        threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield bar
+    finally:
+        over.set()
+        bar.close()

@@ -20,7 +20,7 @@ from harness_players import QUICK, TINY
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.play import Task, Work
-from clustered_bandit_gym.harness.run import Progress, run
+from clustered_bandit_gym.harness.run import run
 from clustered_bandit_gym.harness.settings import Cell
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs signals")
@@ -227,7 +227,7 @@ def test_a_trial_that_ends_its_process_without_an_error_is_a_crash() -> None:
 def test_a_trial_without_end_is_not_silent(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Progress, "seconds", 0.2)
+    monkeypatch.setattr("clustered_bandit_gym.harness.run.PROGRESS_SECONDS", 0.2)
     cbg.evaluate(Naps(), TINY, trials=1, bound=False)
     told = capfd.readouterr().err
     assert "0 of 1 trials after" in told
