@@ -15,7 +15,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 from types import FrameType
 from typing import Any, NamedTuple
@@ -81,9 +81,15 @@ class Work:
     seed: int
     bound: bool = True
     strict: bool = True
-    _envs: dict[int, Env] = field(default_factory=dict, repr=False)
-    #: The instance drawn last, under its cell and trial.
-    _drawn: dict[tuple[int, int], Instance] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        #: The environments of the cells. Invalid settings raise here.
+        self.envs: list[Any] = [cell.make() for cell in self.cells]
+        #: The instance drawn last, under its cell and trial.
+        self._drawn: dict[tuple[int, int], Instance] = {}
+
+    def __reduce__(self) -> Any:
+        return Work, (self.cells, self.players, self.seed, self.bound, self.strict)
 
     def spec(self, task: Task) -> TrialSpec:
         """What decides the row of a task."""
@@ -91,16 +97,10 @@ class Work:
         how = {"strict": self.strict, "bound": self.bound}
         return TrialSpec(self.cells[task.cell], policy, label, self.seed, task.trial, **how)
 
-    def env(self, cell: int) -> Env:
-        """The environment of a cell, made once per process. Invalid settings raise here."""
-        if cell not in self._envs:
-            self._envs[cell] = self.cells[cell].make()
-        return self._envs[cell]
-
     def play(self, task: Task) -> Row:
         """The row of a task. All policies that `solve` get the one instance that their trial draws;
         for other players the environment draws it at its reset."""
-        env: Any = self.env(task.cell)
+        env = self.envs[task.cell]
         place = (task.cell, task.trial)
         if hasattr(self.players[task.player][1], "solve") and place not in self._drawn:
             seeds = trial_seeds(self.seed, task.trial)
@@ -109,14 +109,11 @@ class Work:
 
     def lost(self, task: Task, outcome: str, message: str) -> Row:
         """The row of a task whose process was lost with its counts: no pulls, messages or bound."""
-        unwrapped: Any = self.env(task.cell).unwrapped
-        federation = unwrapped.new_federation(*trial_seeds(self.seed, task.trial))
+        env = self.envs[task.cell]
+        federation = env.unwrapped.new_federation(*trial_seeds(self.seed, task.trial))
         judged = outcome_row(federation, outcome, message)
         own = {"bound": None, "seconds": 0.0, "version": versions()}
-        return _identity(self.spec(task), self.env(task.cell)) | judged | own
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_envs": {}, "_drawn": {}}
+        return _identity(self.spec(task), env) | judged | own
 
 
 def play(

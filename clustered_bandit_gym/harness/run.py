@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.seeds import root_seed
 from clustered_bandit_gym.harness.dask_backend import play_on_dask
 from clustered_bandit_gym.harness.output.board import Board
@@ -124,18 +125,14 @@ def sweep(
     ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "eta": 0.2})``; each is combined with
     `grid`. The other arguments are those of `evaluate`.
     """
-    for name, value, least in (("trials", trials, 1), ("replays", replays, 0)):
-        if int(value) != value or value < least:
-            raise UserError(f"{name} must be a whole number >= {least}, got {value}")
+    trials = whole(trials, "trials")
+    replays = whole(replays, "replays", 0)
     check_backend(backend, address, max_seconds)
     count_jobs(n_jobs)
-    settings = _cells(env_id, cells, grid)
     players = resolve_policies(policies)
-    work = Work(settings, players, int(root_seed(seed)), bound, strict)
-    for position in range(len(settings)):
-        work.env(position)  # invalid settings raise before anything is played
+    work = Work(_cells(env_id, cells, grid), players, int(root_seed(seed)), bound, strict)
     # Neighbours share the instance and its bound: trial by trial, all policies on it.
-    every = itertools.product(range(len(settings)), range(int(trials)), range(len(players)))
+    every = itertools.product(range(len(work.cells)), range(trials), range(len(players)))
     tasks = [Task(cell, player, trial) for cell, trial, player in every]
     rows: dict[Task, Row] = {}
     with nullcontext() if out is None else Resume(out, work) as resume:
@@ -158,10 +155,9 @@ def sweep(
                 results.close()
     unplayed = len(tasks) - len(rows)
     if replays and not unplayed:
-        for task, same in reproduced(work, rows, int(replays)).items():
+        for task, same in reproduced(work, rows, replays).items():
             rows[task] = rows[task] | {"reproduced": same}
-    order = sorted(rows, key=lambda task: (task.cell, task.player, task.trial))
-    return Board([rows[task] for task in order], missing=unplayed, reused=reused)
+    return Board([rows[task] for task in sorted(rows)], missing=unplayed, reused=reused)
 
 
 def _cells(
@@ -170,18 +166,13 @@ def _cells(
     grid: dict[str, Any],
 ) -> list[Cell]:
     """The settings that a sweep plays; none twice."""
-    axes = {
-        key: value if isinstance(value, list | tuple | range) else [value]
-        for key, value in grid.items()
-    }
     found: list[Cell] = []
-    for own in cells if cells is not None else [{}]:
-        ids = [env_id] if isinstance(env_id, str) else list(env_id)
-        ids = [own["env_id"]] if "env_id" in own else ids
-        for one_id, *values in itertools.product(ids, *axes.values()):
-            kwargs = dict(zip(axes, values, strict=True)) | dict(own)
-            kwargs.pop("env_id", None)
-            found.append(Cell(one_id, kwargs))
+    for own in [{}] if cells is None else cells:
+        axes = {"env_id": env_id, **grid, **{key: [value] for key, value in own.items()}}
+        values = (one if isinstance(one, list | tuple | range) else [one] for one in axes.values())
+        for chosen in itertools.product(*values):
+            kwargs = dict(zip(axes, chosen, strict=True))
+            found.append(Cell(kwargs.pop("env_id"), kwargs))
     if not found:
         raise UserError("nothing to sweep over: a list of settings is empty")
     if len(set(found)) < len(found):

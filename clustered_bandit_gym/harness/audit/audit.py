@@ -157,7 +157,7 @@ def _breaches(
         slow = (rows["outcome"] == "timeout").any()
         if not hasattr(policy, "solve") or not tally.cell.small or slow:
             continue
-        env: Any = work.env(position).unwrapped
+        env = work.envs[position].unwrapped
         for trial in range(3):
             seeds = trial_seeds(work.seed, trial)
             if differ := crosstalk(policy, env, seeds.instance, seeds.play):
