@@ -70,10 +70,9 @@ class Store:
     def _open(self, create: bool) -> sqlite3.Connection:
         if create:
             self.folder.mkdir(parents=True, exist_ok=True)
-        # A database in WAL mode needs files beside it, unless nobody can write to it. A reader that
+        # A database in WAL mode needs files beside it, unless nobody can write there. A reader that
         # may write takes them away when it closes.
-        mode = "mode=rw" if os.access(self.path, os.W_OK) else "mode=ro"
-        mode = mode if os.access(self.folder, os.W_OK) else "immutable=1"
+        mode = "mode=rw" if os.access(self.folder, os.W_OK) else "immutable=1"
         address = f"{self.path.resolve().as_uri()}?{'mode=rwc' if create else mode}"
         # Autocommit: every insert is a transaction.
         db = sqlite3.connect(address, uri=True, timeout=60, isolation_level=None)
@@ -81,13 +80,15 @@ class Store:
             db.execute("PRAGMA journal_mode=WAL")
             # NORMAL survives a killed process row by row; a power cut may cost the last rows.
             db.execute("PRAGMA synchronous=NORMAL")
-        found = int(db.execute("PRAGMA user_version").fetchone()[0])
-        if found > _SCHEMA or found == 1:
-            age = "a newer" if found > _SCHEMA else "an older"
-            raise UserError(f"{self.path} was written by {age} version; use another folder")
+        (found,) = db.execute("PRAGMA user_version").fetchone()
+        if found not in (0, 2, _SCHEMA):
+            raise UserError(
+                f"{self.path} has format {found}, and this version writes format {_SCHEMA}; use "
+                "another folder"
+            )
         (state,) = db.execute("PRAGMA integrity_check(1)").fetchone()
         if state != "ok":
-            reason = " ".join(str(state).split())
+            reason = state.replace("\n", " ")
             raise UserError(f"{self.path} is damaged ({reason}); restore it from a copy")
         if create:
             db.executescript(_TABLES + f"PRAGMA user_version = {_SCHEMA};")
@@ -109,8 +110,7 @@ class Store:
     def _parse(self, text: str) -> Row:
         try:
             row: Row = json.loads(text)
-            row["outcome"], row["policy"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, RecursionError):
             raise UserError(f"{self.path} holds a row that cannot be read") from None
         return row
 
@@ -124,15 +124,14 @@ class Store:
 
     def put(self, key: Key, row: Row) -> None:
         """Keep a row. An existing row of the same key stays, unless its trial failed."""
-        text = json.dumps(row, allow_nan=True)  # in ASCII: SQLite refuses lone surrogates
-        marks = ", ".join("?" for _ in FAILED)
+        text = json.dumps(row)  # in ASCII: SQLite refuses lone surrogates
         statement = (
             "INSERT INTO trials (env, policy, versions, seed, trial, outcome, row) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
             "SET outcome = excluded.outcome, row = excluded.row "
-            f"WHERE trials.outcome IN ({marks})"
+            f"WHERE trials.outcome IN {FAILED}"
         )
-        list(self._ask(statement, (*key, row["outcome"], text, *FAILED)))
+        list(self._ask(statement, (*key, row["outcome"], text)))
 
     def get(self, env: str, policy: str, versions: str, seed: str) -> dict[int, Row]:
         """The rows of one policy on one environment, by trial."""
@@ -200,9 +199,6 @@ class Resume:
     Args:
         out: folder of the store; it is created if missing.
         work: what the run plays. Its environments must be registered.
-
-    Attributes:
-        added: the number of rows that this run has put into the store.
     """
 
     def __init__(self, out: str | Path, work: Work) -> None:
@@ -210,25 +206,21 @@ class Resume:
         self.places: dict[tuple[int, int], tuple[str, str, str, str]] = {}
         self.reasons: dict[tuple[int, int], str] = {}
         self.attempts: dict[Task, int] = {}
-        self.added = 0
         envs = [_key_or_reason(env_key, cell.env_id, cell.kwargs) for cell in work.cells]
         policies = [_key_or_reason(policy_key, policy) for _, policy in work.players]
-        for (c, env), (p, policy) in itertools.product(enumerate(envs), enumerate(policies)):
+        for c, p in itertools.product(range(len(envs)), range(len(policies))):
             # The next run of the same call replaces this one on the board: no random name here.
-            env_text = env[0] or f"no key, environment {c}"
-            policy_text = policy[0]
-            if reason := policy[1] or env[1]:
+            env = envs[c][0] or f"no key, environment {c}"
+            policy = policies[p][0]
+            if reason := policies[p][1] or envs[c][1]:
+                text = f"{self.labels[p]}: kept trials are not reused, because {reason}"
+                warnings.warn(text, stacklevel=4)
                 self.reasons[c, p] = reason
-                policy_text = f"no key {uuid.uuid4().hex}"
+                policy = f"no key {uuid.uuid4().hex}"
             mode = " strict" if work.strict else ""
-            self.places[c, p] = (env_text, policy_text + mode, versions(), str(work.seed))
+            self.places[c, p] = (env, policy + mode, versions(), str(work.seed))
         if len(set(self.places.values())) < len(self.places):
             raise UserError("the same policy or environment is listed twice; list it once")
-        for label, reason in {
-            self.labels[p]: text for (_, p), text in self.reasons.items()
-        }.items():
-            text = f"{label}: kept trials are not reused, because {reason}"
-            warnings.warn(text, stacklevel=5)
         self.store = Store(out)
         for (_, p), place in self.places.items():
             self.store.announce(self.labels[p], *place)
@@ -256,7 +248,6 @@ class Resume:
             row = row | {"no_key": reason}
         row = row | {"attempts": self.attempts.get(task, 0) + row["attempts"]}
         self.store.put(Key(*self.places[task[:2]], task.trial), row)
-        self.added += 1
         return row
 
     def __enter__(self) -> Resume:

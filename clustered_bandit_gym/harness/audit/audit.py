@@ -115,7 +115,6 @@ def audit(
                 bar.update()
             for task in tasks:
                 tallies[task.cell].add(played[task])
-        reused = 0 if kept is None else len(played) - kept.added
     return AuditReport(
         policy=label,
         delta=delta,
@@ -125,7 +124,7 @@ def audit(
         cells=pd.DataFrame([tally.row() for tally in tallies]),
         breaches=tuple(_breaches(policy, work, tallies, played, replays)),
         raised=next((row for row in played.values() if row["outcome"] == "error"), None),
-        reused=reused,
+        reused=sum(task in known for task in played),
     )
 
 
