@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.view import Block
 from clustered_bandit_gym.policies.sequential.cells import PLAIN, block_cells
-from clustered_bandit_gym.policies.sequential.paired import PairedWalks
+from clustered_bandit_gym.policies.sequential.paired import PairedWalks, all_close
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: plan(counts, gaps, level) -> times. counts: (r, k) pulls so far; gaps: (r, k) distance to the
@@ -67,6 +67,13 @@ def adaptive(
     cells = block_cells(block, k, Scales.around(800 * most, float(np.exp(-most))))
     walks = walks_of(cells, nats - np.log(PLAIN) if cells.bets else nats)
     to_bet = nats - np.log(1 - PLAIN)
+
+    def close_by_walks(rows: Ints, arm: Ints, among: Bools) -> Bools:
+        return walks.shows_worse(rows, arm, among, width)
+
+    def close_by_bets(rows: Ints, arm: Ints, among: Bools) -> Bools:
+        return cells.shows_worse(rows, arm, width, to_bet[rows], among)
+
     running = np.arange(n)
     # Before this many pulls only gaps beyond about 3σ could show.
     times = np.full((n, k), int(max(1, np.ceil(nats.min() / 2))))
@@ -84,9 +91,9 @@ def adaptive(
         active[running] = left
         done = left.sum(axis=1) == 1
         if precision is not None:
-            done |= walks.all_close(running, left, width)
+            done |= all_close(close_by_walks, running, means, left)
             if cells.bets:
-                done |= cells.all_close(running, left, width, to_bet[running])
+                done |= all_close(close_by_bets, running, means, left)
         running, left, means = running[~done], left[~done], means[~done]
         gaps = np.where(left, means.max(axis=1, keepdims=True, initial=-np.inf) - means, np.inf)
         # Smaller gaps need not be resolved; the leader's own zero marks it.

@@ -26,21 +26,12 @@ class EqualWalks(PairedWalks):
     def add(self, rows: Ints, times: Ints) -> None:
         """Nothing to add: the walks follow from the averages."""
 
-    def shows_worse(self, rows: Ints, arm: Ints, among: Bools) -> Bools:
-        """(r, k) the arms of `among` (r, k) whose mean is shown to be less than that of arm[i]."""
+    def shows_worse(self, rows: Ints, arm: Ints, among: Bools, shift: float = 0.0) -> Bools:
+        """(r, k) the arms of `among` (r, k) shown to be less than arm[i] plus `shift` at rows[i]."""
         at = (rows[:, None], arm[:, None])
         half = self._cells.n[at] / 2
-        behind = np.where(among, self._cells.mean[at] - self._cells.mean[rows], 0.0)
+        behind = np.where(among, shift + (self._cells.mean[at] - self._cells.mean[rows]), 0.0)
         return shows_drift(half * behind, half, self._level[rows][:, None])
-
-    def all_close(self, rows: Ints, active: Bools, shift: float) -> Bools:
-        """(r,) rows where each of `active` (r, k) is shown less than `shift` worse than the rest."""
-        # The hardest pair: the lowest average left against the highest.
-        mean = self._cells.mean[rows]
-        highest = np.where(active, mean, -np.inf).max(axis=1)
-        lowest = np.where(active, mean, np.inf).min(axis=1)
-        half = self._cells.n[rows].max(axis=1) / 2
-        return shows_drift(half * (shift - (highest - lowest)), half, self._level[rows])
 
 
 def _plan(counts: Floats, gaps: Floats, level: Floats) -> Floats:

@@ -127,17 +127,6 @@ class Cells:
         left &= ~self.shows_worse(row, arm, eta, level[row], left)
         return row, arm, left
 
-    def all_close(self, rows: Ints, active: Bools, precision: float, level: Floats) -> Bools:
-        """(n,) rows at which every arm of `active` (n, K) is shown less than `precision` worse than
-        every other one, each with `level` (n,) nats."""
-        close = np.ones(rows.size, dtype=bool)
-        for arm in range(active.shape[1]):
-            others = active & (active[:, arm] & close)[:, None]
-            others[:, arm] = False
-            shown = self.shows_worse(rows, np.full(rows.size, arm), precision, level, others)
-            close &= (shown == others).all(axis=1)
-        return close
-
     def side(self, bound: Floats, up: Bools, worth: Floats, rho: Floats) -> Floats:
         """(R,) evidence that the mean of the first column is above (`up`) or below `bound`, in nats.
 
