@@ -63,30 +63,26 @@ class Batch:
         return Instance(self.means[i], self.clusters[i], self.rewards)
 
     @cached_property
-    def _at_best(self) -> tuple[Floats, Floats]:
-        """Best means (n, M), and (n, M, M) with entry (a, b): the mean in bandit b of the best arm
-        of bandit a."""
+    def _separation(self) -> tuple[Floats, Floats]:
+        """η and η1 of each instance (n,) each; see `Instance`."""
         best = self.means.argmax(axis=2)
-        crossed = np.take_along_axis(self.means, best[:, None, :], axis=2).swapaxes(1, 2)
-        return np.take_along_axis(self.means, best[:, :, None], axis=2)[..., 0], crossed
+        # Entry (a, b): the mean in bandit b of the best arm of bandit a.
+        at_best = np.take_along_axis(self.means, best[:, None, :], axis=2).swapaxes(1, 2)
+        top = self.means.max(axis=2)
+        diagonal = np.diag(np.full(best.shape[1], np.inf))
+        first = top[:, None, :] - at_best + diagonal
+        second = np.abs(top[:, :, None] - at_best) + diagonal
+        return first.min(axis=(1, 2)), second.min(axis=(1, 2))
 
-    @cached_property
+    @property
     def eta(self) -> Floats:
         """(n,) the largest η with which Assumption 1 holds; inf for a single cluster."""
-        own, crossed = self._at_best
-        return _least_off_diagonal(own[:, None, :] - crossed)
+        return self._separation[0]
 
-    @cached_property
+    @property
     def eta1(self) -> Floats:
         """(n,) the largest η1 with which Assumption 2 holds; inf for a single cluster."""
-        own, crossed = self._at_best
-        return _least_off_diagonal(np.abs(own[:, :, None] - crossed))
-
-
-def _least_off_diagonal(tables: Floats) -> Floats:
-    """(n,) from (n, M, M)."""
-    diagonal = np.eye(tables.shape[1], dtype=np.bool_)
-    return np.where(diagonal, np.inf, tables).min(axis=(1, 2))
+        return self._separation[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,8 +168,7 @@ class FixedBandits(InstanceGenerator):
 
 
 class RandomMeans(InstanceGenerator):
-    """A generator whose subclasses draw means; clusters follow, the reward model is the same for
-    all instances."""
+    """A generator whose subclasses draw means; clusters and the reward model follow."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -186,22 +181,22 @@ class RandomMeans(InstanceGenerator):
     def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
         """(M, K) mean rewards; (n, M, K) for `n` instances."""
 
-    @property
-    def model(self) -> RewardModel:
+    def draw_arms(self, rng: Rng, n: int | None) -> Ints:
+        """(..., K) the arms in random order. The first M are the best arms of the bandits."""
+        return shuffled(rng, np.arange(self.n_arms), n)
+
+    def model(self, rng: Rng, means: Floats) -> RewardModel:
+        """The law of the rewards around `means` (M, K)."""
         return Gaussian()
 
     def __call__(self, rng: Rng) -> Instance:
         means = self.draw_means(rng)
-        return Instance(means, self.draw_clusters(rng), self.model)
+        clusters = self.draw_clusters(rng)
+        return Instance(means, clusters, self.model(rng, means))
 
     def batch(self, rng: Rng, n: int) -> Batch | None:
         means = self.draw_means(rng, n)
-        return Batch(means, self.draw_clusters(rng, n), self.model)
-
-    def split_arms(self, rng: Rng, n: int | None = None) -> tuple[Ints, Ints]:
-        """The best arm of each cluster (..., M) and the other arms (..., K − M), at random."""
-        arms = shuffled(rng, np.arange(self.n_arms), n)
-        return arms[..., : self.n_clusters], arms[..., self.n_clusters :]
+        return Batch(means, self.draw_clusters(rng, n), self.model(rng, means))
 
 
 def shuffled(rng: Rng, values: Ints, n: int | None) -> Ints:
@@ -211,17 +206,17 @@ def shuffled(rng: Rng, values: Ints, n: int | None) -> Ints:
     return rng.permuted(np.broadcast_to(values, (n, values.size)), axis=1)
 
 
-def assemble(own: Floats, rivals: Floats, others: Floats, best: Ints, rest: Ints) -> Floats:
+def assemble(own: Floats, rivals: Floats, others: Floats, arms: Ints) -> Floats:
     """Means (..., M, K): `own` (..., M) at the best arms, `rivals` (..., M, M) at those of other
     bandits (its diagonal is ignored), `others` (..., M, K − M) at the rest, kept strictly below the
-    best."""
-    n_clusters = own.shape[-1]
-    means = np.empty((*own.shape, best.shape[-1] + rest.shape[-1]))
-    np.put_along_axis(means, np.broadcast_to(best[..., None, :], rivals.shape), rivals, axis=-1)
+    best.
+
+    `arms` (..., K): the best arm of each bandit, then the rest.
+    """
+    at_best = np.where(np.eye(own.shape[-1], dtype=np.bool_), own[..., None], rivals)
     others = np.minimum(others, np.nextafter(own, -np.inf)[..., None])
-    np.put_along_axis(means, np.broadcast_to(rest[..., None, :], others.shape), others, axis=-1)
-    np.put_along_axis(means, best.reshape(*own.shape[:-1], n_clusters, 1), own[..., None], axis=-1)
-    return means
+    means = np.concatenate([at_best, others], axis=-1)
+    return np.take_along_axis(means, arms.argsort()[..., None, :], axis=-1)
 
 
 # --- generators by name ----------------------------------------------------------------------------

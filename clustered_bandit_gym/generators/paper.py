@@ -74,11 +74,11 @@ class PaperRandom(_LargePaper):
             )
 
     def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
-        best, rest = self.split_arms(rng, n)
-        own = rng.uniform(1 - self.eta, 1, best.shape)
+        arms = self.draw_arms(rng, n)
+        own = rng.uniform(1 - self.eta, 1, (*arms.shape[:-1], self.n_clusters))
         rivals = rng.uniform(0, max(0.0, 1 - 2 * self.eta - HAIR), (*own.shape, self.n_clusters))
-        others = own[..., None] * rng.random((*own.shape, rest.shape[-1]))
-        return assemble(own, rivals, others, best, rest)
+        others = own[..., None] * rng.random((*own.shape, self.n_arms - self.n_clusters))
+        return assemble(own, rivals, others, arms)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class PaperFlat(_LargePaper):
             raise UserError(f"eta must be a positive number (not lost beside 1), got {self.eta}")
 
     def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
-        best, _ = self.split_arms(rng, n)
+        best = self.draw_arms(rng, n)[..., : self.n_clusters]
         means = np.full((*best.shape, self.n_arms), 1 - self.eta)
         np.put_along_axis(means, best[..., None], 1.0, axis=-1)
         return means

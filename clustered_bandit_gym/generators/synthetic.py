@@ -9,7 +9,6 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Rng
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 from clustered_bandit_gym.generators.base import HAIR, Batch, RandomMeans, assemble
 
@@ -46,14 +45,14 @@ class NearTie(RandomMeans):
             raise UserError(f"gap must lie between 1e-12 and eta = {self.eta}, got {self.gap}")
 
     def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
-        best, rest = self.split_arms(rng, n)
-        own = rng.uniform(1 - self.eta, 1, best.shape)
+        arms = self.draw_arms(rng, n)
+        own = rng.uniform(1 - self.eta, 1, (*arms.shape[:-1], self.n_clusters))
         low = max(0.0, 1 - 2 * self.eta - HAIR)
         rivals = rng.uniform(0, low, (*own.shape, self.n_clusters))
-        others = rng.uniform(0, low, (*own.shape, rest.shape[-1]))
+        others = rng.uniform(0, low, (*own.shape, self.n_arms - self.n_clusters))
         m = np.arange(self.n_clusters)
         others[..., m, m] = own - self.gap
-        return assemble(own, rivals, others, best, rest)
+        return assemble(own, rivals, others, arms)
 
 
 @dataclass(frozen=True)
@@ -92,23 +91,18 @@ class RandomFamily(RandomMeans):
             )
         Gaussian(self.sigma)
 
-    @property
-    def model(self) -> RewardModel:
+    def model(self, rng: Rng, means: Floats) -> RewardModel:
+        if self.rewards == "categorical":
+            return _categorical_with(means, rng)
         return Bernoulli() if self.rewards == "bernoulli" else Gaussian(self.sigma)
 
     def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
-        best, rest = self.split_arms(rng, n)
-        own = rng.uniform(max(self.eta, self.eta1, self.gap) + HAIR, 1, best.shape)
+        arms = self.draw_arms(rng, n)
+        lowest = max(self.eta, self.eta1, self.gap) + HAIR
+        own = rng.uniform(lowest, 1, (*arms.shape[:-1], self.n_clusters))
         below = np.maximum(own - self.gap - HAIR, 0)[..., None]
-        others = below * rng.random((*own.shape, rest.shape[-1]))
-        return assemble(own, self._rival_means(rng, own), others, best, rest)
-
-    def __call__(self, rng: Rng) -> Instance:
-        if self.rewards != "categorical":
-            return super().__call__(rng)
-        means = self.draw_means(rng)
-        clusters = self.draw_clusters(rng)
-        return Instance(None, clusters, _categorical_with(means, rng))
+        others = below * rng.random((*own.shape, self.n_arms - self.n_clusters))
+        return assemble(own, self._rival_means(rng, own), others, arms)
 
     def batch(self, rng: Rng, n: int) -> Batch | None:
         # Every instance has categorical laws of its own, which a batch does not hold.

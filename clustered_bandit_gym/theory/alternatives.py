@@ -208,7 +208,8 @@ def _apart(truth: Truth, everywhere: Floats, changes: Changes) -> Moves:
     pair = np.stack([truth.best[b], changes.answer[row]], axis=1)
     laws = truth.laws[b[:, None], pair]
     slack = np.broadcast_to([0.0, truth.eta], pair.shape)
-    weights = everywhere[b[:, None], pair] * stays
+    # Where nobody pays, any positive weights do.
+    weights = np.maximum(everywhere[b[:, None], pair] * stays, 1e-300)
     targets = closest(laws, weights, slack, np.zeros(row.size, dtype=np.int64))
     kl = laws.kl(laws.moved_to(targets)) * stays
     bandit = np.repeat(b, 2)
@@ -225,7 +226,7 @@ def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
 
     Args:
         laws: (A, K).
-        weights: (A, K), not negative.
+        weights: (A, K), positive.
         slack: (A, K), not negative; 0 at `arm`.
         arm: (A,).
     """
@@ -236,8 +237,8 @@ def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
     low = np.maximum(means[rows, arm], laws.low + slack.max(axis=1))
     high = np.clip(needed.max(axis=1), low, np.maximum(low, laws.high))
     own, own_weights = laws[rows, arm], weights[rows, arm]
-    # Arms that no t in [low, high] pushes down, or that nobody pulls, stay out of it.
-    rivals = np.nonzero((needed > low[:, None]) & (weights > 0))
+    # Arms that no t in [low, high] pushes down stay out of it.
+    rivals = np.nonzero(needed > low[:, None])
     row, reach, distance = rivals[0], needed[rivals], slack[rivals]
     others, other_weights = laws[rivals], weights[rivals]
 
@@ -247,11 +248,9 @@ def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
         r, w = row[pushed], other_weights[pushed]
         slope, curvature = others[pushed].slope(t[r] - distance[pushed])
         first, second = own.slope(t)
-        # What nobody pulls costs nothing, not even an infinite divergence.
-        first = np.where(own_weights > 0, own_weights * first, 0.0)
-        second = np.where(own_weights > 0, own_weights * second, 0.0)
-        total = first + np.bincount(r, w * slope, t.size)
-        return total, second + np.bincount(r, w * curvature, t.size), 1e-11 * first
+        total = own_weights * first + np.bincount(r, w * slope, t.size)
+        change = own_weights * second + np.bincount(r, w * curvature, t.size)
+        return total, change, 1e-11 * own_weights * first
 
     # Near the upper end, where few arms are pushed down: most solutions are there.
     t = newton(slopes, low, high, low + 0.9 * (high - low))
