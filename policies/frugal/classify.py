@@ -15,8 +15,8 @@ import numpy as np
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload, Quantised, Reals, Symbol
 from clustered_bandit_gym.game.view import Block, FederationView
-from clustered_bandit_gym.policies.frugal.discover import RoughMeans, sketch_arms, stand_out
-from clustered_bandit_gym.policies.frugal.settings import Levels, recall, top_up
+from clustered_bandit_gym.policies.frugal.discover import RoughMeans, stand_out
+from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, recall, top_up
 from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
 from clustered_bandit_gym.policies.sequential.cells import BettingCells, leader_pulls
 
@@ -51,7 +51,7 @@ class References:
             self.price = 0.5 * log(1 + (float(self.pulls(eta / 2)) + 1) / self.rho)
         self.least = max(eta / 2, FINEST * (high - low) if bounded else 0.0)
         # Differences that references are made for, thresholds, and ends of intervals.
-        self.gaps = np.geomspace(eta / 2, max(eta, (high - low) / 2), levels.settings.codes // 2)
+        self.gaps = np.geomspace(eta / 2, max(eta, (high - low) / 2), SETTINGS.codes // 2)
         self.fine = np.linspace(low, high, 2045)
         self.grid = self.fine[::4]
 
@@ -139,11 +139,11 @@ def which_side(
 
     With averages it may end with neither; with intervals it goes on until one is shown.
     """
-    settings, level = ref.levels.settings, level + ref.price
+    level += ref.price
     cells = recall(block, ref.levels, 1)
     plan = 2 * level * (block.problem.sigma / gap) ** 2
     rho = tuned_rho(plan * (1 + 1 / ref.ratio), exp(-level))
-    limit = np.inf if ref.bounded else settings.patience * (plan + 1)
+    limit = np.inf if ref.bounded else SETTINGS.patience * (plan + 1)
     times = np.ceil((0.06 if ref.bounded else 0.45) * plan)
     todo = np.arange(len(block))
     while todo.size:
@@ -153,7 +153,7 @@ def which_side(
         bound = np.where(up, threshold, threshold + gap)
         evidence = cells.side(bound, up, ref.worth(gap), rho)
         side = np.where(evidence >= level, up, 2)
-        times = np.ceil(settings.look / 2 * n)
+        times = np.ceil(SETTINGS.look / 2 * n)
         todo = np.flatnonzero((side == 2) & (n <= limit))
     return side
 
@@ -174,7 +174,7 @@ def accept(block: Block, arms: Ints, levels: Levels, level: float) -> Ints:
         leader = cells.mean.argmax(axis=1)
         left = leader[:, None] != np.arange(arms.size)
         left &= ~cells.shows_worse(rows, leader, levels.eta, level, left)
-        goal = np.where(left, (1 + levels.settings.look) * cells.n, 0.0)
+        goal = np.where(left, (1 + SETTINGS.look) * cells.n, 0.0)
         n_leader = cells.n[rows, leader]
         most = leader_pulls(goal)
         goal[cells.n > 2 * n_leader[:, None]] = 0  # these wait for the leader
@@ -256,7 +256,7 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
     and if only representatives play.
     """
     m, n_agents = ref.levels.m, ref.levels.problem.n_agents
-    if m > ref.levels.settings.few or m == n_agents:
+    if m > SETTINGS.few or m == n_agents:
         return []
     margin = 0.5 * rough.deviation * np.sqrt(2 / rough.pulls)
     # Thresholds can be sent for these arms.
@@ -266,12 +266,12 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
         if clusters.size == 1:
             return []
         means = rough.mean[clusters]
-        ranked = means.argsort(axis=0, kind="stable")
-        gaps = np.diff(np.take_along_axis(means, ranked, axis=0), axis=0) - margin
+        gaps = np.diff(np.sort(means, axis=0), axis=0) - margin
         # The arm and the cut with the largest gap, less half a standard deviation.
         gaps = np.where(inside, gaps, -np.inf).T
         arm, cut = map(int, np.unravel_index(gaps.argmax(), gaps.shape))
-        lower, upper = np.split(clusters[ranked[:, arm]], [cut + 1])
+        ranked = means[:, arm].argsort(kind="stable")
+        lower, upper = np.split(clusters[ranked], [cut + 1])
         return [Node(arm, lower, upper, gaps[arm, cut]), *grow(lower), *grow(upper)]
 
     tree = grow(np.arange(m))
@@ -293,7 +293,7 @@ def tree_references(
     used, column = np.unique([node.arm for node in tree], return_inverse=True)
     gap = np.full(used.size, np.inf)
     np.minimum.at(gap, column, [node.gap for node in tree])
-    arms = np.tile(sketch_arms(ref.levels)[used], (reps.size, 1))
+    arms = np.tile(ref.levels.sketch[used], (reps.size, 1))
     for part in (0.9, 0.6, 0.4):
         if part * gap.min() < ref.least:
             break
@@ -309,32 +309,24 @@ def tree_references(
 
 def by_tree(federation: FederationView, reps: Ints, tree: list[Node], ref: References) -> Ints:
     """(N,) clusters of the agents, −1 for those that are unsure."""
-    arms = sketch_arms(ref.levels)
-    labels = np.full(federation.problem.n_agents, -1)
-    labels[reps] = np.arange(reps.size)
-    found = tree_references(federation, reps, tree, ref)
-    nodes = iter(zip(tree, found, strict=False))
+    arms, m = ref.levels.sketch, reps.size
+    possible = np.ones((federation.problem.n_agents, m), dtype=bool)
+    possible[reps] = np.eye(m, dtype=bool)
 
     def which(block: Block, place: Ints, threshold: Floats, gap: Floats) -> Payload:
         """0 below, 1 above, 2 neither."""
         side = which_side(block, arms[place], threshold, gap, ref, ref.levels.agent)
         return Symbol(side, among=2 if ref.bounded else 3)
 
-    def lead(agents: Ints, clusters: Ints) -> None:
-        """Lead `agents`, which may be of just these clusters, down the tree."""
-        if clusters.size == 1:
-            labels[agents] = clusters[0]
-            return
-        node, ends = next(nodes)
-        side = agents
+    found = tree_references(federation, reps, tree, ref)
+    for node, ends in zip(tree, found, strict=False):
+        # Those that were led here may be of all clusters of the node, the others of none.
+        agents = np.flatnonzero(possible[:, node.lower[0]] & possible[:, node.upper[0]])
         if agents.size:
             place = Symbol(np.full(agents.size, node.arm), among=arms.size)
             down = place, *ref.threshold(*ends, agents.size)
             with federation.phase("classify"):
                 side = federation.local(agents, which, down=down, n_arms=1)
-        lead(agents[side == 0], node.lower)
-        lead(agents[side == 1], node.upper)
-
-    if found:
-        lead(np.flatnonzero(labels < 0), np.arange(reps.size))
-    return labels
+            possible[agents[side != 0][:, None], node.lower] = False
+            possible[agents[side != 1][:, None], node.upper] = False
+    return np.where(possible.sum(axis=1) == 1, possible.argmax(axis=1), -1)

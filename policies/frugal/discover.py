@@ -26,43 +26,36 @@ from clustered_bandit_gym.game.payloads import (
     Symbol,
 )
 from clustered_bandit_gym.game.view import Block, FederationView
-from clustered_bandit_gym.policies.frugal.settings import Levels, Stuck, recall, top_up
+from clustered_bandit_gym.policies.frugal.settings import (
+    SETTINGS,
+    Levels,
+    Stuck,
+    recall,
+    top_up,
+)
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 
 # Sketches: coarse codes of a few averages.
-def sketch_arms(levels: Levels) -> Ints:
-    """(d,) the arms of a sketch, spread evenly."""
-    k = levels.problem.n_arms
-    d = min(k, levels.settings.sketch_arms)
-    return np.arange(d) * k // d
-
-
-def first_drawn(levels: Levels) -> int:
-    """Agents that send the first sketches: clusters of one size are all met with 95%."""
-    return min(levels.problem.n_agents, ceil(levels.m * (log(levels.m) + 3)) + 2)
-
-
 def sketch_pulls(levels: Levels, stage: int) -> float:
     """Pulls of each arm. The first sketches take, in all, about the pulls that the representatives'
     K·M arms are going to take if arms differ by √(ση), and fewer for few clusters."""
     p, m = levels.problem, levels.m
     hard = min(max(p.sigma / levels.eta, 0.25), 0.35 * m)
-    cells = sketch_arms(levels).size * first_drawn(levels)
+    cells = levels.sketch.size * levels.drawn
     first = max(4, ceil(hard * p.n_arms * m * levels.beaten / cells))
-    return first * levels.settings.growth**stage
+    return first * levels.growth**stage
 
 
 def sketch(block: Block, stage: Ints, levels: Levels) -> tuple[Payload, ...]:
     """Where the average of each arm lies among the agent's averages; whether that is all noise."""
-    arms = sketch_arms(levels)
-    cells = recall(block, levels, arms.size, "sketch")
-    top_up(block, cells, sketch_pulls(levels, stage[0]), arms)
+    cells = recall(block, levels, levels.sketch.size, "sketch")
+    top_up(block, cells, sketch_pulls(levels, stage[0]), levels.sketch)
     block.save("sketch", cells.memory)
     spread = cells.mean.std(axis=1)
     variance = (cells.variance() / cells.n).mean(axis=1)
     # Finer codes where clusters are few, so that bits are few anyway. Width in units of the spread.
-    size, width = (8, 0.5) if levels.m <= levels.settings.few else (4, 0.9)
+    size, width = (8, 0.5) if levels.m <= SETTINGS.few else (4, 0.9)
     mean = cells.mean - cells.mean.mean(axis=1, keepdims=True)
     place = np.floor(mean / (width * np.maximum(spread, 1e-300))[:, None]) + size // 2
     symbols = np.clip(place, 0, size - 1).astype(np.int64)
@@ -76,20 +69,19 @@ def guesses(federation: FederationView, levels: Levels) -> Iterator[tuple[Ints, 
     Each guess comes from more agents, in case a cluster was missed, or from more pulls. There are
     no more when sketches that could tell a difference of η do not tell groups apart.
     """
-    m, n, s = levels.m, levels.problem.n_agents, levels.settings
+    m, n, drawn = levels.m, levels.problem.n_agents, levels.drawn
     order = federation.rng.permutation(n)
-    drawn = first_drawn(levels)
-    codes = np.zeros((n, sketch_arms(levels).size))
+    codes = np.zeros((n, levels.sketch.size))
     program = partial(sketch, levels=levels)
 
     def ask(agents: Ints, stage: int) -> bool:
         """Get the codes of `agents`; False if most of them see only noise."""
-        down = Symbol(np.full(agents.size, stage), among=s.codes)
+        down = Symbol(np.full(agents.size, stage), among=SETTINGS.codes)
         codes[agents], noisy = federation.local(agents, program, down=down, n_arms=codes.shape[1])
         return bool(noisy.mean() <= 0.5)
 
     enough = 16 * (levels.problem.sigma / levels.eta) ** 2
-    for stage in range(s.codes):
+    for stage in range(SETTINGS.codes):
         if stage and sketch_pulls(levels, stage - 1) >= enough:
             return
         # After the first stage a few agents see whether a sketch is worth sending.
@@ -113,10 +105,10 @@ def group(points: Floats, n_groups: int) -> tuple[Ints, float]:
     labels = fcluster(linkage(points, "ward"), n_groups, "maxclust")
     if labels.max() < n_groups:
         return np.zeros(n_groups, dtype=np.int64), 0.0
-    groups = [np.flatnonzero(labels == g + 1) for g in range(n_groups)]
-    centre = np.array([points[rows].mean(axis=0) for rows in groups])
+    member = labels == np.arange(1, n_groups + 1)[:, None]
+    centre = np.array([points[own].mean(axis=0) for own in member])
     away = ((points - centre[labels - 1]) ** 2).sum(axis=1)
-    middle = np.array([rows[away[rows].argmin()] for rows in groups])
+    middle = np.where(member, away, np.inf).argmin(axis=1)
     # Rounding alone has a variance of 1/12: a smaller scatter is not believed.
     variance = max(away.sum() / max(1, n - n_groups) / d, 1 / 12)
     # Centres of n/M points are noisy: that part is taken off.
@@ -141,7 +133,7 @@ def rough_means(block: Block, members: Bools, code: Ints, levels: Levels) -> tup
     """
     sigma = levels.problem.sigma
     cells = recall(block, levels, levels.problem.n_arms, levels.name)
-    chosen = sketch_arms(levels)[members[0]]
+    chosen = levels.sketch[members[0]]
     goal = np.zeros(levels.problem.n_arms)
     goal[chosen] = 8 * 2.0 ** code[0]
     top_up(block, cells, goal)
@@ -176,14 +168,14 @@ def shown_distinct(
     Two are distinct if their averages of one arm differ; None if two look alike. Only pulls made
     after the choice of representatives count.
     """
-    m, d, sigma = reps.size, sketch_arms(levels).size, levels.problem.sigma
+    m, d, sigma = reps.size, levels.sketch.size, levels.problem.sigma
     scales = Scales.around(4 * levels.distinct, exp(-levels.distinct))
     program = partial(rough_means, levels=levels)
     members = np.ones(d, dtype=bool)
     mean, off, n = np.zeros((m, d)), np.zeros((m, d)), np.zeros(d)
     a, b = np.triu_indices(m, 1)
-    for code in range(ceil(log(max(pulls, 8) / 8, 2)), levels.settings.codes):
-        effort = Symbol(np.full(m, code), among=levels.settings.codes)
+    for code in range(ceil(log(max(pulls, 8) / 8, 2)), SETTINGS.codes):
+        effort = Symbol(np.full(m, code), among=SETTINGS.codes)
         down = ArmSubset(np.tile(members, (m, 1))), effort
         place, low, step, variance = federation.local(reps, program, down=down, n_arms=d)
         mean[:, members] = low[:, None] + step[:, None] * place
@@ -223,7 +215,7 @@ def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) ->
         top = score.argmax(axis=1)
         second, best = np.sort(score, axis=1)[:, -2:].T
         missing = (lead - score)[rows, top]
-        go_on = (missing > 0) & (pulls[:, 0] <= 1.5 * levels.settings.patience * unit * k)
+        go_on = (missing > 0) & (pulls[:, 0] <= 1.5 * SETTINGS.patience * unit * k)
         if not go_on.any():
             return top
         step = np.where(score >= best[:, None] - 1.5, batch, 0.0)
@@ -236,7 +228,7 @@ def search(federation: FederationView, levels: Levels) -> Ints:
     """(M,) agents that named M different arms; M agents are asked at a time."""
     n, m, k = federation.problem.n_agents, levels.m, federation.problem.n_arms
     order = federation.rng.permutation(n)
-    finder = np.full(k, -1)
+    finder: dict[int, int] = {}  # of each arm that was named, the first agent that named it
 
     def name_best(block: Block, _: Bools, known: Bools) -> Payload:
         """The arm that seems to be the best; arms that others named need fewer nats."""
@@ -245,13 +237,11 @@ def search(federation: FederationView, levels: Levels) -> Ints:
 
     for drawn in range(0, n, m):
         asked = np.sort(order[drawn : drawn + m])
-        known = finder >= 0
+        known = np.isin(np.arange(k), list(finder))
         # The flag says how the set is coded.
         down = Flag(drawn > 0), ArmSet(known, at_most=m - 1 if drawn else 0)
-        named = federation.local(asked, name_best, down=down)
-        arms, first = np.unique(named, return_index=True)
-        new = ~known[arms]
-        finder[arms[new]] = asked[first[new]]
-        if (finder >= 0).sum() >= m:
-            return np.sort(finder[finder >= 0][:m])
+        for agent, arm in zip(asked, federation.local(asked, name_best, down=down), strict=True):
+            finder.setdefault(arm, agent)
+        if len(finder) >= m:
+            return np.sort([finder[arm] for arm in sorted(finder)[:m]])
     raise Stuck("fewer best arms than clusters were named")

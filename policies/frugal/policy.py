@@ -12,7 +12,7 @@ from clustered_bandit_gym.policies.engines.mixture import mixture
 from clustered_bandit_gym.policies.frugal import classify
 from clustered_bandit_gym.policies.frugal.discover import guesses, search, shown_distinct
 from clustered_bandit_gym.policies.frugal.race import best_arms
-from clustered_bandit_gym.policies.frugal.settings import Levels, Settings, Stuck
+from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Stuck
 from clustered_bandit_gym.policies.structured.policy import StructuredBAI
 from clustered_bandit_gym.policy import Policy
 
@@ -58,11 +58,10 @@ class FrugalBAI(Policy):
         usable = eta is not None and np.isfinite(eta) and p.epsilon == 0
         if m is None or not usable or m > min(p.n_agents, p.n_arms):
             return StructuredBAI().solve(federation)
-        settings = Settings(growth=self.growth)
         try:
-            arms = solve_together(federation, settings)
+            arms = solve_together(federation, self.growth)
         except Stuck:
-            return StructuredBAI(share=settings.fallback).solve(federation)
+            return StructuredBAI(share=SETTINGS.fallback).solve(federation)
         federation.report_clusters(arms)
         return arms
 
@@ -74,20 +73,20 @@ def find_alone(block: Block) -> Payload:
     return ArmIndex(active.argmax(axis=1), among=p.n_arms)
 
 
-def solve_together(federation: FederationView, settings: Settings) -> Ints:
+def solve_together(federation: FederationView, growth: float) -> Ints:
     """(N,) the best arms of all agents, or `Stuck`."""
     p = federation.problem
-    levels = Levels(p, settings, choice=1)
+    levels = Levels(p, growth, choice=1)
     rough = None
     with federation.phase("discover"):
         for reps, pulls in guesses(federation, levels):
             # Rough means begin with more pulls than the sketch had, so that one order is likely to
             # do. More clusters differ in fewer of a sketch's arms each.
-            pulls *= settings.growth * max(1, levels.m / settings.few)
+            pulls *= growth * max(1, levels.m / SETTINGS.few)
             rough = shown_distinct(federation, reps, pulls, levels)
             if rough is not None:
                 break
-            levels = Levels(p, settings, levels.choice + 1)
+            levels = Levels(p, growth, levels.choice + 1)
         else:
             reps = search(federation, levels)
     with federation.phase("best arms"):

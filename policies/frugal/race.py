@@ -13,7 +13,13 @@ import numpy as np
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.payloads import ArmSubset, Flag, Payload, Symbol
 from clustered_bandit_gym.game.view import Block, FederationView
-from clustered_bandit_gym.policies.frugal.settings import Levels, Stuck, recall, top_up
+from clustered_bandit_gym.policies.frugal.settings import (
+    SETTINGS,
+    Levels,
+    Stuck,
+    recall,
+    top_up,
+)
 from clustered_bandit_gym.policies.sequential.cells import At, Cells, leader_pulls, leaders
 
 
@@ -40,7 +46,7 @@ def race(
         # What is close to the leader waits for other live arms.
         waits = active[row, arm]
         np.logical_or.at(active, row[waits], left[waits])
-        goal = _goal(cells, active, hope, top, levels)
+        goal = _goal(cells, active, hope, top)
         if not goal.any():
             return close
         top_up(block, cells, goal)
@@ -65,11 +71,11 @@ def _pulls_of_tests(cells: Cells, live: Bools, wanted: Bools, top: At, levels: L
     return np.where(gap > 0, pulls, np.inf)
 
 
-def _goal(cells: Cells, active: Bools, hope: Floats, top: At, levels: Levels) -> Floats:
+def _goal(cells: Cells, active: Bools, hope: Floats, top: At) -> Floats:
     """(R, K) pulls that cells should have next, for the tests of `active` (R, K); 0 for no more."""
     n = cells.n
     active[top] = False
-    goal = np.where(active, n + np.clip(hope - n, levels.settings.look * n, n), 0.0)
+    goal = np.where(active, n + np.clip(hope - n, SETTINGS.look * n, n), 0.0)
     most = leader_pulls(goal)
     goal[n > 1.5 * n[top] + 8] = 0.0  # these wait for the leader
     goal[top] = np.minimum(most[:, None], 2 * n[top] + 8)
@@ -88,7 +94,7 @@ def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Pay
     until one arm is left. Sends live arms, beaten arms that may be close, and the effort reached.
     The last message to it is the number of the choice, which `levels` has as well.
     """
-    p, codes = block.problem, levels.settings.codes
+    p, codes = block.problem, SETTINGS.codes
     help_from, few = np.inf, 1
     if together[0]:
         help_from = 8 * levels.beaten * (p.sigma / levels.eta) ** 2
@@ -138,7 +144,7 @@ def best_arms(federation: FederationView, reps: Ints, levels: Levels, together: 
     were k the best arm of x, it would be at least η worse than the best arm of y (Assumption 1).
     """
     program = partial(explore, levels=levels)
-    codes = levels.settings.codes
+    codes = SETTINGS.codes
     down = Flag(together), Symbol(np.full(reps.size, levels.choice - 1), among=2 * codes)
     got, near, code = federation.local(reps, program, down=down)
     live, wanted, close = got.copy(), got | near, np.zeros_like(got)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from math import exp, log
+from math import ceil, exp, log
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.view import Block
 from clustered_bandit_gym.policies.sequential.cells import Cells, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
+from clustered_bandit_gym.policies.structured.budget import LIKELY, retry_weight
 
 
 class Stuck(Exception):
@@ -30,30 +31,30 @@ class Settings:
     distinct: float = 0.02  # two representatives of one cluster are shown to differ
     bound: float = 0.02  # an end of an interval that holds a mean is wrong
     classify: float = 0.38  # an agent makes a false claim against its own cluster
-    likely: float = 0.9  # part of a share for the first choice or try; later ones have the rest
     # Discovery.
     sketch_arms: int = 12  # arms in a sketch
-    growth: float = 4.0  # factor of pulls from sketches to the next ones, and to rough means
     few: int = 8  # up to so many clusters, sketches are finer and a tree is tried
     # Representatives and agents.
     look: float = 0.12  # a test is looked at again once its pulls have grown by this part
     patience: float = 10.0  # searches and tests against averages end at so many times the plan
     codes: int = 64  # size of the alphabets of messages: stages, efforts, distances
 
-    def weight(self, choice: int) -> float:
-        """Part of a share for this choice of representatives, from 1. The sum is one."""
-        return self.likely if choice == 1 else (1 - self.likely) / ((choice - 1) * choice)
+
+SETTINGS = Settings()
 
 
 class Levels:
-    """Levels of all tests in nats, ln(1/α): functions of what everybody knows.
+    """Levels of all tests in nats, ln(1/α), and sketches: functions of what everybody knows.
 
     Args:
+        growth: pulls of sketches grow by this factor from stage to stage.
         choice: number of the choice of representatives, from 1; agents' levels do not depend on it.
 
     Attributes:
         m, eta: M and η.
         name: under which representatives keep what they see.
+        sketch: (d,) the arms of a sketch, spread evenly.
+        drawn: agents that send the first sketches: clusters of one size are all met with 95%.
         beaten: M representatives, K − 1 arms that could be shown better than the best one.
         close: M representatives, M − 1 best arms of other clusters.
         distinct: pairs of representatives, arms of a sketch.
@@ -63,28 +64,29 @@ class Levels:
         height: N agents, one test each before the list. It shares the budget with `agent`.
     """
 
-    def __init__(self, problem: Problem, settings: Settings, choice: int) -> None:
-        m, eta, d = problem.n_clusters, problem.eta, settings.sketch_arms
+    def __init__(self, problem: Problem, growth: float, choice: int) -> None:
+        m, eta, k, n = problem.n_clusters, problem.eta, problem.n_arms, problem.n_agents
         assert m is not None
         assert eta is not None
-        self.problem, self.settings, self.choice = problem, settings, choice
+        self.problem, self.growth, self.choice = problem, growth, choice
         self.m, self.eta = m, eta
         self.name = f"representative {choice}"
-        delta = problem.delta * (1 - settings.fallback)
-        chosen = delta * settings.weight(choice)
-        self.beaten = log(m * (problem.n_arms - 1) / (settings.beaten * chosen))
-        self.close = log(m * (m - 1) / (settings.close * chosen))
-        self.distinct = log(m * (m - 1) / 2 * d / (settings.distinct * chosen))
-        self.bound = log(2 * m * d / (settings.bound * chosen))
-        agents = problem.n_agents * (m - 1) / (settings.classify * delta)
-        self.agent = log(agents / settings.likely)
-        self.agent_again = log(agents / (1 - settings.likely))
-        self.height = log(problem.n_agents / (settings.classify * delta * (1 - settings.likely)))
+        s, d = SETTINGS, SETTINGS.sketch_arms
+        self.sketch: Ints = np.arange(min(k, d)) * k // min(k, d)
+        self.drawn = min(n, ceil(m * (log(m) + 3)) + 2)
+        delta = problem.delta * (1 - s.fallback)
+        chosen = delta * retry_weight(choice)
+        self.beaten = log(m * (k - 1) / (s.beaten * chosen))
+        self.close = log(m * (m - 1) / (s.close * chosen))
+        self.distinct = log(m * (m - 1) / 2 * d / (s.distinct * chosen))
+        self.bound = log(2 * m * d / (s.bound * chosen))
+        agents = n * (m - 1) / (s.classify * delta)
+        self.agent = log(agents / LIKELY)
+        self.agent_again = log(agents / (1 - LIKELY))
+        self.height = log(n / (s.classify * delta * (1 - LIKELY)))
 
 
-def recall(
-    block: Block, levels: Levels, columns: int, name: str | None = None, gap: float = 0.5
-) -> Cells:
+def recall(block: Block, levels: Levels, columns: int, name: str = "", gap: float = 0.5) -> Cells:
     """The cells (n, columns) that agents keep under `name`; without pulls at first, or without name.
 
     Their tests are tuned to differences of `gap`·η.
@@ -93,9 +95,8 @@ def recall(
     pulls = 2 * levels.agent * (problem.sigma / (gap * levels.eta)) ** 2
     scales = Scales.around(pulls, exp(-levels.agent))
     memory: Floats | tuple[int, int] = (len(block), columns)
-    if name is not None:
-        with suppress(KeyError):  # nothing is saved yet
-            memory = block.load(name)
+    with suppress(KeyError):  # nothing is saved yet
+        memory = block.load(name)
     return make_cells(problem, block.values, scales, memory)
 
 

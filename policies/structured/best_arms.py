@@ -158,21 +158,25 @@ class _Plan:
         close = self.level_close / np.maximum(margin, TINY) ** 2
         cost = np.where(rival, self._still(self.beaten), 0.0)
         cost_close = self._still(close)
+        # For every (x, k) the least cost of closeness at another y. Where x and y are not known to
+        # be distinct, that has to be shown first.
+        at_other = self.to_distinct[:, :, None]
+        second = (cost_close + at_other).min(axis=1)
         # A leader is close once all else has left, which has to be shown anyway: wait for that.
-        second, _ = self._cheapest(cost_close)
-        hardest = np.where(rival, np.minimum(cost, second), 0.0).max(axis=1)
+        hardest = np.minimum(cost, second).max(axis=1)
         waits = (hardest < cost_close[top]) & (self.eta > 0)
         cost_close[top] = np.where(waits, hardest, cost_close[top])
-        second, via = self._cheapest(cost_close)
-        rest = np.where(rival, np.minimum(cost, second), 0.0)
+        at_other = cost_close + at_other
+        second, via = at_other.min(axis=1), at_other.argmin(axis=1)
+        rest = np.minimum(cost, second)
         # At y itself the pulls for closeness count towards beating the arm, too.
-        own = np.where(rival, np.minimum(np.maximum(cost - cost_close, 0), second), 0.0)
-        total = cost_close + (~distinct).astype(np.float64) @ rest - rest + own
+        own = np.minimum(np.maximum(cost - cost_close, 0), second)
+        total = cost_close + ~distinct @ rest - rest + own
         first, least = total.argmin(axis=0), total.min(axis=0)
         everywhere = cost.sum(axis=0)
         covered = distinct[:, first] & (least < everywhere) & rival
         self.via = np.where(covered, first, via)
-        self.elsewhere = covered | (rival & (second < cost))
+        self.elsewhere = covered | (second < cost)
         # The leader may be wrong, too, which a comparison with the runner-up would show.
         runner_up = np.where(rival, cost, np.inf).min(axis=1)
         self.elsewhere[top] = self.task[top] & (second[top] < runner_up)
@@ -187,8 +191,7 @@ class _Plan:
         then = np.where(first > 0, first, np.take_along_axis(self.close, self.via, axis=0))
         need = np.where(self.elsewhere, then, np.where(self.rival, beaten, np.inf))
         now = (need <= TUNING.urgent * need.min()) & np.isfinite(need)
-        beat = now & self.rival & ~self.elsewhere
-        goal = np.where(beat, self._next(beaten, self.n), 0.0)
+        goal = np.where(now & ~self.elsewhere, self._next(beaten, self.n), 0.0)
         x, k = np.nonzero(now & self.elsewhere)
         y = self.via[x, k]
         apart = self.distinct[x, y]
@@ -244,11 +247,3 @@ class _Plan:
         own = 1 / (1 / need - 1 / np.maximum(self.n_leader, 2 * need))
         leader = np.maximum(2 * need - self.n_leader, 0) / share
         return np.maximum(np.maximum(own - self.n, 0) + leader, TUNING.least * self.n)
-
-    def _cheapest(self, cost: Floats) -> tuple[Floats, Ints]:
-        """For every (x, k) the least cost (R, K) of closeness at another y, and that y.
-
-        Where x and y are not known to be distinct, that has to be shown first.
-        """
-        table = cost + self.to_distinct[:, :, None]
-        return table.min(axis=1), table.argmin(axis=1)

@@ -90,8 +90,8 @@ class Plan:
         for bets in (False, True):
             self.set_kind(bets)
             self._choose()
-            pulls.append(float((self.each @ self.noise).sum()))
-        self.set_kind(pulls[1] < pulls[0])
+            pulls.append((self.each @ self.noise).sum())
+        self.set_kind(bool(pulls[1] < pulls[0]))
 
     def set_kind(self, bets: bool) -> None:
         """Plan bets or tests by the sub-Gaussian property."""

@@ -33,36 +33,34 @@ class Discovery:
         drawn: the record of these agents.
         odd: (B, R) agents that look different from a representative.
         seen: (B,) effort at which the agent was last explained by some representative.
-        explored: (R,) effort that a representative has received.
+        explored: effort that all representatives have received.
         variance, of_cell: (K,) and (R, K) guesses of the variance of one pull, in units of σ².
     """
 
     def __init__(self, reps: Representatives, goal: int, every_arm: bool = False) -> None:
         self.reps, self.goal, self.every_arm = reps, goal, every_arm
         federation, first = reps.federation, TUNING.first_effort
-        problem = federation.problem
-        self.order: Ints = federation.rng.permutation(problem.n_agents)
+        n_agents, n_arms = federation.problem.n_agents, federation.problem.n_arms
+        self.order: Ints = federation.rng.permutation(n_agents)
         # The last effort tells a difference of η, or 0.1σ where it is not told, with 24 nats.
         gap = 0.1 if every_arm else reps.eta or 0.1
         self.last = max(first, ceil(2 * 24.0 / gap**2))
         self.effort = ceil(self.last / 4 ** floor(log(self.last / first, 4)))
         # A cluster of average size is missing among so many agents with probability e^-3 at most.
-        self.most = min(problem.n_agents, ceil(goal * (log(goal) + 3)))
+        self.most = min(n_agents, ceil(goal * (log(goal) + 3)))
         # Without M nobody is assigned by what others are: everybody is looked at later on anyway.
-        self.thorough = problem.n_clusters is not None
+        self.thorough = federation.problem.n_clusters is not None
         if not self.thorough:
             self.most = min(self.most, 256)
             self.last = min(self.last, 64 * first)
-        self.asked = 0
+        self.asked = self.explored = 0
         self.raised = False
         self.group = max(8, goal // 2)
-        nobody = np.zeros(0, dtype=np.int64)
-        self.drawn = Record(federation, reps.budgets, nobody)
+        self.seen: Ints = np.zeros(0, dtype=np.int64)
+        self.drawn = Record(federation, reps.budgets, self.seen)
         self.odd = np.zeros((0, 0), dtype=bool)
-        self.seen: Ints = nobody
-        self.explored: Ints = nobody
-        self.variance: Floats = np.ones(problem.n_arms)
-        self.of_cell: Floats = np.ones((0, problem.n_arms))
+        self.variance: Floats = np.ones(n_arms)
+        self.of_cell: Floats = np.ones((0, n_arms))
 
     def run(self) -> bool:
         """Look for representatives until there are `goal`; False if the search ended with fewer."""
@@ -98,21 +96,20 @@ class Discovery:
     def forget(self, row: int) -> None:
         """Representative `row` was dropped."""
         self.of_cell = np.delete(self.of_cell, row, axis=0)
-        self.explored = np.delete(self.explored, row)
         self.odd = np.delete(self.odd, row, axis=1)
 
     def _search(self, rows: Ints) -> None:
         """Compare drawn agents with all representatives; promote the first that fits none."""
-        new = rows
         if len(self.reps):
-            self._explore_representatives(np.arange(len(self.reps)))
-            new = self._explore(rows)
-        if new.size:
+            if self.explored < self.effort:
+                self._explore_representatives(np.arange(len(self.reps)))
+            rows = self._explore(rows)
+        self.explored = self.effort
+        self.group *= 2
+        if rows.size:
             self.raised = False
             self.group = max(8, self.goal // 2)
-            self._promote(int(new[0]))
-        else:
-            self.group *= 2
+            self._promote(int(rows[0]))
 
     def _explore(self, rows: Ints) -> Ints:
         """Pull until all of `rows` are explained or some fit no representative, which it returns.
@@ -169,7 +166,6 @@ class Discovery:
         reps, last = self.reps, len(self.reps)
         reps.add(int(self.drawn.agents[row]))
         self._keep(np.arange(self.seen.size) != row)
-        self.explored = np.append(self.explored, 0)
         self.odd = np.pad(self.odd, ((0, 0), (0, 1)))
         new = np.array([last])
         self._explore_representatives(new)
@@ -182,10 +178,6 @@ class Discovery:
     def _explore_representatives(self, rows: Ints) -> None:
         """Bring the arms that may be a representative's best, by a rough rule, to `effort` pulls."""
         reps, effort = self.reps, self.effort
-        rows = rows[self.explored[rows] < effort]
-        if not rows.size:
-            return
-        self.explored[rows] = effort
         # A first glance at all arms drops the worst of them.
         for level in (effort / 8, effort):
             top = (np.arange(rows.size), reps.leader[rows])

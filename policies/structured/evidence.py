@@ -38,7 +38,7 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> Bools:
     n_a, n_b = cells.n[a], cells.n[b]
     arm = (difference**2 * n_a * n_b / (n_a + n_b)).argmax(axis=1)
     larger = difference[np.arange(a.size), arm] > 0
-    low, high = np.where(larger, b, a), np.where(larger, a, b)
+    low, high = np.where(larger, (b, a), (a, b))
     n_arms = difference.shape[1]
     shown = cells.shows((low, arm), (high, arm), 0.0, level + np.log(4 * n_arms))
     for rho in 16 * 8.0 ** np.arange(8.0):
@@ -56,8 +56,8 @@ def certify(reps: Representatives) -> None:
     if a.size:
         level = nats(reps.budgets.distinct(reps.number[a], reps.number[b]))
         shown = differ(reps.cells, a, b, level)
-        reps.distinct[a[shown], b[shown]] = True
-        reps.distinct[b[shown], a[shown]] = True
+        a, b = a[shown], b[shown]
+        reps.distinct[a, b] = reps.distinct[b, a] = True
 
 
 def eliminate(reps: Representatives) -> None:
@@ -156,7 +156,7 @@ class ClusterTests:
         choice: ClusterChoice,
     ) -> None:
         r = len(reps)
-        known = bool((best >= 0).all())
+        known = best.min() >= 0
         different = np.unique(best).size if known else 1 + reps.distinct.sum(axis=1).min()
         if r != reps.budgets.n_clusters or different < r:
             raise ValueError(
@@ -167,10 +167,10 @@ class ClusterTests:
         self.reps, self.level, self.bets = reps, level, choice.bets
         self.arms, self.assumed = arms, assumed
         rows, others = np.arange(r), ~np.eye(r, dtype=bool)
-        wrong = assumed & (arms != best[:, None]) & others
+        wrong = assumed & (arms != best[:, None])
         assert not wrong.any(), "Assumption 1 bounds the mean of a best arm k_x only"
         self.cell = np.where(assumed, best, arms)
-        self.shift = np.where(assumed, eta or 0.0, 0.0)
+        self.shift = assumed * (eta or 0.0)
         pulls = reps.n[rows, self.cell]
         assert (pulls > 0)[others].all(), "a test uses an arm that its representative never pulled"
         n = pulls / choice.noise[self.cell]

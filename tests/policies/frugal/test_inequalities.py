@@ -14,7 +14,7 @@ from clustered_bandit_gym.policies.frugal.classify import (
     order_references,
 )
 from clustered_bandit_gym.policies.frugal.discover import rounding, steps
-from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
+from clustered_bandit_gym.policies.frugal.settings import Levels
 from clustered_bandit_gym.policies.sequential.betting import Bets
 from clustered_bandit_gym.policies.sequential.boundaries import half_normal
 from clustered_bandit_gym.policies.sequential.cells import Cells
@@ -25,7 +25,7 @@ CASES = 500_000
 
 def references(bounded: bool = False, eta: float = 0.1, n_agents: int = 100) -> References:
     problem = Problem(n_agents, 10, 4, 0.01, eta=eta, support=(0.0, 1.0) if bounded else None)
-    return References(Levels(problem, Settings(), 1), bounded)
+    return References(Levels(problem, 4.0, 1), bounded)
 
 
 def log_uniform(rng: np.random.Generator, low: float, high: float, size: int = CASES) -> np.ndarray:
@@ -193,7 +193,7 @@ def test_an_interval_may_reach_the_end_of_the_support() -> None:
     rewards = cbg.Categorical([-0.7, 0.4], [[always, never], [never, always]])
     instance = cbg.Instance([[0.4, -0.7], [-0.7, 0.4]], [0, 1], rewards)
     problem = Problem.of(instance, 0.1)
-    ref = References(Levels(problem, Settings(), 1), True)
+    ref = References(Levels(problem, 4.0, 1), True)
     federation = cbg.Federation(instance, problem, seed=0)
     arms, gap = np.array([[0, 1]] * 2), np.full((2, 2), 0.2)
     low, high, _ = order_references(federation, np.arange(2), arms, gap, ref)

@@ -17,9 +17,9 @@ from clustered_bandit_gym import Problem
 from clustered_bandit_gym.policies import FrugalBAI
 from clustered_bandit_gym.policies.frugal import classify
 from clustered_bandit_gym.policies.frugal.classify import References
-from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
+from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Settings
+from clustered_bandit_gym.policies.structured.budget import LIKELY
 
-SETTINGS = Settings()
 PROBLEMS = [
     Problem(300, 10, 3, 1e-10, eta=0.3),
     Problem(1000, 100, 20, 1e-10, eta=0.15),
@@ -28,17 +28,13 @@ PROBLEMS = [
 ]
 
 
-def test_choices_sum_to_one() -> None:
-    assert sum(SETTINGS.weight(t) for t in range(1, 100_001)) == pytest.approx(1, abs=2e-6)
-
-
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_levels_of_all_events_add_up_to_delta(problem: Problem) -> None:
     n, k, m = problem.n_agents, problem.n_arms, problem.n_clusters
     assert m is not None
     total = 0.0
     for choice in range(1, 3001):
-        levels = Levels(problem, SETTINGS, choice)
+        levels = Levels(problem, 4.0, choice)
         # The events of the page, each as many times as it can happen.
         total += m * (k - 1) * exp(-levels.beaten)
         total += m * (m - 1) * exp(-levels.close)
@@ -101,7 +97,7 @@ def test_the_list_after_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_agents_need_not_know_which_choice_it_is() -> None:
-    first, later = (Levels(PROBLEMS[0], SETTINGS, choice) for choice in (1, 5))
+    first, later = (Levels(PROBLEMS[0], 4.0, choice) for choice in (1, 5))
     for name in ("agent", "agent_again", "height"):
         assert getattr(first, name) == getattr(later, name)
     assert first.beaten < later.beaten
@@ -118,13 +114,13 @@ def test_the_page_states_the_shares_of_the_code() -> None:
         "1b": [s.close],
         "2a": [s.distinct],
         "2b": [s.bound],
-        "3a": [s.classify, s.likely],
-        "3b": [s.classify, pytest.approx(1 - s.likely)],
-        "3c": [s.classify, pytest.approx(1 - s.likely)],
+        "3a": [s.classify, LIKELY],
+        "3b": [s.classify, pytest.approx(1 - LIKELY)],
+        "3c": [s.classify, pytest.approx(1 - LIKELY)],
     }
     assert all("v_t" in share for event, share in rows if event[0] in "12")
     assert f"StructuredBAI has {s.fallback}δ. Let δ' = {1 - s.fallback}δ" in page
-    assert f"v_1 = {s.likely} and v_t = {1 - s.likely:.1f}/((t − 1)t)" in page
+    assert f"v_1 = {LIKELY} and v_t = {1 - LIKELY:.1f}/((t − 1)t)" in page
 
 
 def test_there_are_few_settings_each_with_a_sentence() -> None:
