@@ -30,7 +30,7 @@ def heights(ax: object, policy: str) -> list[float]:
     """The marks of a policy, from left to right."""
     marker = style_of(policy).marker
     lines = [line for line in ax.lines if line.get_marker() == marker]  # type: ignore[attr-defined]
-    return [float(line.get_ydata()[0]) for line in lines]
+    return [float(y) for line in lines for y in line.get_ydata()]
 
 
 def test_medians_over_fixed_instances(rows: pd.DataFrame, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from clustered_bandit_gym.harness.output.escape import csv_cell, plain
+from clustered_bandit_gym.harness.output.escape import csv_text, plain
 from clustered_bandit_gym.harness.output.tables import Document, Table
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
@@ -130,7 +130,7 @@ class AuditReport(Document):
 
     def to_csv(self) -> str:
         """The cells as CSV. No field is a formula of a spreadsheet."""
-        return str(self.cells.astype(object).map(csv_cell).to_csv(index=False))
+        return csv_text(self.cells)
 
     def to_json(self) -> str:
         """The report as JSON: policy, verdict, what was asked for, one object per cell."""
@@ -158,4 +158,5 @@ def _table(title: str, cells: pd.DataFrame) -> Table:
         rows.append([*texts, interval(row["low"], row["high"], digits=2), mean])
         if "verdict" in row:
             rows[-1].append(row["verdict"])
-    return Table(title, heads + ["verdict"] * ("verdict" in cells), rows)
+    heads += ["verdict"] * ("verdict" in cells)
+    return Table(title, pd.DataFrame(rows, columns=heads))

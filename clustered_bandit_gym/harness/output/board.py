@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from clustered_bandit_gym.errors import UserError, needs_extra
-from clustered_bandit_gym.harness.output.escape import csv_cell, plain
-from clustered_bandit_gym.harness.output.latex import pulls_table
+from clustered_bandit_gym.harness.output.escape import csv_text, latex, plain
+from clustered_bandit_gym.harness.output.latex import equation, pulls_table
 from clustered_bandit_gym.harness.output.layout import board_tables
 from clustered_bandit_gym.harness.output.notes import notes_of
 from clustered_bandit_gym.harness.output.tables import Document, Table, setting
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, summarise
+from clustered_bandit_gym.harness.scoring.summary import frame, summarise, varied_settings
 from clustered_bandit_gym.harness.store import Store
 
 if TYPE_CHECKING:
@@ -81,31 +81,36 @@ class Board(Document):
     @cached_property
     def varied(self) -> list[str]:
         """Settings in which the environments differ; [] for a single one."""
-        return cells_of(self.trials)[1]
+        return varied_settings(self.trials)
 
     @property
     def title(self) -> str:
+        env, settings, *rest = self._facts()
+        same = " ".join(f"{name}={setting(value)}" for name, value in settings.items())
+        return plain("  ".join(filter(None, [env, same, *rest])))
+
+    def _facts(self) -> tuple[str, dict[str, Any], str, str]:
+        """What a title says: environments, settings that are the same in all of them, seeds, and
+        numbers of trials."""
         trials = self.trials
         settings = dict(trials["env_kwargs"].iloc[0])
         # Defaults that were not given: a verdict needs its δ.
         for key in ("n_agents", "delta"):
             if trials[key].nunique() == 1:
                 settings.setdefault(key, trials[key].iloc[0])
-        same = [f"{k}={setting(v)}" for k, v in settings.items() if k not in self.varied]
         counts = self.summary["trials"]
         each = " to ".join(f"{count:,}" for count in dict.fromkeys([counts.min(), counts.max()]))
-        parts = [
+        return (
             ", ".join(trials["env"].unique()),
-            " ".join(same),
+            {name: value for name, value in settings.items() if name not in self.varied},
             f"seed {', '.join(map(str, trials['seed'].unique()))}",
             f"{each} trials of each policy",
-        ]
-        return plain("  ".join(filter(None, parts)))
+        )
 
     @cached_property
     def notes(self) -> list[str]:
         """What a reader must know to read the figures right."""
-        return notes_of(self.summary, self.trials, self.missing)
+        return notes_of(self.summary, self.varied, self.trials, self.missing)
 
     def parts(self) -> tuple[str, list[Table], list[str]]:
         if self.trials.empty:
@@ -120,7 +125,9 @@ class Board(Document):
     def to_latex(
         self, pivot: str | None = None, *, ci: bool = False, bold_best: bool = False
     ) -> str:
-        r"""A table of pulls for ``\usepackage{booktabs}``, a row per policy, with display names.
+        r"""A table of pulls, a row per policy, for ``\usepackage{booktabs,graphicx}``.
+
+        It is set smaller where it is wider than its column.
 
         Args:
             pivot: the varied setting with a column per value; None for all that vary.
@@ -134,12 +141,14 @@ class Board(Document):
         if pivot is not None and self.varied != [pivot]:
             varied = ", ".join(self.varied) or "none"
             raise UserError(f"pivot must be the one setting that varies; here {varied} varies")
-        table = pulls_table(self.summary, self.varied, self.title, ci=ci, bold_best=bold_best)
+        env, settings, *rest = self._facts()
+        caption = ", ".join([latex(env), *starmap(equation, settings.items()), *rest])
+        table = pulls_table(self.summary, self.varied, caption, ci=ci, bold_best=bold_best)
         return "\n".join([table, *(f"% {note}" for note in self.notes), ""])
 
     def to_csv(self) -> str:
         """The summary as CSV. No cell is a formula of a spreadsheet."""
-        return str(self.summary.astype(object).map(csv_cell).to_csv(index=False))
+        return csv_text(self.summary)
 
     def to_json(self) -> str:
         """The summary as JSON: a list of objects."""
@@ -148,9 +157,9 @@ class Board(Document):
     def export(self, path: str | Path) -> Path:
         """Write the trials as CSV, nested values as JSON text. No cell is a formula of a
         spreadsheet."""
-        table = self.trials.astype(object).map(_flat).map(csv_cell)
-        table.to_csv(path, index=False)
-        return Path(path)
+        path = Path(path)
+        path.write_text(csv_text(self.trials), encoding="utf-8")
+        return path
 
     def plot(
         self,
@@ -177,12 +186,8 @@ class Board(Document):
             raise UserError(f"style must be 'paper' or None, got {style!r}")
         if self.trials.empty:
             raise UserError("there is nothing to plot: no trials")
-        how: dict[str, Any] = {"panel": panel, "paper": style == "paper", "width": width}
-        figure = plot_board(self.summary, self.varied, self.title, x, **how)
+        board = self.summary, self.varied, self.title
+        figure = plot_board(*board, x, panel=panel, paper=style == "paper", width=width)
         if path is not None:
             save(figure, path)
         return figure
-
-
-def _flat(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value

@@ -6,9 +6,12 @@ visible escapes such as ``\x1b``. Markdown, LaTeX and CSV then escape their own 
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from typing import Any
+
+import pandas as pd
 
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
@@ -36,9 +39,15 @@ def latex(text: str) -> str:
     return plain(text).translate(_LATEX)
 
 
-def csv_cell(value: Any) -> Any:
-    """A text that a spreadsheet would run as a formula gets an apostrophe in front; anything
-    else is unchanged."""
+def csv_text(table: pd.DataFrame) -> str:
+    """`table` as CSV, nested values as JSON text. A text that a spreadsheet would run as a formula
+    gets an apostrophe in front."""
+    return str(table.astype(object).map(_csv_cell).to_csv(index=False))
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str):
         return value
     value = value.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,7 +1,9 @@
-"""From a summary to the tables of a board, and to what pictures draw: panels, mean or median."""
+"""From a summary to the tables of a board, and to what pictures draw: panels, mean or median, and
+settings by their symbols."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -10,7 +12,13 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.tables import Table, setting
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
 
-#: Heads and columns of means over trials: lower bounds where trials are unfinished.
+#: Heads and columns of figures that are lower bounds where trials are unfinished.
+_SCORES = {
+    "mean": "pulls_mean",
+    "median": "pulls_median",
+    "vs naive": "vs_naive",
+    "vs bound": "vs_bound",
+}
 _CHANNEL = {
     "busiest agent": "pulls_max_agent",
     "cost": "cost_mean",
@@ -23,57 +31,54 @@ _CHANNEL = {
 
 
 def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
-    """The two tables of a board: correctness and pulls, then busiest agent and communication. Where a tail is
-    heavy the median leads."""
+    """The two tables of a board: correctness and pulls, then busiest agent and communication.
+
+    Where a tail is heavy the median leads. Where settings vary, one centre and no interval of the
+    ratio are shown, so that the table fits into a terminal.
+    """
     pulls = ["median pulls", "mean"] if summary["heavy_tail"].any() else ["mean pulls", "median"]
-    scores = ["policy", "wrong", "unfin.", "error rate", "verdict", *pulls, "vs bound"]
+    shown = pulls[:1] if varied else pulls
+    scores = ["policy", "wrong", "unfin.", "error rate", "verdict", *shown, "vs bound"]
     if summary["vs_naive"].notna().any():
         scores.insert(-1, "vs naive")
     channel = ["policy", *_CHANNEL, "seconds"]
     if summary["suspicious_communication"].any():  # a note explains it
         channel.insert(-1, "too quiet")
-    texts = [_texts(row, varied) for row in summary.to_dict("records")]
-    tables = []
-    for title, heads in (
-        ("Correctness and pulls", [*varied, *scores]),
-        ("Busiest agent's pulls, communication and time, means per trial", [*varied, *channel]),
-    ):
-        rows = [[row[head] for head in heads] for row in texts]
-        tables.append(Table(title, heads, rows, len(varied)))
-    return tables
+    settings = summary[varied].map(setting).rename(columns=symbol)
+    texts = settings.join(pd.DataFrame([_texts(row) for row in summary.to_dict("records")]))
+    if varied:
+        texts["vs naive"] = texts["vs naive"].str.partition(" ")[0]
+    titles = {
+        "Correctness and pulls": scores,
+        "Busiest agent's pulls, communication and time, means per trial": channel,
+    }
+    return [
+        Table(title, texts[[*settings, *heads]], len(varied)) for title, heads in titles.items()
+    ]
 
 
-def _texts(row: dict[Any, Any], varied: list[str]) -> dict[str, str]:
+def _texts(row: dict[Any, Any]) -> dict[str, str]:
     """The cells of a row of the summary, by their heads."""
     mark = "≥" if row["unfinished"] else ""
-    mean = number(row["pulls_mean"], mark)
+    figures = {head: number(row[name], mark) for head, name in (_SCORES | _CHANNEL).items()}
     half = row["pulls_high"] - row["pulls_mean"]
     if not mark and not row["heavy_tail"] and half >= 0 and row["pulls_mean"] > 0:
-        mean += f" ±{number(100 * half / row['pulls_mean'], digits=2)}%"
-    median = number(row["pulls_median"], mark)
-    texts = {name: setting(row[name]) for name in varied}
-    texts |= {head: number(row[name], mark) for head, name in _CHANNEL.items()}
-    return texts | {
+        figures["mean"] += f" ±{number(100 * half / row['pulls_mean'], digits=2)}%"
+    figures["mean pulls"] = figures["mean"]
+    figures["median pulls"] = figures["median"]
+    for head, name in (("median pulls", "pulls_median"), ("vs naive", "vs_naive")):
+        low, high = row[f"{name}_low"], row[f"{name}_high"]
+        if high > low and not mark:
+            figures[head] += f" {interval(low, high)}"
+    return figures | {
         "policy": row["policy"],
         "wrong": f"{row['errors']}/{row['trials']}",
         "unfin.": str(row["unfinished"]),
         "error rate": interval(row["error_low"], row["error_high"], digits=2),
         "verdict": row["verdict"],
-        "mean": mean,
-        "mean pulls": mean,
-        "median": median,
-        "median pulls": median + _ends(row, "pulls_median"),
-        "vs naive": number(row["vs_naive"], mark) + _ends(row, "vs_naive"),
-        "vs bound": number(row["vs_bound"], mark),
         "too quiet": str(row["suspicious_communication"]),
         "seconds": number(row["seconds"]),
     }
-
-
-def _ends(row: dict[Any, Any], name: str) -> str:
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    shown = high > low and not row["unfinished"]
-    return f" {interval(low, high)}" if shown else ""
 
 
 # --- pictures ------------------------------------------------------------------------------------
@@ -91,6 +96,11 @@ class Measure(NamedTuple):
     words: str = "mean"
     name: str = "pulls"
 
+    @property
+    def short(self) -> str:
+        """Mean or median, without the words on bars."""
+        return self.words.partition(";")[0]
+
 
 def measure_of(summary: pd.DataFrame, panel: str = "pulls") -> Measure:
     """What a panel of that name draws.
@@ -101,7 +111,7 @@ def measure_of(summary: pd.DataFrame, panel: str = "pulls") -> Measure:
         return Measure("cost_mean", name="communication cost")
     if panel == "busiest":
         return Measure("pulls_max_agent", name="pulls of the busiest agent")
-    if panel not in ("pulls", "tradeoff"):
+    if panel != "pulls":
         known = "pulls, communication, busiest, tradeoff"
         raise UserError(f"unknown panel {panel!r}; choose one of {known}")
     if summary["heavy_tail"].any():
@@ -117,14 +127,34 @@ def panels_of(
 
     Within a panel and a policy the rows differ in `x` alone, so a line may join them.
     """
-    titles = []
-    for row in summary.to_dict("records"):
-        others = [f"{axis_name(name)} = {setting(row[name])}" for name in varied if name != x]
-        titles.append(", ".join(others))
-    return [(str(title), part) for title, part in summary.groupby(pd.Index(titles), sort=False)]
+    titles = places(summary, [name for name in varied if name != x])
+    return [(str(title), part) for title, part in summary.groupby(titles, sort=False)]
+
+
+# --- settings ------------------------------------------------------------------------------------
 
 
 def axis_name(name: str) -> str:
-    """A setting as axes and titles call it."""
+    """A setting as axes call it; the last word is its symbol."""
     names = {"n_agents": "agents N", "n_arms": "arms K", "n_clusters": "clusters M"}
     return (names | {"delta": "δ", "eta": "η"}).get(name, name)
+
+
+def symbol(name: str) -> str:
+    """A setting as a paper calls it: N for n_agents."""
+    return axis_name(name).rpartition(" ")[2]
+
+
+def equation(name: str, value: Any) -> str:
+    """A setting as a title gives it: N = 4."""
+    return f"{symbol(name)} = {setting(value)}"
+
+
+def places(
+    summary: pd.DataFrame, names: list[str], write: Callable[[str, Any], str] = equation
+) -> pd.Series:
+    """The settings `names` of each row as one text."""
+    texts = [
+        ", ".join(write(name, row[name]) for name in names) for row in summary.to_dict("records")
+    ]
+    return pd.Series(texts, summary.index, dtype=object)

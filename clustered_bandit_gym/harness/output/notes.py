@@ -5,12 +5,16 @@ from __future__ import annotations
 import pandas as pd
 
 from clustered_bandit_gym.harness.output.escape import plain
+from clustered_bandit_gym.harness.output.layout import places
 from clustered_bandit_gym.harness.scoring.summary import FAILED, UNFINISHED
 
 
-def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> list[str]:
+def notes_of(
+    summary: pd.DataFrame, varied: list[str], trials: pd.DataFrame, missing: int
+) -> list[str]:
     """The notes of a board with this summary of these trials, of which `missing` more were asked
     for."""
+    where = places(summary, varied)
     notes: list[str] = []
     if missing:
         notes.append(f"Interrupted: {missing:,} trials were not played.")
@@ -19,7 +23,7 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
         for policy, reason in zip(unknown["policy"], unknown["no_key"], strict=True):
             notes.append(f"{policy}: kept trials are not reused, because {reason}.")
     unchecked = []
-    if "strict" in trials and not trials["strict"].all():
+    if not trials["strict"].all():
         unchecked.append(
             "not strict (what programs write elsewhere than into their messages is not seen)"
         )
@@ -28,12 +32,12 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
     if unchecked:
         notes.append(f"Not checked: {'; '.join(unchecked)}.")
     for doubt, rows in summary[summary["doubt"] != ""].groupby("doubt", sort=False):
-        notes.append(f"{_names(rows)} cannot PASS: it {doubt!s}.")
+        notes.append(f"{_names(rows, where)} cannot PASS: it {doubt!s}.")
     again = summary[summary["retried"] > 0]
     if len(again):
         notes.append(
             f"Right answers of {again['retried'].sum():,} trials that raised at their first "
-            f"attempt ({_names(again)}) count as unfinished in the verdict. To start over, use "
+            f"attempt ({_names(again, where)}) count as unfinished in the verdict. To start over, use "
             "another --out."
         )
     deltas = ", ".join(f"{delta:g}" for delta in trials["delta"].unique())
@@ -44,7 +48,7 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
     )
     still = summary[(summary["verdict"] == "INCONCLUSIVE") & (summary["doubt"] == "")]
     for reason, own in still.groupby("verdict_reason", sort=False):
-        notes.append(f"INCONCLUSIVE ({_names(own)}): {reason!s}.")
+        notes.append(f"INCONCLUSIVE ({_names(own, where)}): {reason!s}.")
     if not all({"instance", "instance_seed"} & kwargs.keys() for kwargs in trials["env_kwargs"]):
         notes.append(
             "Each trial draws its own instance: a verdict is an average over the generator, not a "
@@ -69,18 +73,23 @@ def notes_of(summary: pd.DataFrame, trials: pd.DataFrame, missing: int = 0) -> l
         notes.append(f"{row['policy']}, trial {row['trial']}: {row['message']}")
     if len(heavy):
         notes.append(
-            f"Heavy tail ({_names(heavy)}): one trial holds up to "
+            f"Heavy tail ({_names(heavy, where)}): one trial holds up to "
             f"{100 * heavy['largest_share'].max():.0f}% of all pulls, so the interval of the mean "
             "is too short. Read the median: its interval is valid for any distribution."
         )
     quiet = summary[summary["suspicious_communication"] > 0]
     if len(quiet):
         notes.append(
-            f"Too quiet ({_names(quiet)}): all answers are right, yet the bits sent up hold less "
+            f"Too quiet ({_names(quiet, where)}): all answers are right, yet the bits sent up hold less "
             "than half of what they say."
         )
     return [plain(note) for note in notes]
 
 
-def _names(rows: pd.DataFrame) -> str:
-    return ", ".join(rows["policy"].unique())
+def _names(rows: pd.DataFrame, where: pd.Series) -> str:
+    """The policies of these rows, with their settings where these vary: "naive, bai-cl at N = 9"."""
+    found: dict[str, list[str]] = {}
+    for place, policies in rows.groupby(where, sort=False)["policy"]:
+        found.setdefault(", ".join(policies), []).append(str(place))
+    texts = [f"{names} at {' and '.join(where)}" for names, where in found.items()]
+    return "; ".join(texts).removesuffix(" at ")

@@ -4,7 +4,6 @@ phone, and in ten years."""
 from __future__ import annotations
 
 import json
-import math
 from importlib.resources import files
 from typing import Any
 
@@ -14,8 +13,10 @@ import pandas as pd
 def fill(template: str, data: dict[str, Any]) -> str:
     """The page of `template`: ``__STYLE__`` and ``__SCRIPT__`` become the style and the script
     that all pages share, and ``__DATA__`` becomes `data` as JSON."""
+    # JSON has no NaN and no infinity: Python reads what it has written for them as null.
+    data = json.loads(json.dumps(data, default=_plain), parse_constant=lambda name: None)
     # No "<" may occur in the script element: in a policy's message it could end the element early.
-    text = json.dumps(_plain(data), allow_nan=False).replace("<", "\\u003c")
+    text = json.dumps(data).replace("<", "\\u003c")
     here = files("clustered_bandit_gym.harness.output")
     for mark, name in (("__STYLE__", "page.css"), ("__SCRIPT__", "page.js")):
         template = template.replace(mark, here.joinpath(name).read_text(encoding="utf-8"))
@@ -23,16 +24,5 @@ def fill(template: str, data: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN, no infinity and no NumPy: missing and infinite numbers become null, the
-    rest plain Python."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if value is pd.NA:
-        return None
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    """A number of NumPy as one of Python; a missing one as null."""
+    return None if value is pd.NA else value.item()

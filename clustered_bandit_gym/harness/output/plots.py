@@ -19,7 +19,6 @@ from matplotlib import rc_context, rcParams
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.layout import Measure, axis_name, measure_of, panels_of
@@ -66,7 +65,7 @@ def plot_board(
         raise UserError(f"{len(parts)} panels are more than 12; sweep another setting (x, --x)")
     kinds = [panel or "pulls"]
     if panel is None and not paper and len(parts) == 1:
-        kinds = ["pulls", "tradeoff"]
+        kinds.append("tradeoff")
     shown = [(kind, *part) for kind in kinds for part in parts]
     columns = min(len(shown), 3)
     rows = -(-len(shown) // columns)
@@ -80,13 +79,13 @@ def plot_board(
         for place, (kind, name, part) in enumerate(shown):
             shared = figure.axes[0] if place and len(kinds) == 1 else None
             ax = figure.add_subplot(rows, columns, place + 1, sharey=shared)
-            measure = measure_of(summary, kind)
-            if paper:  # what bars are is for the caption to say
-                measure = measure._replace(words=measure.words.partition(";")[0])
+            pulls = measure_of(summary)
             if kind == "tradeoff":
-                _draw_tradeoff(ax, part, x, measure)
+                _draw(ax, part, x, measure_of(summary, "communication"), against=pulls)
             else:
-                _draw_sweep(ax, part, x, measure)
+                _draw(ax, part, x, measure_of(summary, kind))
+            if paper:  # what bars are is for the caption to say
+                ax.set_ylabel(ax.get_ylabel().replace(pulls.words, pulls.short))
             ax.set_title(name)
             ax.spines[["top", "right"]].set_visible(False)
             ax.grid(True, color="#dddddd", lw=0.6)
@@ -110,18 +109,29 @@ def save(figure: Figure, path: str | Path) -> None:
         figure.savefig(path)
 
 
-def _draw_sweep(ax: Axes, rows: pd.DataFrame, x: str | None, measure: Measure) -> None:
-    """A line per policy against `x`, with an interval at each mark; policies side by side if `x`
-    is None."""
+def _draw(
+    ax: Axes, rows: pd.DataFrame, x: str | None, measure: Measure, against: Measure | None = None
+) -> None:
+    """A mark per policy and value of `x`, joined along `x`: against `x` itself or another measure.
+    Policies stand side by side where there is neither."""
     ax.set_yscale("log")
     ax.set_ylabel(f"{measure.name} ({measure.words})")
     at = x or "place"
-    if x is None:
-        rows = rows.assign(place=range(len(rows)))
+    rows = rows.assign(place=range(len(rows))).sort_values(at)
+    if against is not None:
+        at = against.centre
+        ax.set_xscale("log")
+        along = (
+            ""
+            if x is None
+            else f"; each line: {axis_name(x)} from {rows[x].min():g} to {rows[x].max():g}"
+        )
+        ax.set_xlabel(f"{against.name} ({against.short}){along}")
+    elif x is None:
         ax.set_xticks([])
     else:
         _mark_values(ax, x, sorted(set(rows[x].astype(float))))
-    _draw_marks(ax, rows.sort_values(at), at, measure.centre, measure, joined=x is not None)
+    _draw_marks(ax, rows, at, measure, joined=x is not None)
     if measure.name == "pulls" and rows["bound_median"].notna().any():
         bound = rows.groupby(at)["bound_median"].median()
         look: dict[str, Any] = {"color": INK, "ls": ":", "lw": 1.2, "label": "lower bound"}
@@ -141,68 +151,50 @@ def _mark_values(ax: Axes, x: str, values: list[float]) -> None:
         ax.set_xticks([], minor=True)
 
 
-def _draw_tradeoff(ax: Axes, rows: pd.DataFrame, x: str | None, measure: Measure) -> None:
-    """Communication against pulls, a mark per policy and value of `x`, joined along `x`."""
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    label = f"pulls ({measure.words.partition(';')[0]})"
-    if x is not None:
-        label += f"; each line: {axis_name(x)} from {rows[x].min():g} to {rows[x].max():g}"
-        rows = rows.sort_values(x)
-    ax.set_xlabel(label)
-    ax.set_ylabel("communication cost (mean)")
-    rows = rows[rows[measure.centre] > 0]
-    _draw_marks(ax, rows, measure.centre, "cost_mean", Measure(""), joined=x is not None)
-
-
-def _draw_marks(
-    ax: Axes, rows: pd.DataFrame, x: str, y: str, measure: Measure, *, joined: bool
-) -> None:
-    """A mark per row of the summary at the columns `x` and `y`, with the bar of `measure`; marks
-    of a policy may be joined by a line."""
+def _draw_marks(ax: Axes, rows: pd.DataFrame, x: str, measure: Measure, *, joined: bool) -> None:
+    """The marks of `measure` at the column `x`, with their bars; those of a policy may be joined
+    by a line."""
+    y = measure.centre
     rows = rows[rows[y] > 0]
+    lowest = rows[y].min() / 2  # ends bars that reach zero
     for policy, own in rows.groupby("policy", sort=False):
         look = style_of(str(policy))
         if joined:
             ax.plot(own[x], own[y], color=look.colour, ls=look.dashes, lw=1.2)
-        for row in own.to_dict("records"):
-            at = row[x], row[y]
-            face = "white" if row["unfinished"] else look.colour
-            ax.plot(*at, look.marker, color=look.colour, mfc=face, ms=6, zorder=4)
-            if row["verdict"] == "FAIL":
-                ax.plot(*at, "x", color=_FAIL, ms=11, mew=2, zorder=5)
+        finished = own["unfinished"] == 0
+        for face, part in ((look.colour, own[finished]), ("white", own[~finished])):
+            ax.plot(part[x], part[y], look.marker, color=look.colour, mfc=face, ms=6, zorder=4)
+        failed = own[own["verdict"] == "FAIL"]
+        ax.plot(failed[x], failed[y], "x", color=_FAIL, ms=11, mew=2, zorder=5)
+        if measure.low:
             # The centre of unfinished trials is a lower bound: no bar.
-            if measure.low and not row["unfinished"] and row[measure.high] > 0:
-                low = max(row[measure.low], rows[y].min() / 2)  # above zero
-                ax.vlines(row[x], low, row[measure.high], color=look.colour, lw=1.6)
+            bars = own[finished & (own[measure.high] > 0)]
+            low = bars[measure.low].clip(lower=lowest)
+            ax.vlines(bars[x], low, bars[measure.high], color=look.colour, lw=1.6)
 
 
 def _add_legend(figure: Figure, summary: pd.DataFrame) -> None:
     """An entry per policy, with FAIL and unfinished trials in words, and what hollow and
     crossed-out marks mean, where there are any."""
-    entries = []
+    ax = figure.axes[0]
     for policy, own in summary.groupby("policy", sort=False):
         look = style_of(str(policy))
-        unfinished = own["unfinished"].sum()
-        label = look.label
+        label, face, unfinished = look.label, look.colour, own["unfinished"].sum()
         if (own["verdict"] == "FAIL").any():
             label += ", FAIL"
         if (own["pulls_mean"] == 0).any():
             label += ", zero pulls (not on a log axis)"
         if unfinished:
             label += f", {unfinished:,} of {own['trials'].sum():,} unfinished"
-        face = "white" if unfinished else look.colour
-        entries.append(_entry(look.colour, look.marker, label, ls=look.dashes, mfc=face))
+            face = "white"
+        ax.plot([], [], look.marker, color=look.colour, ls=look.dashes, mfc=face, label=label)
     if summary["unfinished"].any():
-        entries.append(_entry(INK, "o", "hollow: some trials unfinished", mfc="white"))
+        ax.plot([], [], "o", color=INK, mfc="white", label="hollow: some trials unfinished")
     if (summary["verdict"] == "FAIL").any():
-        entries.append(_entry(_FAIL, "x", "crossed out: FAIL", mew=2))
-    entries += [line for line in figure.axes[0].lines if line.get_label() == "lower bound"]
-    longest = max(len(str(entry.get_label())) for entry in entries)
+        ax.plot([], [], "x", color=_FAIL, mew=2, label="crossed out: FAIL")
+    entries, labels = ax.get_legend_handles_labels()
+    entries.sort(key=lambda line: line.get_label() == "lower bound")  # it comes last
+    longest = max(map(len, labels))
     columns = int(figure.get_figwidth() * 130 / rcParams["font.size"] // (7 + longest))
     columns = min(max(1, columns), len(entries))
     figure.legend(handles=entries, loc="outside lower center", ncols=columns, frameon=False)
-
-
-def _entry(colour: str, marker: str, label: str, ls: Any = "", **look: Any) -> Line2D:
-    return Line2D([], [], color=colour, marker=marker, label=label, ls=ls, **look)

@@ -18,7 +18,6 @@ from clustered_bandit_gym.harness.output.page import fill
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, swept_setting
-from clustered_bandit_gym.harness.settings import Cell
 
 
 def write_report(folder: str | Path, path: str | Path) -> Path:
@@ -37,18 +36,14 @@ def report_page(rows: list[Row] | pd.DataFrame, title: str = "clustered-bai repo
     """The page for `rows`, as text."""
     board = Board(frame(rows).sort_values("trial", kind="stable", ignore_index=True))
     trials = board.trials
-    cells = cells_of(trials)[0]
-    groups = []
-    for (cell, seed), part in trials.groupby([cells, trials["seed"].astype(str)], sort=False):
-        assert isinstance(cell, Cell)
-        groups.append(_group(cell, str(seed), part.reset_index(drop=True), board.varied))
+    groups = trials.groupby([cells_of(trials), trials["seed"].astype(str)], sort=False)
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     data = {
         "title": title,
         "made": f"{len(rows):,} trials; clustered-bandit-gym {__version__}; made {now}",
         "styles": {name: style_of(name)._asdict() for name in trials["policy"].unique()},
         "sweep": _sweep(board),
-        "groups": groups,
+        "groups": [_group(part.reset_index(drop=True)) for _, part in groups],
     }
     template = files("clustered_bandit_gym.harness.output").joinpath("report.html")
     return fill(template.read_text(encoding="utf-8"), data)
@@ -60,54 +55,40 @@ def _sweep(board: Board) -> dict[str, Any] | None:
     x = swept_setting(board.summary, board.varied)
     if x is None:
         return None
-    measure = measure_of(board.summary)
-    names = {measure.centre: "centre", measure.low: "low", measure.high: "high", x: "x"}
     panels = []
     for title, part in panels_of(board.summary, board.varied, x):
-        shown = part.sort_values(x)[[*names, "policy", "verdict", "unfinished", "trials"]]
-        panels.append({"title": title, "points": shown.rename(columns=names).to_dict("records")})
-    return {"x": axis_name(x), "words": measure.words, "panels": panels}
+        panels.append({"title": title, "points": part.sort_values(x).to_dict("records")})
+    measure = measure_of(board.summary)._asdict()
+    return {"x": axis_name(x), "setting": x, "measure": measure, "panels": panels}
 
 
-def _group(cell: Cell, seed: str, trials: pd.DataFrame, varied: list[str]) -> dict[str, Any]:
+def _group(trials: pd.DataFrame) -> dict[str, Any]:
     """Everything about the trials of one environment and root seed."""
-    kwargs = cell.plain_kwargs
     board = Board(trials)
     first = trials.iloc[0]
     told = ["n_agents", "n_arms", "n_clusters", "delta", "eta", "eta1", "sigma", "support"]
-    problem = {name: first.get(name) for name in [*told, "epsilon"]}
-    shown = [name for name in varied if name in kwargs and name not in ("n_agents", "delta")]
-    parts = [cell.env_id, *(f"{name} = {kwargs[name]}" for name in shown)]
-    parts += [f"N = {problem['n_agents']}", f"δ = {problem['delta']:g}", f"seed {seed}"]
-    players = trials.drop_duplicates("policy").set_index("policy")
+    phases = trials.groupby("policy", sort=False)["pulls_by_phase"]
     # A browser takes a minute for a page of 100,000 rows. Wrong and unfinished trials come first.
-    solved = trials["outcome"] == "solved"
-    listed = pd.concat([trials[~solved], trials[solved]]).head(5000).sort_index()
+    order = trials["outcome"].eq("solved").sort_values(kind="stable").index
     columns = ["policy", "trial", "outcome", "correct", "wrong_agents", "pulls", "cost", "rounds"]
+    listed = trials.loc[order[:5000].sort_values(), [*columns, "seconds", "seed", "message"]]
     return {
-        "name": " · ".join(parts),
+        "name": board.title,
         "summary": board.summary.to_dict("records"),
         "measure": measure_of(board.summary)._asdict(),
         "notes": board.notes,
-        "phases": _phases(trials),
-        "trials": listed[[*columns, "seconds", "seed", "message"]].to_dict("records"),
+        # Mean pulls of each policy in each phase.
+        "phases": {
+            name: pd.DataFrame(list(own)).fillna(0).mean().to_dict() for name, own in phases
+        },
+        "trials": listed.to_dict("records"),
         "count": len(trials),
         "settings": {
-            "environment": cell.env_id,
-            "arguments": kwargs,
-            "root seed": seed,
-            "told to the learner": problem,
-            "policies": players.get("settings", pd.Series()).to_dict(),
-            "package version": first.get("version"),
+            "environment": first["env"],
+            "arguments": first["env_kwargs"],
+            "root seed": str(first["seed"]),
+            "told to the learner": first.reindex([*told, "epsilon"]).to_dict(),
+            "policies": trials.drop_duplicates("policy").set_index("policy")["settings"].to_dict(),
+            "package version": first["version"],
         },
-        **problem,
     }
-
-
-def _phases(trials: pd.DataFrame) -> dict[str, Any]:
-    """Mean pulls of each policy in each phase."""
-    means = {}
-    for policy, own in trials.groupby("policy", sort=False):
-        table = pd.DataFrame([phases or {} for phases in own.get("pulls_by_phase", ())])
-        means[str(policy)] = (table.sum() / len(own)).to_dict()
-    return means

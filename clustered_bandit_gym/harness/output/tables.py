@@ -13,17 +13,12 @@ from clustered_bandit_gym.harness.output.escape import plain
 
 
 class Table(NamedTuple):
-    """A title, column heads and rows of texts; the first `places` columns say where: settings
-    that were varied."""
+    """A title and cells of text; the first `places` columns say where: settings that were
+    varied."""
 
     title: str
-    heads: list[str]
-    rows: list[list[str]]
+    cells: pd.DataFrame
     places: int = 0
-
-    def frame(self) -> pd.DataFrame:
-        """The cells, with nothing that acts on a terminal."""
-        return pd.DataFrame(self.rows, columns=self.heads).map(plain)
 
 
 class Document(ABC):
@@ -42,8 +37,8 @@ class Document(ABC):
         texts = [textwrap.fill(title, width)]
         for table in tables:
             # What is left of the figures repeats where a table continues.
-            left = table.heads[: table.places + 1]
-            shown = table.frame().set_index(left).to_string(line_width=width)
+            left = list(table.cells)[: table.places + 1]
+            shown = table.cells.map(plain).set_index(left).to_string(line_width=width)
             lines = [line.rstrip() for line in shown.splitlines()]
             texts.append("\n".join([table.title, *lines]))
         wrapper = textwrap.TextWrapper(width, initial_indent="• ", subsequent_indent="  ")
@@ -54,7 +49,7 @@ class Document(ABC):
         page = [f"<p><b>{html.escape(title)}</b></p>"]
         for table in tables:
             page.append(f"<p><b>{html.escape(table.title)}</b></p>")
-            page.append(table.frame().to_html(index=False, border=0))
+            page.append(table.cells.map(plain).to_html(index=False, border=0))
         items = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
         return f"<div>{''.join(page)}<ul>{items}</ul></div>"
 

@@ -14,11 +14,11 @@ CONFIDENCE = 0.95
 
 
 class Estimate(NamedTuple):
-    """An estimate with the ends of its interval; the ends are NaN where there are too few values."""
+    """An estimate with the ends of its interval; NaN where there are too few values."""
 
-    value: float
-    low: float
-    high: float
+    value: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
 
 
 def t_interval(values: ArrayLike) -> Estimate:
@@ -26,7 +26,7 @@ def t_interval(values: ArrayLike) -> Estimate:
     values = np.asarray(values, dtype=float)
     mean = float(values.mean())
     if values.size < 2:
-        return Estimate(mean, np.nan, np.nan)
+        return Estimate(mean)
     quantile = stdtrit(values.size - 1, (1 + CONFIDENCE) / 2)
     half = float(quantile * values.std(ddof=1) / np.sqrt(values.size))
     return Estimate(mean, mean - half, mean + half)
@@ -52,5 +52,5 @@ def median_interval(values: ArrayLike) -> Estimate:
     below = bdtr(np.arange(ordered.size // 2 + 1), ordered.size, 0.5)
     rank = np.count_nonzero(2 * below <= 1 - CONFIDENCE)
     if rank == 0:
-        return Estimate(median, np.nan, np.nan)
+        return Estimate(median)
     return Estimate(median, float(ordered[rank - 1]), float(ordered[-rank]))

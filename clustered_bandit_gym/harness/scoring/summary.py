@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from clustered_bandit_gym.harness.scoring.intervals import (
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import verdict
-from clustered_bandit_gym.harness.settings import Cell, decode
+from clustered_bandit_gym.harness.settings import decode
 
 #: Outcomes of trials without an answer, and their words in the notes of a board.
 UNFINISHED = {
@@ -40,9 +39,9 @@ def frame(rows: Sequence[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
 
     Unfinished trials have no `correct`: it is missing, neither true nor false.
     """
-    table = pd.DataFrame(rows).copy(deep=False)
-    if "env_kwargs" in table:
-        table["env_kwargs"] = table["env_kwargs"].map(decode)
+    table = pd.DataFrame(rows)
+    if table.empty:
+        return table
     types = {
         "correct": "boolean",
         "wrong_agents": "Int64",
@@ -50,21 +49,21 @@ def frame(rows: Sequence[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
         "arm_errors": "Int64",
         "bound": "float64",
     }
-    return table.astype({name: kind for name, kind in types.items() if name in table})
+    return table.assign(env_kwargs=table["env_kwargs"].map(decode)).astype(types)
 
 
-def cells_of(trials: pd.DataFrame) -> tuple[pd.Series, list[str]]:
-    """The cell of each row (a series), and the names of the settings in which the cells differ,
-    "env" among them if their ids do."""
+def cells_of(trials: pd.DataFrame) -> pd.Series:
+    """The environment of each row, "env" among its settings, as JSON text: 1, 1.0 and True are
+    different settings, and NaN is equal to itself."""
     pairs = zip(trials["env"], trials["env_kwargs"], strict=True)
-    cells = pd.Series([Cell(*pair) for pair in pairs], index=trials.index, dtype=object)
-    settings = [{"env": cell.env_id, **cell.plain_kwargs} for cell in dict.fromkeys(cells)]
-    varied = []
-    for name in dict.fromkeys(key for one in settings for key in one):
-        # Compared as text: 1, 1.0 and True are different settings, and NaN is equal to itself.
-        if len({json.dumps(one.get(name)) for one in settings}) > 1:
-            varied.append(name)
-    return cells, varied
+    texts = [json.dumps({"env": env} | dict(sorted(own.items()))) for env, own in pairs]
+    return pd.Series(texts, trials.index, dtype=object)
+
+
+def varied_settings(trials: pd.DataFrame) -> list[str]:
+    """The settings in which environments differ, "env" among them if their ids do."""
+    settings = pd.DataFrame(map(json.loads, cells_of(trials).unique()), dtype=object)
+    return [str(name) for name in settings if settings[name].map(json.dumps).nunique() > 1]
 
 
 def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None) -> str | None:
@@ -75,12 +74,13 @@ def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None
     """
     settings = summary[varied].infer_objects().dropna(axis=1)
     numeric = [str(name) for name in settings.select_dtypes("number")]
-    if x is not None and x not in numeric:
+    if x is None:
+        values = settings.nunique()
+        return max(numeric, key=lambda name: (values[name], name == "n_agents"), default=None)
+    if x not in numeric:
         known = ", ".join(numeric) or "(none)"
         raise UserError(f"cannot plot against {x!r}: the varied numbers are {known}")
-    if x is not None or not numeric:
-        return x
-    return max(numeric, key=lambda name: (summary[name].nunique(), name == "n_agents"))
+    return x
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
@@ -88,12 +88,11 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
     in `Board`."""
     if trials.empty:
         return pd.DataFrame()
-    cells, varied = cells_of(trials)
+    varied = varied_settings(trials)
     result = []
-    for cell, here in trials.groupby(cells, sort=False):
-        assert isinstance(cell, Cell)
-        settings = {"env": cell.env_id, **cell.plain_kwargs}
-        place = {name: settings.get(name) for name in dict.fromkeys(["env", *varied])}
+    for cell, here in trials.groupby(cells_of(trials), sort=False):
+        settings = json.loads(str(cell))
+        place = {name: settings.get(name) for name in ["env", *varied]}
         groups = dict(list(here.groupby("policy", sort=False)))
         for policy, own in groups.items():
             result.append(place | {"policy": policy} | _score(own, groups.get("naive")))
@@ -109,9 +108,9 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
     delta = float(own["delta"].iloc[0])
     judged = verdict(errors, trials, delta, unfinished=unfinished + retried)
     doubt = _doubt(own, delta)
-    if doubt and judged.word == "PASS":
-        reason = f"{judged.reason}; but it {doubt}"
-        judged = replace(judged, word="INCONCLUSIVE", reason=reason)
+    word, reason = judged.word, judged.reason
+    if doubt and word == "PASS":
+        word, reason = "INCONCLUSIVE", f"{reason}; but it {doubt}"
     pulls = own["pulls"].to_numpy(dtype=float)
     largest = float(pulls.max() / pulls.sum()) if pulls.any() else np.nan
     mean = mean_interval(pulls)
@@ -126,8 +125,8 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         "doubt": doubt,
         "error_low": judged.low,
         "error_high": judged.high,
-        "verdict": judged.word,
-        "verdict_reason": judged.reason,
+        "verdict": word,
+        "verdict_reason": reason,
         "pulls_mean": mean.value,
         "pulls_low": mean.low,
         "pulls_high": mean.high,
@@ -155,8 +154,6 @@ def _retried(own: pd.DataFrame) -> int:
     """Right answers of trials whose first attempt raised. The verdict takes them for unfinished: a
     policy that raises when it expects to be wrong would otherwise be played again until it is
     right."""
-    if "attempts" not in own:
-        return 0
     # Attempts that a signal from outside ended are not the policy's.
     killed = own["killed"].fillna(0) if "killed" in own else 0
     return int(((own["outcome"] == "solved") & (own["attempts"] - killed > 1)).sum())
@@ -167,8 +164,7 @@ def _doubt(own: pd.DataFrame, delta: float) -> str:
     other = int(own["reproduced"].eq(False).sum()) if "reproduced" in own else 0
     if other:
         return f"plays {counted(other, 'trial')} differently in a fresh process"
-    policy = own["policy_class"].iloc[0] if "policy_class" in own else None
-    return implausible(own, delta, policy)
+    return implausible(own, delta, own["policy_class"].iloc[0])
 
 
 def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> Estimate:
@@ -177,7 +173,7 @@ def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> Estimate:
     NaN if there is no reference, or if trials of it are unfinished.
     """
     if reference is None or reference["outcome"].isin(UNFINISHED).any():
-        return Estimate(np.nan, np.nan, np.nan)
+        return Estimate()
     columns = ["seed", "trial", "pulls"]
     pairs = own[columns].merge(reference[columns], on=columns[:2], suffixes=("", "_ref"))
     return _geometric_mean(pairs["pulls"] / pairs["pulls_ref"])
@@ -187,5 +183,5 @@ def _geometric_mean(ratios: pd.Series) -> Estimate:
     """Of the ratios that are known, positive and finite, with the t interval of the logs."""
     known = ratios[(ratios > 0) & (ratios < np.inf)]
     if known.empty:
-        return Estimate(np.nan, np.nan, np.nan)
+        return Estimate()
     return Estimate(*np.exp(t_interval(np.log(known.astype(float)))))

@@ -73,7 +73,7 @@ class Verdict:
 
 
 def confidence_sequence(
-    errors: ArrayLike, trials: ArrayLike, alpha: float = 0.05, delta: float | None = None
+    errors: ArrayLike, trials: ArrayLike, alpha: float = 0.05, delta: float = 0.5
 ) -> tuple[Any, Any]:
     """Ends of the level 1 − alpha confidence sequence for the error rate, valid at all numbers of
     trials at once.
@@ -82,7 +82,7 @@ def confidence_sequence(
         errors, trials: whole numbers, or arrays of them that broadcast: one interval for each pair.
         alpha: probability that the sequence ever misses the true rate, at most.
         delta: the rate that the question is about, fixed before the data; makes the interval sharp
-            there. None mixes over Beta(1/2, 1/2) alone.
+            there. At 0.5 both parts of the mixture are Beta(1/2, 1/2).
 
     Returns:
         The ends (low, high), floats for whole numbers and float arrays for arrays; (0, 1) where
@@ -91,7 +91,7 @@ def confidence_sequence(
     s, n = np.broadcast_arrays(np.asarray(errors, dtype=float), np.asarray(trials, dtype=float))
     if not np.all((s % 1 == 0) & (n % 1 == 0) & (s >= 0) & (s <= n)):
         raise UserError("errors must be whole numbers between 0 and the number of trials")
-    for name, value in (("alpha", alpha), ("delta", 0.5 if delta is None else delta)):
+    for name, value in (("alpha", alpha), ("delta", delta)):
         if not 0 < value < 1:
             raise UserError(f"{name} must lie strictly between 0 and 1, got {value}")
     # W(p) < 1/alpha  <=>  log-likelihood of p > floor.
@@ -99,7 +99,7 @@ def confidence_sequence(
     low = np.where(s > 0, expit(_lower_log_odds(s, n, floor)), 0.0)
     # The upper end is the lower end for the successes, mirrored.
     high = np.where(s < n, expit(-_lower_log_odds(n - s, n, floor)), 1.0)
-    return (float(low), float(high)) if s.ndim == 0 else (low, high)
+    return low[()], high[()]  # numbers where there are no axes
 
 
 def verdict(
@@ -127,25 +127,23 @@ def verdict(
     more: int | None = None
     advice = ""
     if low > delta:
-        word = "FAIL"
-        shown = f"{above}, more than δ = {delta:g}"
+        word, shown = "FAIL", f"{above}, more than"
     elif high <= delta:
-        word, more = "PASS", 0
-        shown = f"{below}, at most δ = {delta:g}"
+        word, shown, more = "PASS", f"{below}, at most", 0
     else:
+        shown = f"{above} and {below}, which does not decide on"
         more = _more(against, trials, delta, alpha)
-        shown = f"{above} and {below}, which does not decide on δ = {delta:g}"
         advice = f"; {_what_would_change(more, high, unfinished, hopeless)}"
-    counts = f"{errors:,} wrong and {unfinished:,} unfinished in {counted(trials, 'trial')}"
-    level = f"(confidence {1 - alpha:.4g} at any number of trials)"
-    return Verdict(word, low, high, more, hopeless, f"{counts}; {shown} {level}{advice}")
+    reason = (
+        f"{errors:,} wrong and {unfinished:,} unfinished in {counted(trials, 'trial')}; {shown} "
+        f"δ = {delta:g} (confidence {1 - alpha:.4g} at any number of trials){advice}"
+    )
+    return Verdict(word, low, high, more, hopeless, reason)
 
 
-def _log_mixture(s: Floats, n: Floats, delta: float | None) -> Floats:
+def _log_mixture(s: Floats, n: Floats, delta: float) -> Floats:
     """log ∫ q^S (1 − q)^(n − S) dπ(q)."""
     jeffreys = betaln(0.5 + s, 0.5 + n - s) - betaln(0.5, 0.5)
-    if delta is None:
-        return jeffreys
     # Any parameter fixed before the data is valid; the limit keeps it finite for subnormal δ.
     b = (1 / max(delta, 1e-300) - 1) / 2
     sharp = betaln(0.5 + s, b + n - s) - betaln(0.5, b)
@@ -179,15 +177,14 @@ def _more(against: int, trials: int, delta: float, alpha: float) -> int:
     The upper end falls with n once S/n ≤ δ, where alone a PASS is possible: bisection finds m.
     """
 
-    def passes(more: int) -> bool:
-        _, high = confidence_sequence(against, trials + more, alpha, delta)
-        return bool(high <= delta)
+    def high(more: int) -> float:
+        return float(confidence_sequence(against, trials + more, alpha, delta)[1])
 
-    return bisect_left(range(MANY_TRIALS + 1), True, key=passes)
+    return bisect_left(range(MANY_TRIALS + 1), True, key=lambda more: high(more) <= delta)
 
 
 def _what_would_change(more: int, high: float, unfinished: int, hopeless: bool) -> str:
-    if hopeless and unfinished:
+    if hopeless:  # and not a FAIL: because of unfinished trials
         return "wrong or unfinished more often than δ: more trials cannot give a PASS"
     kind = "finished and right" if unfinished else "right"
     if more > MANY_TRIALS:

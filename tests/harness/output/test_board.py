@@ -16,7 +16,7 @@ from harness_players import QUICK, TINY, Empirical, Fails, Greedy, Telepath
 from harness_rows import rows
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.output.escape import csv_cell, latex, markdown, plain
+from clustered_bandit_gym.harness.output.escape import csv_text, latex, markdown, plain
 from clustered_bandit_gym.harness.output.tables import Document, Table
 from clustered_bandit_gym.harness.scoring.numbers import number
 
@@ -85,15 +85,14 @@ def test_hostile_names_and_messages_cannot_act() -> None:
     assert r"\x07 <b>|x|" in texts[0].replace("\n", " ")
     assert markdown("<b>|x| `y`") == r"\<b\>\|x\| \`y\`"
     assert "'=cmd|" in texts[3]
-    assert csv_cell("@x") == "'@x"
-    assert csv_cell("a\ud800") == r"a\ud800"
     assert plain("a\ud800\r") == r"a\ud800\r"
-    assert csv_cell(-3.0) == -3.0
+    cells = csv_text(pd.DataFrame({"a": ["@x", "a\ud800", -3.0, {"b": 1}]})).split("\n")
+    assert cells == ["a", "'@x", r"a\ud800", "-3.0", '"{""b"": 1}"', ""]
 
 
 def test_unfinished_means_are_printed_as_lower_bounds(swept: cbg.Board) -> None:
     greedy = [line for line in str(swept).splitlines() if re.search(r"\bGreedy ", line)]
-    assert greedy[0].count("≥") == 2
+    assert greedy[0].count("≥") == 3  # pulls, and their ratios to naive and to the bound
     assert "out of budget" in str(swept)
 
 
@@ -175,7 +174,8 @@ def test_latex_escapes() -> None:
 def test_html_is_escaped() -> None:
     class Page(Document):
         def parts(self) -> tuple[str, list[Table], list[str]]:
-            return "<i>a</i>", [Table("<i>t</i>", ["policy"], [["<i>x</i>"]])], ["<i>n</i>"]
+            cells = pd.DataFrame({"policy": ["<i>x</i>"]})
+            return "<i>a</i>", [Table("<i>t</i>", cells)], ["<i>n</i>"]
 
     assert "<i>" not in Page()._repr_html_()
 
@@ -204,16 +204,25 @@ def test_latex_of_several_varied_settings(swept: cbg.Board) -> None:
     for d in (1e-10, 0.1):
         found += rows("naive", [5.0], env_kwargs={"delta": d}, delta=d)
     assert r"policy & $\delta=1\times10^{-10}$ & $\delta=0.1$ \\" in cbg.Board(found).to_latex()
+    single = cbg.Board(rows("naive", [5.0], env_kwargs={"delta": 0.1, "max_pulls": 9}))
+    assert r"E, $\delta=0.1$, max\_pulls=9, $N=4$, seed 0" in single.to_latex()
+    assert r"\label{tab:pulls}" in single.to_latex()
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_latex_compiles(swept: cbg.Board, tmp_path: Path) -> None:
-    head, foot = r"\documentclass{article}\usepackage{booktabs}\begin{document}", r"\end{document}"
+    """In a column of 3.25 inches, without a line that sticks out."""
+    head = (
+        r"\documentclass{article}\usepackage{booktabs,graphicx}"
+        r"\setlength{\textwidth}{3.25in}\columnwidth=\textwidth\begin{document}"
+    )
     body = swept.to_latex() + swept.to_latex(ci=True, bold_best=True)
-    (tmp_path / "t.tex").write_text(f"{head}\n{body}\n{foot}\n", encoding="utf-8")
+    text = f"{head}\n{body}\n\\end{{document}}\n"
+    (tmp_path / "t.tex").write_text(text, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
 
 
 def test_heavy_tails_lead_with_the_median_and_its_interval() -> None:
@@ -227,22 +236,22 @@ def test_heavy_tails_lead_with_the_median_and_its_interval() -> None:
         27.0,
         42.0,
     )
-    table = board.parts()[1][0]
-    assert table.heads[5:7] == ["median pulls", "mean"]
-    assert table.rows[0][5:7] == ["34.5 [27, 42]", "233"]
+    table = board.parts()[1][0].cells
+    assert list(table)[5:7] == ["median pulls", "mean"]
+    assert list(table.iloc[0])[5:7] == ["34.5 [27, 42]", "233"]
     assert "median pulls" in str(board)
     assert json.loads(board.to_json())[0]["heavy_tail"] is True
     even = cbg.Board(rows("light", [100.0 + t for t in range(50)]))
-    assert even.parts()[1][0].heads[5:7] == ["mean pulls", "median"]
+    assert list(even.parts()[1][0].cells)[5:7] == ["mean pulls", "median"]
     # An even share of ten trials is a tenth: no alarm.
     assert not cbg.Board(rows("few", [100.0 + t for t in range(5)])).summary["heavy_tail"].any()
 
 
 def test_wide_intervals_have_no_exponent() -> None:
     board = cbg.Board(rows("p", [1.0, 30.0]))
-    assert board.parts()[1][0].rows[0][5] == "15.5 ±1,189%"
+    assert board.parts()[1][0].cells.iloc[0, 5] == "15.5 ±1,189%"
     board = cbg.Board(rows("p", [10.0, 20.0, 30.0]))
-    assert board.parts()[1][0].rows[0][5] == "20 ±124%"
+    assert board.parts()[1][0].cells.iloc[0, 5] == "20 ±124%"
 
 
 def test_csv_is_the_summary(small: cbg.Board) -> None:
@@ -308,7 +317,7 @@ def test_latex_pivot_has_a_column_per_setting_and_the_best_in_bold() -> None:
     assert naive.count("boldmath") == 0
     assert bai_cl.count("boldmath") == 2
     # 4000, 4040, 4080: Student's t interval is 4.3027·40/√3 = 99.4 to either side.
-    assert naive.count(r"$(4.04\pm0.10)\times10^{3}$") == 1
+    assert naive.count(r"$4.04_{\pm0.10}\times10^{3}$") == 1
     assert naive.count(r"\pm") == 2
     with pytest.raises(ValueError, match="n_agents varies"):
         cbg.Board(found).to_latex(pivot="delta")
@@ -324,5 +333,5 @@ def test_latex_pivot_gives_both_ends_of_the_interval_of_a_median() -> None:
     text = board.to_latex(pivot="n_agents", ci=True)
     low, high = first["pulls_median_low"], first["pulls_median_high"]
     assert high - first["pulls_median"] > first["pulls_median"] - low  # not symmetric
-    assert r"$1.04\,[1.01, 4.00]\times10^{2}$" in text
+    assert r"$1.04_{[1.01,4.00]}\times10^{2}$" in text
     assert (low, high) == (101.0, 400.0)

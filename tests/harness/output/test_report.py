@@ -48,7 +48,8 @@ def data_of(text: str) -> dict[str, Any]:
 def test_the_page_holds_all_trials_and_fetches_nothing(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     data = data_of(text)
-    assert [group["n_agents"] for group in data["groups"]] == [9, 18]
+    told = [group["settings"]["told to the learner"] for group in data["groups"]]
+    assert [problem["n_agents"] for problem in told] == [9, 18]
     assert all(
         len(group["trials"]) == 12 and len(group["summary"]) == 4 for group in data["groups"]
     )
@@ -77,7 +78,7 @@ def test_a_page_lists_at_most_5000_trials() -> None:
     """Wrong trials are listed wherever they are."""
     outcomes = ["solved"] * 5999 + ["wrong"]
     many = rows("p", [100.0 + trial for trial in range(6000)], outcomes)
-    group = data_of(report_page([{"version": "0"} | row for row in many]))["groups"][0]
+    group = data_of(report_page(many))["groups"][0]
     assert group["count"] == 6000
     assert [row["trial"] for row in group["trials"]] == [*range(4999), 5999]
 
@@ -174,7 +175,7 @@ def awkward(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(
-        report_page([{"version": "0", "pulls_by_phase": {}} | row for row in found]),
+        report_page(found),
         encoding="utf-8",
     )
     return path

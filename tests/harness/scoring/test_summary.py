@@ -10,9 +10,13 @@ import pytest
 from harness_rows import rows
 from scipy import stats
 
-from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, paired_ratio, summarise
+from clustered_bandit_gym.harness.scoring.summary import (
+    frame,
+    paired_ratio,
+    summarise,
+    varied_settings,
+)
 from clustered_bandit_gym.harness.scoring.verdict import verdict
-from clustered_bandit_gym.harness.settings import Cell
 
 
 def only(table: pd.DataFrame) -> Any:
@@ -108,21 +112,18 @@ def test_columns_of_the_contract() -> None:
     assert list(summary[["cost_mean", "bits_up", "reals_down", "rounds"]].iloc[0]) == [5, 1, 4, 5]
 
 
-def test_cells_and_what_varies() -> None:
+def test_rows_are_grouped_by_environment_and_settings_that_differ_are_named() -> None:
     table = frame(
         rows("p", [1.0], env_kwargs={"n_agents": 3, "delta": 0.1})
         + rows("p", [2.0], env_kwargs={"n_agents": 4, "delta": 0.1})
         + rows("p", [3.0], env_kwargs={"n_agents": 4, "delta": 0.1}, env="F")
+        + rows("p", [4.0], env_kwargs={"delta": 0.1, "n_agents": 3})
     )
-    cells, varied = cells_of(table)
-    assert list(cells) == [
-        Cell("E", {"n_agents": 3, "delta": 0.1}),
-        Cell("E", {"delta": 0.1, "n_agents": 4}),
-        Cell("F", {"n_agents": 4, "delta": 0.1}),
-    ]
-    assert cells.nunique() == 3
-    assert varied == ["env", "n_agents"]
-    assert list(summarise(table)["pulls_mean"]) == [1, 2, 3]
+    assert varied_settings(table) == ["env", "n_agents"]
+    summary = summarise(table)
+    assert list(summary["pulls_mean"]) == [2.5, 2, 3]
+    assert list(summary["env"]) == ["E", "E", "F"]
+    assert list(summary["n_agents"]) == [3, 4, 4]
 
 
 def test_correct_is_missing_where_there_was_no_answer() -> None:
