@@ -55,15 +55,15 @@ def scripted_play(env: gym.Env[Any, Any], seed: int) -> list[Any]:
     obs, info = env.reset(seed=seed)
     seen: list[Any] = [(obs, info)]
     n, k = info["n_agents"], info["n_arms"]
-    flat = isinstance(env.action_space, spaces.Discrete)
     actions: list[Any] = np.random.default_rng(seed).integers(n * k, size=25).tolist()
-    actions.append(n * k)
-    if not flat:
-        actions = [(PULL, divmod(action, k)) for action in actions[:-1]]
+    if isinstance(env.action_space, spaces.Discrete):
+        actions.append(n * k)
+    else:
+        actions = [(PULL, divmod(action, k)) for action in actions]
         actions.append((STOP, np.arange(n) % k))
     for action in actions:
         seen.append(env.step(action))
-        if seen[-1][2] or seen[-1][3]:
+        if any(seen[-1][2:4]):
             break
     return seen
 
@@ -87,9 +87,9 @@ def check_clustered_env(env: gym.Env[Any, Any], seed: int = 0) -> None:
         hidden = not info["stopped"] and (info["best_arms"] == -1).all()
         assert hidden or terminated, f"step {number}: info shows the outcome before the end"
     assert terminated, "the episode was truncated within 25 pulls: allow more"
-    right = info["agent_correct"]
-    assert info["wrong_agents"] == (~right).sum(), "wrong agents do not add up"
-    assert info["correct"] == right.all(), "`correct` contradicts the wrong agents"
+    wrong = (~info["agent_correct"]).sum()
+    told = (info["wrong_agents"], info["correct"])
+    assert told == (wrong, wrong == 0), "`correct` and `wrong_agents` contradict `agent_correct`"
     assert info["communication"]["cost"] > 0, "ordered pulls were not billed"
 
     assert same_data(first, scripted_play(env, seed)), "the same seed and actions gave another play"
@@ -135,18 +135,18 @@ def check_policy(
     assert policy.label
     copy = pickle.loads(pickle.dumps(policy))  # our own object, made here
 
-    def played(player: Policy | StepPolicy, env: ClusteredBAIEnv) -> dict[str, Any]:
+    def played(player: Policy | StepPolicy, game: str, **settings: Any) -> dict[str, Any]:
+        env = ClusteredBAIEnv(games[game], delta=0.2, max_pulls=max_pulls, **settings)
         with _limited(max_seconds):
             row = play(player, env, seed, strict=strict, bound=False)
         del row["seconds"]
         return row
 
     games = odd_instances()
-    for name, instance in games.items():
-        env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
-        row = played(policy, env)
+    for name in games:
+        row = played(policy, name)
         assert row["correct"] is not None, f"{name} ({row['message']})"
-        assert same_data(row, played(copy, env)), (
+        assert same_data(row, played(copy, name)), (
             f"{name}: the same seeds on a copy play differently"
         )
     if isinstance(policy, Policy):
@@ -160,8 +160,7 @@ def check_policy(
     }
     fragile = []
     for name, settings in variants.items():
-        env = ClusteredBAIEnv(games["gaussian rewards"], delta=0.2, max_pulls=max_pulls, **settings)
-        row = played(policy, env)
+        row = played(policy, "gaussian rewards", **settings)
         if row["outcome"] == "error":
             fragile.append(f"; not robust to {name} ({row['message']})")
     print(f"{len(games) + len(variants) - len(fragile)} games OK{''.join(fragile)}")

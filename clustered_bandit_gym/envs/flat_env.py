@@ -220,7 +220,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         if times == 1:
             one = self._source.single if federation is None else federation.draw_one
             return one(agent, arm)
-        several = self._source.averages if federation is None else federation.draw
+        several = self._source.draw if federation is None else federation.draw
         return float(several(np.array([agent]), np.array([arm]), times)[0])
 
     def _best(self) -> Ints:

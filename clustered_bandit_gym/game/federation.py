@@ -32,7 +32,7 @@ from clustered_bandit_gym.game.payloads import (
     counts_bits,
 )
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.pulls import Play, Simulator, Source, whole_times
+from clustered_bandit_gym.game.pulls import Kind, Play, Simulator, Source, whole_times
 from clustered_bandit_gym.game.seeds import REWARDS, play_stream
 from clustered_bandit_gym.game.view import Block, FederationView
 
@@ -202,10 +202,7 @@ class Federation(Play):
         pull, about log2 times + 2 log2 log2 times for many: the agent does not know its range), and
         one real up.
         """
-        order = self._order(agents, arms, times)
-        averages = self.draw(*order)
-        self._bill_order(*order, "real", 0, 1)
-        return averages
+        return self._ordered("averages", agents, arms, times)
 
     def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
         """As `pull`, and instead of averages get how often each of `reward_values` occurred: (...,
@@ -214,29 +211,22 @@ class Federation(Play):
         Billed per row: the same order down; up one symbol out of the C(times + S − 1, S − 1)
         possible answers.
         """
-        order = self._order(agents, arms, times)
-        seen = self.draw_counts(*order)
-        self._bill_order(*order, "counts", counts_bits(order[2], seen.shape[-1]), 0)
-        return seen
+        return self._ordered("counts", agents, arms, times)
 
-    def _order(
-        self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike
-    ) -> tuple[Ints, Ints, Ints]:
-        """The arguments of `pull`, checked."""
-        self.check_open()
-        agent_ids = indices(agents, self.problem.n_agents, "agent")
-        return agent_ids, indices(arms, self.problem.n_arms, "arm"), whole_times(times)
-
-    def _bill_order(
-        self, agents: Ints, arms: Ints, times: Ints, kind: str, bits_up: Ints | int, reals_up: int
-    ) -> None:
-        """Bill an order and its answers."""
-        bits_down = count_bits(times) + bits_for(self.problem.n_arms)
-        rows = np.broadcast_arrays(agents, bits_down, bits_up, arms)
-        whom, down, up = (one.ravel() for one in rows[:3])
+    def _ordered(self, kind: Kind, agents: ArrayLike, arms: ArrayLike, times: ArrayLike) -> Array:
+        """Order pulls, and bill the orders and their answers."""
+        numbers = whole_times(times)
+        drawn = self.draw(agents, arms, numbers, kind)
+        down = count_bits(numbers) + bits_for(self.problem.n_arms)
+        up = counts_bits(numbers, drawn.shape[-1]) if kind == "counts" else 0
+        whom, down, up, _ = map(np.ravel, np.broadcast_arrays(agents, down, up, arms))
         self.ledger.record(self.current_phase, "down", "order", whom, down, 0)
-        self.ledger.record(self.current_phase, "up", kind, whom, up, reals_up)
+        if kind == "counts":
+            self.ledger.record(self.current_phase, "up", "counts", whom, up, 0)
+        else:
+            self.ledger.record(self.current_phase, "up", "real", whom, 0, 1)
         self.rounds += whom.size > 0
+        return drawn
 
     def report_clusters(self, labels: ArrayLike) -> None:
         """Report the clustering that the policy has found: (N,) integer labels.

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import zipfile
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Bools, FilePath, Floats, Ints
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.checks import indices
+from clustered_bandit_gym.game.checks import indices, read_only
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 from clustered_bandit_gym.game.tables import Fit, read_bandits, read_logs
-
-Frozen = TypeVar("Frozen", bound=NDArray[Any])
 
 #: What a damaged or foreign archive may raise.
 _UNREADABLE = (LookupError, TypeError, ValueError, EOFError, MemoryError, zipfile.BadZipFile)
@@ -60,9 +56,9 @@ class Instance:
                 f"rewards must be a RewardModel, e.g. Gaussian() or Bernoulli(), got {rewards!r}"
             )
         given = None if means is None else mean_table(means)
-        self.means: Floats = _frozen(self.rewards.check_means(given))
+        self.means: Floats = read_only(self.rewards.check_means(given))
         self.n_clusters, self.n_arms = self.means.shape
-        self.clusters: Ints = _frozen(indices(clusters, self.n_clusters, "cluster"))
+        self.clusters: Ints = read_only(indices(clusters, self.n_clusters, "cluster"))
         if self.clusters.ndim != 1 or self.clusters.size == 0:
             raise UserError(f"clusters must be a vector (agents,), got shape {self.clusters.shape}")
         self.n_agents: int = self.clusters.size
@@ -107,36 +103,37 @@ class Instance:
     @cached_property
     def best_arms(self) -> Ints:
         """(M,) best arm of each cluster; with ties, the one of lowest index."""
-        return _frozen(self.means.argmax(axis=1).astype(np.int64))
+        return read_only(self.means.argmax(axis=1).astype(np.int64))
 
     @cached_property
     def is_best(self) -> Bools:
         """(M, K) whether the arm's mean equals the largest of its cluster."""
-        return _frozen(self.means == self.means.max(axis=1, keepdims=True))
+        return read_only(self.good_arms())
 
     def good_arms(self, epsilon: float = 0.0) -> Bools:
         """(M, K) whether the arm's mean is within ε of the largest of its cluster."""
-        if epsilon == 0:
-            return self.is_best
         # A small tolerance: 0.8 − 0.7 exceeds 0.1 in floating point.
-        gaps = self.means.max(axis=1, keepdims=True) - self.means
-        return np.asarray(gaps <= epsilon * (1 + 1e-9))
+        return np.asarray(self._behind <= epsilon * (1 + 1e-9))
+
+    @property
+    def _behind(self) -> Floats:
+        """(M, K) distance to the best mean."""
+        return np.asarray(self.means.max(axis=1, keepdims=True) - self.means)
 
     @cached_property
     def agent_best_arms(self) -> Ints:
         """(N,) best arm of each agent."""
-        return _frozen(self.best_arms[self.clusters])
+        return read_only(self.best_arms[self.clusters])
 
     @cached_property
     def gaps(self) -> Floats:
         """(M, K) distance to the best mean; at the best arm itself, the distance to the second best
         (K = 1: inf)."""
-        gaps = self.means.max(axis=1, keepdims=True) - self.means
-        rows = np.arange(self.n_clusters)
-        others = gaps.copy()
-        others[rows, self.best_arms] = np.inf
-        gaps[rows, self.best_arms] = others.min(axis=1)
-        return _frozen(gaps)
+        gaps = self._behind
+        best = np.arange(self.n_clusters), self.best_arms
+        gaps[best] = np.inf
+        gaps[best] = gaps.min(axis=1)
+        return read_only(gaps)
 
     @cached_property
     def _separation(self) -> tuple[Floats, Floats]:
@@ -194,12 +191,10 @@ class Instance:
 
     def save(self, path: FilePath | IO[bytes]) -> None:
         """Write to a NumPy archive (.npz) without pickled objects; `Instance.load` reads it back."""
-        buffer = io.BytesIO()  # NumPy would add .npz to a path without it
-        np.savez_compressed(buffer, **self._content())
         if isinstance(path, str | os.PathLike):
-            Path(path).write_bytes(buffer.getvalue())
-        else:
-            path.write(buffer.getvalue())
+            with open(path, "wb") as file:  # NumPy would add .npz to a path without it
+                return self.save(file)
+        np.savez_compressed(path, **self._content())
 
     @classmethod
     def from_csv(
@@ -244,13 +239,10 @@ class Instance:
         Never unpickles, and refuses what would unpack to more than 512 MB.
         """
         try:
-            with zipfile.ZipFile(path) as packed:
-                size = sum(entry.file_size for entry in packed.infolist())
-            if size > 2**29:
-                raise ValueError(f"it unpacks to {size / 2**20:,.0f} MB")
-            if not isinstance(path, str | os.PathLike):
-                path.seek(0)
             with np.load(path, allow_pickle=False) as archive:
+                size = sum(entry.file_size for entry in archive.zip.infolist())
+                if size > 2**29:
+                    raise ValueError(f"it unpacks to {size / 2**20:,.0f} MB")
                 data: dict[str, Any] = dict(archive)
             notes = json.loads(str(data["notes"]))
             model = {key[8:]: data[key] for key in data if key.startswith("rewards.")}
@@ -258,14 +250,6 @@ class Instance:
             return cls(data["means"], data["clusters"], law, **notes)
         except _UNREADABLE as error:
             raise UserError(f"{path} is not a saved Instance ({error})") from error
-
-
-def _frozen(array: Frozen) -> Frozen:
-    """A read-only array of its own: never a view of what the caller can still write to."""
-    if array.base is not None or array.flags.writeable:
-        array = np.array(array)  # type: ignore[assignment]
-    array.setflags(write=False)
-    return array
 
 
 def mean_table(means: ArrayLike) -> Floats:

@@ -10,12 +10,11 @@ import copy
 import math
 import operator
 import os
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.random import SeedSequence
@@ -23,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Array, Floats, Ints, Rng, Times
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
-from clustered_bandit_gym.game.checks import read_only, whole
+from clustered_bandit_gym.game.checks import indices, read_only, whole
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.seeds import (
@@ -35,6 +34,8 @@ from clustered_bandit_gym.game.seeds import (
     sealed_generator,
 )
 
+#: What is wanted of the rewards of a request: their averages, or how often each value occurred.
+Kind = Literal["averages", "counts"]
 #: Largest number of pulls of one arm in one request: whole numbers up to here are exact in float64.
 MAX_TIMES = 2**53
 #: Largest number of pulls in one play: counts are int64.
@@ -124,31 +125,36 @@ class Play:
         if self.failure is not None:
             raise PlayOver("this play has failed: in strict mode an exception in a program ends it")
 
-    def draw(self, agents: Ints, arms: Ints, times: Times) -> Floats:
-        """Averages of `times` pulls, counted and not billed: what agents do on their own.
+    def draw(
+        self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike, kind: Kind = "averages"
+    ) -> Array:
+        """Pulls, counted and not billed: what agents do on their own.
 
-        Indices must be valid.
+        Args:
+            agents, arms, times: integers that broadcast.
+            kind: "averages" of the rewards, or "counts": how often each of `reward_values`
+                occurred, (..., S).
         """
+        self.check_open()
+        agents = indices(agents, self.problem.n_agents, "agent")
+        arms = indices(arms, self.problem.n_arms, "arm")
+        times = whole_times(times)
+        values: tuple[int, ...] = ()
+        if kind == "counts":
+            if self.reward_values is None:
+                raise UserError(
+                    "these rewards take infinitely many values and cannot be counted; draw averages"
+                )
+            values = self.reward_values.shape
         shape, total = self._admit(agents, arms, times)
         if total == 0:
-            return np.empty(shape)
-        averages = self._requests.averages(agents, arms, times)
-        self._count(agents, times, shape, total)
-        return averages
-
-    def draw_counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
-        """As `draw`, but returns how often each of `reward_values` occurred instead of an average:
-        (..., S)."""
-        if self.reward_values is None:
-            raise UserError(
-                "these rewards take infinitely many values and cannot be counted; draw averages"
-            )
-        shape, total = self._admit(agents, arms, times)
-        if total == 0:
-            return np.empty((*shape, self.reward_values.size), dtype=np.int64)
-        counts = self._requests.counts(agents, arms, times)
-        self._count(agents, times, shape, total)
-        return counts
+            return np.empty((*shape, *values), dtype=np.int64 if values else np.float64)
+        drawn = self._requests.draw(agents, arms, times, kind)
+        if self._requests is self._source:  # otherwise `draw_one` has counted them
+            self.pulls += total
+            self.pulls_by_phase[self.current_phase] += total
+            _add(self._per_agent, agents, times, shape)
+        return drawn
 
     def draw_one(self, agent: int, arm: int) -> float:
         """`draw` of one pull, from plain ints already checked: the fast path of `env.step`."""
@@ -173,7 +179,6 @@ class Play:
 
     def _admit(self, agents: Ints, arms: Ints, times: Times) -> tuple[tuple[int, ...], int]:
         """Shape and number of the pulls asked for; raises where they would exceed a limit."""
-        self.check_open()
         shape = np.broadcast(agents, arms, times).shape
         total = int(np.sum(times, dtype=np.float64))  # exact up to 2**53, and cannot overflow
         if total >= MAX_TIMES:
@@ -196,14 +201,6 @@ class Play:
                 )
         return shape, total
 
-    def _count(self, agents: Ints, times: Times, shape: tuple[int, ...], total: int) -> None:
-        """Add pulls that were drawn, with the shape and the total of `_admit`."""
-        if self._requests is not self._source:
-            return  # `draw_one` has counted them
-        self.pulls += total
-        self.pulls_by_phase[self.current_phase] += total
-        _add(self._per_agent, agents, times, shape)
-
 
 def _add(counts: Ints, agents: Ints, times: Times, shape: tuple[int, ...]) -> None:
     """Add `times` pulls at `agents`, which broadcast to `shape`, to the counts (N,) of the agents."""
@@ -221,12 +218,9 @@ def _add(counts: Ints, agents: Ints, times: Times, shape: tuple[int, ...]) -> No
 class Source(Protocol):
     """Draws the rewards of one play. Indices are valid and counted by the caller."""
 
-    def averages(self, agents: Ints, arms: Ints, times: Times) -> Floats:
-        """Averages of `times` fresh pulls of `arms` at `agents`: integer arrays that broadcast."""
-        ...
-
-    def counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
-        """How often each value of the reward model comes up in `times` fresh pulls: (..., S)."""
+    def draw(self, agents: Ints, arms: Ints, times: Times, kind: Kind) -> Array:
+        """`times` fresh pulls of `arms` at `agents`, integer arrays that broadcast: "averages", or
+        "counts" (..., S) of the values that rewards can take."""
         ...
 
     def single(self, agent: int, arm: int) -> float:
@@ -248,13 +242,10 @@ class Simulator:
         self._rewards = instance.rewards
         self._rng = rng
 
-    def averages(self, agents: Ints, arms: Ints, times: Times) -> Floats:
+    def draw(self, agents: Ints, arms: Ints, times: Times, kind: Kind = "averages") -> Array:
+        law = self._rewards.average if kind == "averages" else self._rewards.counts
         clusters = np.asarray(self._clusters.take(agents))
-        return np.asarray(self._rewards.average(self._rng, self._means, clusters, arms, times))
-
-    def counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
-        clusters = np.asarray(self._clusters.take(agents))
-        return self._rewards.counts(self._rng, self._means, clusters, arms, times)
+        return np.asarray(law(self._rng, self._means, clusters, arms, times))
 
     def single(self, agent: int, arm: int) -> float:
         cluster = self._clusters.item(agent)  # plain ints are the fastest index
@@ -263,29 +254,7 @@ class Simulator:
         )
 
 
-class _CellByCell(ABC):
-    """A `Source` that loops over the cells of a request."""
-
-    def averages(self, agents: Ints, arms: Ints, times: Times) -> Floats:
-        return self._each(self._average, np.broadcast(agents, arms, times))
-
-    def counts(self, agents: Ints, arms: Ints, times: Times) -> Ints:
-        return self._each(self._count, np.broadcast(agents, arms, times))
-
-    def _each(self, draw: Callable[[int, int, int], Any], cells: np.broadcast) -> Array:
-        drawn = np.array([draw(int(agent), int(arm), int(n)) for agent, arm, n in cells])
-        return drawn.reshape(*cells.shape, *drawn.shape[1:])
-
-    @abstractmethod
-    def _average(self, agent: int, arm: int, n: int) -> float | Floats:
-        """Average of n pulls."""
-
-    @abstractmethod
-    def _count(self, agent: int, arm: int, n: int) -> Ints:
-        """(S,) how often each value occurs in n pulls."""
-
-
-class Steps(_CellByCell):
+class Steps:
     """Draws every pull by a call `step(agent, arm)` that returns the reward.
 
     Args:
@@ -297,20 +266,23 @@ class Steps(_CellByCell):
         self.single = step
         self._values = values
 
-    def _average(self, agent: int, arm: int, n: int) -> float:
-        return sum(self.single(agent, arm) for _ in range(n)) / n
+    def draw(self, agents: Ints, arms: Ints, times: Times, kind: Kind) -> Array:
+        def draw_cell(agent: int, arm: int, n: int) -> float | Ints:
+            rewards = [self.single(agent, arm) for _ in range(n)]
+            if kind == "averages":
+                return sum(rewards) / n
+            assert self._values is not None
+            return np.bincount(np.searchsorted(self._values, rewards), minlength=self._values.size)
 
-    def _count(self, agent: int, arm: int, n: int) -> Ints:
-        assert self._values is not None
-        rewards = [self.single(agent, arm) for _ in range(n)]
-        return np.bincount(np.searchsorted(self._values, rewards), minlength=self._values.size)
+        return _by_cell(draw_cell, agents, arms, times)
 
 
-class OwnStreams(_CellByCell):
+class OwnStreams:
     """A `Source` in which every arm of every agent has a stream of rewards of its own.
 
     The rewards of an agent then depend on its own pulls alone, not on which agents are pulled at
-    the same time, so a play must be the same in blocks of any size. For checks on small games.
+    the same time, so a play must be the same in blocks of any size. For checks on small games; it
+    loops over the cells of every request.
 
     Args:
         instance: the truth.
@@ -323,11 +295,18 @@ class OwnStreams(_CellByCell):
 
         self._of = cache(simulator)
 
-    def _average(self, agent: int, arm: int, n: int) -> Floats:
-        return self._of(agent, arm).averages(np.array(agent), np.array(arm), n)
+    def draw(self, agents: Ints, arms: Ints, times: Times, kind: Kind) -> Array:
+        def draw_cell(agent: int, arm: int, n: int) -> Array:
+            return self._of(agent, arm).draw(np.array(agent), np.array(arm), n, kind)
 
-    def _count(self, agent: int, arm: int, n: int) -> Ints:
-        return self._of(agent, arm).counts(np.array(agent), np.array(arm), n)
+        return _by_cell(draw_cell, agents, arms, times)
 
     def single(self, agent: int, arm: int) -> float:
         return self._of(agent, arm).single(agent, arm)
+
+
+def _by_cell(draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Times) -> Array:
+    """`draw(agent, arm, n)` for each cell of a request, in its shape."""
+    cells = np.broadcast(agents, arms, times)
+    drawn = np.array([draw(int(agent), int(arm), int(n)) for agent, arm, n in cells])
+    return drawn.reshape(*cells.shape, *drawn.shape[1:])

@@ -19,14 +19,11 @@ from numpy.random import SeedSequence
 from numpy.random.bit_generator import ISpawnableSeedSequence
 
 from clustered_bandit_gym._types import Floats, Ints, Rng, Words
-from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
 
 Seed = int | SeedSequence
 #: Keys of the streams of a play: the rewards, the policy's own randomness, and that of the agents.
 REWARDS, POLICY, AGENTS = 0, 1, 2
-#: Increment of SplitMix64.
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
 class TrialSeeds(NamedTuple):
@@ -55,16 +52,10 @@ def trial_seeds(seed: int, trial: int) -> TrialSeeds:
 def root_seed(seed: int | str) -> int:
     """The root seed of a run: `seed` itself, or 128 fresh bits for "secret", so that no policy can
     have been made for the instances and the noise of the run."""
-    if isinstance(seed, str):
-        if seed == "secret":
-            return secrets.randbits(128)
-        raise UserError(f'seed must be a whole number >= 0, or "secret", got {seed!r}')
-    return seed
+    return secrets.randbits(128) if seed == "secret" else whole(seed, 'seed, unless "secret",', 0)
 
 
-def episode_seeds(
-    rng: Rng,
-) -> tuple[SeedSequence, SeedSequence]:
+def episode_seeds(rng: Rng) -> tuple[SeedSequence, SeedSequence]:
     """Seeds of the next episode's instance and rewards, from the environment's own generator: 128
     fresh bits each."""
     words = rng.integers(2**32, size=8, dtype=np.uint32).tolist()
@@ -118,16 +109,13 @@ def sealed_generator(seed: SeedSequence) -> Rng:
 
 
 def splitmix(seeds: Words, start: Ints, size: int) -> Words:
-    """(n, size) numbers start, start + 1, ... of the SplitMix64 streams with these seeds (n,)."""
-    step = start.astype(np.uint64)[:, None] + np.arange(1, size + 1, dtype=np.uint64)
-    return _mix(np.asarray(seeds[:, None] + step * _GAMMA, dtype=np.uint64))
-
-
-def _mix(z: Words) -> Words:
-    """The output function of SplitMix64 (Steele, Lea and Flood, 2014)."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    """(n, size) numbers start, start + 1, ... of the SplitMix64 streams with these seeds (n,), by
+    Steele, Lea and Flood (2014)."""
+    step = start[:, None] + np.arange(1, size + 1)
+    z = seeds[:, None] + step.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> 30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> 27)) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> 31))
 
 
 class AgentStreams:
@@ -142,12 +130,13 @@ class AgentStreams:
     """
 
     def __init__(self, seed: SeedSequence, n_agents: int) -> None:
-        key = seed.generate_state(1, np.uint64)
-        self._seeds = _mix(key + np.arange(n_agents, dtype=np.uint64) * _GAMMA)
+        # One stream of seeds: number i of it belongs to agent i.
+        key: Any = seed.generate_state(1, np.uint64)
+        self._seeds: Words = splitmix(key, np.array([-1]), n_agents)[0]
         self._drawn: Ints = np.zeros(n_agents, dtype=np.int64)
 
     def uniform(self, agents: Ints, size: int) -> Floats:
         """(n, size) fresh numbers in [0, 1) of each of `agents` (n,), each agent at most once."""
         words = splitmix(self._seeds[agents], self._drawn[agents], size)
         self._drawn[agents] += size
-        return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return np.asarray((words >> 11) * 2.0**-53)

@@ -71,12 +71,12 @@ def read_bandits(path: FilePath) -> Bandits:
     """
     cells = _cells(path)
     first = cells.iloc[0].tolist()
-    if {"arm", "reward"} <= _lower(first):
-        if "cluster" not in _lower(first):
-            raise UserError(
-                f"{path} has no column `cluster`; rows of agents without clusters are read by "
-                "Instance.from_logs(path, clusters=M)"
-            )
+    if is_log(path):
+        raise UserError(
+            f"{path} has no column `cluster`; rows of agents without clusters are read by "
+            "Instance.from_logs(path, clusters=M)"
+        )
+    if {"cluster", "arm", "reward"} <= _lower(first):
         return _bandits_of(_rows(_below_header(cells), "cluster"))
     has_header = not all(map(_is_number, first[1:] or first))
     table = _below_header(cells) if has_header else cells
@@ -114,20 +114,38 @@ def read_logs(source: Any, n_clusters: int | None) -> tuple[Bandits, Ints, Fit |
             f"logs are the path of a CSV file or a pandas frame, got {type(source).__name__}"
         )
     rows = _rows(frame, "agent" if "agent" in _lower(frame.columns) else "user")
-    pooled, labels = _grouped(rows, n_clusters)
-    return _bandits_of(pooled), labels, _fit_of(rows, n_clusters)
+    labels = _clusters(rows, n_clusters)
+    return _bandits_of(_pooled(rows, labels, n_clusters)), labels, _fit_of(rows, n_clusters)
 
 
-def _grouped(rows: pd.DataFrame, n_clusters: int | None) -> tuple[pd.DataFrame, Ints]:
-    """The rows of groups of agents, and the group of each agent; see `read_logs`."""
+def _clusters(rows: pd.DataFrame, n_clusters: int | None) -> Ints:
+    """(N,) the group of each agent, by k-means of the averages, the best of 20 starts; see
+    `read_logs`. A missing average counts as that of all agents together.
+    """
+    from scipy.cluster.vq import kmeans, vq
+
+    means = _means(rows)
+    if n_clusters is None:
+        return np.arange(len(means))
+    if not 1 <= n_clusters <= len(means):
+        raise UserError(
+            f"clusters must be a number from 1 to {len(means)}, the agents; got {n_clusters}"
+        )
+    filled = np.where(np.isnan(means), np.nanmean(means, axis=0), means)
+    centres, _ = kmeans(filled, n_clusters, iter=20, seed=0)
+    if len(centres) < n_clusters:
+        raise UserError(f"the agents do not fall into {n_clusters} different clusters; take fewer")
+    return vq(filled, centres)[0].astype(np.int64)
+
+
+def _pooled(rows: pd.DataFrame, labels: Ints, n_clusters: int | None) -> pd.DataFrame:
+    """The rows by clusters of agents."""
     import pandas as pd
 
-    agents = rows.group.cat
     if n_clusters is None:
-        return rows, np.arange(len(agents.categories))
-    labels = _clusters(_means(rows), n_clusters)
+        return rows
     names = pd.Index([f"cluster {m}" for m in range(n_clusters)])
-    return rows.assign(group=pd.Categorical.from_codes(labels[agents.codes], names)), labels
+    return rows.assign(group=pd.Categorical.from_codes(labels[rows.group.cat.codes], names))
 
 
 def _fit_of(rows: pd.DataFrame, n_clusters: int | None) -> Fit | None:
@@ -138,10 +156,10 @@ def _fit_of(rows: pd.DataFrame, n_clusters: int | None) -> Fit | None:
     if not whole.any():
         return None
     try:
-        pooled, labels = _grouped(mixed[~held], n_clusters)
+        labels = _clusters(mixed[~held], n_clusters)
     except UserError:
         return None  # half of the rows does not show so many clusters
-    predicted = _means(pooled)[labels]
+    predicted = _means(_pooled(mixed[~held], labels, n_clusters))[labels]
     noise = np.sqrt(np.nanmean(unseen.var(ddof=0) / unseen.size()))
     error = np.sqrt(np.nanmean((predicted - averages) ** 2))
     same = np.nanargmax(predicted[whole], axis=1) == averages[whole].argmax(axis=1)
@@ -154,39 +172,18 @@ def _bandits_of(rows: pd.DataFrame) -> Bandits:
 
     means = _by_cell(rows).mean().unstack()
     if means.isna().any(axis=None):
-        group, arm = np.argwhere(means.isna())[0]
-        raise UserError(
-            f"no reward of arm {means.columns[arm]!r} in {means.index[group]!r}; every pair "
-            "needs one"
-        )
-    names = tuple(means.columns), tuple(means.index)
+        group, arm = means.isna().stack().idxmax()
+        raise UserError(f"no reward of arm {arm!r} in {group!r}; every pair needs one")
     support = np.unique(rows.reward)
+    law: RewardModel
     if set(support) <= {0.0, 1.0}:
-        return Bandits(means.to_numpy(), Bernoulli(), *names)
-    if support.size > 256:
-        return Bandits(means.to_numpy(), Gaussian(float(_by_cell(rows).std().max())), *names)
-    shares = pd.crosstab([rows.group, rows.arm], rows.reward, normalize="index")
-    law = Categorical(support, shares.to_numpy().reshape(*means.shape, support.size))
-    return Bandits(law.check_means(None), law, *names)
-
-
-def _clusters(means: Floats, n_clusters: int) -> Ints:
-    """(N,) labels 0..M−1 of agents with average rewards `means` (N, K), by k-means; the best of 20
-    starts.
-
-    A missing average (NaN) counts as that of all agents together.
-    """
-    from scipy.cluster.vq import kmeans, vq
-
-    if not 1 <= n_clusters <= len(means):
-        raise UserError(
-            f"clusters must be a number from 1 to {len(means)}, the agents; got {n_clusters}"
-        )
-    filled = np.where(np.isnan(means), np.nanmean(means, axis=0), means)
-    centres, _ = kmeans(filled, n_clusters, iter=20, seed=0)
-    if len(centres) < n_clusters:
-        raise UserError(f"the agents do not fall into {n_clusters} different clusters; take fewer")
-    return vq(filled, centres)[0].astype(np.int64)
+        law = Bernoulli()
+    elif support.size > 256:
+        law = Gaussian(float(_by_cell(rows).std().max()))
+    else:
+        shares = pd.crosstab([rows.group, rows.arm], rows.reward, normalize="index")
+        law = Categorical(support, shares.to_numpy().reshape(*means.shape, support.size))
+    return Bandits(means.to_numpy(), law, tuple(means.columns), tuple(means.index))
 
 
 def _by_cell(rows: pd.DataFrame) -> Any:

@@ -17,7 +17,7 @@ from clustered_bandit_gym.game.isolation import Isolation
 from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.payloads import Payload
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.pulls import Play, whole_times
+from clustered_bandit_gym.game.pulls import Play
 
 
 class FederationView:
@@ -229,13 +229,12 @@ class Block:
 
         A grid `pull(rows[:, None], arms[None, :], n)` is the fastest form.
         """
-        arm_ids = indices(arms, self.problem.n_arms, "arm")
-        return self._open_play.draw(self._ids(rows), arm_ids, whole_times(times))
+        return self._open_play.draw(self._ids(rows), arms, times)
 
     def pull_grid(self, times: int) -> Floats:
         """Average of `times` fresh pulls of every arm at every agent of the block: (n, K)."""
         play = self._open_play
-        return play.draw(self._agents[:, None], play.arms[None, :], whole_times(times))
+        return play.draw(self._agents[:, None], play.arms[None, :], times)
 
     def pull_counts(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
         """As `pull`, but returns how often each of `values` occurred instead of an average: (...,
@@ -244,8 +243,7 @@ class Block:
         An agent sees its rewards one by one; the counts hold everything about them except their
         order.
         """
-        arm_ids = indices(arms, self.problem.n_arms, "arm")
-        return self._open_play.draw_counts(self._ids(rows), arm_ids, whole_times(times))
+        return self._open_play.draw(self._ids(rows), arms, times, "counts")
 
     def random(self, size: int) -> Floats:
         """(n, size) uniform random numbers in [0, 1), each row its agent's own: the same in

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Array, Floats, Ints
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.pulls import Kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,17 +107,15 @@ class Recorded:
         self.answered = 0
         self.next: Order | None = None
 
-    def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
-        known = self._known("averages", agents, arms, times)
+    def draw(self, agents: Ints, arms: Ints, times: Ints | int, kind: Kind) -> Array:
+        known = self._known(kind, agents, arms, times)
+        if kind == "counts":
+            return known.told.astype(np.int64).reshape(*known.shape, -1)
         averages: Floats = known.sums(self._values) / known.asked[2]
         return averages.reshape(known.shape)
 
-    def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
-        known = self._known("counts", agents, arms, times)
-        return known.told.astype(np.int64).reshape(*known.shape, -1)
-
     def single(self, agent: int, arm: int) -> float:
-        return self.averages(np.array(agent), np.array(arm), 1).item()
+        return float(self.draw(np.array(agent), np.array(arm), 1, "averages"))
 
     def _known(self, kind: str, agents: Ints, arms: Ints, times: Ints | int) -> Order:
         """The closed order that answers a request."""

@@ -17,6 +17,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.pulls import Kind
 from research.rare.tilt import Law
 
 #: The first draws of an agent are windows of their own; then a window is this much longer than all
@@ -110,14 +111,13 @@ class TiltedSource:
             return self._times[1], self._sums[1]
         return self._times.sum(axis=0), self._sums.sum(axis=0)
 
-    def averages(self, agents: Ints, arms: Ints, times: Ints | int) -> Floats:
-        """Averages of `times` pulls of `arms` at `agents`: integer arrays that broadcast."""
-        shape, averages, _ = self._draw(agents, arms, times)
-        return averages.reshape(shape)
-
-    def counts(self, agents: Ints, arms: Ints, times: Ints | int) -> Ints:
-        """How often each value of the reward model comes up: (..., S)."""
-        shape, _, counts = self._draw(agents, arms, times)
+    def draw(self, agents: Ints, arms: Ints, times: Ints | int, kind: Kind) -> np.ndarray:
+        """`times` pulls of `arms` at `agents`, integer arrays that broadcast: "averages", or
+        "counts" of the reward model's values, (..., S).
+        """
+        shape, averages, counts = self._draw(agents, arms, times)
+        if kind == "averages":
+            return averages.reshape(shape)
         if counts is None:
             raise ValueError("these rewards take infinitely many values and cannot be counted")
         return counts.reshape(*shape, -1)
@@ -165,7 +165,7 @@ class TiltedSource:
 
     def single(self, agent: int, arm: int) -> float:
         """One pull."""
-        return float(self.averages(np.array([agent]), np.array([arm]), 1)[0])
+        return float(self.draw(np.array([agent]), np.array([arm]), 1, "averages")[0])
 
     def _enter(self, ids: Ints, arms: Ints, pulls: Floats) -> tuple[Ints, np.ndarray]:
         """Advance clocks, roles and gates for a draw at the agents of `ids`; window and gate of

@@ -44,7 +44,7 @@ def feed(study: cbg.Study, source: Simulator) -> None:
     """Answer every order as the simulator would, by counts or by sums."""
     while (order := study.ask()) is not None:
         cells = (array.reshape(order.shape) for array in (order.agents, order.arms, order.times))
-        drawn = getattr(source, order.kind)(*cells)
+        drawn = source.draw(*cells, order.kind)
         if order.kind == "counts":
             study.tell(order, counts=drawn.reshape(len(order), -1))
         else:
