@@ -189,7 +189,8 @@ def environment_page(name: str, catalogue: dict[str, Any]) -> str:
     from clustered_bandit_gym.generators import generator_class
 
     entry = catalogue[name]
-    generator = generator_class(entry.kwargs.get("generator", "paper-small"))
+    drawn_by = entry.kwargs.get("generator", "paper-small")
+    generator = generator_class(drawn_by)
     parts = [f"# {name}", f"{entry.about}."]
     picture = ROOT / "docs" / "images" / "environments" / f"{_slug(name)}.gif"
     if picture.exists():
@@ -198,9 +199,9 @@ def environment_page(name: str, catalogue: dict[str, Any]) -> str:
         f'```python\nimport gymnasium as gym\nimport clustered_bandit_gym\n\nenv = gym.make("{name}")\n```'
     )
     parts += ["## Description", _docstring(generator)]
-    if (ROOT / "docs" / "data" / f"{generator.name}.md").exists():
+    if (ROOT / "docs" / "data" / f"{drawn_by}.md").exists():
         parts.append(
-            f"Source, licence and what is simplified: [the datasheet](../data/{generator.name}.md)."
+            f"Source, licence and what is simplified: [the datasheet](../data/{drawn_by}.md)."
         )
     if not entry.needs_data:
         env = gym.make(name, disable_env_checker=True)
@@ -234,7 +235,7 @@ def environment_page(name: str, catalogue: dict[str, Any]) -> str:
             rows.append(f"| `{field.name}` | `{default!r}` | {meanings.get(field.name, '')} |")
     parts += [
         "## Settings",
-        f"Settings of its generator, `{generator.name}`, as keywords of `gym.make`:\n\n"
+        f"Settings of its generator, `{drawn_by}`, as keywords of `gym.make`:\n\n"
         + "\n".join(["| setting | default | meaning |", "|---|---|---|", *rows]),
         "All environments also take `delta`, `told`, `sigma`, `max_pulls`, `instance_seed`, `pull_cost`, "
         "`error_penalty`, `c_b`, `c_r` and `render_mode`; see [ClusteredBAIEnv](../api/environments.md).",

@@ -4,11 +4,10 @@ drawn."""
 from __future__ import annotations
 
 import io
-import os
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +24,9 @@ class MovieLens(FixedBandits):
 
     n_agents: int = 120
     min_ratings: int = 31
-    data: str | None = None
-    name: ClassVar[str] = "movielens"
+    data: FilePath | None = None
 
+    @property
     def bandits(self) -> Instance:
         return movielens_1m.load(self.data, self.min_ratings)
 
@@ -38,14 +37,14 @@ class Yelp(FixedBandits):
 
     n_agents: int = 100
     states: tuple[str, ...] = yelp_open.STATES
-    data: str | None = None
-    name: ClassVar[str] = "yelp"
+    data: FilePath | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.states, list):  # JSON has no tuples
             vars(self)["states"] = tuple(self.states)
         super().__post_init__()
 
+    @property
     def bandits(self) -> Instance:
         return yelp_open.load(self.data, self.states)
 
@@ -67,18 +66,21 @@ class MovieLensLike(FixedBandits):
     """A stand-in for MovieLens-1M: K = 316, M = 6, with what is known of the real data."""
 
     n_agents: int = 120
-    name: ClassVar[str] = "movielens-like"
 
+    @property
     def bandits(self) -> Instance:
-        return stand_in(self.name.replace("-", "_"))
+        return stand_in("movielens_like")
 
 
 @dataclass(frozen=True)
-class YelpLike(MovieLensLike):
+class YelpLike(FixedBandits):
     """A stand-in for the Yelp data: K = 211, M = 4, η = 3/8, η1 = 1/6, unit Gaussian rewards."""
 
     n_agents: int = 100
-    name: ClassVar[str] = "yelp-like"
+
+    @property
+    def bandits(self) -> Instance:
+        return stand_in("yelp_like")
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,6 @@ class Flights(FixedBandits):
     n_agents: int = field(default=32, init=False)
     sizes: str = field(default="equal", init=False)
     alpha: float = field(default=0.0, init=False)
-    name: ClassVar[str] = "flights"
 
     def __post_init__(self) -> None:
         if self.truth not in ("clusters", "agents"):
@@ -108,6 +109,7 @@ class Flights(FixedBandits):
     def declared(self) -> dict[str, Any]:
         return {} if self.truth == "clusters" else {"n_clusters": None, "eta": None, "eta1": None}
 
+    @property
     def bandits(self) -> Instance:
         return flights.load().bandits(pooled=self.truth == "clusters")
 
@@ -139,8 +141,7 @@ def movielens(
         seed: of the agents' spread over the groups.
         spread: `sizes` and `alpha`, as for the generators.
     """
-    data = None if path is None else os.fspath(path)
-    return MovieLens(n_agents, min_ratings, data, **spread)(np.random.default_rng(seed))
+    return MovieLens(n_agents, min_ratings, path, **spread)(np.random.default_rng(seed))
 
 
 def yelp(
@@ -166,5 +167,4 @@ def yelp(
         seed: of the agents' spread over the states.
         spread: `sizes` and `alpha`, as for the generators.
     """
-    data = None if path is None else os.fspath(path)
-    return Yelp(n_agents, states, data, **spread)(np.random.default_rng(seed))
+    return Yelp(n_agents, states, path, **spread)(np.random.default_rng(seed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import Any
 
@@ -40,7 +41,7 @@ def load(path: FilePath | None, min_ratings: int) -> Instance:
 
 @lru_cache(maxsize=8)
 def _select(ratings: Source, users: Source, movies: Source, min_ratings: int) -> Instance:
-    counts, ids = _counts(ratings, users)
+    ids, counts = _counts(ratings, users)
     fewest = counts.sum(axis=2).min(axis=0)
     enough = fewest >= min_ratings
     if not enough.any():
@@ -68,26 +69,27 @@ def _movie_and_title(line: bytes) -> tuple[int, str]:
 
 
 def _counts(ratings: Source, users: Source) -> tuple[Ints, Ints]:
-    """Counts (6 groups, movies, 5 scores), and ids of the movies (movies,)."""
-    rows = {code: row for row, code in enumerate(AGE_GROUPS)} | {1: -1}
+    """Ids of the movies (movies,), and counts (6 groups, movies, 5 scores)."""
+    ages = (*AGE_GROUPS, 1)
 
     def user_and_group(line: bytes) -> tuple[int, int]:
         user, _, age, _, _ = line.split(b"::")
-        return int(user), rows[int(age)]
+        return int(user), ages.index(int(age))
 
     def rating(line: bytes) -> tuple[int, int, int]:
         user, movie, score, _ = line.split(b"::")
         return group_of[int(user)], int(movie), (1, 2, 3, 4, 5).index(int(score))
 
-    codes = ", ".join(map(str, rows))
+    codes = ", ".join(map(str, ages))
     user_format = f"UserID::Gender::Age::Occupation::Zip-code with an age code of {codes}"
     group_of = dict(users.parsed(user_and_group, user_format))
     rating_format = (
         f"UserID::MovieID::Rating::Timestamp with a user of {users.name} and a rating of 1 to 5"
     )
-    table = np.array(list(ratings.parsed(rating, rating_format)), dtype=np.int64).reshape(-1, 3)
-    group, movie, score = table[table[:, 0] >= 0].T
-    ids, place = np.unique(movie, return_inverse=True)
-    counts = np.zeros((len(AGE_GROUPS), ids.size, 5), dtype=np.int64)
-    np.add.at(counts, (group, place, score), 1)
-    return counts, ids
+    numbers = Counter(ratings.parsed(rating, rating_format))
+    ids = sorted({movie for _, movie, _ in numbers})
+    counts = [
+        [[numbers[group, movie, score] for score in range(5)] for movie in ids]
+        for group in range(len(AGE_GROUPS))
+    ]
+    return np.array(ids), np.array(counts).reshape(len(AGE_GROUPS), len(ids), 5)

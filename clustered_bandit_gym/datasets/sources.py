@@ -87,11 +87,9 @@ def find(data: FilePath | None, name: str, origin: Origin) -> Source:
     if not path:
         raise origin.missing("no path given")
     root = Path(path).expanduser()
-    places = [root, root / name]
-    for one in origin.containers:
-        places.append(root / one if one.endswith((".zip", name)) else root / one / name)
-    for place in places:
-        if place.is_file():
-            state = place.stat()
-            return Source(place.resolve(), name, state.st_mtime_ns, state.st_size)
+    for folder in (root, *(root / one for one in origin.containers)):
+        for place in (folder, folder / name):
+            if place.is_file():
+                state = place.stat()
+                return Source(place.resolve(), name, state.st_mtime_ns, state.st_size)
     raise origin.missing(f"{root} {'holds no ' + name if root.exists() else 'does not exist'}")

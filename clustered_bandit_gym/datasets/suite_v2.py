@@ -17,6 +17,7 @@ from zipfile import ZipFile
 import gymnasium as gym
 import numpy as np
 
+from clustered_bandit_gym._types import Floats, Ints, Rng
 from clustered_bandit_gym.datasets import flights
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli
@@ -25,7 +26,7 @@ from clustered_bandit_gym.game.rewards import Bernoulli
 INSTANCES = 5
 
 
-def choice(rng: np.random.Generator) -> int:
+def choice(rng: Rng) -> int:
     """Which instance a trial plays.
 
     The raw stream of PCG64 is the same in all versions of NumPy.
@@ -48,7 +49,7 @@ class Shipped:
 
     cell: str
 
-    def __call__(self, rng: np.random.Generator) -> Instance:
+    def __call__(self, rng: Rng) -> Instance:
         return shipped(self.cell)[choice(rng)]
 
 
@@ -59,24 +60,21 @@ class Fresh:
     family: dict[str, Any]
     seed: int
 
-    def __call__(self, rng: np.random.Generator) -> Instance:
+    def __call__(self, rng: Rng) -> Instance:
         return drawn(self.family, [self.seed, choice(rng)])
 
 
 def drawn(family: dict[str, Any], seed: list[int]) -> Instance:
     """An instance of the family: {"env": id, ...keywords} or {"kind": name, ...keywords}."""
     keywords = dict(family)
-    rng = np.random.default_rng(seed)
     if "kind" in keywords:
-        instance: Instance = KINDS[keywords.pop("kind")](rng, **keywords)
-        return instance
-    env = gym.make(keywords.pop("env"), disable_env_checker=True, **keywords)
-    unwrapped: Any = env.unwrapped
-    instance = unwrapped.draw_instance(np.random.SeedSequence(seed))
+        return KINDS[keywords.pop("kind")](np.random.default_rng(seed), **keywords)
+    env: Any = gym.make(keywords.pop("env"), disable_env_checker=True, **keywords).unwrapped
+    instance: Instance = env.draw_instance(np.random.SeedSequence(seed))
     return instance
 
 
-def clicks(rng: np.random.Generator, n_agents: int, n_clusters: int, n_arms: int) -> Instance:
+def clicks(rng: Rng, n_agents: int, n_clusters: int, n_arms: int) -> Instance:
     """Click rates: the best arm of a cluster pays with 0.12, all others with 0.08 to 0.10."""
     means = rng.uniform(0.08, 0.10, (n_clusters, n_arms))
     best = rng.permutation(n_arms)[:n_clusters]
@@ -84,29 +82,21 @@ def clicks(rng: np.random.Generator, n_agents: int, n_clusters: int, n_arms: int
     return Instance(means, _equal(rng, n_agents, n_clusters), Bernoulli())
 
 
-def shared(
-    rng: np.random.Generator, n_agents: int, n_clusters: int, n_arms: int, n_best: int
-) -> Instance:
+def shared(rng: Rng, n_agents: int, n_clusters: int, n_arms: int, n_best: int) -> Instance:
     """Clusters that share best arms: `n_best` different ones. Gaussian, gap 0.2 at least."""
-    means = rng.uniform(0.0, 0.6, (n_clusters, n_arms))
-    best = rng.permutation(n_arms)[np.arange(n_clusters) % n_best]
-    means[np.arange(n_clusters), best] = rng.uniform(0.8, 1.0, n_clusters)
+    means = _apart(rng, n_clusters, n_arms, n_best)
     return Instance(means, _equal(rng, n_agents, n_clusters), allow_overlap=True)
 
 
-def differing(
-    rng: np.random.Generator, n_agents: int, n_clusters: int, n_arms: int, spread: float
-) -> Instance:
+def differing(rng: Rng, n_agents: int, n_clusters: int, n_arms: int, spread: float) -> Instance:
     """Agents that differ a little within a cluster: the cluster's means plus U(-spread, spread)."""
-    centres = rng.uniform(0.0, 0.6, (n_clusters, n_arms))
-    best = rng.permutation(n_arms)[:n_clusters]
-    centres[np.arange(n_clusters), best] = rng.uniform(0.8, 1.0, n_clusters)
+    centres = _apart(rng, n_clusters, n_arms, n_clusters)
     own = centres[_equal(rng, n_agents, n_clusters)]
     means = own + rng.uniform(-spread, spread, own.shape)
     return Instance(means, np.arange(n_agents), allow_overlap=True)
 
 
-def destinations(rng: np.random.Generator, n_agents: int, pooled: bool) -> Instance:
+def destinations(rng: Rng, n_agents: int, pooled: bool) -> Instance:
     """Flights on time at random destinations.
 
     `pooled`: those with one best airport share its rates.
@@ -119,7 +109,15 @@ def destinations(rng: np.random.Generator, n_agents: int, pooled: bool) -> Insta
     return Instance(means, np.arange(n_agents), Bernoulli(), allow_overlap=True)
 
 
-def _equal(rng: np.random.Generator, n_agents: int, n_clusters: int) -> np.ndarray:
+def _apart(rng: Rng, n_clusters: int, n_arms: int, n_best: int) -> Floats:
+    """(M, K) best means U(0.8, 1) at `n_best` different arms, all others U(0, 0.6)."""
+    means = rng.uniform(0.0, 0.6, (n_clusters, n_arms))
+    best = rng.permutation(n_arms)[np.arange(n_clusters) % n_best]
+    means[np.arange(n_clusters), best] = rng.uniform(0.8, 1.0, n_clusters)
+    return means
+
+
+def _equal(rng: Rng, n_agents: int, n_clusters: int) -> Ints:
     """(N,) clusters of equal size, in random order."""
     return rng.permutation(np.arange(n_agents) % n_clusters)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from importlib import import_module
 from inspect import signature
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +97,6 @@ class InstanceGenerator(ABC):
 
     sizes: Any = "equal"
     alpha: float = 0.0
-    name: ClassVar[str]
     # Subclasses have these as settings, or compute them.
     n_agents = n_clusters = n_arms = 0
 
@@ -120,12 +119,6 @@ class InstanceGenerator(ABC):
     def declared(self) -> dict[str, float]:
         """What the learner is told instead of the truth, e.g. {"eta": 0.3}; {} means the truth."""
         return {}
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings as plain values: `make_generator(self.name, **self.settings)` makes an equal
-        generator."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.init}  # type: ignore[arg-type]
 
     @abstractmethod
     def __call__(self, rng: Rng) -> Instance:
@@ -151,20 +144,21 @@ class InstanceGenerator(ABC):
 class FixedBandits(InstanceGenerator):
     """A generator whose bandits are fixed: every draw assigns the agents to them."""
 
+    @property
     @abstractmethod
     def bandits(self) -> Instance:
         """The bandits, one agent in each."""
 
     @property
     def n_clusters(self) -> int:  # type: ignore[override]
-        return self.bandits().n_clusters
+        return self.bandits.n_clusters
 
     @property
     def n_arms(self) -> int:  # type: ignore[override]
-        return self.bandits().n_arms
+        return self.bandits.n_arms
 
     def __call__(self, rng: Rng) -> Instance:
-        return self.bandits().with_clusters(self.draw_clusters(rng))
+        return self.bandits.with_clusters(self.draw_clusters(rng))
 
 
 class RandomMeans(InstanceGenerator):
@@ -197,6 +191,12 @@ class RandomMeans(InstanceGenerator):
     def batch(self, rng: Rng, n: int) -> Batch | None:
         means = self.draw_means(rng, n)
         return Batch(means, self.draw_clusters(rng, n), self.model(rng, means))
+
+
+def check_range(value: float, name: str, low: float, high: float) -> None:
+    """Refuse a setting outside [low, high], and NaN."""
+    if not low <= value <= high:
+        raise UserError(f"{name} must lie between {low:g} and {high:g}, got {value}")
 
 
 def shuffled(rng: Rng, values: Ints, n: int | None) -> Ints:

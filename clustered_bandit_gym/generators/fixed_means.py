@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +43,6 @@ class FixedMeans(FixedBandits):
     sigma: float = 1.0
     allow_ties: bool = False
     allow_overlap: bool = False
-    name: ClassVar[str] = "fixed-means"
 
     def __post_init__(self) -> None:
         if self.means is None:
@@ -67,9 +66,6 @@ class FixedMeans(FixedBandits):
             plain["sizes"] = _shares(self.sizes, len(self._data.means))
         super().__post_init__()
 
-    def bandits(self) -> Instance:
-        return self._bandits
-
     @cached_property
     def _data(self) -> Bandits:
         if isinstance(self.means, str):
@@ -77,7 +73,7 @@ class FixedMeans(FixedBandits):
         return Bandits(np.array(self.means))
 
     @cached_property
-    def _bandits(self) -> Instance:
+    def bandits(self) -> Instance:
         data = self._data
         laws = {"gaussian": Gaussian(self.sigma), "bernoulli": Bernoulli(), "data": data.rewards}
         law = laws.get(str(self.rewards))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Rng
-from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.generators.base import HAIR, RandomMeans, assemble
+from clustered_bandit_gym.generators.base import HAIR, RandomMeans, assemble, check_range
 
 #: Mean rewards of the paper's first data set ("Synthetic Datasets", first): three bandits with ten
 #: arms.
@@ -28,7 +26,6 @@ class PaperSmall(RandomMeans):
     n_agents: int = 9
     n_clusters: int = field(default=3, init=False)
     n_arms: int = field(default=10, init=False)
-    name: ClassVar[str] = "paper-small"
 
     @property
     def declared(self) -> dict[str, float]:
@@ -64,14 +61,9 @@ class PaperRandom(_LargePaper):
     instance.
     """
 
-    name: ClassVar[str] = "paper-random"
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.eta <= 0.5:
-            raise UserError(
-                f"eta must be positive and at most 0.5 (means are U(0, 1 - 2 eta)), got {self.eta}"
-            )
+        check_range(self.eta, "eta", HAIR, 0.5)
 
     def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
         arms = self.draw_arms(rng, n)
@@ -89,12 +81,9 @@ class PaperFlat(_LargePaper):
     In floating point 1 − (1 − η) may miss η in the last digit; `Problem.of` allows for that.
     """
 
-    name: ClassVar[str] = "paper-flat"
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.eta < np.inf or 1 - self.eta == 1:
-            raise UserError(f"eta must be a positive number (not lost beside 1), got {self.eta}")
+        check_range(self.eta, "eta", HAIR, 1 / HAIR)
 
     def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
         best = self.draw_arms(rng, n)[..., : self.n_clusters]

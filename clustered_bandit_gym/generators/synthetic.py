@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Rng
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
-from clustered_bandit_gym.generators.base import HAIR, Batch, RandomMeans, assemble
+from clustered_bandit_gym.generators.base import HAIR, Batch, RandomMeans, assemble, check_range
 
 REWARDS = ("gaussian", "bernoulli", "categorical")
 
@@ -30,7 +29,6 @@ class NearTie(RandomMeans):
     n_arms: int = 10
     eta: float = 0.3
     gap: float = 0.01
-    name: ClassVar[str] = "near-tie"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -39,10 +37,8 @@ class NearTie(RandomMeans):
                 f"each of the {self.n_clusters} clusters needs a best arm and a runner-up of its own: "
                 f"n_arms must be at least {2 * self.n_clusters}, got {self.n_arms}"
             )
-        if not 0 < self.eta <= 0.5:
-            raise UserError(f"eta must be positive and at most 0.5, got {self.eta}")
-        if not 1e-12 <= self.gap <= self.eta:
-            raise UserError(f"gap must lie between 1e-12 and eta = {self.eta}, got {self.gap}")
+        check_range(self.eta, "eta", HAIR, 0.5)
+        check_range(self.gap, "gap", HAIR, self.eta)
 
     def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
         arms = self.draw_arms(rng, n)
@@ -74,15 +70,12 @@ class RandomFamily(RandomMeans):
     rewards: str | RewardModel = "gaussian"
     sigma: float = 1.0
     sizes: str = field(default="uniform", kw_only=True)
-    name: ClassVar[str] = "random"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for setting, low in (("eta", 1e-9), ("eta1", 0.0), ("gap", 1e-9)):
-            if not low <= getattr(self, setting) < 1 - 1e-9:
-                raise UserError(
-                    f"{setting} must be at least {low} and below 1, got {getattr(self, setting)}"
-                )
+        check_range(self.eta, "eta", 1e-9, 1 - 1e-9)
+        check_range(self.eta1, "eta1", 0.0, 1 - 1e-9)
+        check_range(self.gap, "gap", 1e-9, 1 - 1e-9)
         if self.rewards not in REWARDS:
             raise UserError(f"rewards must be one of {', '.join(REWARDS)}, got {self.rewards!r}")
         if self.rewards != "gaussian" and self.sigma != type(self).sigma:
@@ -140,7 +133,6 @@ class Tiny(RandomFamily):
     gap: float = 0.25
     sigma: float = 0.4
     sizes: str = field(default="equal", kw_only=True)
-    name: ClassVar[str] = "tiny"
 
     @property
     def declared(self) -> dict[str, float]:

@@ -12,6 +12,7 @@ import pytest
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.generators import FixedMeans, make_generator
 from clustered_bandit_gym.generators.fixed_means import split
+from clustered_bandit_gym.harness.settings import plain, revive
 
 MEANS = [[0.9, 0.2, 0.1], [0.3, 0.8, 0.2]]
 TABLE = "cluster,red,green,blue\nyoung,0.9,0.2,0.1\nold,0.3,0.8,0.2\n"
@@ -107,7 +108,7 @@ def test_generator_spreads_any_number_of_agents() -> None:
     # 10 agents at 3 : 1 are 7.5 and 2.5: remainders are equal, the first cluster gets the agent left over.
     assert np.bincount(instance.clusters).tolist() == [8, 2]
     assert instance.means.tolist() == MEANS
-    assert make_generator("fixed-means", **generator.settings) == generator
+    assert revive("generator", plain(generator)) == generator
     assert FixedMeans(means=MEANS).n_agents == 2
     assert np.bincount(
         FixedMeans(means=MEANS, n_agents=7)(np.random.default_rng(0)).clusters
