@@ -47,8 +47,8 @@ def replay(
     if data.get("version") != versions():
         text = f"the row was played by {data.get('version')}; this is {versions()}"
         warnings.warn(text, stacklevel=2)
-    if home := str(data["env"]).rpartition(":")[0]:
-        check_allowed(home, data["env"], allow)
+    if ":" in data["env"]:
+        check_allowed(data["env"], allow)
     if policy is None:
         policy = rebuild_policy(data["policy_class"], data["settings"], allow)
     for key in data["env_kwargs"].keys() - env_kwargs.keys():

@@ -74,9 +74,7 @@ def plain(value: Any) -> Any:
 
     Instances become ``{"instance": digest}``, other objects ``{"object": ...}``.
     """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, np.ndarray) and value.size <= _LARGEST_ARRAY:
+    if isinstance(value, np.generic | np.ndarray) and value.size <= _LARGEST_ARRAY:
         value = value.tolist()
     if value is None or isinstance(value, bool | int | float):
         return value
@@ -115,9 +113,11 @@ def revive(key: str, value: Any, allow: Sequence[str] = ()) -> Any:
     return target(**value["settings"]) if "settings" in value else target
 
 
-def check_allowed(module: str, path: str, allow: Sequence[str]) -> None:
-    """Refuse a row that names code of a module which the caller has not allowed."""
-    if module not in allow:
+def check_allowed(path: str, allow: Sequence[str]) -> None:
+    """Refuse a row that names code, as ``module:name``, of a module which is neither of this
+    package nor allowed by the caller."""
+    module = path.partition(":")[0]
+    if module not in allow and module.partition(".")[0] != PACKAGE:
         raise UserError(
             f'the row names {path}, which is not allowed to run: allow=["{module}"] if you trust it'
         )
@@ -130,17 +130,12 @@ def trusted(path: str, allow: Sequence[str]) -> Any:
     dataclasses such as generators, and what else is in the modules `allow`. Nothing else is
     imported.
     """
-    module = path.partition(":")[0]
-    own = module.partition(".")[0] == PACKAGE
-    if not own:
-        check_allowed(module, path, allow)
+    check_allowed(path, allow)
     target: Any = load_object(path, "row")
-    harmless = (
-        isinstance(target, type)
-        and target.__module__ == module
-        and (is_dataclass(target) or issubclass(target, Policy | StepPolicy))
-    )
-    if own and not harmless:
+    module = path.partition(":")[0]
+    own_class = isinstance(target, type) and target.__module__ == module
+    harmless = own_class and (is_dataclass(target) or issubclass(target, Policy | StepPolicy))
+    if module not in allow and not harmless:
         raise UserError(f"{path} is neither a policy nor a generator")
     return target
 
@@ -192,8 +187,6 @@ def rebuild_policy(path: str, settings: dict[str, Any], allow: Sequence[str] = (
     For `allow` see `trusted`.
     """
     target = trusted(path, allow)
-    if not isinstance(target, type) or not (hasattr(target, "solve") or hasattr(target, "act")):
-        raise UserError(f"{path} is not a class of policies")
     try:
         policy = target(**settings)
         if settings_of(policy) == settings:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from clustered_bandit_gym.envs.stepwise import crosstalk
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
 from clustered_bandit_gym.harness.audit.report import AuditReport
@@ -83,8 +84,8 @@ def audit(
     """
     seed = root_seed(seed)
     ((label, policy),) = resolve_policies(policy)
-    if trials is not None and trials < 1:
-        raise UserError(f"trials must be at least 1, got {trials}")
+    if trials is not None:
+        whole(trials, "trials")
     if not 0 < alpha < 1:
         raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
     check_backend(None, None, max_seconds)

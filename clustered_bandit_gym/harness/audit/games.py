@@ -15,18 +15,19 @@ Means are fixed; every trial shuffles arms and agents, so an index carries no in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
-from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 from clustered_bandit_gym.harness.settings import Cell
 
-Means = tuple[tuple[float, ...], ...]
+#: (M, K) mean rewards.
+Means = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,13 @@ class AuditGame:
         return Cell("ClusteredBAI-v0", settings)
 
     def _model(self, means: Floats) -> tuple[RewardModel, Floats | None]:
-        if self.rewards == "gaussian":
-            return Gaussian(self.sigma), means
-        if self.rewards == "bernoulli":
-            return Bernoulli(), means
+        """The law of the rewards, and the means where the law does not say them."""
+        if self.rewards != "jackpot":
+            return Gaussian(self.sigma) if self.rewards == "gaussian" else Bernoulli(), means
         best = means == means.max(axis=1, keepdims=True)
         ones = np.where(best, 0.0, means)
-        jackpots = np.where(best, means / 10, 0.0)
-        nothing = 1 - ones - jackpots
-        probabilities = np.stack([nothing, ones, jackpots], axis=2)
+        tens = np.where(best, means / 10, 0.0)
+        probabilities = np.stack([1 - ones - tens, ones, tens], axis=2)
         return Categorical(np.array([0.0, 1.0, 10.0]), probabilities), None
 
 
@@ -107,25 +106,16 @@ def flat(n_clusters: int, n_arms: int, eta: float, top: float = 1.0, step: float
 
     With `step` the others descend: the first at top − η, each further one a step lower.
     """
-    rows = []
-    for m in range(n_clusters):
-        row = [top - eta - step * j for j in range(n_arms - 1)]
-        row.insert(m, top)
-        rows.append(tuple(row))
-    return tuple(rows)
+    others = [top - eta - step * j for j in range(n_arms - 1)]
+    return [[*others[:m], top, *others[m:]] for m in range(n_clusters)]
 
 
 def near_tie(n_clusters: int, n_arms: int, eta: float, gap: float, top: float = 1.0) -> Means:
-    """As `flat`, and arm M + m is a runner-up at distance `gap` in cluster m alone.
-
-    Needs K ≥ 2M.
-    """
-    if n_arms < 2 * n_clusters:
-        raise UserError(f"{n_clusters} clusters need {2 * n_clusters} arms, got {n_arms}")
-    rows = [list(row) for row in flat(n_clusters, n_arms, eta, top)]
-    for m, row in enumerate(rows):
-        row[n_clusters + m] = top - gap
-    return tuple(map(tuple, rows))
+    """As `flat`, and arm M + m is a runner-up at distance `gap` in cluster m alone; K ≥ 2M."""
+    means = np.array(flat(n_clusters, n_arms, eta, top))
+    own = np.arange(n_clusters)
+    means[own, n_clusters + own] = top - gap
+    return means.tolist()
 
 
 #: Four arms nearly tie with the best one of the first cluster; for a second cluster with a single

@@ -40,7 +40,7 @@ def vary(game: AuditGame, rng: np.random.Generator) -> AuditGame:
     varied = replace(
         game,
         why="found by a search",
-        means=tuple(map(tuple, means.tolist())),
+        means=means.tolist(),
         sizes=tuple(sizes.tolist()),
         told={},
     )

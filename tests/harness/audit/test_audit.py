@@ -20,7 +20,7 @@ import clustered_bandit_gym as cbg
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.harness.audit.audit import Tally, audit
-from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame, flat, near_tie
+from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame, flat
 from clustered_bandit_gym.harness.output.report import report_page
 from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence, verdict
 
@@ -336,11 +336,6 @@ def test_arms_and_agents_are_dealt_anew() -> None:
     assert drawn[0] == cell(np.random.default_rng(0))
 
 
-def test_near_tie_needs_room() -> None:
-    with pytest.raises(ValueError, match="need 6 arms"):
-        near_tie(3, 5, 0.3, 0.1)
-
-
 # --- use -------------------------------------------------------------------------------------------------------------
 
 
@@ -381,7 +376,7 @@ def test_a_cell_of_ones_own() -> None:
         (Guesses(), {"cells": ["no such"]}, "unknown cells 'no such'; known: near tie"),
         (Guesses(), {"cells": []}, "none of these cells is scored"),
         (Guesses(), {"cells": ["M told too small"]}, "none of these cells is scored"),
-        (Guesses(), {"trials": 0}, "trials must be at least 1"),
+        (Guesses(), {"trials": 0}, "trials must be a whole number >= 1"),
         (Guesses(), {"alpha": 0.0}, "alpha"),
         (Guesses(), {"delta": 1.5}, "delta"),
         ("no-such-policy", {}, "unknown policy"),
