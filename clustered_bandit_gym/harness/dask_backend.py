@@ -16,6 +16,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -53,9 +54,8 @@ def play_on_dask(
         # A task, not scattered data: it is made again if the workers that hold it die.
         shared = client.submit(bytes, packed)
         paths = [path or os.getcwd() for path in sys.path]
-        sent = {
-            client.submit(_play, shared, paths, task, retries=1, pure=False): task for task in tasks
-        }
+        submit = partial(client.submit, _play, shared, paths, retries=1, pure=False)
+        sent = {submit(task): task for task in tasks}
         suspects = []
         try:
             for future in as_completed(sent, loop=client.loop):
@@ -66,9 +66,8 @@ def play_on_dask(
                 future.release()
             # Dask also blames trials that waited at a worker when it died: each is played alone.
             for task in suspects:
-                alone = client.submit(_play, shared, paths, task, retries=1, pure=False)
                 try:
-                    yield task, alone.result()
+                    yield task, submit(task).result()
                 except KilledWorker as error:
                     message = f"the trial ended its Dask worker, attempt after attempt: {error}"
                     yield task, lost(task, "crash", message)

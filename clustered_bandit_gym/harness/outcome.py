@@ -21,16 +21,13 @@ def outcome_row(federation: Federation, unfinished: str, message: str) -> dict[s
     judgement = federation.judgement
     problem = federation.problem
     ledger = federation.ledger
-    errors: dict[str, Any] = dict.fromkeys(
-        ("correct", "wrong_agents", "clustering_errors", "arm_errors")
-    )
+    names = ("correct", "wrong_agents", "clustering_errors", "arm_errors")
     texts = []
     quiet = False
     if judgement is None:
         outcome = unfinished or "error"
         texts.append(message or "the player ended without an answer")
     else:
-        errors = {name: getattr(judgement, name) for name in errors}
         outcome = "solved" if judgement.correct else "wrong"
         quiet = judgement.correct and _too_quiet(judgement.arms, ledger)
         if outcome == "wrong":
@@ -43,7 +40,7 @@ def outcome_row(federation: Federation, unfinished: str, message: str) -> dict[s
     return {
         "outcome": outcome,
         "message": "; ".join(text for text in texts if text),
-        **errors,
+        **{name: getattr(judgement, name, None) for name in names},
         "pulls": int(federation.pulls),
         "pulls_max_agent": int(federation.pulls_per_agent.max()),
         "pulls_by_phase": {writable(name): int(n) for name, n in pulls_by_phase.items()},

@@ -20,15 +20,15 @@ from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
 import cloudpickle
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.isolation import is_foreign
 from clustered_bandit_gym.harness.play import Row, Task, Work
-from clustered_bandit_gym.harness.settings import PACKAGE
 
 #: Exit code of a worker that ends outside of any trial: it has lost its connection to the pool.
 _LOST_CONNECTION = 75
@@ -36,21 +36,19 @@ _LOST_CONNECTION = 75
 
 def pack(work: Work) -> bytes:
     """The work as bytes; classes of users' own modules by value."""
-    names = {type(policy).__module__ for _, policy in work.players} - {"__main__"}
-    names -= set(cloudpickle.list_registry_pickle_by_value())
-    foreign = [sys.modules[name] for name in names if name.partition(".")[0] != PACKAGE]
-    for module in foreign:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        return bytes(cloudpickle.dumps(work))
-    except Exception as error:
-        raise UserError(
-            "a policy or environment cannot be sent to another process "
-            f"({type(error).__name__}: {error}); use n_jobs=1"
-        ) from error
-    finally:
-        for module in foreign:
-            cloudpickle.unregister_pickle_by_value(module)
+    names = {type(policy).__module__ for _, policy in work.players}
+    modules = [sys.modules[name] for name in names - cloudpickle.list_registry_pickle_by_value()]
+    with ExitStack() as stack:
+        for module in filter(is_foreign, modules):
+            cloudpickle.register_pickle_by_value(module)
+            stack.callback(cloudpickle.unregister_pickle_by_value, module)
+        try:
+            return bytes(cloudpickle.dumps(work))
+        except Exception as error:
+            raise UserError(
+                "a policy or environment cannot be sent to another process "
+                f"({type(error).__name__}: {error}); use n_jobs=1"
+            ) from error
 
 
 def play_in_processes(

@@ -184,21 +184,20 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
     """Policies as (label, object), labels unique; names are looked up."""
     from clustered_bandit_gym.policies import make
 
-    if isinstance(policies, str) or hasattr(policies, "solve") or hasattr(policies, "act"):
-        policies = [policies]
-    if not isinstance(policies, Iterable) or not (given := list(policies)):
-        raise UserError(f"expected objects with solve or act, or names; got {policies!r}")
+    several = isinstance(policies, Iterable) and not isinstance(policies, str)
     players: dict[str, Any] = {}
-    for policy in given:
+    for policy in policies if several else [policies]:
         player = make(policy) if isinstance(policy, str) else policy
         if isinstance(player, type) or not (hasattr(player, "solve") or hasattr(player, "act")):
             raise UserError(
-                "a policy is an object with solve(federation) or act(obs, info), such as "
-                f"Mine(), not Mine; got {policy!r}"
+                "a policy is a name, or an object with solve(federation) or act(obs, info), such "
+                f"as Mine(), not Mine; got {policy!r}"
             )
         label = label_of(player)
         names = itertools.chain([label], (f"{label} #{n}" for n in itertools.count(2)))
         players[next(name for name in names if name not in players)] = player
+    if not players:
+        raise UserError("no policies are given")
     return list(players.items())
 
 

@@ -243,10 +243,10 @@ def test_sweep_over_a_grid_and_over_cells(tmp_path: Path) -> None:
         ({"backend": "slurm"}, "unknown backend"),
         ({"address": "tcp://x"}, "needs the backend"),
         ({"backend": "dask"}, "needs the address"),
-        ({"policies": []}, "expected objects"),
+        ({"policies": []}, "no policies are given"),
         ({"policies": [Empirical]}, r"such as Mine\(\)"),
         ({"policies": "no-such-policy"}, "unknown policy"),
-        ({"policies": 3}, "expected objects"),
+        ({"policies": 3}, "a policy is a name, or an object with solve"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_played(

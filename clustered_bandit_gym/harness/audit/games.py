@@ -100,7 +100,9 @@ class AuditGame:
         return Categorical(np.array([0.0, 1.0, 10.0]), probabilities), None
 
 
-def flat(n_clusters: int, n_arms: int, eta: float, top: float = 1.0, step: float = 0.0) -> Means:
+def flat(
+    n_clusters: int, n_arms: int, eta: float, top: float = 1.0, step: float = 0.0
+) -> list[list[float]]:
     """Best arm m of cluster m at `top`, all others η lower: clusters differ by no more than
     Assumption 1 requires.
 
@@ -110,12 +112,14 @@ def flat(n_clusters: int, n_arms: int, eta: float, top: float = 1.0, step: float
     return [[*others[:m], top, *others[m:]] for m in range(n_clusters)]
 
 
-def near_tie(n_clusters: int, n_arms: int, eta: float, gap: float, top: float = 1.0) -> Means:
+def near_tie(
+    n_clusters: int, n_arms: int, eta: float, gap: float, top: float = 1.0
+) -> list[list[float]]:
     """As `flat`, and arm M + m is a runner-up at distance `gap` in cluster m alone; K ≥ 2M."""
-    means = np.array(flat(n_clusters, n_arms, eta, top))
-    own = np.arange(n_clusters)
-    means[own, n_clusters + own] = top - gap
-    return means.tolist()
+    means = flat(n_clusters, n_arms, eta, top)
+    for m, row in enumerate(means):
+        row[n_clusters + m] = top - gap
+    return means
 
 
 #: Four arms nearly tie with the best one of the first cluster; for a second cluster with a single

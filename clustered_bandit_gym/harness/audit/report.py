@@ -96,9 +96,7 @@ class AuditReport(Document):
         what = f"{self.word}: {self.policy}"
         if self.word == "FAIL":
             failed = cells[cells["verdict"] == "FAIL"]
-            order = (failed["delta"] / failed["low"]).argsort(kind="stable")
-            failed = failed.iloc[order]
-            worst = failed.iloc[0]
+            worst = failed.iloc[(failed["low"] / failed["delta"]).argmax()]
             return (
                 f"{what} is not δ-correct. On {worst['cell']!r} ({worst['why']}) it stopped with a "
                 f"wrong answer in {worst['errors']} of {worst['trials']} trials; allowed is a rate "

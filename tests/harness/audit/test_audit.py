@@ -388,5 +388,5 @@ def test_bad_input(policy: cbg.Policy, settings: dict, message: str) -> None:
 
 
 def test_a_class_is_no_policy() -> None:
-    with pytest.raises(ValueError, match="a policy is an object"):
+    with pytest.raises(ValueError, match="a policy is a name, or an object"):
         audit(Guesses, progress=False)
