@@ -47,8 +47,7 @@ def new(
     if study.exists():
         raise UserError(f"{study} exists; continue it with ask and tell, or take another name")
     if sigma is None:
-        ends = support or values
-        sigma = (max(ends) - min(ends)) / 2 if ends else 1.0
+        sigma = float(np.ptp(support or values or (-1, 1)) / 2)
     problem = Problem(
         n_agents,
         n_arms,
@@ -58,8 +57,8 @@ def new(
         eta1,
         sigma,
         support,
-        epsilon=epsilon,
-        max_pulls_per_agent=max_pulls_per_agent,
+        epsilon,
+        max_pulls_per_agent,
     )
     Study(policy, problem, study, seed, values=values).close()
     say(f"{study}: next, clustered-bai study ask {shlex.quote(str(study))} -o order.csv")
@@ -76,11 +75,11 @@ def ask(study: Path, *, out: Path | None = None, json_: bool = False) -> None:
         raise typer.Exit(3)
     text = order.table.to_csv(index=False)
     if json_ or (out is not None and out.suffix == ".json"):
-        columns = order.table.drop(columns="order").to_dict("list")
-        text = json.dumps({"order": order.id, "phase": order.phase, **columns}) + "\n"
+        columns = order.table.to_dict("list") | {"order": order.id, "phase": order.phase}
+        text = json.dumps(columns) + "\n"
     write(text, out)
     if out is not None:
-        say(f"order {order.id}: {order.times.sum():,} pulls in {order.times.size:,} rows")
+        say(f"order {order.id}: {order.pulls:,} pulls in {len(order):,} rows")
 
 
 @command("study tell")
@@ -94,17 +93,15 @@ def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
     from clustered_bandit_gym.study import Study
 
     opened = Study.open(study)
-    if str(rewards_file) == "-":
-        text = sys.stdin.read()
-    else:
-        try:
-            text = rewards_file.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{rewards_file} is not UTF-8 text: {error}") from None
+    standard = str(rewards_file) == "-"
+    content = sys.stdin.buffer.read() if standard else rewards_file.read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{rewards_file} is not UTF-8 text: {error}") from None
     told = _from_json(text) if text.lstrip().startswith("{") else _from_csv(text, opened)
     taken = opened.tell(told.pop("order"), **{"key": key, **told})
-    note = "" if taken else "this tell was taken before; "
-    say(f"{note}{opened.status}")
+    say(f"{'' if taken else 'this tell was taken before; '}{opened.status}")
 
 
 @command("study status")
@@ -114,15 +111,15 @@ def status(study: Path, *, json_: bool = False) -> None:
     from clustered_bandit_gym.study.report import agent_table
 
     opened = Study.open(study)
-    now, arms = opened.status, opened.arms
+    now = opened.status
     if json_:
         names = ("done", "phase", "orders", "missing", "pulls", "pulls_max_agent")
         facts = {name: getattr(now, name) for name in (*names, "pulls_per_agent")}
-        facts |= {"arms": arms, "clusters": opened.clusters, **opened.ledger.summary()}
-        typer.echo(json.dumps({key: np.asarray(value).tolist() for key, value in facts.items()}))
+        facts |= {"arms": opened.arms, "clusters": opened.clusters, **opened.ledger.summary()}
+        typer.echo(json.dumps(facts, default=np.ndarray.tolist))
         return
     typer.echo(str(now))
-    if arms is not None:
+    if now.done:
         typer.echo(agent_table(opened).to_csv(index=False), nl=False)
 
 
@@ -182,12 +179,12 @@ def plan(
 
 def _from_json(text: str) -> dict[str, Any]:
     """The arguments of `Study.tell`."""
-    known = {"order", "rows", "rewards", "sums", "pulls", "counts", "key"}
     try:
         told: dict[str, Any] = json.loads(text)
     except ValueError as error:
         raise UserError(f"the rewards are not JSON: {error}") from None
-    if "order" not in told or not known.issuperset(told):
+    known = {"order", "rows", "rewards", "sums", "pulls", "counts", "key"}
+    if "order" not in told or set(told) - known:
         raise UserError("JSON rewards have order, rewards or sums or counts, rows, pulls, key")
     return told
 
@@ -206,22 +203,21 @@ def _from_csv(text: str, study: Study) -> dict[str, Any]:
             "expected the columns order, row (or agent and arm), and either reward or sum; got "
             f"{', '.join(map(str, table))}"
         )
-    if table.empty:
-        raise UserError("the file has a heading and no rewards; nothing was recorded")
-    if table["order"].nunique(dropna=False) != 1:
-        raise UserError("expected lines of one order; tell one order at a time")
-    order = table["order"].tolist()[0]
+    orders = table["order"].unique().tolist()
+    if len(orders) != 1:
+        raise UserError(
+            f"expected lines of one order, got {len(orders)} orders; tell one at a time"
+        )
     if "row" not in table:
-        agents, arms, _ = study.order(order).asked
+        agents, arms, _ = study.order(orders[0]).asked
         rows = pd.DataFrame({"agent": agents, "arm": arms}).reset_index(names="row")
         table = table.merge(rows, how="left", on=["agent", "arm"])
         if rows.duplicated(["agent", "arm"]).any() or table["row"].isna().any():
             raise UserError("agent and arm do not name one row of the order each; give the row")
-    told: dict[str, Any] = {"order": order, "rows": table["row"].unique().tolist()}
+    told: dict[str, Any] = {"order": orders[0]}
     if "reward" in table:
-        return told | {"rewards": table.groupby("row", sort=False)["reward"].agg(list).tolist()}
-    if table["row"].duplicated().any():
-        raise UserError("a row is listed twice; sums take one line per row")
+        rewards = table.groupby("row", sort=False, dropna=False)["reward"].agg(list)
+        return told | {"rows": rewards.index.tolist(), "rewards": rewards.tolist()}
     # A file made from an older `ask` says how many pulls it is about: `times`.
     pulls = next((table[name].tolist() for name in ("pulls", "times") if name in table), None)
-    return told | {"sums": table["sum"].tolist(), "pulls": pulls}
+    return told | {"rows": table["row"].tolist(), "sums": table["sum"].tolist(), "pulls": pulls}

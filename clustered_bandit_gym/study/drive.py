@@ -39,21 +39,19 @@ def drive(
     study = Study(policy, problem, path, seed, values=values)
     hidden = None if progress is None else not progress  # None: unless in a terminal
     with progress_bar(unit=" pulls", unit_scale=True, disable=hidden) as bar:
-        bar.update(study.status.pulls)
-        last = None
         while (order := study.ask()) is not None:
-            if order.id == last:
+            bar.update(study.status.pulls - bar.n)
+            if order.tells:
                 warnings.warn("pull returned fewer rewards than asked for", stacklevel=2)
-            last = order.id
-            bar.set_description(f"order {order.id}, {study.status.phase}")
+            bar.set_description(f"order {order.id}, {order.phase}")
             result = pull(order.agents, order.arms, order.times)
-            told = result if isinstance(result, dict) else {"rewards": result}
+            given = result if isinstance(result, dict) else {"rewards": result}
             known = {"rewards", "sums", "counts", "pulls", "rows"}
-            if not isinstance(result, Iterable) or set(told) - known:
+            if not isinstance(result, Iterable) or set(given) - known:
                 raise UserError(
                     f"pull returned {reprlib.repr(result)}; expected an array of rewards for each "
                     'row, {"sums": ...} or {"counts": ...}'
                 )
-            study.tell(order, **told)
-            bar.update(study.status.pulls - bar.n)
+            study.tell(order, **given)
+        bar.update(study.status.pulls - bar.n)
     return study

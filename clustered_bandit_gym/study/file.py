@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.study.order import Order
-from clustered_bandit_gym.study.tell import Told
+from clustered_bandit_gym.study.order import Order, Told
 
 #: Columns `asked`, `done` and `told` are compressed little-endian numbers of eight bytes. The
 #: application id ("cbgs") lets other programs recognise a study.
 SCHEMA = """
+BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS study (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, phase TEXT NOT NULL,
     shape TEXT NOT NULL, asked BLOB NOT NULL, done BLOB NOT NULL, told BLOB NOT NULL);
@@ -52,9 +52,7 @@ class StudyFile:
         if not self.facts:
             rows = [(name, json.dumps(value)) for name, value in facts.items()]
             with self._db:
-                self._db.execute("BEGIN IMMEDIATE")
-                for statement in SCHEMA.split(";"):
-                    self._db.execute(statement)
+                self._db.executescript(SCHEMA)
                 self._db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", rows)
             self.facts = self._facts()
 
@@ -99,15 +97,13 @@ class StudyFile:
                 )
             if (key,) in same or (same and key is None):
                 return False
-            missing = order.asked[2] - order.done
             order.done[told.rows] += told.pulls
             order.told[told.rows] += told.table
-            if (over := order.done - order.asked[2]).max() > 0:
-                row = over.argmax()
+            over = order.done - order.asked[2]
+            if over.max() > 0:
                 raise UserError(
-                    f"row {row} of order {number} gets {order.done[row] - order.asked[2, row]} more "
-                    f"than it asked for: {missing[row]} of {order.asked[2, row]} rewards are "
-                    "missing; nothing was recorded"
+                    f"row {over.argmax()} of order {number} gets {over.max()} more than it asked "
+                    "for; nothing was recorded"
                 )
             try:
                 self._db.execute(

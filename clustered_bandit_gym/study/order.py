@@ -1,10 +1,13 @@
-"""An order: pulls that the policy needs next, and what has been told of them."""
+"""An order: pulls that the policy needs next, and rewards as users tell them, checked and added up
+row by row."""
 
 from __future__ import annotations
 
+import hashlib
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -71,15 +74,107 @@ class Order:
     def __len__(self) -> int:
         return self.rows.size
 
-    def sums(self, values: Floats | None) -> Floats:
-        """(R,) sums of the rewards told; `values` (S,) are those that rewards can take."""
-        return self.told[:, 0] if values is None else self.told @ values
 
-    def matches(self, other: Order | None) -> bool:
-        """Whether both ask for the same pulls in the same way."""
-        if other is None or (self.kind, self.shape) != (other.kind, other.shape):
-            return False
-        return np.array_equal(self.asked, other.asked)
+@dataclass(frozen=True, eq=False)
+class Told:
+    """One tell.
+
+    Attributes:
+        rows: (R,) rows of the order, each at most once.
+        pulls: (R,) pulls told.
+        table: (R, S) how often each value occurred, or (R, 1) sums where values are not known.
+    """
+
+    rows: Ints
+    pulls: Ints
+    table: Floats
+
+    def digest(self, revision: int) -> str:
+        """A hash of the tell; `revision` sets equal tells at different times apart."""
+        arrays = (self.rows, self.pulls, self.table)
+        return hashlib.sha256(b"".join([b"%d" % revision, *map(bytes, arrays)])).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """Reads tells of a study.
+
+    Args:
+        support: interval that holds every reward; None if not told.
+        values: (S,) the values that rewards can take; None if not told.
+    """
+
+    support: tuple[float, float] | None
+    values: Floats | None
+
+    def rewards(self, rows: Ints, rewards: Any) -> Told:
+        """A tell of single rewards: one array per row."""
+        arrays = [np.ravel(_numbers(one)) for one in rewards]
+        if len(arrays) != rows.size:
+            raise UserError(
+                f"expected one array of rewards for each of {rows.size} rows, got {len(arrays)}"
+            )
+        pulls = np.array([one.size for one in arrays])
+        self._check("reward", np.concatenate(arrays), np.repeat(rows, pulls), self.values)
+        if self.values is None:
+            table = [[one.sum()] for one in arrays]
+        else:
+            table = [(one[:, None] == self.values).sum(axis=0) for one in arrays]
+        return Told(rows, pulls, np.array(table, dtype=np.float64))
+
+    def counts(self, rows: Ints, counts: Any) -> Told:
+        """A tell of how often each value occurred: (R, S)."""
+        if self.values is None:
+            raise UserError("counts need a study that knows the values of rewards: values=(0, 1)")
+        given = _numbers(counts)
+        shape = (rows.size, self.values.size)
+        whole = np.rint(given)
+        possible = np.isclose(given, whole, 1e-9, 1e-9) & (whole >= 0) & (whole < 2**53)
+        if given.shape != shape or not possible.all():
+            raise UserError(
+                f"expected whole numbers >= 0 of shape {shape}: for each row, how often each of "
+                f"{self.values.tolist()} occurred; got {reprlib.repr(given.tolist())}"
+            )
+        return Told(rows, whole.sum(axis=1).astype(np.int64), whole)
+
+    def sums(self, rows: Ints, sums: Any, pulls: Any) -> Told:
+        """A tell of sums (R,) of `pulls` (R,) rewards each."""
+        totals, n = _numbers(sums), np.asarray(pulls)
+        if totals.shape != rows.shape or n.shape != rows.shape:
+            raise UserError(f"expected one sum for each of {rows.size} rows, got {totals.shape}")
+        if n.dtype.kind not in "iu" or (n < 1).any():
+            raise UserError(f"pulls must be whole numbers >= 1, got {reprlib.repr(pulls)}")
+        self._check("average", totals / n, rows)
+        if self.values is None:
+            return Told(rows, n, totals[:, None])
+        if self.values.size != 2:
+            raise UserError("with more than two values a sum is not enough: tell rewards or counts")
+        low, high = self.values
+        upper = (totals - n * low) / (high - low)
+        return self.counts(rows, np.stack([n - upper, upper], axis=1))
+
+    def _check(self, what: str, numbers: Floats, rows: Ints, among: Floats | None = None) -> None:
+        """Refuse numbers (of these rows) outside of the support, up to rounding, or not `among`
+        these values."""
+        expected = f"finite numbers, the support is {self.support}"
+        nearest = np.clip(numbers, *(self.support or (None, None)))
+        possible = np.isfinite(numbers) & np.isclose(numbers, nearest, 1e-9, 1e-9)
+        if among is not None:
+            expected = " or ".join(f"{value:g}" for value in among)
+            possible = np.isin(numbers, among)
+        if not possible.all():
+            place = int(possible.argmin())
+            raise UserError(
+                f"{what} {numbers[place]:g} in row {rows[place]} is impossible: rewards are "
+                f"{expected}; nothing was recorded"
+            )
+
+
+def _numbers(values: Any) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"rewards must be numbers: {error}; nothing was recorded") from None
 
 
 class PullsNeeded(BaseException):
@@ -91,7 +186,7 @@ class Recorded:
 
     Args:
         log: closed orders, in the order in which the policy asked for them.
-        values: (S,) the values that rewards can take; None if not known.
+        weights: (S,) the sum of a row's rewards is that of the row of `told` with these weights.
 
     Attributes:
         play: the play that is answered; set it before the first request.
@@ -101,45 +196,44 @@ class Recorded:
 
     play: Federation
 
-    def __init__(self, log: Sequence[Order], values: Floats | None) -> None:
+    def __init__(self, log: Sequence[Order], weights: Floats) -> None:
         self._log = log
-        self._values = values
+        self._weights = weights
         self.answered = 0
         self.next: Order | None = None
 
     def draw(self, agents: Ints, arms: Ints, times: Ints | int, kind: Kind) -> Array:
-        known = self._known(kind, agents, arms, times)
+        if self.next is not None:
+            raise PullsNeeded
+        request = np.array(np.broadcast_arrays(agents, arms, times), dtype=np.int64)
+        asked = request.reshape(3, -1)
+        done = np.zeros_like(asked[0])
+        told = np.zeros((done.size, self._weights.size))
+        phase = self.play.current_phase
+        order = Order(self.answered + 1, kind, phase, request.shape[1:], asked, done, told)
+        if self.answered == len(self._log):
+            self.next = order
+            raise PullsNeeded
+        known = self._log[self.answered]
+        check_same(known, order)
+        self.answered += 1
         if kind == "counts":
             return known.told.astype(np.int64).reshape(*known.shape, -1)
-        averages: Floats = known.sums(self._values) / known.asked[2]
+        averages: Floats = known.told @ self._weights / known.asked[2]
         return averages.reshape(known.shape)
 
     def single(self, agent: int, arm: int) -> float:
         return float(self.draw(np.array(agent), np.array(arm), 1, "averages"))
 
-    def _known(self, kind: str, agents: Ints, arms: Ints, times: Ints | int) -> Order:
-        """The closed order that answers a request."""
-        if self.next is not None:
-            raise PullsNeeded
-        cells = np.stack(np.broadcast_arrays(agents, arms, times)).astype(np.int64)
-        shape, asked = cells.shape[1:], cells.reshape(3, -1)
-        done = np.zeros_like(asked[0])
-        told = np.zeros((done.size, 1 if self._values is None else self._values.size))
-        phase = self.play.current_phase
-        order = Order(self.answered + 1, kind, phase, shape, asked, done, told)
-        if self.answered == len(self._log):
-            self.next = order
-            raise PullsNeeded
-        known = self._log[self.answered]
-        check_unchanged(known, order)
-        self.answered += 1
-        return known
 
-
-def check_unchanged(stored: Order, asked: Order | None) -> None:
-    """Refuse a file whose order is not what the policy asks for."""
-    if not stored.matches(asked):
+def check_same(stored: Order, other: Order | None) -> None:
+    """Refuse an order that is not the one in the file."""
+    if (
+        other is None
+        or (stored.kind, stored.shape) != (other.kind, other.shape)
+        or not np.array_equal(stored.asked, other.asked)
+    ):
         raise UserError(
-            f"order {stored.id} of the file is not what the policy asks for now: the policy's code "
-            "or a library has changed; continue with those that began the study"
+            f"order {stored.id} of the file is another one: this order is not of this study, or the "
+            "policy's code or a library has changed; continue with those that began the study"
         )

@@ -24,8 +24,7 @@ from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.settings import label_of, path_of, rebuild_policy, settings_of
 from clustered_bandit_gym.policies import make
 from clustered_bandit_gym.study.file import StudyFile
-from clustered_bandit_gym.study.order import Order, PullsNeeded, Recorded, check_unchanged
-from clustered_bandit_gym.study.tell import Reader
+from clustered_bandit_gym.study.order import Order, PullsNeeded, Reader, Recorded, check_same
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +107,9 @@ class Study:
         if self.values is not None and problem.support is None:
             problem = replace(problem, support=(self.values[0], self.values[-1]))
         self.problem, self.seed = problem, seed
-        self._reader = Reader(problem.support, self.values)
+        self._weights = np.ones(1) if self.values is None else self.values
         self._log: list[Order] = []
-        self._federation, self._next = self._play()  # a policy may refuse the problem: no file yet
+        self._recorded = self._replay()  # a policy may refuse the problem: no file yet
         self._file = StudyFile(None if path is None else Path(path))
         facts: dict[str, Any] = {
             "version": __version__,
@@ -157,11 +156,11 @@ class Study:
         Raises `BudgetExceeded` if the policy cannot go on within `problem.max_pulls_per_agent`.
         """
         while len(orders := self._orders()) == len(self._log):
-            if self._federation.failure is not None:
-                raise self._federation.failure
-            if self._next is None:
+            if self._recorded.play.failure is not None:
+                raise self._recorded.play.failure
+            if self._recorded.next is None:
                 return None
-            self._file.add(self._next)
+            self._file.add(self._recorded.next)
         return orders[-1]
 
     def tell(
@@ -192,8 +191,7 @@ class Study:
         """
         if isinstance(order, Order):
             seen = order
-            if not seen.matches(self.order(seen.id)):
-                raise UserError(f"this order {seen.id} is not of this study")
+            check_same(self.order(seen.id), seen)
         else:
             stored = self.order(order)
             # Rows that are complete may be told once more: a repetition, which is recognised.
@@ -202,15 +200,16 @@ class Study:
         chosen = indices(seen.rows if rows is None else rows, seen.done.size, "row")
         if chosen.ndim != 1 or not chosen.size or np.unique(chosen).size < chosen.size:
             raise UserError(f"rows must be a list of different rows, got {reprlib.repr(rows)}")
-        if sum(given is not None for given in (rewards, sums, counts)) != 1:
+        if [rewards is None, sums is None, counts is None].count(False) != 1:
             raise UserError("tell exactly one of rewards, sums= and counts=")
+        reader = Reader(self.problem.support, self.values)
         if rewards is not None:
-            told = self._reader.rewards(chosen, rewards)
+            told = reader.rewards(chosen, rewards)
         elif counts is not None:
-            told = self._reader.counts(chosen, counts)
+            told = reader.counts(chosen, counts)
         else:
             missing = (seen.asked[2] - seen.done)[chosen]
-            told = self._reader.sums(chosen, sums, missing if pulls is None else pulls)
+            told = reader.sums(chosen, sums, missing if pulls is None else pulls)
         if not told.pulls.any():
             raise UserError("a tell needs at least one reward")
         return self._file.record(seen.id, told, seen.tells, key)
@@ -251,14 +250,14 @@ class Study:
         for order in orders:
             cells = (order.asked[0], order.asked[1])
             np.add.at(pulls, cells, order.done)
-            np.add.at(sums, cells, order.sums(self.values))
-        done = self._federation.answer is not None
+            np.add.at(sums, cells, order.told @ self._weights)
+        done = self._recorded.play.answer is not None
         phase = "done" if done else "stopped"
         with np.errstate(invalid="ignore"):
             means = sums / pulls
         return Status(
             done=done,
-            phase=phase if self._next is None else self._next.phase,
+            phase=phase if self._recorded.next is None else self._recorded.next.phase,
             orders=len(self._log),
             missing=orders[-1].pulls if orders else 0,
             pulls_per_agent=pulls.sum(axis=1),
@@ -269,7 +268,7 @@ class Study:
     def _played(self) -> Federation:
         """The play of the closed orders, as they are in the file now."""
         self._orders()
-        return self._federation
+        return self._recorded.play
 
     def _orders(self) -> list[Order]:
         """The orders in the file, after a look at what it has gained; the last one may be open."""
@@ -277,34 +276,33 @@ class Study:
         closed = [order for order in new if not order.pulls]
         if closed:
             self._log += closed
-            self._federation, self._next = self._play()
+            self._recorded = self._replay()
         waiting = new[len(closed) :]
         for order in waiting:
-            check_unchanged(order, self._next)
+            check_same(order, self._recorded.next)
         return self._log + waiting
 
-    def _play(self) -> tuple[Federation, Order | None]:
-        """Run the policy from the start on the closed orders: the play, and the next order."""
-        source = Recorded(self._log, self.values)
+    def _replay(self) -> Recorded:
+        """Run the policy from the start on the closed orders."""
         seeds = trial_seeds(self.seed, 0)
-        play = Federation(None, self.problem, seeds.play, source=source, values=self.values)
-        source.play = play
+        found = Recorded(self._log, self._weights)
+        found.play = Federation(None, self.problem, seeds.play, source=found, values=self.values)
         try:
             with seeded_globals(seeds.policy):
-                arms = copy.deepcopy(self.policy).solve(play.view())
+                arms = copy.deepcopy(self.policy).solve(found.play.view())
         except PullsNeeded:
-            return play, source.next
+            return found
         except BudgetExceeded as error:
-            play.failure = error
-            return play, None
-        if source.next is not None or source.answered < len(self._log):
+            found.play.failure = error
+            return found
+        if found.next is not None or found.answered < len(self._log):
             raise UserError(
                 f"{label_of(self.policy)} ended without the rewards that it asked for; a policy "
                 "must not catch BaseException, and must act the same on the same rewards"
             )
-        if play.answer is None:
-            play.stop(arms)
-        return play, None
+        if found.play.answer is None:
+            found.play.stop(arms)
+        return found
 
 
 def _checked(values: ArrayLike, support: tuple[float, float] | None) -> Floats:

@@ -90,15 +90,16 @@ def _class_standings(
         reason = _unranked(kind, track, entries)
         if not reason:
             ranked[one.name] = {cell.name: ratios(cell, one.by_cell[cell.name]) for cell in solved}
-        head = {"track": track, "class": kind, "policy": one.name, "reason": reason}
-        found.append(head | {"cells": len(cells), "solved": len(solved)})
+        entry: dict[str, Any] = {"track": track, "class": kind, "policy": one.name}
+        entry |= {"reason": reason, "cells": len(cells), "solved": len(solved)}
         for name in ("busiest", "bits_per_agent", "rounds"):
-            figures = [entry[name] for entry in entries if entry["solved"]]
+            figures = [one.entries[cell.name][name] for cell in solved]
             with np.errstate(divide="ignore"):  # a zero makes the geometric mean zero
-                found[-1][name] = float(np.exp(np.log(figures).mean())) if figures else None
-    pulls = charged(ranked, [cell.name for cell in cells])
-    compared = next(iter(pulls.values()), {})  # the same cells for every policy
-    tags = {cell.name: cell.tags for cell in cells if cell.name in compared}
+                entry[name] = float(np.exp(np.log(figures).mean())) if figures else None
+        found.append(entry)
+    somewhere = set().union(*ranked.values())  # the cells that somebody solves
+    tags = {cell.name: cell.tags for cell in cells if cell.name in somewhere}
+    pulls = charged(ranked, tags)
     places, spread = ranks(pulls, tags), rank_ranges(pulls, tags)
     for entry in found:
         name = entry["policy"]
@@ -124,8 +125,15 @@ def _unranked(kind: str, track: str, entries: list[dict[str, Any]]) -> str:
     return ""
 
 
-def board_data(submissions: Sequence[Submission], highlight: Sequence[str] = ()) -> dict[str, Any]:
-    """Everything that the page shows; `highlight` names submissions to be marked."""
+def leaderboard_page(folders: Sequence[str | Path], highlight: Sequence[str] = ()) -> str:
+    """The board of the submissions in `folders` as one HTML page that fetches nothing.
+
+    `highlight` names submissions to be marked.
+    """
+    submissions = load_all(folders)
+    names = [one.name for one in submissions]
+    if unknown := sorted(set(highlight) - set(names)):
+        raise UserError(f"no submission is named {unknown[0]}; there are {', '.join(names)}")
     quick = submissions[0].quick
     cells, policies = [], []
     for cell in played_cells("v2", quick):
@@ -138,38 +146,22 @@ def board_data(submissions: Sequence[Submission], highlight: Sequence[str] = ())
         for cell in played_cells("v2", quick):
             trials = ratios(cell, submission.by_cell[cell.name])
             entries[cell.name]["quantiles"] = np.quantile(trials, (0, 0.25, 0.5, 0.75, 1)).tolist()
-        link = submission.metadata["link"]
-        policies.append(
-            {
-                "name": submission.name,
-                "authors": submission.metadata["authors"],
-                # Other links may run code.
-                "link": link if link.startswith(("http://", "https://")) else "",
-                "mine": submission.name in highlight,
-                "cells": entries,
-            }
-        )
-    return {
+        own = {"mine": submission.name in highlight, "cells": entries}
+        if not submission.metadata["link"].startswith(("http://", "https://")):
+            own["link"] = ""  # others may run code
+        policies.append(submission.metadata | own)
+    data = {
         "made": datetime.now(UTC).strftime("%Y-%m-%d"),
         "package": __version__,
         "quick": quick,
-        "digest": submissions[0].metadata["digest"],
         "tracks": TRACKS,
         "standings": standings(submissions),
         "cells": cells,
         "policies": policies,
-        "styles": {one.name: style_of(one.name)._asdict() for one in submissions},
+        "styles": {name: style_of(name)._asdict() for name in names},
     }
-
-
-def leaderboard_page(folders: Sequence[str | Path], highlight: Sequence[str] = ()) -> str:
-    """The board of the submissions in `folders` as one HTML page that fetches nothing."""
-    submissions = load_all(folders)
-    names = [one.name for one in submissions]
-    if unknown := sorted(set(highlight) - set(names)):
-        raise UserError(f"no submission is named {unknown[0]}; there are {', '.join(names)}")
     template = files("clustered_bandit_gym.suite").joinpath("leaderboard.html")
-    return fill(template.read_text(encoding="utf-8"), board_data(submissions, highlight))
+    return fill(template.read_text(encoding="utf-8"), data)
 
 
 def board_json(folders: Sequence[str | Path]) -> str:

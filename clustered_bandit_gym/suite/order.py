@@ -12,8 +12,7 @@ made at `NOMINAL`; docs/suite.md has the coverage that was measured.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,32 +36,29 @@ class Interval(NamedTuple):
 
 def compare(first: Sequence[Floats], second: Sequence[Floats]) -> Interval:
     """The mean log-ratio of pulls, first over second, over the same cells."""
-    logs, noisy = [], []
+    logs, influences = [], []
     for a, b in zip(first, second, strict=True):
         # One pull in all trials together at least: an answer without pulls is never a solution.
-        mean_a, mean_b = max(float(a.mean()), 1e-12), max(float(b.mean()), 1e-12)
-        logs.append(math.log(mean_a) - math.log(mean_b))
-        influences = (a / mean_a - 1) - (b / mean_b - 1)
-        if influences.size > 1:
-            noisy.append(influences)
-    estimate = sum(logs) / len(logs)
-    variance = sum(float(h.var(ddof=1)) / h.size for h in noisy)
+        mean_a, mean_b = np.maximum([a.mean(), b.mean()], 1e-12)
+        logs.append(np.log(mean_a / mean_b))
+        influences.append(a / mean_a - b / mean_b)
+    estimate = float(np.mean(logs))
+    noisy = [h for h in influences if h.size > 1]
+    variance = sum(h.var(ddof=1) / h.size for h in noisy)
     if variance <= 0:
         return Interval(estimate, estimate, estimate)
-    skewness = sum(float((h**3).mean()) / h.size**2 for h in noisy) / variance**1.5
-    error = math.sqrt(variance) / len(logs)
-    reach = float(stdtrit(min(h.size for h in noisy) - 1, (1 + NOMINAL) / 2))
-    low = estimate - _hall(reach, skewness) * error
-    high = estimate - _hall(-reach, skewness) * error
-    return Interval(estimate, low, high)
+    skewness = sum((h**3).mean() / h.size**2 for h in noisy) / variance**1.5
+    error = np.sqrt(variance) / len(logs)
+    reach = stdtrit(min(h.size for h in noisy) - 1, (1 + NOMINAL) / 2)
+    ends = estimate - error * _hall(np.array([reach, -reach]), skewness)
+    return Interval(estimate, *ends.tolist())
 
 
-def _hall(quantile: float, skewness: float) -> float:
-    """Hall's transformation, inverted: the quantile of a studentised mean with this skewness."""
+def _hall(quantiles: Floats, skewness: float) -> Floats:
+    """Hall's transformation, inverted: quantiles of a studentised mean with this skewness."""
     if abs(skewness) < 1e-9:
-        return quantile
-    inside = 1 + skewness * (quantile - skewness / 6)
-    return 3 / skewness * (float(np.cbrt(inside)) - 1)
+        return quantiles
+    return 3 / skewness * (np.cbrt(1 + skewness * (quantiles - skewness / 6)) - 1)
 
 
 def log_mean_interval(pulls: Sequence[Floats]) -> Interval:
@@ -77,26 +73,22 @@ Pulls = Mapping[str, Mapping[str, Floats]]
 def charged(solved: Pulls, cells: Iterable[str]) -> Pulls:
     """Pulls of the cells that each policy solves, and the charge of those that it does not.
 
-    Cells that nobody solves are left out: they say nothing about the order.
-
     Args:
         solved: the pulls of each policy on the cells that it solves.
-        cells: the cells of the track.
+        cells: those that somebody solves; others say nothing about the order.
     """
-    found: dict[str, dict[str, Floats]] = {policy: {} for policy in solved}
-    for cell in cells:
-        means = [float(own[cell].mean()) for own in solved.values() if cell in own]
-        if means:
-            charge = np.array([CHARGE * max(means)])
-            for policy, own in solved.items():
-                found[policy][cell] = own.get(cell, charge)
-    return found
+    worst = {
+        cell: max(own[cell].mean() for own in solved.values() if cell in own) for cell in cells
+    }
+    return {
+        policy: {cell: own.get(cell, np.array([CHARGE * most])) for cell, most in worst.items()}
+        for policy, own in solved.items()
+    }
 
 
-def ranks(pulls: Pulls, cells: Iterable[str]) -> dict[str, int]:
+def ranks(pulls: Pulls, cells: Collection[str]) -> dict[str, int]:
     """One plus the number of policies that need fewer pulls: the interval lies above 0."""
-    names = list(cells)
-    by_policy = {policy: [own[cell] for cell in names] for policy, own in pulls.items()}
+    by_policy = {policy: [own[cell] for cell in cells] for policy, own in pulls.items()}
     return {
         policy: 1 + sum(compare(mine, theirs).low > 0 for theirs in by_policy.values())
         for policy, mine in by_policy.items()
@@ -109,10 +101,8 @@ def rank_ranges(pulls: Pulls, tags: Mapping[str, Sequence[str]]) -> dict[str, tu
     Args:
         tags: cell -> its tags, for the cells that somebody solves.
     """
-    found: dict[str, tuple[int, int]] = {}
-    for left_out in {tag for own in tags.values() for tag in own}:
-        cells = [cell for cell, own in tags.items() if left_out not in own]
-        for policy, rank in (ranks(pulls, cells) if cells else {}).items():
-            low, high = found.get(policy, (rank, rank))
-            found[policy] = min(low, rank), max(high, rank)
-    return found
+    every = {tag for own in tags.values() for tag in own}
+    left = [[cell for cell, own in tags.items() if tag not in own] for tag in every]
+    places = [ranks(pulls, cells) for cells in left if cells]
+    ranges = {policy: [place[policy] for place in places] for policy in pulls}
+    return {policy: (min(own), max(own)) for policy, own in ranges.items() if own}

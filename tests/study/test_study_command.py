@@ -182,7 +182,7 @@ def test_a_report_promises_only_what_the_policy_does(guarantee: str, promised: b
     ("lines", "message"),
     [
         ("", "cannot be read"),
-        ("order,row,reward\n", "a heading and no rewards"),
+        ("order,row,reward\n", "lines of one order, got 0 orders"),
         ("agent,arm,reward\n0,0,1\n", "expected the columns order, row"),
         ("order,row\n1,0\n", "either reward or sum"),
         ("order,row,reward,sum\n1,0,1,1\n", "either reward or sum"),
@@ -192,7 +192,7 @@ def test_a_report_promises_only_what_the_policy_does(guarantee: str, promised: b
         ("order,row,reward\n9,0,1\n", "there is no order 9"),
         ("order,row,reward\n1,99,1\n", "row 99 is out of range"),
         ("order,row,reward\n1,0,1\n2,0,1\n", "lines of one order"),
-        ("order,row,sum\n1,0,1\n1,0,1\n", "listed twice"),
+        ("order,row,sum\n1,0,1\n1,0,1\n", "different rows"),
         ("order,agent,arm,reward\n1,9,0,1\n", "do not name one row"),
         ("order,reward\n1,1\n", "row (or agent and arm)"),
         ('{"order": 1, "reward": 1}', "JSON rewards have order"),

@@ -122,11 +122,8 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("reward -0.1 in row 2 is impossible", {"rewards": [[-0.1]], "rows": [2]}),
     ("one array of rewards for each of 12 rows, got 1", {"rewards": [[1]]}),
     ("rewards must be numbers", {"rewards": [["a"]], "rows": [0]}),
-    ("must be numbers, got 'yes'; nothing", {"rewards": [["1", "0.5", "yes"] * 99], "rows": [0]}),
-    (
-        r"got \[\[1\], \[1\], \[1\], .*\.\.\.\]; nothing",
-        {"rewards": [[[1]] * 99 + [[]]], "rows": [0]},
-    ),
+    ("must be numbers: .* 'yes'; nothing", {"rewards": [["1", "0.5", "yes"] * 99], "rows": [0]}),
+    ("must be numbers: .* shape .*; nothing", {"rewards": [[[1]] * 99 + [[]]], "rows": [0]}),
     (
         r"row 0 of order 1 gets 1 more than it asked for",
         {"rewards": [[1] * 4], "rows": [0]},

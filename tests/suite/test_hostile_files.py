@@ -76,7 +76,7 @@ def test_rows(folder: Path, field: str, value: Any) -> None:
         ("metadata.json", b"[1]", "expected an object"),
         ("metadata.json", b"{}", "expected a submission of format 1"),
         ("rows.jsonl.gz", gzip.compress(b"[" * 100_000, mtime=0), "not valid JSON"),
-        ("rows.jsonl.gz", gzip.compress(b"", mtime=0), "not valid JSON"),
+        ("rows.jsonl.gz", gzip.compress(b"", mtime=0), "completeness"),
         ("rows.jsonl.gz", b"junk", "cannot be read"),
         ("rows.jsonl.gz", gzip.compress(b"{}" * 1000, mtime=0)[:-9], "cannot be read"),
         ("rows.jsonl.gz", gzip.compress(b"\xff\xfe", mtime=0), "cannot be read"),
