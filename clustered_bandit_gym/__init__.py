@@ -6,7 +6,7 @@ when they are first used.
 
 from __future__ import annotations
 
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from clustered_bandit_gym import envs_registry
@@ -127,9 +127,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        target, _, attribute = _LAZY[name].partition(":")
-        module = import_module(target)
-        return getattr(module, attribute) if attribute else module
+        return resolve_name(_LAZY[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -21,14 +21,6 @@ _MEANING = {
 }
 
 
-def _differ(a: Any, b: Any) -> bool:
-    """Whether two settings differ; arrays are compared as a whole."""
-    try:
-        return bool(a != b)
-    except ValueError:
-        return not np.array_equal(a, b)
-
-
 class _Player:
     """What both kinds share: a name for the scoreboard, and settings that can be printed and
     hashed."""
@@ -57,7 +49,7 @@ class _Player:
         changed = [
             f"{key}={value}"
             for key, value in self.settings.items()
-            if key not in defaults or _differ(defaults[key], value)
+            if key not in defaults or not np.array_equal(defaults[key], value)
         ]
         return ":".join([own, ",".join(changed)]) if changed else own
 

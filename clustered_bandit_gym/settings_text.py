@@ -38,9 +38,7 @@ def parse_pairs(texts: list[str], option: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in texts:
         pair = parse_pair(text)
-        if pair is None:
-            raise UserError(f"{option} takes KEY=VALUE, got {text!r}")
-        if pair[0] in found:
-            raise UserError(f"{option}: {pair[0]} is set twice")
+        if pair is None or pair[0] in found:
+            raise UserError(f"{option} takes KEY=VALUE, each key once; got {text!r}")
         found[pair[0]] = pair[1]
     return found

@@ -150,11 +150,11 @@ class Federation(Play):
         agents = indices(agents, self.problem.n_agents, "agent")
         if agents.ndim != 1:
             raise UserError(f"agents must be a vector of ids, got shape {agents.shape}")
-        if agents.size > 1 and np.unique(agents).size < agents.size:
+        if np.unique(agents).size < agents.size:
             raise UserError("an agent is listed twice; a program runs once at each of its agents")
         run = program if self.isolation is None else self.isolation.isolated(program)
         tables = [self._send("down", payload, agents, program) for payload in _payloads(down)]
-        size = self.block_size or max(1, BLOCK_CELLS // max(1, n_arms or self.problem.n_arms))
+        size = self.block_size or max(1, BLOCK_CELLS // (n_arms or self.problem.n_arms))
         answer: Payload | Sequence[Payload] | None = None
         form: list[tuple[object, ...]] = []
         parts: list[list[Array]] = []
@@ -220,11 +220,9 @@ class Federation(Play):
         down = count_bits(numbers) + bits_for(self.problem.n_arms)
         up = counts_bits(numbers, drawn.shape[-1]) if kind == "counts" else 0
         whom, down, up, _ = map(np.ravel, np.broadcast_arrays(agents, down, up, arms))
-        self.ledger.record(self.current_phase, "down", "order", whom, down, 0)
-        if kind == "counts":
-            self.ledger.record(self.current_phase, "up", "counts", whom, up, 0)
-        else:
-            self.ledger.record(self.current_phase, "up", "real", whom, 0, 1)
+        phase, answer = self.current_phase, {"averages": "real", "counts": "counts"}[kind]
+        self.ledger.record(phase, "down", "order", whom, down, 0)
+        self.ledger.record(phase, "up", answer, whom, up, int(kind == "averages"))
         self.rounds += whom.size > 0
         return drawn
 

@@ -166,9 +166,6 @@ class FederationView:
             f"cannot set {name!r}: a policy only reads the federation's attributes"
         )
 
-    def __delattr__(self, name: str) -> NoReturn:
-        self.__setattr__(name, None)
-
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a federation cannot be copied or pickled: a play happens once")
 
@@ -255,14 +252,14 @@ class Block:
         sent."""
         values = np.asarray(values)
         empty = np.zeros((self.problem.n_agents, *values.shape[1:]), dtype=values.dtype)
-        kept = self._open_play.memory.get(name, empty)
-        if values.shape != (len(self), *kept.shape[1:]) or values.dtype != kept.dtype:
+        kept = self._open_play.memory.setdefault(name, empty)
+        expected = (len(self), *kept.shape[1:])
+        if (values.shape, values.dtype) != (expected, kept.dtype):
             raise UserError(
-                f"save {name!r}: expected {kept.dtype} of shape {(len(self), *kept.shape[1:])}, got "
-                f"{values.dtype} of shape {values.shape}; each name keeps rows of one form"
+                f"save {name!r}: expected {kept.dtype} of shape {expected}, got {values.dtype} of "
+                f"shape {values.shape}; each name keeps rows of one form"
             )
         kept[self.agents] = values
-        self._open_play.memory[name] = kept
 
     def load(self, name: str) -> Array:
         """What these agents saved under `name`: (n, ...), zeros where an agent saved nothing."""

@@ -15,7 +15,7 @@ from clustered_bandit_gym.cli.app import BUG, FAILED
     ("arguments", "message"),
     [
         (("compare", "-p", "no-such"), "unknown policy"),
-        (("compare", "-p", "no_such_module:Mine"), "no module"),
+        (("compare", "-p", "no_such_module:Mine"), "No module named"),
         (("compare", "-p", "bai-cl:no=1"), "its settings"),
         (("compare", "Nowhere-v0"), "clustered-bai list"),
         (("compare", "--n-agents", "0"), "n_agents"),

@@ -212,9 +212,9 @@ def test_generators_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(ValueError, match="odd"):
             make_generator(name, odd=1)
     for spec, says in (
-        ("my_own_generators:nothing", "has no 'nothing'"),
+        ("my_own_generators:nothing", "has no attribute 'nothing'"),
         ("my_own_generators:NUMBER", "is not a callable object"),
-        ("no_such_module_here:draw", "there is no module"),
+        ("no_such_module_here:draw", "No module named 'no_such_module_here'"),
     ):
         with pytest.raises(ValueError, match=says):
             make_generator(spec)
