@@ -31,7 +31,7 @@ def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
     Returns:
         int64, of the shape of the arguments. `BudgetExceeded` where it cannot be counted exactly.
     """
-    if not np.min(gamma) > 0:
+    if not np.asarray(gamma).min() > 0:
         raise UserError(
             f"an elimination needs a positive error budget, got {gamma}: delta is too small to "
             "divide"
@@ -39,7 +39,7 @@ def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
     if r <= MAX_ROUND:
         scale = 8.0 * sigma**2 * 4.0**r
         sizes = np.maximum(1.0, np.ceil(scale * np.log(4 * n_arms * r**2 / gamma)))
-        if np.max(sizes) <= MAX_TIMES:
+        if sizes.max() <= MAX_TIMES:
             return sizes.astype(np.int64)
     raise BudgetExceeded(
         f"round {r} of an elimination takes more than {MAX_TIMES:,} pulls of one arm, more than can "
@@ -84,18 +84,19 @@ def elimination(
     if precision is not None:
         rounds = separating_rounds(precision)
     n, k = len(block), arms.size
-    active = np.ones((n, k), dtype=np.bool_) if within is None else within.copy()
-    left = active.sum(axis=1)
-    sizes = k if within is None else left
     estimates = np.zeros((n, k))
     # Agents that have all arms draw a grid; those that have lost one draw the cells that are left.
-    whole = np.flatnonzero((left == k) & (left > 1))
-    row, column = np.nonzero(active & ((left < k) & (left > 1))[:, None])
+    whole, row, column = np.arange(n if k > 1 else 0), *np.zeros((2, 0), dtype=np.int64)
+    active, sizes = np.ones((n, k), dtype=np.bool_), k
+    if within is not None:
+        active, sizes = within.copy(), within.sum(axis=1)
+        whole = whole[sizes == k]
+        row, column = np.nonzero(active & ((sizes < k) & (sizes > 1))[:, None])
+    each = np.ndim(sizes) + np.ndim(gamma) > 0  # one number for all agents is drawn faster
     r = 0
     while (whole.size or row.size) and (rounds is None or r < rounds):
         r += 1
         times = round_size(sizes, gamma, r, block.problem.sigma)
-        each = np.ndim(times) > 0  # one number of pulls for all agents is drawn faster
         if row.size:
             averages = block.pull(row, arms[column], times[row] if each else times)
             best = np.full(n, -np.inf)
@@ -105,14 +106,16 @@ def elimination(
             active[row, column] = kept
             row, column = row[kept], column[kept]
         if whole.size:
-            averages = block.pull(whole[:, None], arms, times[whole, None] if each else times)
+            averages = block.pull(whole[:, None], arms[None], times[whole, None] if each else times)
             kept = averages >= averages.max(axis=1, keepdims=True) - 2.0**-r
             estimates[whole] = averages
-            active[whole] = kept
             complete = kept.all(axis=1)
-            i, found = np.nonzero(kept & ~complete[:, None])
-            row, column = np.concatenate([row, whole[i]]), np.concatenate([column, found])
-            whole = whole[complete]
-        unsettled = np.bincount(row, minlength=n)[row] > 1
-        row, column = row[unsettled], column[unsettled]
+            if not complete.all():
+                active[whole] = kept
+                i, found = np.nonzero(kept & ~complete[:, None])
+                row, column = np.concatenate([row, whole[i]]), np.concatenate([column, found])
+                whole = whole[complete]
+        if row.size:
+            unsettled = np.bincount(row)[row] > 1
+            row, column = row[unsettled], column[unsettled]
     return active, estimates
