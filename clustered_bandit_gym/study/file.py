@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.study.order import Order, Told
@@ -70,6 +71,15 @@ class StudyFile:
             size = tuple(json.loads(shape))
             found.append(Order(number, kind, phase, size, cells, _unpack(done, "i8"), table, tells))
         return found
+
+    def tells(self) -> pd.DataFrame:
+        """One line per order that has rewards: phase, tells, pulls, times of the first and last."""
+        query = (
+            "SELECT id AS 'order', phase, count(*) AS tells, sum(pulls) AS pulls, "
+            "min(told_at) AS first, max(told_at) AS last "
+            "FROM orders JOIN tells ON order_id = id GROUP BY id"
+        )
+        return pd.read_sql_query(query, self._db)
 
     def add(self, order: Order) -> None:
         """Store a new order, unless another process has done so."""

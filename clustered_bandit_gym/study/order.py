@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from clustered_bandit_gym._types import Array, Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.pulls import Kind
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from clustered_bandit_gym.game.federation import Federation
 
 
@@ -66,8 +65,6 @@ class Order:
     @property
     def table(self) -> pd.DataFrame:
         """What is missing, one line per row: order, row, agent, arm, times."""
-        import pandas as pd
-
         columns = {"row": self.rows, "agent": self.agents, "arm": self.arms, "times": self.times}
         return pd.DataFrame({"order": self.id, **columns})
 

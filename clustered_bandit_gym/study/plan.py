@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, RewardModel
 from clustered_bandit_gym.harness.run import evaluate
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Policies that treat every agent alone, then policies that share between agents.
 POLICIES = (

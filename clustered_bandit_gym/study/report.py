@@ -48,6 +48,7 @@ def report(study: Study) -> str:
         status=escape(str(status)),
         verdict=verdict,
         agents=_html(agents.head(1000)),
+        orders=_html(study.tells.tail(1000)),
         pulls="".join(pulls),
         messages=messages.format(**study.ledger.summary()),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Floats, Ints
@@ -240,6 +241,12 @@ class Study:
     def pulls_by_phase(self) -> dict[str, int]:
         """Pulls of closed orders in each phase of the policy."""
         return dict(self._played().pulls_by_phase)
+
+    @property
+    def tells(self) -> pd.DataFrame:
+        """One line per order that has rewards: order, phase, tells, pulls, and when the first and
+        the last of them was told (UTC)."""
+        return self._file.tells()
 
     @property
     def status(self) -> Status:

@@ -155,7 +155,8 @@ def test_report_of_an_unfinished_study() -> None:
     study.tell(order, sums=np.arange(6.0), rows=np.arange(6))
     page = report(study)
     assert "Nothing is final yet" in page
-    for head in ("leader", "mean of arm 1", "phase"):
+    assert study.tells[["order", "tells", "pulls"]].to_numpy().tolist() == [[1, 1, 1056]]
+    for head in ("leader", "mean of arm 1", "phase", "first", "last"):
         assert f"<th>{head}</th>" in page
     assert "<td>0.028</td>" in page  # the average of agent 2 and arm 1: 5 in 176 pulls
     assert page.count("<td>528</td>") == 2, "pulls of each arm"
