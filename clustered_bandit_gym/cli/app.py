@@ -3,8 +3,6 @@ declared once."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import inspect
 import io
 import os
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 #: (EX_SOFTWARE); Ctrl-C.
 FAILED, MISTAKE, BUG, INTERRUPTED = 1, 2, 70, 130
 #: Not bugs: a request that cannot be met, a missing extra, a file that cannot be read or written.
-EXPECTED = (UserError, ImportError, OSError, sqlite3.Error)
+EXPECTED = (UserError, ImportError, OSError, MemoryError, sqlite3.Error)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -55,49 +53,9 @@ app.add_typer(suite, name="suite")
 GROUPS = {"": app, "study": study, "suite": suite}
 
 
-def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function as a verb such as "compare" or "study new".
-
-    An expected error ends in one line and exit code 2; a bug in a traceback.
-    """
-
-    def register(function: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(function)
-        def guarded(**given: Any) -> None:
-            try:
-                function(**given)
-                sys.stdout.flush()  # a full disk shows here, not when the interpreter ends
-            except (typer.Exit, typer.Abort):
-                raise
-            except KeyboardInterrupt:
-                say("interrupted")
-                raise typer.Exit(INTERRUPTED) from None
-            except MemoryError as error:
-                hint = "--no-bound leaves out the lower bound"
-                say(f"clustered-bai {verb}: this does not fit in memory ({error}); {hint}")
-                raise typer.Exit(MISTAKE) from None
-            except EXPECTED as error:
-                text = str(error)
-                if isinstance(error, OSError) and error.filename:
-                    text = f"{error.filename}: {error.strerror}"
-                say(f"clustered-bai {verb}: {text}", fg="red")
-                raise typer.Exit(MISTAKE) from None
-            except Exception:
-                say(traceback.format_exc())
-                say(f"this is a bug in clustered-bandit-gym {__version__}; please report it")
-                raise typer.Exit(BUG) from None
-
-        vars(guarded)["__signature__"] = declared(function)
-        group, _, name = verb.rpartition(" ")
-        return GROUPS[group].command(name, cls=SpreadCommand)(guarded)
-
-    return register
-
-
 def say(text: str, **style: Any) -> None:
-    """Write to stderr; if that cannot be written either, the exit code must do."""
-    with contextlib.suppress(OSError, ValueError):
-        typer.secho(text, err=True, **style)
+    """Write to stderr."""
+    typer.secho(text, err=True, **style)
 
 
 def bar(quiet: bool) -> bool:
@@ -131,12 +89,11 @@ def write(text: str, out: Path | None) -> None:
     say(f"Wrote {out}")
 
 
-def show_document(shown: Document, format_: str) -> None:
-    """Print a board or an audit's report."""
+def show_document(shown: Document, format_: str, **how: Any) -> None:
+    """Print a board or an audit's report; `how` goes to the function that writes the format."""
     if format_ == "text":
-        typer.echo(shown.to_text(shutil.get_terminal_size((120, 24)).columns))
-    else:
-        typer.echo(getattr(shown, f"to_{format_}")().rstrip("\n"))
+        how = {"width": shutil.get_terminal_size((120, 24)).columns}
+    typer.echo(getattr(shown, f"to_{format_}")(**how).rstrip("\n"))
 
 
 @app.callback(invoke_without_command=True)
@@ -182,27 +139,33 @@ def _check_memory() -> None:
 DEFAULT_ENV = "ClusteredBAI-PaperSmall-v0"
 #: The paper's schemes, in its order.
 FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
-#: What `--help` says of the commands' parameters, by name.
+#: What `--help` says of a parameter: by verb and name where verbs differ, else by name.
 HELP = {
-    "address": "Of a running Dask scheduler; without it a local one is started.",
+    "address": "Of a running Dask scheduler, for --backend dask.",
     "algo": "ppo or maskable-ppo.",
     "authors": "Who made the policy.",
     "backend": "processes (the default) or dask.",
     "bold_best": "With --format latex: the best of each column in bold.",
     "bound": "Compute the instances' lower bounds.",
-    "ci": "With --format latex: intervals after the means.",
+    "ci": "With --format latex: intervals beside the means.",
     "data": "Your copy of MovieLens-1M or Yelp; without it stand-ins are played.",
     "delta": "Probability δ of an error, at most.",
+    "compare delta": "Probability δ of an error, at most; several values are swept.",
     "env": "An environment; `clustered-bai list` shows all.",
     "envs": f"Environments, by default {DEFAULT_ENV}.",
     "epsilon": "Good enough: ε below the best arm.",
     "eta": "Separation η: how much worse another cluster's best arm is.",
+    "compare eta": "Separation η of the clusters; several values are swept.",
     "eta1": "Separation η1 of best means; few policies use it.",
     "export": "Write all trials here, as CSV.",
     "figures": "fig1a, ..., by default all.",
-    "folder": "Folder of kept trials, or of a submission.",
-    "folders": "Submissions; on a board all full or all quick.",
-    "format_": "text, csv or json; a board also latex; a leaderboard: html or json.",
+    "folder": "Folder of kept trials.",
+    "suite verify folder": "Folder of a submission.",
+    "folders": "Submissions: all full or all quick.",
+    "compare format_": "text, csv, json or latex.",
+    "show format_": "text (the default), csv, json or latex.",
+    "audit format_": "text, csv or json.",
+    "suite board format_": "html or json.",
     "gaps": "Least and largest gap; or give --means.",
     "guarantee": "proved (needs --link), claimed or none; by default the policy's.",
     "hide": "What is not told: n_clusters, eta, eta1, support.",
@@ -216,17 +179,27 @@ HELP = {
     "max_seconds": "Time limit of a trial; a longer one is unfinished.",
     "means": "CSV, a line per cluster; or give --gaps.",
     "n_agents": "Agents N.",
+    "compare n_agents": "Agents N; several values are swept.",
     "n_arms": "Arms K.",
     "n_clusters": "Clusters M.",
     "name": "Name on the leaderboard, by default the policy's.",
-    "out": "Folder or file to write.",
+    "out": "HTML file to write.",
+    "compare out": "Folder that keeps finished trials; the same command resumes.",
+    "audit out": "Folder that keeps finished trials; the same command resumes.",
+    "reproduce out": "Folder of trials, pictures and tables; the same command resumes.",
+    "demo out": "Folder of trials, picture and report.",
+    "train out": "File of the model to write.",
+    "suite run out": "Folder of the submission; the same command resumes.",
+    "study ask out": "File to write, .csv or .json.",
     "overwrite": "Replace --out if it exists.",
     "panel": "One panel: pulls, communication, busiest or tradeoff.",
     "pivot": "With --format latex: the setting with a column per value.",
     "plot": "Write a picture here (.png, .pdf, .svg).",
     "policy": "A name, or module:Class, with settings after a colon.",
-    "policies": f"Names, or module:Class, with settings; by default {' '.join(FOUR)}.",
-    "quick": "A short run: a stated subset of cells and trials.",
+    "policies": "Names, or module:Class, with settings after a colon.",
+    "compare policies": f"Names, or module:Class, with settings; by default {' '.join(FOUR)}.",
+    "audit quick": "A shorter suite of games, and 30/δ trials.",
+    "suite run quick": "A short run: a stated subset of cells and trials.",
     "quiet": "No progress bar, fewer notes.",
     "replay": "Trials to play once more, chosen at random; 0 runs no policy.",
     "replays": "Trials of each policy to play once more in a fresh process.",
@@ -234,65 +207,60 @@ HELP = {
     "rewards_file": "A .csv or .json file, - for stdin.",
     "search": "Search for a worse game for 90s, 10m or 1h of CPU time.",
     "secret_seed": "Play fresh instances of each family as well.",
-    "seed": "Root seed; 'secret' in compare and audit.",
-    "set_": "Any other keyword of the environment or the training, KEY=VALUE; JSON for lists.",
+    "seed": "Root seed.",
+    "compare seed": "Root seed; 'secret' draws 128 bits, which are printed.",
+    "audit seed": "Root seed; 'secret' draws 128 bits, which are printed.",
+    "set_": "Any other keyword of the environment, KEY=VALUE; JSON for lists.",
+    "train set_": "Any other keyword of the training, KEY=VALUE; JSON for lists.",
     "sigma": "Bound σ on the noise, by default half the width of the support, or 1.",
+    "study plan sigma": "Standard deviation of gaussian rewards.",
     "steps": "Environment steps in all.",
     "strict": "Enforce that a policy learns nothing from agents but what they send.",
     "study": "File of the study.",
     "style": "paper: one panel in small type, no title.",
     "support": "Smallest and largest reward, by default those of --values.",
     "traceback": "Show the tracebacks of policies that raise.",
-    "trials": "Trials of each policy and setting (an audit's most; there 60/δ by default).",
+    "trials": "Trials of each policy and setting.",
+    "audit trials": "Most trials of each game, by default 60/δ.",
     "values": "The values of rewards, e.g. 0 1.",
     "width": "Of the picture, in inches: 3.25 for a column.",
     "x": "Swept setting along the axis of pictures, by default the one with most values.",
     "yes": "Replay without asking first.",
 }
-FLAGS = {
-    "delta": "-d",
-    "format_": "-f",
-    "jobs": "-j",
-    "n_agents": "-n",
-    "n_arms": "-k",
-    "n_clusters": "-m",
-    "out": "-o",
-    "policies": "-p",
-    "policy": "-p",
-    "quiet": "-q",
-    "seed": "-s",
-    "trials": "-t",
+#: Names of options that are not those of their parameters; "--no-..." goes with the latter.
+NAMES = {
+    "bold_best": "--bold-best",
+    "ci": "--ci",
+    "delta": "--delta -d",
+    "format_": "--format -f",
+    "jobs": "--jobs -j",
+    "json_": "--json",
+    "n_agents": "--n-agents -n",
+    "n_arms": "--n-arms -k",
+    "n_clusters": "--n-clusters -m",
+    "out": "--out -o",
+    "overwrite": "--overwrite",
+    "policies": "--policies -p",
+    "policy": "--policy -p",
+    "quick": "--quick",
+    "quiet": "--quiet -q",
+    "secret_seed": "--secret-seed",
+    "seed": "--seed -s",
+    "set_": "--set",
+    "traceback": "--traceback",
+    "trials": "--trials -t",
+    "yes": "--yes",
 }
 
 
-def declared(function: Callable[..., None]) -> inspect.Signature:
-    """The signature of a verb's function, as typer reads it.
-
-    Parameters before ``*`` are arguments, the others options.
-    """
-    found = []
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        kind = typer.Argument(help=HELP[name])
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            flag = f"--{name.strip('_').replace('_', '-')}"
-            if parameter.default is True:
-                flag += flag.replace("--", "/--no-", 1)
-            short = [FLAGS[name]] if name in FLAGS else []
-            kind = typer.Option(flag, *short, help=HELP[name])
-        found.append(parameter.replace(annotation=Annotated[parameter.annotation, kind]))
-    return inspect.Signature(found)
-
-
-class SpreadCommand(TyperCommand):
-    """Lets an option that may be repeated take several values at once: ``--policies naive cl-bai
-    --n-agents 10 30``.
+class Command(TyperCommand):
+    """Lets an option that may be repeated take several values at once (``--policies naive cl-bai
+    --n-agents 10 30``). An expected error ends in one line and exit code 2; a bug in a traceback.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        spread: set[str] = set()
-        for option in self.params:
-            if getattr(option, "multiple", False):
-                spread.update(option.opts)
+        several = [option for option in self.params if getattr(option, "multiple", False)]
+        spread = {flag for option in several for flag in option.opts}
         result: list[str] = []
         flag = None
         for word in args:
@@ -303,20 +271,53 @@ class SpreadCommand(TyperCommand):
             result.append(word)
         return super().parse_args(ctx, result)
 
+    def invoke(self, ctx: Any) -> None:
+        try:
+            super().invoke(ctx)
+            sys.stdout.flush()  # a full disk shows here, not when the interpreter ends
+        except (typer.Exit, typer.Abort):
+            raise
+        except EXPECTED as error:
+            text = str(error)
+            if isinstance(error, MemoryError):
+                text = (
+                    f"this does not fit in memory ({error}); --no-bound leaves out the lower bound"
+                )
+            elif isinstance(error, OSError) and error.filename:
+                text = f"{error.filename}: {error.strerror}"
+            say(f"{ctx.command_path}: {text}", fg="red")
+            raise typer.Exit(MISTAKE) from None
+        except Exception:
+            say(traceback.format_exc())
+            say(f"this is a bug in clustered-bandit-gym {__version__}; please report it")
+            raise typer.Exit(BUG) from None
+
+
+def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function as a verb such as "compare" or "study new".
+
+    Its parameters before ``*`` are arguments, the others options.
+    """
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        parameters = []
+        for name, one in inspect.signature(function, eval_str=True).parameters.items():
+            text = HELP.get(f"{verb} {name}") or HELP[name]
+            kind = typer.Argument(help=text)
+            if one.kind is one.KEYWORD_ONLY:
+                kind = typer.Option(*NAMES.get(name, "").split(), help=text)
+            parameters.append(one.replace(annotation=Annotated[one.annotation, kind]))
+        vars(function)["__signature__"] = inspect.Signature(parameters)
+        group, _, name = verb.rpartition(" ")
+        return GROUPS[group].command(name, cls=Command)(function)
+
+    return register
+
 
 def settings_of(given: dict[str, Any], pairs: list[str] | None) -> dict[str, Any]:
-    """Keywords of the environment: those `given` by options of their own, and those of --set.
-
-    Several values of one are a list, which a sweep varies.
-    """
-    found = {}
-    for key, value in given.items():
-        if isinstance(value, list):
-            several = list(dict.fromkeys(value))
-            value = several if len(several) > 1 else several[0]
-        if value is not None:
-            found[key] = value
-    extra = parse_pairs(pairs, "--set") if pairs else {}
+    """Keywords of the environment: those `given` by options of their own, and those of --set."""
+    found = {key: value for key, value in given.items() if value is not None}
+    extra = parse_pairs(pairs or [], "--set")
     if twice := sorted(set(found) & set(extra)):
         raise UserError(f"{twice[0]} is given twice: by its own option and by --set; give it once")
     return found | extra
@@ -324,7 +325,7 @@ def settings_of(given: dict[str, Any], pairs: list[str] | None) -> dict[str, Any
 
 def default_env(settings: dict[str, Any]) -> str:
     """The environment of a command that names none and has these keywords."""
-    own = "instance" in settings or "generator" in settings
+    own = settings.keys() & {"instance", "generator"}
     return "ClusteredBAI-v0" if own else DEFAULT_ENV
 
 
@@ -333,8 +334,7 @@ def seed_of(text: str) -> int:
     return root_seed(int(text) if text.isdecimal() else text)
 
 
-def check_format(name: str, *more: str) -> None:
+def check_format(name: str, known: str = "text, csv, json, latex") -> None:
     """Refuse an unknown --format before anything is played."""
-    known = ("text", "csv", "json", *more)
-    if name not in known:
-        raise UserError(f"--format is one of {', '.join(known)}, not {name!r}")
+    if name not in known.split(", "):
+        raise UserError(f"--format is one of {known}, not {name!r}")

@@ -46,7 +46,7 @@ def audit(
     from clustered_bandit_gym.harness.audit.audit import audit as run_audit
     from clustered_bandit_gym.harness.audit.search import search as run_search
 
-    check_format(format_)
+    check_format(format_, "text, csv, json")
     root = seed_of(seed)
     if search is not None:
         worst = run_search(policy, seconds_of(search), root)

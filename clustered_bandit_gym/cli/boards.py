@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -23,6 +23,7 @@ from clustered_bandit_gym.cli.app import (
     tell_reused,
 )
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.imports import load_object
 
 
 @command("list")
@@ -32,20 +33,23 @@ def list_all() -> None:
     from clustered_bandit_gym.policies import POLICIES
     from clustered_bandit_gym.policies.engines.registry import ENGINES
 
-    typer.echo("Environments")
+    envs = {}
     for name, entry in CATALOGUE.items():
-        needs = " (needs your copy of the data)" if entry.needs_data else ""
-        typer.echo(f"  {name:30} {entry.about}{needs}")
-    typer.echo("\nPolicies, and what their promise rests on")
+        envs[name] = entry.about + " (needs your copy of the data)" * entry.needs_data
+    policies = {}
     for name, target in POLICIES.items():
-        module, _, cls = target.partition(":")
-        guarantee = getattr(import_module(module), cls).guarantee
-        typer.echo(f"  {name:30} {cls}: {guarantee}")
-    typer.echo("\nEngines of naive, bai-cl and bai-cl++, e.g. naive:engine=mixture")
-    for name, about in ENGINES.items():
-        typer.echo(f"  {name:30} {about}")
+        cls = load_object(target, "policy")
+        policies[name] = f"{cls.__name__}: {cls.guarantee}"
+    for title, lines in (
+        ("Environments", envs),
+        ("Policies, and what their promise rests on", policies),
+        ("Engines of naive, bai-cl and bai-cl++, e.g. naive:engine=mixture", ENGINES),
+    ):
+        typer.echo(
+            "\n".join([title, *(f"  {name:30} {about}" for name, about in lines.items()), ""])
+        )
     typer.echo(
-        "\nYour own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py here."
+        "Your own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py here."
     )
 
 
@@ -87,7 +91,7 @@ def compare(
     """
     from clustered_bandit_gym.harness.run import resolve_policies, sweep
 
-    check_format(format_, "latex")
+    check_format(format_)
     given = {"n_agents": n_agents, "delta": delta, "eta": eta, "max_pulls": max_pulls}
     settings = settings_of(given, set_)
     board = sweep(
@@ -116,8 +120,9 @@ def compare(
         from clustered_bandit_gym.harness.replay import traceback_of
 
         players = dict(resolve_policies(policies or FOUR))
-        for row in rows[rows["outcome"] == "error"].drop_duplicates("policy").to_dict("records"):
-            text = traceback_of({str(key): row[key] for key in row}, players[row["policy"]])
+        failed: Any = rows[rows["outcome"] == "error"].drop_duplicates("policy")
+        for row in failed.to_dict("records"):
+            text = traceback_of(row, players[row["policy"]])
             say(f"{row['policy']}, trial {row['trial']}:\n{text}")
     if board.missing:
         raise typer.Exit(INTERRUPTED)
@@ -132,7 +137,7 @@ def compare(
 def show(
     folder: Path,
     *,
-    format_: str = "text",
+    format_: str | None = None,
     pivot: str | None = None,
     ci: bool = False,
     bold_best: bool = False,
@@ -143,21 +148,23 @@ def show(
     width: float | None = None,
     export: Path | None = None,
 ) -> None:
-    """Scoreboard of kept trials. Files are written only with --plot and --export."""
+    """Scoreboard of kept trials.
+
+    With --plot or --export that file alone is written; --format prints the board as well.
+    """
     from clustered_bandit_gym.harness.output.board import Board
 
-    check_format(format_, "latex")
+    check_format(format_ or "text")
     if plot is None and (x or panel or style or width):
         raise UserError("--x, --panel, --style and --width are for a picture: add --plot FILE")
-    if format_ != "latex" and (ci or bold_best or pivot):
+    how = {"pivot": pivot, "ci": ci, "bold_best": bold_best} if format_ == "latex" else {}
+    if not how and (ci or bold_best or pivot):
         raise UserError("--pivot, --ci and --bold-best are for a table: add --format latex")
     board = Board.load(folder)
     if not len(board.trials):
         raise UserError(f"{folder} holds no trials yet")
-    if format_ == "latex":
-        typer.echo(board.to_latex(pivot, ci=ci, bold_best=bold_best), nl=False)
-    else:
-        show_document(board, format_)
+    if format_ or not (plot or export):
+        show_document(board, format_ or "text", **how)
     if plot is not None:
         board.plot(plot, x, panel=panel, style=style, width=width)
         say(f"Wrote {plot}")

@@ -42,6 +42,8 @@ def test_audit_fails_with_exit_code_1() -> None:
 def test_help_and_version() -> None:
     assert "compare" in call("--help")
     assert "--n-agents" in call("compare", "--help")
+    assert "Folder of a submission" in call("suite", "verify", "--help")  # each verb has its own
+    assert "Folder of kept trials" in call("show", "--help")
     assert cbg.__version__ in call("--version")
 
 

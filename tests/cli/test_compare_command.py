@@ -113,10 +113,11 @@ def test_resume_and_show(tmp_path: Path) -> None:
     assert "were played before" not in call(*base, "-t", 5, "--quiet")
     kept = after[after["trial"] < 2].reset_index(drop=True)
     assert sorted(kept["seconds"]) == sorted(before["seconds"])  # the same plays, not new ones
-    text = call("show", out, "--export", tmp_path / "all.csv")
-    assert "0/5" in text
+    assert "0/5" in call("show", out)
     assert not (out / "board.png").exists()  # files are written only when asked for
-    assert len(pd.read_csv(tmp_path / "all.csv")) == 10
+    path = tmp_path / "all.csv"
+    assert call("show", out, "--export", path).split() == ["Wrote", str(path)]
+    assert len(pd.read_csv(path)) == 10
     assert r"\begin{table}" in call("show", out, "-f", "latex", "--plot", tmp_path / "b.svg")
     assert (tmp_path / "b.svg").exists()
 
