@@ -203,7 +203,7 @@ def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) ->
     eta, k = levels.eta, arms.size
     unit = 2 * (levels.problem.sigma / eta) ** 2  # pulls that tell η with one nat
     cells = recall(block, levels, k)
-    top_up(block, cells, np.ceil(unit * max(0.1, 16 / k)), arms)
+    top_up(block, cells, unit * max(0.1, 16 / k), arms)
     rows = np.arange(len(block))
     batch = 0.3 * unit
     while True:

@@ -146,16 +146,15 @@ def best_arms(federation: FederationView, reps: Ints, levels: Levels, together: 
     program = partial(explore, levels=levels)
     codes = SETTINGS.codes
     down = Flag(together), Symbol(np.full(reps.size, levels.choice - 1), among=2 * codes)
-    got, near, code = federation.local(reps, program, down=down)
-    live, wanted, close = got.copy(), got | near, np.zeros_like(got)
+    live, near, code = federation.local(reps, program, down=down)
+    wanted, close = live | near, np.zeros_like(live)
     for effort in range(code.min(), codes if together else 0):
-        told_live, told_wanted = live.copy(), wanted.copy()
         close |= live & (live.sum(axis=1) == 1)[:, None]
-        live &= (close.sum(axis=0) - close) == 0
+        told_live, live = live, live & (close.sum(axis=0) <= close)
         open_ = live & (live.sum(axis=1) > 1)[:, None]
         if not open_.any():
             break
-        wanted &= ((open_.sum(axis=0) - open_) > 0) & ~close
+        told_wanted, wanted = wanted, wanted & (open_.sum(axis=0) > open_) & ~close
         busy = np.flatnonzero(open_.any(axis=1) | wanted.any(axis=1))
         facts = (
             ArmSubset((told_live & ~live)[busy], within=told_live[busy]),

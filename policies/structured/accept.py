@@ -16,7 +16,7 @@ from clustered_bandit_gym.policies.structured.tuning import TUNING
 STEP = 0.15
 
 
-def accept(reps: Representatives, rest: Ints, eta: float | None) -> Ints:
+def accept(reps: Representatives, rest: Ints) -> Ints:
     """(n,) the best arm of each agent of `rest`.
 
     An agent at which the best arm of x is shown to be less than η worse than every arm that may be
@@ -27,16 +27,14 @@ def accept(reps: Representatives, rest: Ints, eta: float | None) -> Ints:
     """
     record = Record(reps.federation, reps.budgets, rest)
     while True:
-        _run(record, reps.leader, eta)
+        # An arm that is only good enough says nothing by Assumption 1: then all go on alone.
+        _run(record, reps.leader, reps.eta if reps.resolved.all() else None)
         waiting = np.flatnonzero(record.settled < 0)
         if not waiting.size:
             return record.settled
         reps.add(int(rest[waiting[0]]))
         resolve(reps)
         record.settled[waiting[0]] = reps.settled[-1]
-        if not reps.resolved.all():
-            # An arm that is only good enough says nothing by Assumption 1: all go on alone.
-            eta = None
 
 
 def _run(record: Record, best: Ints, eta: float | None) -> None:

@@ -44,7 +44,7 @@ def resolve(reps: Representatives, until_twins: bool = False) -> None:
             limit = min(limit, 16 * pulls)
             reps.alike |= pulls > limit
             done = done or reps.alike or reps.all_distinct
-        if done or (until_twins and reps.twin() is not None):
+        if done or (until_twins and reps.twins.size):
             certify(reps)
             return
         reps.pull_where(plan(reps, within))

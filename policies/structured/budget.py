@@ -61,10 +61,8 @@ class Budgets:
 
     def number_weight(self, number: Any) -> Any:
         """Weight of the number-th candidate: 0.9 in all for the first M, 0.1 for the others."""
-        beyond = np.maximum(number - self.n_clusters, 1)
-        return np.where(
-            number > self.n_clusters, retry_weight(beyond + 1), LIKELY / self.n_clusters
-        )
+        later = retry_weight(number - self.n_clusters + 1)
+        return np.where(number > self.n_clusters, later, LIKELY / self.n_clusters)
 
     def beaten(self, number: Any = 1) -> Any:
         """The best arm of the number-th candidate is wrongly declared worse than a given arm."""
@@ -132,7 +130,7 @@ class ClusterWeights:
 
         Of the grid, the ρ with which an agent that makes `wanted` pulls of its arm gains most.
         """
-        n, wanted = np.maximum(n, 1)[..., None], wanted[..., None]
+        n, wanted = n[..., None], wanted[..., None]
         price = 0.5 * np.log1p(n / self.rho) + self.rho_price
         worth = n * n / (n + self.rho)
         loss = price + level * wanted / (wanted + worth)

@@ -9,11 +9,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.policies.structured.budget import ClusterWeights, nats
-from clustered_bandit_gym.policies.structured.evidence import (
-    ClusterChoice,
-    ClusterTests,
-    remaining,
-)
+from clustered_bandit_gym.policies.structured.evidence import ClusterTests, remaining
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
@@ -21,21 +17,20 @@ from clustered_bandit_gym.policies.structured.tuning import TUNING
 HOPELESS = 2.0**52
 
 
-def classify(reps: Representatives, best: Ints | None, eta: float | None, agents: Ints) -> Ints:
-    """(n,) the cluster of each agent: a row of `reps`, one of which is of the agent's own cluster.
+def classify(reps: Representatives, best: Ints | None) -> Ints:
+    """(N,) the cluster of each agent: a row of `reps`, one of which is of the agent's own cluster.
 
     Every agent is tested against every cluster (`evidence.ClusterTests`) until all but one are
     ruled out. An agent that takes far more pulls than planned starts a new attempt, with sharper
     representatives and from zero pulls.
     """
-    if len(reps) == 1:
-        return np.zeros(agents.size, dtype=np.int64)
-    labels = np.full(agents.size, -1)
-    waiting = np.arange(agents.size)
+    labels = np.full(reps.budgets.n_agents, 0 if len(reps) == 1 else -1)
+    labels[reps.agents] = np.arange(len(reps))
+    waiting = np.flatnonzero(labels < 0)
     attempt = 1
     while waiting.size:
-        plan = Plan(reps, best, eta, nats(reps.budgets.classify(reps.dropped + 1, attempt)))
-        labels[waiting] = _Block(plan, plan.prepare(), agents[waiting]).run()
+        plan = Plan(reps, best, nats(reps.budgets.classify(reps.dropped + 1, attempt)))
+        labels[waiting] = _Block(plan, plan.prepare(), waiting).run()
         waiting = waiting[labels[waiting] < 0]
         attempt += 1
         if waiting.size:
@@ -51,8 +46,8 @@ class Plan:
 
     Args:
         reps: R representatives of different clusters.
-        best: (R,) their best arms; None where these are not known, then −2 in all rows.
-        eta: η in units of σ; None rules out tests by Assumption 1.
+        best: (R,) their best arms; None, then −2 in all rows, where these are not known. That rules
+            out tests by Assumption 1.
         beta: evidence in nats that rules a cluster out.
 
     Attributes:
@@ -62,10 +57,9 @@ class Plan:
         pulls: (R,) pulls that an agent of x should take, once it is guessed right.
     """
 
-    def __init__(
-        self, reps: Representatives, best: Ints | None, eta: float | None, beta: float
-    ) -> None:
-        self.reps, self.eta, self.beta = reps, eta, beta
+    def __init__(self, reps: Representatives, best: Ints | None, beta: float) -> None:
+        self.reps, self.beta = reps, beta
+        self.eta = None if best is None else reps.eta
         r = len(reps)
         self.best: Ints = np.full(r, -2) if best is None else best
         self.rows = np.arange(r)
@@ -139,8 +133,7 @@ class Plan:
         level += TUNING.bet_slack * self.bets
         price = weights.arm(np.arange(worth.shape[1]), best[:, None, None], best[:, None])
         # A standard deviation off: of many noisy differences the largest is exaggerated.
-        variance = 1 / np.maximum(worth, 1)
-        apart = np.abs(mean[:, None] - mean) - np.sqrt(variance[:, None] + variance)
+        apart = np.abs(mean[:, None] - mean) - np.sqrt(1 / worth[:, None] + 1 / worth)
         need = _pulls(level + price, apart)
         total = _with_representatives(need, worth, self.users / rows.size)
         assumed = np.zeros((rows.size, rows.size), dtype=bool)
@@ -164,14 +157,14 @@ class Plan:
         x, j = np.nonzero(self.rows[:, None] != self.rows)
         arm, assumed = self.arms[x, j], self.assumed[x, j]
         each = self.each[x, arm]
-        goal, cells = np.zeros_like(self.each), np.zeros_like(self.each)
+        goal, cells = np.zeros((2, *self.each.shape))
         np.add.at(cells, (x, arm), 1)
         ratio = self.users / np.where(assumed, 1, cells[x, arm])
         cell = np.where(assumed, self.best[j], arm)
         np.maximum.at(goal, (j, cell), each * (1 + np.sqrt(ratio)))
         np.maximum.at(goal, (x, arm), 2 * each)
         goal *= 1.5 if self.bets else 1
-        self.reps.pull_where(np.maximum(goal - self.worth, 0) * self.noise)
+        self.reps.pull_where((goal - self.worth) * self.noise)
 
     def sharpen_at(self, guesses: Ints) -> None:
         """Noise misled the plan for agents that look like these clusters: double what it used there.
@@ -179,18 +172,17 @@ class Plan:
         Cells with 16 times an agent's pulls add little noise; they stay as they are.
         """
         n = self.reps.n
-        more = np.zeros_like(n)
+        twice = np.zeros(n.shape, dtype=bool)
         for x in guesses:
-            used = np.unique(np.delete(self.arms[x], x))
-            enough = n[:, used] > 16 * self.pulls[x] * self.noise[used]
-            more[:, used] = np.where(enough, more[:, used], n[:, used])
-        self.reps.pull_where(more)
+            used = np.delete(self.arms[x], x)
+            twice[:, used] |= n[:, used] <= 16 * self.pulls[x] * self.noise[used]
+        self.reps.pull_where(n * twice)
 
     def _freeze(self) -> ClusterTests:
         """The tests with the arms that were chosen, from the pulls so far."""
         wanted = np.maximum(self.each[self.rows[:, None], self.arms], 1)
-        choice = ClusterChoice(self.arms, self.assumed, wanted, self.noise, self.bets)
-        return ClusterTests(self.reps, self.best, self.eta, self.beta, self.weights, choice)
+        choices = self.arms, self.assumed, wanted, self.noise, self.bets
+        return ClusterTests(self.reps, self.best, self.beta, self.weights, *choices)
 
 
 def _pulls(level: Floats, gap: Floats) -> Floats:
@@ -202,7 +194,7 @@ def _with_representatives(need: Floats, n: Floats, users: float) -> Floats:
     """`need` with what the noise of a representative with n pulls, or more pulls of it, cost."""
     ratio = np.sqrt(users)
     enough = n >= need * (1 + ratio)
-    factor = np.where(enough, 1 + need / np.maximum(n, 1), (1 + 1 / ratio) ** 2)
+    factor = np.where(enough, 1 + need / n, (1 + 1 / ratio) ** 2)
     return np.minimum(need * factor, HOPELESS)
 
 
@@ -224,7 +216,7 @@ class _Block:
         self.plan, self.tests = plan, tests
         reps = plan.reps
         self.record = Record(reps.federation, reps.budgets, agents)
-        self.rep_pulls = np.maximum(plan.worth, 1)
+        self.rep_pulls = plan.worth
         self.fit = np.zeros((agents.size, len(reps)))
         self.ruled_out = np.zeros(self.fit.shape, dtype=bool)
         self.total, self.since = np.zeros((2, agents.size))

@@ -23,7 +23,7 @@ from clustered_bandit_gym.policies.structured.tuning import TUNING
 def solve_clusters(reps: Representatives) -> tuple[Ints, Ints]:
     """(N,) arms and (N,) cluster labels; `reps` is empty at first."""
     federation = reps.federation
-    m, agents = federation.problem.n_clusters, federation.agents
+    m = federation.problem.n_clusters
     if m is None:
         raise UserError(
             "structured-bai:assume=clusters requires n_clusters (M), but it is None: agents can be "
@@ -33,14 +33,12 @@ def solve_clusters(reps: Representatives) -> tuple[Ints, Ints]:
         complete = _find_different(Discovery(reps, m, every_arm=True))
     if not complete:
         # Clusters without agents, or too much alike: everybody finds an arm alone.
+        reps.eta = None
         with federation.phase("accept"):
-            arms = accept(reps, agents, None)
+            arms = accept(reps, federation.agents)
         return arms, arms
-    rest = np.setdiff1d(agents, reps.agents)
-    labels = np.empty(agents.size, dtype=np.int64)
-    labels[reps.agents] = np.arange(m)
     with federation.phase("classify"):
-        labels[rest] = classify(reps, None, None, rest)
+        labels = classify(reps, None)
     with federation.phase("best arms"):
         reps.eta = None  # nothing is concluded from what other clusters' best arms are
         reps.source = Teams(federation, labels)
@@ -60,7 +58,7 @@ def _find_different(discovery: Discovery) -> bool:
         if reps.all_distinct:
             return True
         a, b = np.nonzero(np.triu(~reps.distinct, 1))
-        n = np.maximum(reps.n / discovery.variance, 1e-9)
+        n = reps.n / discovery.variance
         forecast = pulls_to_tell(reps, n)[a, b]
         tried = np.minimum(n[a], n[b]).min(axis=1) >= discovery.last
         alike = tried & (forecast.min(axis=1) > TUNING.urgent * discovery.last)

@@ -79,7 +79,7 @@ class Discovery:
                 self.raised = True
             elif self.thorough and self.asked < self.order.size:
                 # The last resort: everybody once, at full effort. Those explained are forgotten.
-                self._keep(np.zeros(self.seen.size, dtype=bool))
+                self._forget_drawn()
                 self._draw(256)
             else:
                 return False
@@ -87,7 +87,7 @@ class Discovery:
 
     def again(self) -> None:
         """Start over with all agents that are not representatives, at full effort."""
-        self._keep(np.zeros(self.seen.size, dtype=bool))
+        self._forget_drawn()
         self.effort = self.last
         self.asked = 0
         self.order = self.order[~np.isin(self.order, self.reps.agents)]
@@ -150,7 +150,7 @@ class Discovery:
         reps, leader = self.reps, self.reps.leader
         n, n_rep = record.n[rows][:, None, :], reps.n[with_]
         # Agents of one cluster have the same variances.
-        weight = n * n_rep / (np.maximum(n + n_rep, 1) * 2 * self.of_cell[with_])
+        weight = n * n_rep / ((n + n_rep) * 2 * self.of_cell[with_])
         terms = weight * (record.mean[rows][:, None, :] - reps.mean[with_]) ** 2
         on_leader = terms[:, np.arange(with_.size), leader[with_]]
         odd = on_leader > TUNING.odd_leader
@@ -209,6 +209,9 @@ class Discovery:
         self.drawn.append(new)
         self.seen = np.append(self.seen, np.zeros_like(new))
         self.odd = np.pad(self.odd, ((0, new.size), (0, 0)))
+
+    def _forget_drawn(self) -> None:
+        self._keep(np.zeros(self.seen.size, dtype=bool))
 
     def _keep(self, keep: np.ndarray) -> None:
         self.drawn.keep(keep)

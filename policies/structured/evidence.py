@@ -98,26 +98,7 @@ def settle(reps: Representatives) -> Bools:
     return within
 
 
-@dataclass(frozen=True)
-class ClusterChoice:
-    """Choices made after the representatives were seen. `ClusterTests` charges their prices.
-
-    Attributes:
-        arms: (R, R) the arm k for each x and j.
-        assumed: (R, R) test j by Assumption 1 instead; the arm is then k_x.
-        wanted: (R, R) pulls of the arm that an agent of x is expected to make; decides which ρ of
-            the grid is used.
-        noise: (K,) variance of one pull in units of σ², for forecasts; ones without bets.
-        bets: bet. Evidence is then a forecast, and `rejects` the test.
-    """
-
-    arms: Ints
-    assumed: Bools
-    wanted: Floats
-    noise: Floats
-    bets: bool
-
-
+@dataclass
 class ClusterTests:
     """Event 3: the tests of "agent i is of cluster j" for all x ≠ j, frozen before i's first pull.
 
@@ -132,10 +113,15 @@ class ClusterTests:
     Args:
         reps: one representative of every cluster.
         best: (R,) k_x, all different; or −2 in all rows where best arms are not known.
-        eta: η, or None; needed for tests by Assumption 1.
         level: nats that rule a cluster out, `Budgets.classify` of the attempt.
-        weights: prices of the choices.
-        choice: the choices.
+        weights: prices of the choices that follow, which are made after the representatives were
+            seen.
+        arms: (R, R) the arm k for each x and j.
+        assumed: (R, R) test j by Assumption 1 instead; the arm is then k_x.
+        wanted: (R, R) pulls of the arm that an agent of x is expected to make; decides which ρ of
+            the grid is used.
+        noise: (K,) variance of one pull in units of σ², for forecasts; ones without bets.
+        bets: bet. Evidence is then a forecast, and `rejects` the test.
 
     Attributes:
         reference: (R, R) R_jk, or R_jkj − η for tests by Assumption 1.
@@ -146,43 +132,41 @@ class ClusterTests:
         up: (R, R) a bet is that the agent's mean is larger than the representative's.
     """
 
-    def __init__(
-        self,
-        reps: Representatives,
-        best: Ints,
-        eta: float | None,
-        level: float,
-        weights: ClusterWeights,
-        choice: ClusterChoice,
-    ) -> None:
-        r = len(reps)
+    reps: Representatives
+    best: Ints
+    level: float
+    weights: ClusterWeights
+    arms: Ints
+    assumed: Bools
+    wanted: Floats
+    noise: Floats
+    bets: bool
+
+    def __post_init__(self) -> None:
+        reps, best, weights = self.reps, self.best, self.weights
+        arms, assumed = self.arms, self.assumed
+        r, needed = len(reps), reps.budgets.n_clusters
         known = best.min() >= 0
         different = np.unique(best).size if known else 1 + reps.distinct.sum(axis=1).min()
-        if r != reps.budgets.n_clusters or different < r:
+        if r != needed or different < r:
             raise ValueError(
-                f"expected {reps.budgets.n_clusters} representatives with different best arms, got "
-                f"{best}"
+                f"expected {needed} representatives with different best arms, got {best}"
             )
-        arms, assumed = choice.arms, choice.assumed
-        self.reps, self.level, self.bets = reps, level, choice.bets
-        self.arms, self.assumed = arms, assumed
-        rows, others = np.arange(r), ~np.eye(r, dtype=bool)
         wrong = assumed & (arms != best[:, None])
         assert not wrong.any(), "Assumption 1 bounds the mean of a best arm k_x only"
+        rows = np.arange(r)
         self.cell = np.where(assumed, best, arms)
-        self.shift = assumed * (eta or 0.0)
         pulls = reps.n[rows, self.cell]
-        assert (pulls > 0)[others].all(), "a test uses an arm that its representative never pulled"
-        n = pulls / choice.noise[self.cell]
-        mixing, self.worth = weights.mixing(n, choice.wanted, level)
+        assert (pulls > 0).all(), "a test uses an arm that its representative never pulled"
+        mixing, self.worth = weights.mixing(pulls / self.noise[self.cell], self.wanted, self.level)
+        self.shift = assumed * (reps.eta or 0.0)
         self.reference = reps.mean[rows, self.cell] - self.shift
         self.alternative = reps.mean[rows[:, None], arms]
         self.up = assumed | (self.alternative > reps.mean[rows, arms])
         price = np.where(assumed, weights.assumed, weights.arm(arms, best[:, None], best))
-        price = price + weights.alternative
-        if reps.cells.bets:
-            price = price + log(2)  # the other kind of test has the other half of the weight
-        self.price = price + mixing + TUNING.bet_slack * choice.bets
+        # Where rewards can be bet on, the other kind of test has the other half of the weight.
+        price = price + weights.alternative + log(2) * reps.cells.bets
+        self.price = price + mixing + TUNING.bet_slack * self.bets
         self.bet_price = price + np.where(assumed, 0.0, log(2))
 
     def evidence(self, x: Ints, n: Floats, mean: Floats) -> Floats:

@@ -91,9 +91,9 @@ class StructuredBAI(Policy):
 def _solve_best_arms(reps: Representatives) -> tuple[Ints, Ints]:
     """(N,) arms and (N,) cluster labels under Assumption 1; `reps` is empty at first."""
     federation = reps.federation
-    m, eta = federation.problem.n_clusters, reps.eta
+    m = federation.problem.n_clusters
     # Without M and η nothing is learnt from others: everybody finds an arm alone.
-    alone = m is None and eta is None
+    alone = m is None and reps.eta is None
     discovery = Discovery(reps, 1 if alone else reps.budgets.n_clusters)
     second = False
     while True:
@@ -101,8 +101,8 @@ def _solve_best_arms(reps: Representatives) -> tuple[Ints, Ints]:
             complete = discovery.run() and m is not None
         with federation.phase("best arms"):
             resolve(reps, until_twins=True)
-        twin = reps.twin()
-        if twin is not None:
+        if reps.twins.size:
+            twin = int(reps.twins[0])
             reps.drop(twin)
             discovery.forget(twin)
         elif complete or m is None or second:
@@ -112,20 +112,17 @@ def _solve_best_arms(reps: Representatives) -> tuple[Ints, Ints]:
             # are certain now.
             second = True
             discovery.again()
-    known = bool(reps.resolved.all())
-    if not known:
-        eta = None  # some best arms are not known, only good enough ones: Assumption 1 is no help
-        complete = complete and reps.all_distinct
-    rest = np.setdiff1d(federation.agents, reps.agents)
-    labels = np.empty(federation.agents.size, dtype=np.int64)
-    if complete:
+    # Where some best arms are not known, only good enough ones, Assumption 1 is no help.
+    known = reps.resolved.all()
+    if complete and (known or reps.all_distinct):
         with federation.phase("classify"):
-            labels[rest] = classify(reps, reps.leader if known else None, eta, rest)
-        labels[reps.agents] = np.arange(len(reps))
+            labels = classify(reps, reps.leader if known else None)
         return reps.settled[labels], labels
+    rest = np.setdiff1d(federation.agents, reps.agents)
     with federation.phase("accept"):
-        found = accept(reps, rest, eta)
+        found = accept(reps, rest)
     # Promoted agents are representatives by now; their own arm is among those found as well.
-    labels[reps.agents] = reps.settled
-    labels[rest] = found
-    return labels, labels
+    arms = np.empty_like(federation.agents)
+    arms[reps.agents] = reps.settled
+    arms[rest] = found
+    return arms, arms

@@ -166,11 +166,11 @@ class Representatives(Record):
     @property
     def all_distinct(self) -> bool:
         """Every pair is marked as distinct."""
-        return bool(self.distinct.sum() == len(self) * (len(self) - 1))
+        return bool((~self.distinct).sum() == len(self))  # a row is not distinct from itself
 
-    def twin(self) -> int | None:
-        """A row whose one live arm is also that of an earlier row: both are of one cluster."""
+    @property
+    def twins(self) -> Ints:
+        """Rows whose one live arm is also that of an earlier row: both are of one cluster."""
         resolved = np.flatnonzero(self.resolved)
         _, first = np.unique(self.leader[resolved], return_index=True)
-        again = np.delete(resolved, first)
-        return int(again[0]) if again.size else None
+        return np.delete(resolved, first)

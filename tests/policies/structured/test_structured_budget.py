@@ -148,7 +148,8 @@ def test_price_of_a_test_is_what_its_parts_cost() -> None:
     instance = PaperSmall(n_agents=30)(np.random.default_rng(1))
     reps = representatives(instance, 3000.0, delta=1e-10)
     best = instance.best_arms
-    plan = Plan(reps, best, 0.3, beta=30.0)
+    reps.eta = 0.3
+    plan = Plan(reps, best, beta=30.0)
     tests = plan.prepare()
     rho = plan.weights.rho
     for x in range(3):
@@ -168,11 +169,10 @@ def test_the_grid_of_rho_does_not_depend_on_how_the_play_went() -> None:
     """A ρ tuned to an attempt's own level would be chosen after the rewards that it is used on."""
     instance = PaperSmall(n_agents=30)(np.random.default_rng(0))
     reps = representatives(instance, 50.0, delta=0.01)
-    eta = instance.eta
     first, *others = (
-        Plan(reps, instance.best_arms, eta, 20.0),
-        Plan(reps, instance.best_arms, eta, 35.0),
-        Plan(reps, None, None, 20.0),
+        Plan(reps, instance.best_arms, 20.0),
+        Plan(reps, instance.best_arms, 35.0),
+        Plan(reps, None, 20.0),
     )
     for later in others:
         assert np.array_equal(first.weights.rho, later.weights.rho)

@@ -25,7 +25,8 @@ def test_evidence_against_a_cluster_is_the_sum_that_the_docs_state(eta: float | 
     """Each arm's term by numerical minimisation over the unknown mean, less the price."""
     rng = np.random.default_rng(2)
     reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
-    plan = Plan(reps, MEANS.argmax(axis=1), eta, beta=25.0)
+    reps.eta = eta
+    plan = Plan(reps, MEANS.argmax(axis=1), beta=25.0)
     tests = plan.prepare()
     n = rng.integers(1, 300, (9, 3)).astype(float)
     mean = rng.uniform(0, 1, n.shape)
@@ -70,12 +71,8 @@ def mislabelled(
     clusters = np.append(np.arange(3), [0, 1, 2])
     for run in range(runs):
         reps = representatives(cbg.Instance(means, clusters, rewards), pulls, seed=run)
-        plan = Plan(
-            reps,
-            means.argmax(axis=1),
-            None if eta is None else eta / rewards.sigma,
-            beta=-math.log(alpha),
-        )
+        reps.eta = None if eta is None else eta / rewards.sigma
+        plan = Plan(reps, means.argmax(axis=1), beta=-math.log(alpha))
         plan._sharpen = lambda: None  # type: ignore[method-assign]
         if bets:
             plan.choose_kind = partial(plan.set_kind, bets=True)  # type: ignore[method-assign]
@@ -118,7 +115,8 @@ def test_bets_are_at_the_level_that_the_weights_leave() -> None:
     """
     reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3, cbg.Bernoulli()), 400.0)
     best = MEANS.argmax(axis=1)
-    plan = Plan(reps, best, 0.6, beta=25.0)
+    reps.eta = 0.6
+    plan = Plan(reps, best, beta=25.0)
     plan.choose_kind = partial(plan.set_kind, bets=True)  # type: ignore[method-assign]
     tests = plan.prepare()
     for x in range(3):
@@ -143,7 +141,6 @@ def test_agents_that_run_out_of_patience_try_again(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(structured_classify, "TUNING", hasty)
     instance = cbg.Instance(MEANS, np.arange(30) % 3)
     reps = representatives(instance, 500.0)
-    agents = np.arange(3, 30)
     attempts = []
     original = Budgets.classify
 
@@ -155,23 +152,23 @@ def test_agents_that_run_out_of_patience_try_again(monkeypatch: pytest.MonkeyPat
         return original(self, *args)
 
     monkeypatch.setattr(Budgets, "classify", spy)
-    labels = structured_classify.classify(reps, instance.best_arms, 0.3, agents)
+    labels = structured_classify.classify(reps, instance.best_arms)
     assert attempts == [1, 2, 3, 4]
-    assert labels.tolist() == (agents % 3).tolist()
+    assert labels.tolist() == (np.arange(30) % 3).tolist()
 
 
 def test_classification_needs_one_representative_of_every_cluster() -> None:
     reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
     with pytest.raises(ValueError, match="3 representatives with different best arms"):
-        Plan(reps, np.array([0, 0, 2]), 0.3, beta=25.0).prepare()
+        Plan(reps, np.array([0, 0, 2]), beta=25.0).prepare()
     reps.drop(2)
     with pytest.raises(ValueError, match="3 representatives"):
-        Plan(reps, MEANS.argmax(axis=1)[:2], 0.3, beta=25.0).prepare()
+        Plan(reps, MEANS.argmax(axis=1)[:2], beta=25.0).prepare()
 
 
 def test_choices_that_no_weight_covers_are_refused() -> None:
     reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
-    plan = Plan(reps, MEANS.argmax(axis=1), 0.3, beta=25.0)
+    plan = Plan(reps, MEANS.argmax(axis=1), beta=25.0)
     plan.prepare()
     plan.assumed = ~np.eye(3, dtype=bool)
     plan.arms = (plan.best[:, None] + 1) % MEANS.shape[1] + np.zeros((3, 3), dtype=np.int64)
