@@ -125,8 +125,8 @@ def is_ours(program: Program) -> bool:
             continue
         seen.add(id(value))
         if kind is FunctionType:
-            module = sys.modules.get(value.__globals__.get("__name__", ""))
-            own_globals = module is not None and vars(module) is value.__globals__
+            module = sys.modules.get(value.__module__)
+            own_globals = getattr(module, "__dict__", None) is value.__globals__
             if not own_globals or not is_own(value.__code__.co_filename):
                 return False
             todo += [value.__closure__, value.__defaults__, value.__kwdefaults__]

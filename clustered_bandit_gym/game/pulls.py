@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -29,9 +29,9 @@ from clustered_bandit_gym.game.seeds import (
     AGENTS,
     POLICY,
     AgentStreams,
+    SealedSeed,
     child_seed,
     play_stream,
-    sealed_generator,
 )
 
 #: What is wanted of the rewards of a request: their averages, or how often each value occurred.
@@ -83,7 +83,9 @@ class Play:
         self._source = source
         #: Draws what is asked for in arrays; see `stepping`.
         self._requests = source
-        self.rng = sealed_generator(play_stream(seed, POLICY))
+        # NumPy takes any ISeedSequence; its annotations name SeedSequence alone.
+        sealed: Any = SealedSeed(play_stream(seed, POLICY))
+        self.rng = np.random.Generator(np.random.PCG64(sealed))
         self.problem = problem
         #: A copy for policies and local programs, so that nothing done to it reaches the judge.
         self.told = copy.copy(problem)
@@ -103,18 +105,14 @@ class Play:
         self.failure: BaseException | None = None
         #: What agents have saved: name -> array with one row per agent.
         self.memory: dict[str, Array] = {}
-        self._root = seed
+        #: The agents' own randomness.
+        self.agent_streams = AgentStreams(play_stream(seed, AGENTS), problem.n_agents)
         self._process = os.getpid()
 
     @property
     def pulls_per_agent(self) -> Ints:
         """(N,) pulls made at each agent so far, a copy."""
         return self._per_agent.copy()
-
-    @cached_property
-    def agent_streams(self) -> AgentStreams:
-        """The agents' own randomness."""
-        return AgentStreams(play_stream(self._root, AGENTS), self.problem.n_agents)
 
     def check_open(self) -> None:
         """Raise `PlayOver` unless the play can go on, here."""

@@ -105,7 +105,7 @@ class Gaussian(RewardModel):
         out = rng.standard_normal(np.broadcast(clusters, arms, times).shape)
         out /= np.sqrt(times)
         out *= self.sigma
-        out += _gather(means, clusters, arms)
+        out += means[clusters, arms]
         return out
 
     def noise(self, rng: Rng, size: int | None = None) -> Any:
@@ -129,7 +129,7 @@ class Bernoulli(RewardModel):
         return np.array([0.0, 1.0])
 
     def counts(self, rng: Rng, means: Floats, clusters: Ints, arms: Ints, times: Times) -> Ints:
-        ones = _binomial(rng, times, _gather(means, clusters, arms))
+        ones = _binomial(rng, times, means[clusters, arms])
         return np.stack([times - ones, ones], axis=-1)
 
     def check_means(self, means: Floats | None) -> Floats:
@@ -237,14 +237,3 @@ def _binomial(rng: Rng, n: Times, p: Floats) -> Ints:
         rare[thin] /= 1e-3
     counts = rng.binomial(left, rare)
     return np.where(flip, trials - counts, counts)
-
-
-def _gather(means: Floats, clusters: Ints, arms: Ints) -> Floats:
-    """means[clusters, arms] for index arrays that broadcast; a grid (n, 1) × (1, k) is gathered row
-    by row."""
-    grid = clusters.ndim == arms.ndim == 2 and clusters.shape[1] == arms.shape[0] == 1
-    if grid:
-        # 18 times as fast as plain indexing, which takes a quarter of the time of the draw itself
-        # (2,600 agents, 100 arms).
-        return means[:, arms[0]].take(clusters[:, 0], axis=0)
-    return means[clusters, arms]

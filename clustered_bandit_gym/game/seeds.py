@@ -88,8 +88,8 @@ def play_stream(seed: Seed, key: int) -> SeedSequence:
     return SeedSequence(child_seed(root, key).generate_state(8).tolist())
 
 
-class _SealedSeed(ISpawnableSeedSequence):
-    """A seed sequence that makes generators and shows nothing: no `entropy`, no `spawn_key`."""
+class SealedSeed(ISpawnableSeedSequence):
+    """A seed sequence that makes the same generators and shows nothing: no `entropy`, no `spawn_key`."""
 
     def __init__(self, inner: SeedSequence) -> None:
         self.__inner = inner
@@ -97,15 +97,8 @@ class _SealedSeed(ISpawnableSeedSequence):
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Any:
         return self.__inner.generate_state(n_words, dtype)
 
-    def spawn(self, n_children: int) -> list[_SealedSeed]:
-        return [_SealedSeed(child) for child in self.__inner.spawn(n_children)]
-
-
-def sealed_generator(seed: SeedSequence) -> Rng:
-    """`default_rng(seed)` that does not show its seed: the same numbers, and `spawn` works."""
-    # NumPy takes any ISeedSequence; its annotations name SeedSequence alone.
-    sealed: Any = _SealedSeed(seed)
-    return np.random.Generator(np.random.PCG64(sealed))
+    def spawn(self, n_children: int) -> list[SealedSeed]:
+        return [SealedSeed(child) for child in self.__inner.spawn(n_children)]
 
 
 def splitmix(seeds: Words, start: Ints, size: int) -> Words:

@@ -193,8 +193,7 @@ def _by_cell(rows: pd.DataFrame) -> Any:
 
 def _means(rows: pd.DataFrame) -> Floats:
     """(G, K) average rewards, NaN where there are none."""
-    means: Floats = _by_cell(rows).mean().unstack().to_numpy()
-    return means
+    return np.asarray(_by_cell(rows).mean().unstack())
 
 
 def _cells(path: FilePath) -> pd.DataFrame:
@@ -203,12 +202,11 @@ def _cells(path: FilePath) -> pd.DataFrame:
 
     options: Any = {"dtype": str, "encoding": "utf-8-sig", "header": None, "na_filter": False}
     try:
-        table: pd.DataFrame = pd.read_csv(path, skipinitialspace=True, **options)
+        return pd.DataFrame(pd.read_csv(path, skipinitialspace=True, **options))
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as a CSV file: {error}") from None
-    return table
 
 
 def _below_header(cells: pd.DataFrame) -> pd.DataFrame:

@@ -131,4 +131,4 @@ def test_reward_models_are_accepted_for_their_names(model: Any) -> None:
         cbg.generators.FixedMeans(means=MEANS, rewards=model),
     ):
         assert generator(np.random.default_rng(0)).rewards == model
-        assert isinstance(generator.settings["rewards"], str)
+        assert isinstance(generator.rewards, str)
