@@ -7,7 +7,6 @@ from typing import Any
 import typer
 
 from clustered_bandit_gym.cli.app import command, default_env, settings_of
-from clustered_bandit_gym.errors import UserError
 
 
 @command("bounds")
@@ -31,8 +30,6 @@ def bounds(
     unwrapped: Any = Cell(env, settings).make().unwrapped
     instance = unwrapped.draw_instance(trial_seeds(seed, 0).instance)
     problem = unwrapped.problem_of(instance)
-    if instance.eta <= 0:
-        raise UserError("this instance violates Assumption 1: no bound applies to it")
     lower = theory.solve_lower_bound(
         instance,
         problem.delta,

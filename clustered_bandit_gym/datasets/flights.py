@@ -14,8 +14,6 @@ from importlib.resources import files
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.rewards import Bernoulli
 
 AIRPORTS = ("EWR", "JFK", "LGA")
 
@@ -43,21 +41,6 @@ class FlightCounts:
         """(3, 3) share of flights on time, all destinations of a cluster together."""
         member = (self.clusters == np.arange(len(AIRPORTS))[:, None]).astype(np.int64)
         return (member @ self.on_time) / (member @ self.flights)
-
-    def bandits(self, pooled: bool) -> Instance:
-        """One agent in each bandit. Pooled: all destinations with the same best airport share one,
-        with their pooled rates. Otherwise every destination has its own rates, and several share a
-        best airport."""
-        rates = self.cluster_rates if pooled else self.rates
-        names = [f"best from {airport}" for airport in AIRPORTS] if pooled else self.destinations
-        return Instance(
-            rates,
-            np.arange(len(rates)),
-            Bernoulli(),
-            arm_names=AIRPORTS,
-            cluster_names=names,
-            allow_overlap=not pooled,
-        )
 
 
 @cache

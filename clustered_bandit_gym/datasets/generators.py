@@ -15,6 +15,7 @@ from clustered_bandit_gym._types import FilePath, Ints, Rng
 from clustered_bandit_gym.datasets import flights, movielens_1m, yelp_open
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.rewards import Bernoulli
 from clustered_bandit_gym.generators.base import FixedBandits
 
 
@@ -38,11 +39,6 @@ class Yelp(FixedBandits):
     n_agents: int = 100
     states: tuple[str, ...] = yelp_open.STATES
     data: FilePath | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.states, list):  # JSON has no tuples
-            vars(self)["states"] = tuple(self.states)
-        super().__post_init__()
 
     @property
     def bandits(self) -> Instance:
@@ -111,7 +107,19 @@ class Flights(FixedBandits):
 
     @property
     def bandits(self) -> Instance:
-        return flights.load().bandits(pooled=self.truth == "clusters")
+        data = flights.load()
+        rates, names = data.rates, data.destinations
+        if self.truth == "clusters":
+            rates = data.cluster_rates
+            names = tuple(f"best from {airport}" for airport in flights.AIRPORTS)
+        return Instance(
+            rates,
+            np.arange(len(rates)),
+            Bernoulli(),
+            arm_names=flights.AIRPORTS,
+            cluster_names=names,
+            allow_overlap=self.truth == "agents",
+        )
 
     def draw_clusters(self, rng: Rng, n: int | None = None) -> Ints:
         """(N,) the cluster of each destination; in "clusters", their true ones in random order."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, FilePath
+from clustered_bandit_gym._types import FilePath
 from clustered_bandit_gym.datasets.sources import Origin, Source, find
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
@@ -42,8 +42,8 @@ def _select(source: Source, states: tuple[str, ...]) -> Instance:
     import pandas as pd
 
     expected = 'one JSON object with "name", "state" and "stars" (1 to 5)'
-    rows = list(source.parsed(_business, expected))
-    frame = pd.DataFrame(rows, columns=["name", "state", "stars"])
+    businesses = source.parsed(_business, expected)
+    frame = pd.DataFrame(businesses, columns=["name", "state", "stars"])
     sizes = frame["state"].value_counts()
     for state in states:
         if state not in sizes:
@@ -76,17 +76,16 @@ def _business(line: bytes) -> tuple[str, str, float]:
     return business["name"].strip(), business["state"], stars
 
 
-def _arms(averages: pd.DataFrame) -> Bools:
+def _arms(averages: pd.DataFrame) -> pd.Series[bool]:
     """(K,) arms that stay, so that every state has one best arm and no two states the same."""
     best = averages.eq(averages.max(axis=1), axis=0)
-    keep = ~best.any().to_numpy()
-    for state, row in best.iterrows():
-        own = np.flatnonzero(row & (best.sum() == 1))
-        if own.size == 0:
-            tied = ", ".join(best.columns[row][:5])
-            raise UserError(
-                f"no unique best arm: every best business of {state} ({tied}) is also best in "
-                "another state. Choose other states"
-            )
-        keep[own[0]] = True
-    return keep
+    only_here = best & (best.sum() == 1)
+    without = best[~only_here.any(axis=1)]
+    if len(without):
+        state, row = next(without.iterrows())
+        tied = ", ".join(best.columns[row][:5])
+        raise UserError(
+            f"no unique best arm: every best business of {state} ({tied}) is also best in "
+            "another state. Choose other states"
+        )
+    return ~best.any() | best.columns.isin(only_here.idxmax(axis=1))

@@ -175,10 +175,6 @@ class RandomMeans(InstanceGenerator):
     def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
         """(M, K) mean rewards; (n, M, K) for `n` instances."""
 
-    def draw_arms(self, rng: Rng, n: int | None) -> Ints:
-        """(..., K) the arms in random order. The first M are the best arms of the bandits."""
-        return shuffled(rng, np.arange(self.n_arms), n)
-
     def model(self, rng: Rng, means: Floats) -> RewardModel:
         """The law of the rewards around `means` (M, K)."""
         return Gaussian()
@@ -193,6 +189,24 @@ class RandomMeans(InstanceGenerator):
         return Batch(means, self.draw_clusters(rng, n), self.model(rng, means))
 
 
+class RandomBestArms(RandomMeans):
+    """A generator of random means in which M arms, chosen at random, are the best ones."""
+
+    @abstractmethod
+    def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
+        """Means of bandits (..., M) = `shape`: at the own best arm (..., M), at those of other
+        bandits (..., M, M), whose diagonal is ignored, and at the rest (..., M, K − M), which are
+        kept strictly below the best."""
+
+    def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
+        arms = shuffled(rng, np.arange(self.n_arms), n)  # first the best arm of each bandit
+        own, rivals, others = self.draw_parts(rng, (*arms.shape[:-1], self.n_clusters))
+        at_best = np.where(np.eye(self.n_clusters, dtype=np.bool_), own[..., None], rivals)
+        others = np.minimum(others, np.nextafter(own, -np.inf)[..., None])
+        means = np.concatenate([at_best, others], axis=-1)
+        return np.take_along_axis(means, arms.argsort()[..., None, :], axis=-1)
+
+
 def check_range(value: float, name: str, low: float, high: float) -> None:
     """Refuse a setting outside [low, high], and NaN."""
     if not low <= value <= high:
@@ -204,19 +218,6 @@ def shuffled(rng: Rng, values: Ints, n: int | None) -> Ints:
     if n is None:
         return rng.permutation(values)
     return rng.permuted(np.broadcast_to(values, (n, values.size)), axis=1)
-
-
-def assemble(own: Floats, rivals: Floats, others: Floats, arms: Ints) -> Floats:
-    """Means (..., M, K): `own` (..., M) at the best arms, `rivals` (..., M, M) at those of other
-    bandits (its diagonal is ignored), `others` (..., M, K − M) at the rest, kept strictly below the
-    best.
-
-    `arms` (..., K): the best arm of each bandit, then the rest.
-    """
-    at_best = np.where(np.eye(own.shape[-1], dtype=np.bool_), own[..., None], rivals)
-    others = np.minimum(others, np.nextafter(own, -np.inf)[..., None])
-    means = np.concatenate([at_best, others], axis=-1)
-    return np.take_along_axis(means, arms.argsort()[..., None, :], axis=-1)
 
 
 # --- generators by name ----------------------------------------------------------------------------
@@ -279,17 +280,11 @@ def _own(spec: str, settings: dict[str, Any]) -> Callable[[Rng], Instance]:
     target = load_object(spec, f"generator {spec!r}")
     try:
         if isinstance(target, type):
-            made = target(**settings)
-        else:
-            signature(target).bind(None, **settings)
-            made = partial(target, **settings) if settings else target
+            target, settings = target(**settings), {}
+        signature(target).bind(None, **settings)
     except TypeError as error:
         raise UserError(f"generator {spec!r}: {error}") from None
-    if not callable(made):
-        raise UserError(
-            f"generator {spec!r}: its objects are not callable; define __call__(self, rng)"
-        )
-    return made
+    return partial(target, **settings) if settings else target
 
 
 def generator_class(name: str) -> type[InstanceGenerator]:

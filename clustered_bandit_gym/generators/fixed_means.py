@@ -15,7 +15,7 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance, mean_table
 from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian, RewardModel
 from clustered_bandit_gym.game.tables import Bandits, read_bandits
-from clustered_bandit_gym.generators.base import FixedBandits, shuffled
+from clustered_bandit_gym.generators.base import FixedBandits
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ class FixedMeans(FixedBandits):
             if not isinstance(getattr(self, setting), bool):
                 raise UserError(f"{setting} must be True or False, got {getattr(self, setting)!r}")
         if not isinstance(self.sizes, str):
-            plain["sizes"] = _shares(self.sizes, len(self._data.means))
+            plain["sizes"] = tuple(map(float, self.sizes))
+            split(self.n_agents, self.sizes, len(self._data.means))
         super().__post_init__()
 
     @cached_property
@@ -90,23 +91,20 @@ class FixedMeans(FixedBandits):
         """(N,) the cluster of each agent."""
         if isinstance(self.sizes, str):
             return super().draw_clusters(rng, n)
-        sizes = split(self.n_agents, self.sizes)
-        return shuffled(rng, np.repeat(np.arange(self.n_clusters), sizes), n)
+        sizes = split(self.n_agents, self.sizes, self.n_clusters)
+        return rng.permutation(np.repeat(np.arange(self.n_clusters), sizes))
 
 
-def _shares(values: Any, n_clusters: int) -> tuple[float, ...]:
-    shares = tuple(map(float, values))
-    if len(shares) != n_clusters:
-        raise UserError(f"sizes needs {n_clusters} numbers, one per cluster; got {len(shares)}")
-    if not all(0 <= share < np.inf for share in shares) or sum(shares) <= 0:
-        raise UserError(f"sizes must be numbers >= 0 with a positive sum, got {shares}")
-    return shares
-
-
-def split(n_agents: int, shares: Sequence[float]) -> Ints:
+def split(n_agents: int, shares: Sequence[float], n_clusters: int) -> Ints:
     """(M,) whole numbers that add up to `n_agents`, in proportion to `shares` (M,), by largest
     remainders."""
-    exact = n_agents * np.asarray(shares, dtype=np.float64) / sum(shares)
+    parts = np.asarray(shares, dtype=np.float64)
+    if parts.shape != (n_clusters,) or not (parts >= 0).all() or not 0 < parts.sum() < np.inf:
+        raise UserError(
+            f"sizes must be {n_clusters} numbers >= 0, one per cluster, with a positive sum; "
+            f"got {shares}"
+        )
+    exact = n_agents * parts / sum(shares)
     sizes = np.floor(exact).astype(np.int64)
     order = np.argsort(-(exact - sizes), kind="stable")
     sizes[order[: n_agents - int(sizes.sum())]] += 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Rng
-from clustered_bandit_gym.generators.base import HAIR, RandomMeans, assemble, check_range
+from clustered_bandit_gym.generators.base import HAIR, RandomBestArms, RandomMeans, check_range
 
 #: Mean rewards of the paper's first data set ("Synthetic Datasets", first): three bandits with ten
 #: arms.
@@ -37,7 +37,7 @@ class PaperSmall(RandomMeans):
 
 
 @dataclass(frozen=True)
-class _LargePaper(RandomMeans):
+class _LargePaper(RandomBestArms):
     """Settings of the paper's second and third data sets, which declare η = η1 = `eta`."""
 
     n_agents: int = 200
@@ -65,12 +65,11 @@ class PaperRandom(_LargePaper):
         super().__post_init__()
         check_range(self.eta, "eta", HAIR, 0.5)
 
-    def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
-        arms = self.draw_arms(rng, n)
-        own = rng.uniform(1 - self.eta, 1, (*arms.shape[:-1], self.n_clusters))
-        rivals = rng.uniform(0, max(0.0, 1 - 2 * self.eta - HAIR), (*own.shape, self.n_clusters))
-        others = own[..., None] * rng.random((*own.shape, self.n_arms - self.n_clusters))
-        return assemble(own, rivals, others, arms)
+    def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
+        own = rng.uniform(1 - self.eta, 1, shape)
+        rivals = rng.uniform(0, max(0.0, 1 - 2 * self.eta - HAIR), (*shape, self.n_clusters))
+        others = own[..., None] * rng.random((*shape, self.n_arms - self.n_clusters))
+        return own, rivals, others
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,7 @@ class PaperFlat(_LargePaper):
         super().__post_init__()
         check_range(self.eta, "eta", HAIR, 1 / HAIR)
 
-    def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
-        best = self.draw_arms(rng, n)[..., : self.n_clusters]
-        means = np.full((*best.shape, self.n_arms), 1 - self.eta)
-        np.put_along_axis(means, best[..., None], 1.0, axis=-1)
-        return means
+    def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
+        rivals = np.full((*shape, self.n_clusters), 1 - self.eta)
+        others = np.full((*shape, self.n_arms - self.n_clusters), 1 - self.eta)
+        return np.ones(shape), rivals, others

@@ -9,13 +9,13 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Rng
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
-from clustered_bandit_gym.generators.base import HAIR, Batch, RandomMeans, assemble, check_range
+from clustered_bandit_gym.generators.base import HAIR, Batch, RandomBestArms, check_range
 
 REWARDS = ("gaussian", "bernoulli", "categorical")
 
 
 @dataclass(frozen=True)
-class NearTie(RandomMeans):
+class NearTie(RandomBestArms):
     """Every bandit has one runner-up at distance `gap` from the best arm; all other arms are at
     least `eta` worse.
 
@@ -40,19 +40,18 @@ class NearTie(RandomMeans):
         check_range(self.eta, "eta", HAIR, 0.5)
         check_range(self.gap, "gap", HAIR, self.eta)
 
-    def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
-        arms = self.draw_arms(rng, n)
-        own = rng.uniform(1 - self.eta, 1, (*arms.shape[:-1], self.n_clusters))
-        low = max(0.0, 1 - 2 * self.eta - HAIR)
-        rivals = rng.uniform(0, low, (*own.shape, self.n_clusters))
-        others = rng.uniform(0, low, (*own.shape, self.n_arms - self.n_clusters))
+    def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
+        own = rng.uniform(1 - self.eta, 1, shape)
+        high = max(0.0, 1 - 2 * self.eta - HAIR)
+        rivals = rng.uniform(0, high, (*shape, self.n_clusters))
+        others = rng.uniform(0, high, (*shape, self.n_arms - self.n_clusters))
         m = np.arange(self.n_clusters)
         others[..., m, m] = own - self.gap
-        return assemble(own, rivals, others, arms)
+        return own, rivals, others
 
 
 @dataclass(frozen=True)
-class RandomFamily(RandomMeans):
+class RandomFamily(RandomBestArms):
     """Fuzzing: random means in [0, 1], `rewards` "gaussian", "bernoulli" or "categorical" (five
     values in [0, 1]).
 
@@ -89,13 +88,11 @@ class RandomFamily(RandomMeans):
             return _categorical_with(means, rng)
         return Bernoulli() if self.rewards == "bernoulli" else Gaussian(self.sigma)
 
-    def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
-        arms = self.draw_arms(rng, n)
-        lowest = max(self.eta, self.eta1, self.gap) + HAIR
-        own = rng.uniform(lowest, 1, (*arms.shape[:-1], self.n_clusters))
+    def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
+        own = rng.uniform(max(self.eta, self.eta1, self.gap) + HAIR, 1, shape)
         below = np.maximum(own - self.gap - HAIR, 0)[..., None]
-        others = below * rng.random((*own.shape, self.n_arms - self.n_clusters))
-        return assemble(own, self._rival_means(rng, own), others, arms)
+        others = below * rng.random((*shape, self.n_arms - self.n_clusters))
+        return own, self._rival_means(rng, own), others
 
     def batch(self, rng: Rng, n: int) -> Batch | None:
         # Every instance has categorical laws of its own, which a batch does not hold.
@@ -147,6 +144,6 @@ def _categorical_with(means: Floats, rng: Rng) -> Categorical:
     drawn = laws @ support
     weight = np.where(means < drawn, 1 - means / drawn, (means - drawn) / (1 - drawn))
     mixed = (1 - weight)[..., None] * laws
-    mixed[..., 0] += np.where(means < drawn, weight, 0)
-    mixed[..., -1] += np.where(means < drawn, 0, weight)
+    end = np.where(means < drawn, 0, -1)
+    mixed[(*np.indices(means.shape), end)] += weight
     return Categorical(support, mixed)

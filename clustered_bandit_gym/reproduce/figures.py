@@ -91,8 +91,8 @@ class Played:
     rows: pd.DataFrame
 
 
-def _agents(*sizes: int, **others: Any) -> Cells:
-    return tuple({"n_agents": size, **others} for size in sizes)
+def _agents(*sizes: int) -> Cells:
+    return tuple({"n_agents": size} for size in sizes)
 
 
 _SIZES = (20, 40, 200, 1000)

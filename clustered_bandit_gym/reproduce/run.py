@@ -11,7 +11,7 @@ import pandas as pd
 from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.run import sweep
-from clustered_bandit_gym.reproduce.figures import DELTA, FIGURES, OURS, Cells, Figure, Played
+from clustered_bandit_gym.reproduce.figures import DELTA, FIGURES, OURS, Figure, Played
 
 
 def reproduce(
@@ -63,13 +63,11 @@ def reproduce(
         if progress:
             print(f"{name}  {figure.title}  {figure.source}")
         count = figure.trials(trials)
-        schemes = play_cells(
-            figure, figure.policies, figure.cells, count, folder, bound=False, **how
-        )
+        schemes = play_figure(figure, figure.policies, count, folder, bound=False, **how)
         # For the plot only: its pulls vary little, so a fifth of the trials suffices. Lower bounds
         # are computed in this run alone: on fresh instances they take most of the time.
         fewer = max(2, -(-count // 5))
-        ours = play_cells(figure, (OURS,), figure.cells, fewer, folder, bound=True, **how)
+        ours = play_figure(figure, (OURS,), fewer, folder, bound=True, **how)
         board = Board(pd.concat([schemes, ours], ignore_index=True))
         board.export(folder / f"{name}.csv")
         played[name] = Played(figure, with_settings(board.trials))
@@ -77,14 +75,14 @@ def reproduce(
     return played
 
 
-def play_cells(
-    figure: Figure, policies: Sequence[str], cells: Cells, trials: int, folder: Path, **how: Any
+def play_figure(
+    figure: Figure, policies: Sequence[str], trials: int, folder: Path, **how: Any
 ) -> pd.DataFrame:
-    """Trials of `policies` on `cells` of a figure's environment, kept in ``folder/store``."""
+    """Trials of `policies` on the cells of a figure, kept in ``folder/store``."""
     board = sweep(
         policies,
         figure.env,
-        cells=list(cells),
+        cells=list(figure.cells),
         trials=trials,
         out=folder / "store",
         delta=DELTA,

@@ -141,10 +141,9 @@ def all_rows(truth: Truth, pulls: Floats) -> Iterator[csr_array]:
         pulls: (bandits with agents, K) the P that is asked about, positive.
     """
     size = max(1, _CELLS // truth.n_arms)
-    families = (change_bandit(truth), new_best_arm(truth), new_bandit(truth))
-    changes = Changes(*map(np.concatenate, zip(*families, strict=True)))
-    for start in range(0, changes.answer.size, size):
-        part = Changes(*(column[start : start + size] for column in changes))
+    changes = np.hstack([change_bandit(truth), new_best_arm(truth), new_bandit(truth)])
+    for start in range(0, changes.shape[1], size):
+        part = Changes(*changes[:, start : start + size])
         yield rows_of(hardest(truth, pulls, part), pulls, part.answer.size)
 
 

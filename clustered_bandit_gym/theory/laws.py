@@ -71,12 +71,10 @@ class BernoulliLaws(Laws):
     low = 0.0
     high = 1.0
 
+    @np.errstate(divide="ignore", invalid="ignore")
     def slope(self, targets: Floats) -> tuple[Floats, Floats]:
-        shift = targets - self.means
-        with np.errstate(divide="ignore", invalid="ignore"):
-            first = np.where(shift == 0, 0.0, shift / (targets * (1 - targets)))
-            second = self.means / targets**2 + (1 - self.means) / (1 - targets) ** 2
-        return first, second
+        first = (targets - self.means) / (targets * (1 - targets))
+        return first, self.means / targets**2 + (1 - self.means) / (1 - targets) ** 2
 
     def kl(self, others: BernoulliLaws) -> Floats:
         return rel_entr(self.means, others.means) + rel_entr(1 - self.means, 1 - others.means)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from clustered_bandit_gym.reproduce import reproduce
 from clustered_bandit_gym.reproduce.figures import Figure
-from clustered_bandit_gym.reproduce.run import play_cells, with_settings
+from clustered_bandit_gym.reproduce.run import play_figure, with_settings
 
 #: Played beside the printed schemes wherever pulls are plotted.
 CERTIFIED = ("bai-cl:confidence=certified", "bai-cl++:confidence=certified")
@@ -45,13 +45,12 @@ def play_figures(figures: Sequence[str], trials: int, out: Path, **how: Any) -> 
         count = figure.trials(trials)
         rows = one.rows
         if more:
-            certified = play_cells(figure, more, figure.cells, count, out, bound=False, **how)
+            certified = play_figure(figure, more, count, out, bound=False, **how)
             rows = with_settings(pd.concat([rows, certified], ignore_index=True))
         readings = rows.iloc[:0]
         if name in READINGS:
             cells = tuple(cell | READINGS[name] for cell in figure.cells)
-            readings = with_settings(
-                play_cells(figure, policies, cells, count, out, bound=False, **how)
-            )
+            other = replace(figure, cells=cells)
+            readings = with_settings(play_figure(other, policies, count, out, bound=False, **how))
         played[name] = Played(replace(figure, policies=policies), rows, readings)
     return played

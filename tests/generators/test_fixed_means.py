@@ -119,7 +119,7 @@ def test_generator_spreads_any_number_of_agents() -> None:
     ("n", "shares", "sizes"), [(5, [1, 0], [5, 0]), (1, [1, 1, 1], [1, 0, 0]), (7, [2, 5], [2, 5])]
 )
 def test_split(n: int, shares: list[float], sizes: list[int]) -> None:
-    assert split(n, shares).tolist() == sizes
+    assert split(n, shares, len(shares)).tolist() == sizes
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,10 @@ def test_split(n: int, shares: list[float], sizes: list[int]) -> None:
         ({}, "needs means"),
         ({"means": [1, 2]}, "got shape"),
         ({"means": [[1, "x"]]}, "table of numbers"),
-        ({"means": MEANS, "sizes": [1]}, "needs 2 numbers"),
+        ({"means": MEANS, "sizes": [1]}, "sizes must be 2 numbers"),
         ({"means": MEANS, "sizes": [-1, 2]}, "numbers >= 0"),
+        ({"means": MEANS, "sizes": [-1, -2]}, "numbers >= 0"),
+        ({"means": MEANS, "sizes": [0, 0]}, "positive sum"),
         ({"means": MEANS, "sizes": "odd"}, "sizes must be one of"),
         ({"means": MEANS, "rewards": "odd"}, "rewards must be"),
         ({"means": MEANS, "rewards": "data"}, "means alone have no law"),
