@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from traceback import print_exception
 from typing import Any
 
 import typer
@@ -117,13 +118,13 @@ def compare(
         say(f"Trials are in {out}: `clustered-bai show {shown}`, `clustered-bai report {shown}`.")
     rows = board.trials
     if traceback:
-        from clustered_bandit_gym.harness.replay import traceback_of
+        from clustered_bandit_gym.harness.replay import replay
 
         players = dict(resolve_policies(policies or FOUR))
         failed: Any = rows[rows["outcome"] == "error"].drop_duplicates("policy")
         for row in failed.to_dict("records"):
-            text = traceback_of(row, players[row["policy"]])
-            say(f"{row['policy']}, trial {row['trial']}:\n{text}")
+            say(f"{row['policy']}, trial {row['trial']}:")
+            replay(row, players[row["policy"]], on_error=print_exception)
     if board.missing:
         raise typer.Exit(INTERRUPTED)
     raised = rows["outcome"].isin(["error", "crash"]).groupby(rows["policy"], sort=False).all()

@@ -127,7 +127,6 @@ def play(
     bound: bool = True,
     label: str | None = None,
     env_kwargs: dict[str, Any] | None = None,
-    on_error: Callable[[BaseException], object] | None = None,
 ) -> Row:
     """One episode of any player on any environment of this package.
 
@@ -147,7 +146,6 @@ def play(
         bound: compute the instance's lower bound on the pulls.
         label, env_kwargs: what the row says of the player and the environment; by default what
             they say themselves.
-        on_error: called with the exception that ended the play, if one did.
 
     Returns:
         A flat dict of plain values. `outcome` is "solved", "wrong", "budget" or "error"; runs over
@@ -169,7 +167,7 @@ def play(
     cell = Cell(type(env.unwrapped).__name__, env_kwargs)
     name = label or label_of(policy)
     spec = TrialSpec(cell, policy, name, seed, trial, stepwise, strict, bound)
-    return play_trial(spec, env, on_error=on_error)
+    return play_trial(spec, env)
 
 
 def play_trial(
@@ -178,7 +176,13 @@ def play_trial(
     instance: Instance | None = None,
     on_error: Callable[[BaseException], object] | None = None,
 ) -> Row:
-    """The row of a trial. `instance` is the one that the trial draws, if the caller has it."""
+    """The row of a trial.
+
+    Args:
+        spec, env: what is played, and the environment of its cell.
+        instance: the one that the trial draws, if the caller has it.
+        on_error: called with the exception that ended the play, if one did.
+    """
     seeds = trial_seeds(spec.seed, spec.trial)
     direct = _plays_directly(spec)
     row = _identity(spec, env)

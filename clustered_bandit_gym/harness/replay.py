@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.play import Row, Task, TrialSpec, Work, play_trial
 from clustered_bandit_gym.harness.pool import play_in_processes
@@ -59,19 +57,6 @@ def replay(
     return play_trial(spec, cell.make(), on_error=on_error)
 
 
-def traceback_of(row: Mapping[str, Any], policy: Any = None) -> str:
-    """The traceback of the exception that ended the trial of a row, which is played again."""
-    found: list[str] = []
-    try:
-        replay(row, policy, on_error=lambda error: found.extend(traceback.format_exception(error)))
-    except UserError as error:
-        return str(error)
-    return "".join(found)
-
-
-# --- trials of a run -----------------------------------------------------------------------------
-
-
 def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task, bool]:
     """Play up to `replays` trials of each policy and environment again: whether each gave the same
     row. A policy that carries something from trial to trial plays them differently.
@@ -94,7 +79,6 @@ def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task,
     return same
 
 
-def _content(row: Row) -> Row:
+def _content(row: Row) -> str:
     """What both plays of a trial must agree on, as a file would hold it."""
-    content: Row = json.loads(json.dumps(row))
-    return {key: value for key, value in content.items() if key not in _OTHER}
+    return json.dumps({key: row[key] for key in row.keys() - _OTHER}, sort_keys=True)

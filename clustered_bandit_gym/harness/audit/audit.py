@@ -124,7 +124,6 @@ def audit(
         left_out=left_out,
         cells=pd.DataFrame([tally.row() for tally in tallies]),
         breaches=tuple(_breaches(policy, work, tallies, played, replays)),
-        raised=next((row for row in played.values() if row["outcome"] == "error"), None),
         reused=sum(task in known for task in played),
     )
 

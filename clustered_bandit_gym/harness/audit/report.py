@@ -9,7 +9,6 @@ import pandas as pd
 
 from clustered_bandit_gym.harness.output.escape import csv_text, plain
 from clustered_bandit_gym.harness.output.tables import Document, Table
-from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
 from clustered_bandit_gym.harness.scoring.verdict import Word
 
@@ -26,8 +25,6 @@ class AuditReport(Document):
             unfinished trial).
         left_out: cells of the suite that do not suit the policy.
         breaches: rules of the game that the policy broke, in words. Any of them fails it.
-        raised: the row of the first trial that the policy ended with an exception; None if there is
-            none.
         reused: trials that an earlier call had kept and that were not played again.
     """
 
@@ -38,7 +35,6 @@ class AuditReport(Document):
     cells: pd.DataFrame = field(repr=False)
     left_out: tuple[str, ...] = ()
     breaches: tuple[str, ...] = ()
-    raised: Row | None = field(default=None, repr=False)
     reused: int = field(default=0, repr=False, compare=False)
 
     @property
