@@ -12,6 +12,20 @@ from clustered_bandit_gym.harness.output.tables import Document, Table
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
 from clustered_bandit_gym.harness.scoring.verdict import Word
 
+# Sentences about a cell, from its row of the report.
+_UNFINISHED = (
+    "Unfinished: {unfinished} of {trials} trials on {cell!r} ended without an answer ({message}). "
+    "Such trials count against a PASS."
+)
+_MISSPECIFIED = (
+    "Misspecified, not scored: wrong in {errors} of {trials} trials on {cell!r}, where no guarantee "
+    "holds."
+)
+_FAILED = (
+    "On {cell!r} ({why}) it stopped with a wrong answer in {errors} of {trials} trials; allowed is "
+    "a rate of {delta:g}, and the true rate is at least {low:.3g}."
+)
+
 
 @dataclass(frozen=True)
 class AuditReport(Document):
@@ -64,17 +78,10 @@ class AuditReport(Document):
         for breach in self.breaches:
             lines.append(f"FAIL: {self.policy} breaks the rules of the game: {breach}.")
         for row in self.cells.to_dict("records"):
-            name = repr(row["cell"])
             if row["unfinished"]:
-                lines.append(
-                    f"Unfinished: {row['unfinished']} of {row['trials']} trials on {name} ended "
-                    f"without an answer ({row['message']}). Such trials count against a PASS."
-                )
+                lines.append(_UNFINISHED.format_map(row))
             if row["errors"] and not row["in_scope"]:
-                lines.append(
-                    f"Misspecified, not scored: wrong in {row['errors']} of {row['trials']} trials "
-                    f"on {name}, where no guarantee holds."
-                )
+                lines.append(_MISSPECIFIED.format_map(row))
         if self.left_out:
             lines.append(
                 "Not played, since this policy pulls one by one and they take millions of pulls: "
@@ -90,27 +97,21 @@ class AuditReport(Document):
     def _finding(self) -> str:
         cells = self.decisive
         what = f"{self.word}: {self.policy}"
-        if self.word == "FAIL":
-            failed = cells[cells["verdict"] == "FAIL"]
-            worst = failed.iloc[(failed["low"] / failed["delta"]).argmax()]
-            return (
-                f"{what} is not δ-correct. On {worst['cell']!r} ({worst['why']}) it stopped with a "
-                f"wrong answer in {worst['errors']} of {worst['trials']} trials; allowed is a rate "
-                f"of {worst['delta']:g}, and the true rate is at least {worst['low']:.3g}. "
-                f"Failed cells: {len(failed)} of {len(cells)} ({', '.join(failed['cell'])})."
-            )
         if self.word == "PASS":
             return (
                 f"{what} at δ = {self.delta:g}: on each of {len(cells)} games the error rate is at "
                 f"most what was asked for ({cells['errors'].sum():,} errors in "
                 f"{cells['trials'].sum():,} trials)."
             )
-        still = cells[cells["verdict"] == "INCONCLUSIVE"]
-        first = still.iloc[0]
+        of_word = cells[cells["verdict"] == self.word]
+        names = f"{len(of_word)} of {len(cells)} ({', '.join(of_word['cell'])})"
+        if self.word == "FAIL":
+            worst = of_word.iloc[(of_word["low"] / of_word["delta"]).argmax()]
+            return f"{what} is not δ-correct. {_FAILED.format_map(worst)} Failed cells: {names}."
+        first = of_word.iloc[0]
         return (
-            f"{what} at δ = {self.delta:g}: no game fails, and on {len(still)} of {len(cells)} "
-            f"neither side is shown ({', '.join(still['cell'])}). On {first['cell']!r}: "
-            f"{first['reason']}."
+            f"{what} at δ = {self.delta:g}: no game fails, and neither side is shown on {names}. "
+            f"On {first['cell']!r}: {first['reason']}."
         )
 
     def parts(self) -> tuple[str, list[Table], list[str]]:
@@ -118,8 +119,8 @@ class AuditReport(Document):
         tables = [_table("Scored", self.decisive)]
         apart = self.cells[~self.cells["in_scope"]]
         if len(apart):
-            apart = apart.drop(columns="verdict")
-            tables.append(_table("Misspecified problems: reported, not scored", apart))
+            table = _table("Misspecified problems: reported, not scored", apart)
+            tables.append(table._replace(cells=table.cells.drop(columns="verdict")))
         return f"Audit of {self.policy}, δ = {self.delta:g}", tables, self.text.split("\n")
 
     def to_csv(self) -> str:
@@ -142,15 +143,21 @@ class AuditReport(Document):
 
 
 def _table(title: str, cells: pd.DataFrame) -> Table:
-    heads = ["cell", "N", "M", "K", "δ", "trials", "wrong", "unfin.", "error rate", "mean pulls"]
     rows = []
     for row in cells.to_dict("records"):
-        counts = [row[name] for name in ("n_agents", "n_clusters", "n_arms")]
-        seen = [row[name] for name in ("trials", "errors", "unfinished")]
-        texts = [row["cell"], *map(str, counts), f"{row['delta']:g}", *map(number, seen)]
-        mean = number(row["pulls_mean"], "≥" if row["unfinished"] else "")
-        rows.append([*texts, interval(row["low"], row["high"], digits=2), mean])
-        if "verdict" in row:
-            rows[-1].append(row["verdict"])
-    heads += ["verdict"] * ("verdict" in cells)
-    return Table(title, pd.DataFrame(rows, columns=heads))
+        rows.append(
+            {
+                "cell": row["cell"],
+                "N": number(row["n_agents"]),
+                "M": number(row["n_clusters"]),
+                "K": number(row["n_arms"]),
+                "δ": f"{row['delta']:g}",
+                "trials": number(row["trials"]),
+                "wrong": number(row["errors"]),
+                "unfin.": number(row["unfinished"]),
+                "error rate": interval(row["low"], row["high"], digits=2),
+                "mean pulls": number(row["pulls_mean"], "≥" if row["unfinished"] else ""),
+                "verdict": row["verdict"],
+            }
+        )
+    return Table(title, pd.DataFrame(rows))
