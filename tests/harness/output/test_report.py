@@ -208,6 +208,14 @@ for (const node of document.querySelectorAll("body *")) {
 return worst;
 """
 
+#: Parts of policies' names, between two places where a line may break, that are on two lines.
+BROKEN = """
+return [...document.querySelectorAll("#board td:first-child span")].flatMap(span => [...span.childNodes]).filter(node => {
+  const range = document.createRange();
+  range.selectNode(node);
+  return node.nodeType === 3 && range.getClientRects().length > 1; }).map(node => node.textContent);
+"""
+
 #: Pairs of tick labels of one drawing that touch each other.
 OVERLAPS = """
 const found = [];
@@ -230,6 +238,7 @@ def test_readable_at_both_widths_in_both_themes(
     table = "const box = document.querySelector('#board').parentElement; return box.scrollWidth - box.clientWidth"
     assert browser.execute_script(table) <= 0  # no column is cut
     assert browser.execute_script(OVERLAPS) == []
+    assert browser.execute_script(BROKEN) == []
     ratio, text = browser.execute_script(CONTRAST)
     assert ratio >= 4.5, text
     smallest = "return Math.min(...[...document.querySelectorAll('svg[role=img]')].map(s => s.getScreenCTM().a))"
