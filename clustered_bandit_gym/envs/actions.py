@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.policy import PULL, STOP
@@ -81,15 +81,3 @@ def empirical_best(pulls: Ints, means: Floats, rng: np.random.Generator) -> Ints
         weights = tied * (1 - rng.random(tied.shape))
     best: Ints = weights.argmax(axis=-1)
     return best
-
-
-def are_good(truth: Floats, arms: Ints, epsilon: float) -> Bools:
-    """(..., N) whether `arms` (..., N) are within ε of the best, from the means (..., N, K).
-
-    −1 stands for no recommendation, and is not.
-    """
-    # A third of the time of `take_along_axis`, which every end of an episode takes.
-    rows = truth.reshape(-1, truth.shape[-1])
-    chosen = rows[np.arange(len(rows)), arms.ravel()].reshape(arms.shape)
-    good: Bools = truth.max(axis=-1) - chosen <= epsilon * (1 + 1e-9)
-    return good & (arms >= 0)

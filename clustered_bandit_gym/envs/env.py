@@ -11,14 +11,14 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from clustered_bandit_gym._types import Floats, Ints, Values
-from clustered_bandit_gym.envs.actions import are_good, read_action
-from clustered_bandit_gym.envs.game import GameSettings
+from clustered_bandit_gym.envs.actions import read_action
+from clustered_bandit_gym.envs.game import GameSettings, Law
 from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.game.pulls import MAX_PULLS
-from clustered_bandit_gym.game.seeds import episode_seeds
+from clustered_bandit_gym.game.seeds import Seed, episode_seeds
 from clustered_bandit_gym.policy import STOP, check_choice
 
 Obs = dict[str, np.ndarray]
@@ -160,8 +160,9 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         #: Bits of an order of pulls.
         self.order_bits = bits_for(self.n_arms)
         self._federation: Federation | None = None
-        #: The instance of the episode; on flat ids its arrays alone.
+        #: The truth of the episode, and its instance, which flat ids make when it is asked for.
         self._law: Any = None
+        self._instance: Instance | None = None
         self._over = True
         self._window: Any = None
         # What `info` says before the end. To copy them takes a third of the time to make them.
@@ -176,11 +177,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
 
     @cached_property
     def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
-        shape = (self.n_agents, self.n_arms)
-        return spaces.Dict(
-            pulls=spaces.Box(0, MAX_PULLS, shape, np.int64),
-            means=spaces.Box(-np.inf, np.inf, shape, np.float64),
-        )
+        return spaces.Dict(tables((self.n_agents, self.n_arms)))
 
     @property
     def federation(self) -> Federation:
@@ -194,8 +191,9 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         """The instance of the current episode, for judges and pictures; not for learners."""
         if self._law is None:
             raise ResetNeeded("There is no play yet: call env.reset() first")
-        law: Instance = self._law
-        return law
+        if self._instance is None:
+            self._instance = Instance(*self._law[:3], allow_ties=True, allow_overlap=True)
+        return self._instance
 
     @property
     def seen(self) -> tuple[Ints, Floats]:
@@ -212,13 +210,19 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         chosen = known | (options or {})
         if unknown := sorted(chosen.keys() - known.keys()):
             raise UserError(f"unknown reset options {unknown}; known: {', '.join(known)}")
-        instance = self.draw_instance(chosen["instance_seed"])
-        self.check_size(instance)
+        instance = self._draw_truth(chosen["instance_seed"])
         self._federation = self.federation_on(instance, chosen["play_seed"], chosen["source"])
-        self._law = instance
         self._local = bool(chosen["local_pulls"])
         self._begin()
         return self._observe(), self.told_values(instance)
+
+    def _draw_truth(self, seed: Seed) -> Instance:
+        """Draw the instance of the episode."""
+        self._instance = drawn = self.draw_instance(seed)
+        self.check_size(drawn)
+        good = drawn.good_arms(self.epsilon)
+        self._law = Law(drawn.means, drawn.clusters, drawn.rewards, drawn.best_arms, good)
+        return drawn
 
     def _begin(self) -> None:
         """An empty observation and a first picture."""
@@ -250,7 +254,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._bill(federation)
         self._enter(agent, arm, sample, 1)
         if federation.pulls < federation.max_pulls:
-            return self._observed(-self.pull_cost, False, False, self._info(sample))
+            return self._observed(-self.pull_cost, False, False, self.open_info(sample))
         return self._end(-self.pull_cost, sample, self._no_arms, truncated=True)
 
     def _enter(self, agent: int, arm: int, sample: float, times: int) -> None:
@@ -291,27 +295,26 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
 
         Agents without a right arm count as wrong if they are `charged`.
         """
-        means = self._law.means[self._law.clusters]
-        right = are_good(means, arms, self.epsilon)
+        clusters = self._law.clusters
+        right = self._law.good[clusters, arms] & (arms >= 0)
         wrong = self.n_agents - int(np.count_nonzero(right))
-        info = self._info(sample) | self._spent()
+        info = self.open_info(sample)
         info["stopped"] = stopped
         info["correct"] = wrong == 0
         info["agent_correct"] = right
         info["wrong_agents"] = wrong if charged else 0
-        info["best_arms"] = means.argmax(axis=1)
-        if self._federation is not None and arms[0] >= 0:
-            self._federation.stop(arms)
+        info["best_arms"] = self._law.best[clusters]
+        if self._federation is not None:
+            info |= self._spent(self._federation)
+            if arms[0] >= 0:
+                self._federation.stop(arms)
         self._over = True
         self._answer = arms
         self._outcome = info
         return info
 
-    def _spent(self) -> Values:
+    def _spent(self, federation: Federation) -> Values:
         """Pulls and communication so far, with local ones, which only the federation counts."""
-        federation = self._federation
-        if federation is None:
-            return {}
         return {
             "pulls": federation.pulls,
             "pulls_per_agent": federation.pulls_per_agent,
@@ -328,7 +331,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     def _observe(self) -> Any:
         return {"pulls": self._pulls.copy(), "means": self._means.copy()}
 
-    def _info(self, sample: float) -> Values:
+    def open_info(self, sample: float = 0.0) -> Values:
         """`info` before the end: the keys of the last one, with nothing of the truth."""
         return {
             "sample": sample,
@@ -344,13 +347,13 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
 
     def bill(self, orders: Any) -> Values:
         """The communication of `orders` and their answers: a number, or an array of numbers."""
-        bits = orders * self.order_bits
+        bits, nothing = orders * self.order_bits, 0 * orders
         return {
             "cost": self.c_b * bits + self.c_r * orders,
-            "bits_up": 0 * orders,
+            "bits_up": nothing,
             "bits_down": bits,
             "reals_up": orders,
-            "reals_down": 0 * orders,
+            "reals_down": nothing,
         }
 
     def render(self) -> Any:
@@ -358,12 +361,13 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         if self.render_mode is None:
             gym.logger.warn("env.render() needs a render_mode, e.g. render_mode='rgb_array'")
             return None
-        from clustered_bandit_gym.envs.rendering import View, Window, draw_frame
+        from clustered_bandit_gym.envs.rendering import Window, draw_frame
 
-        info = self._outcome or self._info(0.0) | self._spent()
-        view = View(self.problem_of(self.truth), *self.seen, info, self._answer)
+        info = self._outcome or self.open_info()
+        if self._federation is not None:
+            info = info | self._spent(self._federation)
         with needs_extra("plots"):
-            frame = draw_frame(view)
+            frame = draw_frame(self.problem_of(self.truth), *self.seen, info, self._answer)
             if self.render_mode == "rgb_array":
                 return frame
             self._window = self._window or Window()
@@ -383,3 +387,9 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     def __setstate__(self, state: Values) -> None:
         play = state["_federation"]
         self.__dict__.update(state, _federation=None if play is None else Federation.restore(play))
+
+
+def tables(shape: tuple[int, ...]) -> dict[str, spaces.Space[Any]]:
+    """The spaces of counts and averages of this shape."""
+    pulls = spaces.Box(0, MAX_PULLS, shape, np.int64)
+    return {"pulls": pulls, "means": spaces.Box(-np.inf, np.inf, shape, np.float64)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -13,16 +13,14 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from clustered_bandit_gym._types import Bools, Floats, Ints, Values
+from clustered_bandit_gym._types import Bools, Floats, Ints, Rng, Values
 from clustered_bandit_gym.envs.actions import empirical_best, read_flat
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
-from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.game.pulls import MAX_PULLS, Simulator
-from clustered_bandit_gym.game.rewards import RewardModel
 from clustered_bandit_gym.game.seeds import episode_seeds
 from clustered_bandit_gym.policy import PULL, STOP, check_choice
 
@@ -30,12 +28,14 @@ from clustered_bandit_gym.policy import PULL, STOP, check_choice
 ORDERS_PER_CELL = 25
 
 
-class Law(NamedTuple):
-    """What a `Simulator` needs of an instance: means (M, K), clusters (N,), the reward model."""
+class FreePlay(Simulator):
+    """Draws the rewards of an episode as a `Federation` does, without its books."""
 
-    means: Floats
-    clusters: Ints
-    rewards: RewardModel
+    draw_one = Simulator.single
+
+    @property
+    def rng(self) -> Rng:
+        return self._rng
 
 
 class FlatClusteredBAIEnv(ClusteredBAIEnv):
@@ -147,12 +147,6 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
 
     _spec: EnvSpec | None = None
 
-    @property
-    def truth(self) -> Instance:
-        if isinstance(self._law, Law):
-            self._law = Instance(*self._law, allow_ties=True, allow_overlap=True)
-        return super().truth
-
     # --- the episode ------------------------------------------------------------------------------
 
     def reset(
@@ -169,7 +163,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             told = self._draw_game()
             self._begin()
         self._scale = told["sigma"]
-        return self._observe(), {**told, "action_mask": self._action_mask()}
+        told["action_mask"] = self.action_mask()
+        return self._observe(), told
 
     def _begin(self) -> None:
         self._unpulled = set(range(self.n_agents))
@@ -179,15 +174,13 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         """A fresh instance with rewards from `np_random`; returns what the learner is told."""
         self._federation = None
         if self.has_batches:
-            batch, told_of_all, rows = self._buffer.take(1, self.np_random)
-            i = rows.start
-            self._law = Law(batch.means[i], batch.clusters[i], batch.rewards)
-            told = told_of_all.row(i)
+            drawn, rows = self._buffer.take(1, self.np_random)
+            self._law = drawn.law(rows.start)
+            self._instance = self.fixed_instance
+            told = self.told_of(drawn.told, rows.start)
         else:
-            self._law = self.draw_instance(episode_seeds(self.np_random)[0])
-            self.check_size(self._law)
-            told = self.told_values(self._law)
-        self._source = Simulator(self._law, self.np_random)
+            told = self.told_values(self._draw_truth(episode_seeds(self.np_random)[0]))
+        self._free = FreePlay(self._law, self.np_random)
         return told
 
     def step(self, action: Any) -> StepResult:
@@ -203,44 +196,40 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         times = self.pull_sizes[size]
         reward = sample = 0.0
         if self._count + times <= self.limit:
-            sample = self._draw(agent, arm, times)
+            if self._federation is not None:
+                self._bill(self._federation)
+            play = self._federation or self._free
+            if times == 1:
+                sample = play.draw_one(agent, arm)
+            else:
+                sample = play.draw(np.array([agent]), np.array([arm]), times).item()
             self._enter(agent, arm, sample, times)
             self._unpulled.discard(agent)
             reward = -self.pull_cost * times
             if self._count < self.limit:
-                return self._observed(reward, False, False, self._info(sample))
+                return self._observed(reward, False, False, self.open_info(sample))
         arms = self._best() if self.truncation == "answer" else self._no_arms
         return self._end(reward, sample, arms, truncated=self.truncation == "free")
 
-    def _draw(self, agent: int, arm: int, times: int) -> float:
-        """The average of `times` pulls of an arm."""
-        federation = self._federation
-        if federation is not None:
-            self._bill(federation)
-        if times == 1:
-            one = self._source.single if federation is None else federation.draw_one
-            return one(agent, arm)
-        several = self._source.draw if federation is None else federation.draw
-        return float(several(np.array([agent]), np.array([arm]), times)[0])
-
     def _best(self) -> Ints:
         """(N,) each agent's empirical best arm."""
-        rng = self.np_random if self._federation is None else self._federation.rng
-        return empirical_best(self._pulls, self._means, rng)
+        play = self._federation or self._free
+        return empirical_best(self._pulls, self._means, play.rng)
 
-    def _info(self, sample: float) -> Values:
-        info = super()._info(sample)
-        info["action_mask"] = self._action_mask()
+    def open_info(self, sample: float = 0.0) -> Values:
+        info = super().open_info(sample)
+        info["action_mask"] = self.action_mask()
         return info
 
-    def _action_mask(self) -> NDArray[np.int8]:
+    def action_mask(self) -> NDArray[np.int8]:
+        """(A,) which actions make sense now; to stop, every agent must have a pull."""
         mask = self._mask.copy()
         mask[-1] = not self._unpulled
         return mask
 
     def action_masks(self) -> Bools:
-        """(A,) which actions make sense now; to stop, every agent must have a pull."""
-        return self._action_mask().astype(np.bool_)
+        """`action_mask` as booleans."""
+        return self.action_mask().astype(np.bool_)
 
     def _observe(self) -> Any:
         if self.observation == "dict":

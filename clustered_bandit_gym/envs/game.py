@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Values
+from clustered_bandit_gym._types import Bools, Floats, Ints, Values
 from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import TRUTH, Problem
 from clustered_bandit_gym.game.pulls import Source
-from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian
+from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian, RewardModel
 from clustered_bandit_gym.game.seeds import Seed
 from clustered_bandit_gym.game.tables import is_log
 from clustered_bandit_gym.generators import Batch, make_generator
@@ -26,15 +26,40 @@ Generator = Callable[[np.random.Generator], Instance]
 Path_ = str | PathLike[str]
 
 
-class Told(NamedTuple):
-    """What a learner is told of n instances: what all share, and arrays (n,) of the rest."""
+class Law(NamedTuple):
+    """What a play needs of an instance.
 
-    constant: Values
-    varied: dict[str, Floats]
+    Attributes:
+        means, clusters, rewards: as in `Instance`.
+        best: (M,) the best arm of each cluster.
+        good: (M, K) whether the arm is good enough, in each cluster.
+    """
 
-    def row(self, i: int) -> Values:
-        """What is told of the i-th instance."""
-        return self.constant | {key: values.item(i) for key, values in self.varied.items()}
+    means: Floats
+    clusters: Ints
+    rewards: RewardModel
+    best: Ints
+    good: Bools
+
+
+class Drawn(NamedTuple):
+    """n instances drawn at once.
+
+    Attributes:
+        batch: the instances.
+        good: (n, M, K) as in `Law`.
+        told: arrays (n,) of what the learner is told, where it differs between instances.
+    """
+
+    batch: Batch
+    good: Bools
+    told: dict[str, Floats]
+
+    def law(self, i: int) -> Law:
+        """The i-th instance."""
+        batch = self.batch
+        means, clusters, best = batch.means[i], batch.clusters[i], batch.best_arms[i]
+        return Law(means, clusters, batch.rewards, best, self.good[i])
 
 
 class GameSettings:
@@ -163,21 +188,28 @@ class GameSettings:
         batch: Batch = self._generator.batch(rng, n)
         return batch
 
-    def told_of_batch(self, batch: Batch) -> Told:
-        """`told_values` of all instances of `batch`."""
-        if self.fixed_instance is not None:
-            return Told(self.told_values(self.fixed_instance), {})
-        first = batch[0]
-        self.check_size(first)
-        varied = {}
-        for name, truth in (("eta", batch.eta), ("eta1", batch.eta1)):
-            told = self._told.get(name, TRUTH)
-            if isinstance(told, str):
-                varied[name] = np.maximum(truth, 0.0)
-            elif told is not None and self._check and (told > truth).any():
-                # Beyond rounding it is an error, and the message names the clusters.
-                self.problem_of(batch[int((told - truth).argmax())])
-        return Told(self.told_values(first), varied)
+    @cached_property
+    def always_told(self) -> Values:
+        """`told_values` of any instance; of the separations, only what is the same for all."""
+        return self.told_values(self.draw_instance(0))
+
+    def told_of(self, told: dict[str, Floats], i: int) -> Values:
+        """What is told of the i-th instance, where arrays (n,) hold what differs between them."""
+        varied = {key: values.item(i) for key, values in told.items()}
+        return self.always_told | varied | {"support": self.always_told["support"].copy()}
+
+    def describe(self, batch: Batch) -> Drawn:
+        """`batch` with what is told of its instances."""
+        told = {}
+        if self.fixed_instance is None:
+            self.check_size(batch[0])
+            for name, truth in (("eta", batch.eta), ("eta1", batch.eta1)):
+                value = self._told.get(name, TRUTH)
+                if isinstance(value, str):
+                    told[name] = np.maximum(truth, 0.0)
+                elif value is not None and self._check:
+                    self.problem_of(batch[int(truth.argmin())])  # refuses what it does not satisfy
+        return Drawn(batch, batch.good_arms(self.epsilon), told)
 
 
 def _source(
@@ -228,17 +260,17 @@ class InstanceBuffer:
     def __init__(self, game: GameSettings, size: int = 1) -> None:
         self._game = game
         self._size = size
-        self._next = 0
-        self._drawn: tuple[Batch, Told] | None = None
+        self._left = 0
+        self._drawn: Drawn
 
-    def take(self, n: int, rng: np.random.Generator) -> tuple[Batch, Told, slice]:
-        """The next `n` instances: rows of a batch, and what is told of all its instances."""
-        if self._drawn is None or self._next + n > len(self._drawn[0]):
-            batch = self._game.draw_batch(rng, max(n, self._size))
-            self._drawn = batch, self._game.told_of_batch(batch)
-            self._next = 0
+    def take(self, n: int, rng: np.random.Generator) -> tuple[Drawn, slice]:
+        """The next `n` instances: a batch, and their rows in it."""
+        if n > self._left:
+            self._left = max(n, self._size)
+            batch = self._game.draw_batch(rng, self._left)
+            self._drawn = self._game.describe(batch)
             # At most 1,024 instances, or 2 MB of means.
             self._size = max(n, min(2 * self._size, 1024, 2**18 // batch.means[0].size))
-        rows = slice(self._next, self._next + n)
-        self._next += n
-        return *self._drawn, rows
+        first = len(self._drawn.batch) - self._left
+        self._left -= n
+        return self._drawn, slice(first, first + n)

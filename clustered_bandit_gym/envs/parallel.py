@@ -9,12 +9,13 @@ from gymnasium import spaces
 
 from clustered_bandit_gym._types import Bools, Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import integers
-from clustered_bandit_gym.envs.env import ClusteredBAIEnv
+from clustered_bandit_gym.envs.env import ClusteredBAIEnv, tables
 from clustered_bandit_gym.envs.flat_env import box_features
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import bits_for
-from clustered_bandit_gym.game.pulls import MAX_PULLS
+from clustered_bandit_gym.policy import check_choice
 
 try:
     from pettingzoo import ParallelEnv
@@ -85,21 +86,16 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         observation: str = "dict",
         **settings: Any,
     ) -> None:
-        if communication not in ("none", "broadcast"):
-            raise UserError(f"communication must be none or broadcast, got {communication!r}")
-        if observation not in ("dict", "box"):
-            raise UserError(f"observation must be dict or box, got {observation!r}")
-        if max_cycles is not None and max_cycles < 1:
-            raise UserError(f"max_cycles must be at least 1 (or None: no limit), got {max_cycles}")
+        self.communication = check_choice("communication", communication, ("none", "broadcast"))
+        self.observation = check_choice("observation", observation, ("dict", "box"))
+        self.max_cycles = None if max_cycles is None else whole(max_cycles, "max_cycles")
         # It draws the games, holds what was pulled, and draws pictures.
         self._core = ClusteredBAIEnv(**settings)
-        self.communication = communication
-        self.max_cycles = max_cycles
-        self.observation = observation
         self.render_mode = self._core.render_mode
         self.n_arms = self._core.n_arms
         self.possible_agents = [f"agent_{i}" for i in range(self._core.n_agents)]
         self.agents: list[str] = []
+        self._broadcasts = communication == "broadcast"
         # One space object for each agent: a space carries its own generator for sampling.
         self._observation_spaces = {name: self._space() for name in self.possible_agents}
         actions = 2 * self.n_arms + 1
@@ -109,11 +105,9 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         n, k = len(self.possible_agents), self.n_arms
         if self.observation == "box":
             return spaces.Box(-1, 1, (4 * k * (n if self._broadcasts else 1) + 1,), np.float32)
-        shapes = {"": (k,), "heard_": (n - 1, k)}
-        parts: dict[str, spaces.Space[Any]] = {}
-        for prefix in ("", "heard_") if self._broadcasts else ("",):
-            parts[prefix + "pulls"] = spaces.Box(0, MAX_PULLS, shapes[prefix], np.int64)
-            parts[prefix + "means"] = spaces.Box(-np.inf, np.inf, shapes[prefix], np.float64)
+        parts = tables((k,))
+        if self._broadcasts:
+            parts |= {f"heard_{name}": space for name, space in tables((n - 1, k)).items()}
         return spaces.Dict(parts)
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
@@ -142,7 +136,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     def step(
         self, actions: dict[str, int]
     ) -> tuple[Observations, dict[str, float], dict[str, bool], dict[str, bool], Infos]:
-        acting, k = self.agents, self.n_arms
+        acting, k, federation = self.agents, self.n_arms, self.federation
         if set(actions) != set(acting):
             raise UserError(f"expected one action for each of {acting}, got {sorted(actions)}")
         if not acting:
@@ -150,35 +144,30 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         who = np.flatnonzero(self._committed < 0)
         choice = integers([actions[agent] for agent in acting], who.shape, 2 * k + 1)
         pulling, leaving = choice < k, choice > k
-        samples = self._pull(who[pulling], choice[pulling])
-        right = self._commit(who[leaving], choice[leaving] - k - 1)
-        gains: Floats = np.where(pulling, -self._core.pull_cost, 0.0)
-        gains[leaving] -= self._core.error_penalty * ~right
-        self._cycles += 1
-        present = int((self._committed < 0).sum())
-        federation = self.federation
-        federation.rounds += bool(leaving.any() or (self._broadcasts and pulling.any()))
-        late = self.max_cycles is not None and self._cycles >= self.max_cycles
-        cut = late or federation.pulls + present > federation.max_pulls
+        rewards: Floats = np.where(pulling, -self._core.pull_cost, 0.0)
         infos: Infos = {agent: {} for agent in acting}
+        samples = self._pull(who[pulling], choice[pulling])
         for row, sample in zip(np.flatnonzero(pulling), samples.tolist(), strict=True):
             infos[acting[row]]["sample"] = sample
+        right = self._commit(who[leaving], choice[leaving] - k - 1)
+        rewards[leaving] -= self._core.error_penalty * ~right
+        federation.rounds += bool(leaving.any() or (self._broadcasts and pulling.any()))
+        self._cycles += 1
+        present = int((self._committed < 0).sum())
+        late = self._cycles == self.max_cycles
+        cut = late or federation.pulls + present > federation.max_pulls
         terminated = dict(zip(acting, leaving.tolist(), strict=True))
-        truncated = {agent: cut and not terminated[agent] for agent in acting}
-        self.agents = [agent for agent in acting if not (cut or terminated[agent])]
+        truncated = {agent: cut and not left for agent, left in terminated.items()}
+        self.agents = [] if cut else [agent for agent in acting if not terminated[agent]]
         if not self.agents:
-            everyone = bool(self._committed.min() >= 0)
+            everyone = present == 0
             arms = np.where(everyone, self._committed, -1)
-            result = self._core.end_episode(arms, everyone, everyone)
-            infos = {agent: result | info for agent, info in infos.items()}
+            outcome = self._core.end_episode(arms, everyone, everyone)
+            infos = {agent: outcome | info for agent, info in infos.items()}
         if self.render_mode == "human":
             self.render()
-        rewards = dict(zip(acting, gains.tolist(), strict=True))
-        return self._observe(acting), rewards, terminated, truncated, infos
-
-    @property
-    def _broadcasts(self) -> bool:
-        return self.communication == "broadcast"
+        gains = dict(zip(acting, rewards.tolist(), strict=True))
+        return self._observe(acting), gains, terminated, truncated, infos
 
     def _pull(self, who: Ints, arms: Ints) -> Floats:
         """One pull at each of `who`; with broadcast, their reports."""
@@ -203,8 +192,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         phase = federation.current_phase
         federation.ledger.record(phase, "up", "arm", who, bits_for(self.n_arms), 0)
         self._committed[who] = arms
-        right: Bools = truth.good_arms(self._core.epsilon)[truth.clusters[who], arms]
-        return right
+        return truth.good_arms(self._core.epsilon)[truth.clusters[who], arms]
 
     def _observe(self, agents: list[str]) -> Observations:
         n = len(self.possible_agents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,66 +25,56 @@ KEY = "dark: high estimate   amber: the arm that leads   green: the best arm   r
 Frame = NDArray[np.uint8]
 
 
-class View(NamedTuple):
-    """What a picture shows: what the centre has seen and, once the play is over, the truth.
+def draw_frame(
+    problem: Problem, pulls: Ints, means: Floats, info: Values, arms: Ints | None = None
+) -> Frame:
+    """(H, W, 3) uint8: a map of agents and arms, pulls of each agent, and the outcome.
 
-    Attributes:
+    Args:
         pulls, means: (N, K) the observation.
         info: of the last step.
         arms: (N,) the arms recommended at the end, −1 for none; None before the end.
     """
-
-    problem: Problem
-    pulls: Ints
-    means: Floats
-    info: Values
-    arms: Ints | None = None
-
-    @property
-    def title(self) -> str:
-        if self.arms is None:
-            return "Which arm is best for whom?"
-        if self.arms[0] < 0:
-            return "Out of pulls: nothing recommended"
-        return f"{self.info['wrong_agents']} of {self.arms.size} agents wrong"
-
-    @property
-    def marks(self) -> list[tuple[tuple[int, int, int], Ints]]:
-        """Colours, and for each (N,) the arms it marks; −1 for none."""
-        if self.arms is None:
-            seen = np.where(self.pulls > 0, self.means, -np.inf)
-            return [(LEADER, np.where(self.pulls.any(axis=1), seen.argmax(axis=1), -1))]
-        wrong = np.where(self.info["agent_correct"], -1, self.arms)
-        return [(BEST, self.info["best_arms"]), (WRONG, wrong)]
-
-
-def draw_frame(view: View) -> Frame:
-    """(H, W, 3) uint8: a map of agents and arms, pulls of each agent, and the outcome."""
     from PIL import Image, ImageDraw
 
-    n, k = view.pulls.shape
+    n, k = pulls.shape
     wide, high = WIDTH / k, HEIGHT / n
-    clusters = view.problem.n_clusters or "hidden"
-    told = f"{n} agents, {k} arms, clusters: {clusters}, delta {view.problem.delta:g}    "
-    image = _empty_frame(n, k, view.title, told).copy()
-    cells = Image.fromarray(_colours(view.pulls, view.means))
+    clusters = problem.n_clusters or "hidden"
+    told = f"{n} agents, {k} arms, clusters: {clusters}, delta {problem.delta:g}    "
+    if arms is None:
+        title = "Which arm is best for whom?"
+    elif arms[0] < 0:
+        title = "Out of pulls: nothing recommended"
+    else:
+        title = f"{info['wrong_agents']} of {n} agents wrong"
+    image = _empty_frame(n, k, title, told).copy()
+    cells = Image.fromarray(_colours(pulls, means))
     image.paste(cells.resize((WIDTH, HEIGHT), Image.Resampling.NEAREST), (LEFT, TOP))
     draw = ImageDraw.Draw(image)
-    for colour, arms in view.marks:
-        for agent, arm in enumerate(arms.tolist()):
+    for colour, marked in marks(pulls, means, info, arms):
+        for agent, arm in enumerate(marked.tolist()):
             if arm >= 0:
                 x, y = LEFT + arm * wide, TOP + agent * high
                 draw.rectangle((x, y, x + wide, y + high), None, colour, 4 if high > 12 else 2)
-    per_agent = view.info["pulls_per_agent"]
+    per_agent = info["pulls_per_agent"]
     most = max(int(per_agent.max()), 1)
-    for agent, pulls in enumerate(per_agent.tolist()):
+    for agent, count in enumerate(per_agent.tolist()):
         y = TOP + agent * high
-        draw.rectangle((885, y + high / 6, 885 + 167 * pulls / most, y + high * 5 / 6), BAR)
-    cost = view.info["communication"]["cost"]
+        draw.rectangle((885, y + high / 6, 885 + 167 * count / most, y + high * 5 / 6), BAR)
+    cost = info["communication"]["cost"]
     spent = f"{per_agent.sum():,} pulls, communication {cost:,.0f} units"
     draw.text((LEFT + _font(16).getlength(told), 72), spent, INK, _font(16), "lm")
     draw.text((885, 111), f"pulls per agent, at most {most:,}", INK, _font(13), "lm")
     return np.array(image)
+
+
+def marks(pulls: Ints, means: Floats, info: Values, arms: Ints | None) -> list[tuple[Any, Ints]]:
+    """Colours, and for each (N,) the arms it marks, −1 for none; arguments as for `draw_frame`."""
+    if arms is None:
+        seen = np.where(pulls > 0, means, -np.inf)
+        return [(LEADER, np.where(pulls.any(axis=1), seen.argmax(axis=1), -1))]
+    wrong = np.where(info["agent_correct"], -1, arms)
+    return [(BEST, info["best_arms"]), (WRONG, wrong)]
 
 
 @lru_cache(maxsize=16)

@@ -12,10 +12,10 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Values
-from clustered_bandit_gym.envs.actions import are_good, empirical_best, integers
+from clustered_bandit_gym.envs.actions import empirical_best, integers
 from clustered_bandit_gym.envs.flat_env import FlatClusteredBAIEnv, box_features
 from clustered_bandit_gym.envs.game import InstanceBuffer
-from clustered_bandit_gym.envs.rendering import Frame, View, draw_frame
+from clustered_bandit_gym.envs.rendering import Frame, draw_frame
 from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
@@ -85,27 +85,30 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         self.recommendations: Ints | None = None
         self._started = False
         self._sizes = np.array(game.pull_sizes)
-        cells = (num_envs, game.n_agents, game.n_arms)
-        self._pulls: Ints = np.zeros(cells, dtype=np.int64)
-        self._means: Floats = np.zeros(cells)
-        self._per_agent: Ints = np.zeros(cells[:2], dtype=np.int64)
+        # What the learners are told, the part of `info` that only ends change, the observations.
+        game.reset()
+        info = game.open_info()
+        outcome = ("sample", "stopped", "correct", "agent_correct", "wrong_agents", "best_arms")
+        self._told: Values = repeat(game.always_told, num_envs)
+        self._hidden: Values = repeat({key: info[key] for key in outcome}, num_envs)
+        self._pulls, self._means = (repeat(table, num_envs) for table in game.seen)
+        # The truth, arrays (num_envs, ...) as in `Law`; `begin` fills them.
+        batch, good, _ = game.describe(game.draw_batch(np.random.default_rng(0), num_envs))
+        self._bandits: Floats = np.array(batch.means)
+        self._clusters: Ints = np.array(batch.clusters)
+        self._best: Ints = np.array(batch.best_arms)
+        self._good: Bools = np.array(good)
+        self._rewards = batch.rewards
+        self._per_agent: Ints = np.zeros(self._clusters.shape, dtype=np.int64)
         self._count: Ints = np.zeros(num_envs, dtype=np.int64)
         self._orders: Ints = np.zeros(num_envs, dtype=np.int64)
         #: Sub-environments whose episode is over.
         self._done: Bools = np.zeros(num_envs, dtype=np.bool_)
-        # The truth, (num_envs, M, K) and (num_envs, N), and what is told of it; `begin` fills them.
-        first = game.draw_instance(0)
-        self._bandits: Floats = np.array([first.means] * num_envs)
-        self._clusters: Ints = np.array([first.clusters] * num_envs)
-        self._rewards = first.rewards
-        self._told: dict[str, Array] = {}
-        for key, value in game.told_values(first).items():
-            self._told[key] = np.array([value] * num_envs)
         # For pictures: frames not yet asked for, the last step's `info`, and (num_envs, N) the arms
         # that ends recommended, −1 for none.
         self._frames: list[list[Frame]] = [[] for _ in range(num_envs)]
         self._last_values: Values = {}
-        self._answers: Ints = np.full(cells[:2], -1)
+        self._answers: Ints = np.full(self._clusters.shape, -1)
 
     def reset(
         self,
@@ -124,24 +127,32 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         self.begin(np.arange(self.num_envs))
         self._collect()
         infos: Values = {}
-        enter(infos, ~self._done, self.told() | {"action_mask": self.action_mask()})
+        enter(infos, ~self._done, self.told())
         return self.observe(), infos
 
     def begin(self, which: Ints) -> None:
         """Start an episode of each sub-environment of `which`."""
-        batch, told, rows = self._buffer.take(which.size, self.np_random)
+        (batch, good, told), rows = self._buffer.take(which.size, self.np_random)
         self._rewards = batch.rewards
         self._bandits[which] = batch.means[rows]
         self._clusters[which] = batch.clusters[rows]
-        for key, values in told.varied.items():
+        self._best[which] = batch.best_arms[rows]
+        self._good[which] = good[rows]
+        for key, values in told.items():
             self._told[key][which] = values[rows]
         for state in (self._pulls, self._means, self._per_agent, self._count, self._orders):
             state[which] = 0
         self._done[which] = False
 
     def told(self) -> dict[str, Array]:
-        """What the learners are told, (num_envs, ...) each."""
-        return {key: values.copy() for key, values in self._told.items()}
+        """What the learners are told when episodes begin, (num_envs, ...) each."""
+        told = {key: value.copy() for key, value in self._told.items()}
+        return told | {"action_mask": self.action_mask()}
+
+    def told_of(self, i: int) -> Values:
+        """What the learner of sub-environment i is told when an episode begins."""
+        told = self.game.told_of({key: self._told[key] for key in ("eta", "eta1")}, i)
+        return told | {"action_mask": self.game.action_mask()}
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, Values]:
         began = self._done.copy()
@@ -153,7 +164,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._done.any():
             began = self._done.copy()
             last: Values = {}
-            enter(last, began, {**values, "action_mask": self.action_mask()})
+            enter(last, began, values)
             observations = np.full(self.num_envs, None, dtype=object)
             obs = self.observe()
             for i in began.nonzero()[0].tolist():
@@ -165,8 +176,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             enter(infos, ~began, values)
         if began.any():
             enter(infos, began, self.told())
-        everywhere = np.ones(self.num_envs, dtype=np.bool_)
-        enter(infos, everywhere, {"action_mask": self.action_mask()})
+        infos["_action_mask"] = np.ones(self.num_envs, dtype=np.bool_)
         return self.observe(), rewards, terminated, truncated, infos
 
     def play(self, actions: Array) -> tuple[Array, Array, Array, Values]:
@@ -184,7 +194,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         samples, pulls, late = self._pull(~(stops | self._done), actions)
         done = stopped | late
         terminated = stopped if game.truncation == "free" else done
-        values = self._values() | {"sample": samples, "stopped": stopped}
+        values = self._values()
+        values |= {"sample": samples, "stopped": stopped}
         rewards: Array = -game.pull_cost * pulls
         if done.any():
             self._judge(done.nonzero()[0], terminated, values)
@@ -199,7 +210,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         samples: Floats = np.zeros(self.num_envs)
         pulls: Ints = np.zeros(self.num_envs, dtype=np.int64)
         game = self.game
-        n_cells = game.n_agents * game.n_arms
+        n_cells, n_clusters = game.n_agents * game.n_arms, self._bandits.shape[1]
         sizes, cells = np.divmod(np.where(pulling, actions, 0), n_cells)
         times = self._sizes[sizes]
         fits = pulling & (self._count + times <= game.limit)
@@ -207,9 +218,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         # Flat indices take 0.6 of the time of (play, agent, arm).
         cells, times = which * n_cells + cells[which], times[which]
         rows, arms = np.divmod(cells, game.n_arms)
-        _, n_clusters, n_arms = self._bandits.shape
-        clusters = which * n_clusters + self._clusters.reshape(-1)[rows]
-        means = self._bandits.reshape(-1, n_arms)
+        clusters = which * n_clusters + self._clusters.ravel()[rows]
+        means = self._bandits.reshape(-1, game.n_arms)
         averages = self._rewards.average(self.np_random, means, clusters, arms, times)
         all_pulls, all_means = self._pulls.reshape(-1), self._means.reshape(-1)
         counts = all_pulls[cells] + times
@@ -226,7 +236,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
     def _judge(self, which: Ints, terminated: Bools, values: Values) -> None:
         """Enter the outcome of episodes that are over; those `terminated` are charged for errors."""
         game = self.game
-        truth = self._bandits[which[:, None], self._clusters[which]]
+        cluster = which[:, None], self._clusters[which]
         if self.recommendations is None:
             arms = empirical_best(self._pulls[which], self._means[which], self.np_random)
         else:
@@ -234,27 +244,21 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             arms = integers(self.recommendations, shape, game.n_arms)[which]
         if game.truncation != "answer":
             arms = np.where(values["stopped"][which, None], arms, -1)
-        right = are_good(truth, arms, game.epsilon)
+        right = self._good[*cluster, arms] & (arms >= 0)
         self._answers[which] = arms
         values["correct"][which] = right.all(axis=1)
         values["agent_correct"][which] = right
         values["wrong_agents"][which] = (terminated[which, None] & ~right).sum(axis=1)
-        values["best_arms"][which] = truth.argmax(axis=2)
+        values["best_arms"][which] = self._best[cluster]
 
     def _values(self) -> Values:
         """The `info` before the end, with nothing of the truth and without a sample."""
-        shape = self._per_agent.shape
-        return {
-            "sample": np.zeros(self.num_envs),
-            "stopped": np.zeros(self.num_envs, dtype=np.bool_),
-            "correct": np.zeros(self.num_envs, dtype=np.bool_),
-            "agent_correct": np.zeros(shape, dtype=np.bool_),
-            "wrong_agents": np.zeros(self.num_envs, dtype=np.int64),
-            "pulls": self._count.copy(),
-            "pulls_per_agent": self._per_agent.copy(),
-            "communication": self.game.bill(self._orders.copy()),
-            "best_arms": np.full(shape, -1),
-        }
+        values: Values = {key: value.copy() for key, value in self._hidden.items()}
+        values["pulls"] = self._count.copy()
+        values["pulls_per_agent"] = self._per_agent.copy()
+        values["communication"] = self.game.bill(self._orders.copy())
+        values["action_mask"] = self.action_mask()
+        return values
 
     def observe(self, which: Any = slice(None)) -> Any:
         """Copies of the observations of `which` now."""
@@ -302,7 +306,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         info = row_of(self._last_values if self._done[i] else self._values(), i)
         arms = self._answers[i] if self._done[i] else None
         with needs_extra("plots"):
-            return draw_frame(View(problem, self._pulls[i], self._means[i], info, arms))
+            return draw_frame(problem, self._pulls[i], self._means[i], info, arms)
 
 
 def enter(infos: Values, mask: Bools, values: Values) -> None:
@@ -324,3 +328,10 @@ def row_of(values: Any, i: int) -> Any:
     if isinstance(values, dict):
         return {key: row_of(value, i) for key, value in values.items()}
     return values.item(i) if values.ndim == 1 else values[i]
+
+
+def repeat(value: Any, n: int) -> Any:
+    """`value`, or each one in nested dictionaries, n times: arrays (n, ...)."""
+    if isinstance(value, dict):
+        return {key: repeat(one, n) for key, one in value.items()}
+    return np.array([value] * n)

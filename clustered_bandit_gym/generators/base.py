@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints, Rng
+from clustered_bandit_gym._types import Bools, Floats, Ints, Rng
 from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
@@ -63,9 +63,19 @@ class Batch:
         return Instance(self.means[i], self.clusters[i], self.rewards)
 
     @cached_property
+    def best_arms(self) -> Ints:
+        """(n, M) the best arm of each cluster."""
+        return np.asarray(self.means.argmax(axis=2))
+
+    def good_arms(self, epsilon: float) -> Bools:
+        """(n, M, K) whether the arm's mean is within ε of the largest of its cluster."""
+        gaps = self.means.max(axis=2, keepdims=True) - self.means
+        return np.asarray(gaps <= epsilon * (1 + 1e-9))
+
+    @cached_property
     def _separation(self) -> tuple[Floats, Floats]:
         """η and η1 of each instance (n,) each; see `Instance`."""
-        best = self.means.argmax(axis=2)
+        best = self.best_arms
         # Entry (a, b): the mean in bandit b of the best arm of bandit a.
         at_best = np.take_along_axis(self.means, best[:, None, :], axis=2).swapaxes(1, 2)
         top = self.means.max(axis=2)

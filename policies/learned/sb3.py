@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -75,15 +74,8 @@ class SB3VecEnv(VecEnv):
         seeds = None if all(seed is None for seed in self._seeds) else list(self._seeds)
         obs, _ = self.envs.reset(seed=seeds)
         self._reset_seeds()
-        self.reset_infos = [{} for _ in range(self.num_envs)]
-        self._tell(range(self.num_envs))
+        self.reset_infos = [self.envs.told_of(i) for i in range(self.num_envs)]
         return self._look(obs)
-
-    def _tell(self, which: Iterable[int]) -> None:
-        """Enter what the learner is told at the start of the episodes of `which`."""
-        told = self.envs.told() | {"action_mask": self.envs.action_mask()}
-        for i in which:
-            self.reset_infos[i] = row_of(told, i)
 
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions
@@ -97,14 +89,13 @@ class SB3VecEnv(VecEnv):
         ended = dones.nonzero()[0]
         if ended.size:
             last = self._look(envs.observe(ended))
-            values["action_mask"] = envs.action_mask()
+            envs.begin(ended)
             for row, i in enumerate(ended.tolist()):
                 infos[i] = row_of(values, i)
                 infos[i]["cost"] = infos[i]["communication"]["cost"]
                 infos[i]["terminal_observation"] = row_of(last, row)
                 infos[i]["TimeLimit.truncated"] = bool(truncated[i])
-            envs.begin(ended)
-            self._tell(ended.tolist())
+                self.reset_infos[i] = envs.told_of(i)
         return self._look(envs.observe()), rewards.astype(np.float32), dones, infos
 
     def _orders(self, actions: np.ndarray, seen: Seen) -> np.ndarray:

@@ -150,7 +150,7 @@ def test_vectors_as_observations(communication: str, size: int) -> None:
     assert obs["agent_2"][-1] == pytest.approx(0.1)
     heard = obs["agent_1"][12] if communication == "broadcast" else own_pulls
     assert heard == own_pulls  # agent 2 comes after agent 1
-    with pytest.raises(ValueError, match="observation must be dict or box"):
+    with pytest.raises(ValueError, match="observation must be one of 'dict', 'box'"):
         make(observation="image")
 
 
@@ -167,8 +167,8 @@ def test_pictures() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"communication": "gossip"}, "communication must be none or broadcast"),
-        ({"max_cycles": 0}, "max_cycles must be at least 1"),
+        ({"communication": "gossip"}, "communication must be one of 'none', 'broadcast'"),
+        ({"max_cycles": 0}, "max_cycles must be a whole number >= 1"),
     ],
 )
 def test_invalid_settings(settings: dict[str, Any], message: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.envs import rendering
-from clustered_bandit_gym.envs.rendering import View, draw_frame
+from clustered_bandit_gym.envs.rendering import draw_frame, marks
 from clustered_bandit_gym.game.problem import Problem
 
 INSTANCE = cbg.Instance([[0.9, 0.1, 0.2], [0.1, 0.8, 0.3]], [0, 1, 1, 0])
@@ -82,7 +82,7 @@ def test_never_pulled_is_not_drawn_as_low() -> None:
     """Agent 0 has one cell that was never pulled and one with the lowest estimate of all."""
     problem = Problem(1, 3, None, 0.1)
     pulls, means = np.array([[1, 1, 0]]), np.array([[0.9, 0.1, 0.0]])
-    frame = draw_frame(View(problem, pulls, means, spent(pulls)))
+    frame = draw_frame(problem, pulls, means, spent(pulls))
     low, never = frame[123:560, 328:587], frame[123:560, 587:846]
     assert (low == (203, 226, 195)).all(axis=2).sum() > 1000
     assert (never == (203, 226, 195)).all(axis=2).sum() == 0
@@ -109,23 +109,21 @@ def test_the_next_episode_starts_clean() -> None:
     assert np.array_equal(first.render(), clean.render())
 
 
-def test_views() -> None:
+def test_marks() -> None:
     problem = Problem(2, 3, None, 0.1)
     pulls, means = np.array([[4, 1, 0], [0, 0, 0]]), np.array([[-1.0, -2.0, 0.0], [0.0, 0.0, 0.0]])
-    view = View(problem, pulls, means, spent(pulls))
-    [(_, leaders)] = view.marks
-    assert leaders.tolist() == [0, -1]
     outcome = {
         "wrong_agents": 1,
         "best_arms": np.array([0, 0]),
         "agent_correct": np.array([False, True]),
     }
-    ended = view._replace(info=view.info | outcome, arms=np.array([1, 0]))
-    assert ended.title == "1 of 2 agents wrong"
-    assert [arms.tolist() for _, arms in ended.marks] == [[0, 0], [1, -1]]
-    truncated = ended._replace(arms=np.array([-1, -1]))
-    assert "nothing recommended" in truncated.title
-    assert len({draw_frame(one).tobytes() for one in (view, ended, truncated)}) == 3
+    info = spent(pulls) | outcome
+    [(_, leaders)] = marks(pulls, means, info, None)
+    assert leaders.tolist() == [0, -1]
+    answered, nothing = np.array([1, 0]), np.array([-1, -1])
+    assert [arms.tolist() for _, arms in marks(pulls, means, info, answered)] == [[0, 0], [1, -1]]
+    frames = [draw_frame(problem, pulls, means, info, arms) for arms in (None, answered, nothing)]
+    assert len({frame.tobytes() for frame in frames}) == 3
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (49, 3), (600, 400)])
@@ -133,7 +131,7 @@ def test_any_size(sizes: tuple[int, int]) -> None:
     n, k = sizes
     pulls = np.random.default_rng(0).integers(3, size=sizes)
     means = np.where(pulls > 0, 0.5, 0.0)
-    frame = draw_frame(View(Problem(n, k, 1, 0.1), pulls, means, spent(pulls, 1e9)))
+    frame = draw_frame(Problem(n, k, 1, 0.1), pulls, means, spent(pulls, 1e9))
     assert frame.shape == (640, 1120, 3)
     assert len(np.unique(frame[::4, ::4].reshape(-1, 3), axis=0)) > 5
 
