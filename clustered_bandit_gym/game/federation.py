@@ -156,7 +156,7 @@ class Federation(Play):
         tables = [self._send("down", payload, agents, program) for payload in _payloads(down)]
         size = self.block_size or max(1, BLOCK_CELLS // (n_arms or self.problem.n_arms))
         answer: Payload | Sequence[Payload] | None = None
-        form: list[tuple[object, ...]] = []
+        forms: list[list[tuple[object, ...]]] = []
         parts: list[list[Array]] = []
         for start in range(0, agents.size, size):
             rows = slice(start, start + size)
@@ -166,20 +166,19 @@ class Federation(Play):
             finally:
                 block.close()
             payloads = _payloads(answer)
-            before, form = form, [alphabet(payload) for payload in payloads]
-            if parts and form != before:
+            forms.append([alphabet(payload) for payload in payloads])
+            if forms[-1] != forms[0]:
                 raise UserError(
                     "a program sends every agent's message in the same form: kind, shape, and "
                     "`among`, `at_most` or `grid`"
                 )
             parts.append([self._send("up", one, block.agents, program) for one in payloads])
         messages = [np.concatenate(part) for part in zip(*parts, strict=True)]
-        if tables or messages:
-            self.rounds += 1
+        self.rounds += bool(tables or messages)
         self.silent_program = "" if messages else program_name(program)
-        if not messages:
-            return None
-        return messages[0] if isinstance(answer, Payload) else tuple(messages)
+        if isinstance(answer, Payload):
+            return messages[0]
+        return tuple(messages) or None
 
     def _send(self, direction: Direction, payload: Payload, agents: Ints, program: Any) -> Array:
         """Bill `payload`, to or from each of `agents`, which run `program`; returns what arrives,
@@ -188,8 +187,7 @@ class Federation(Play):
         if isinstance(payload, Reals):
             rows = self.ledger.as_sent(rows).astype(np.float64)
         bits = payload.bits
-        chosen_from = getattr(payload, "within", None)
-        if chosen_from is not None and not is_ours(program):
+        if getattr(payload, "within", None) is not None and not is_ours(program):
             bits = bits + self.problem.n_arms  # that both sides know the set cannot be checked
         self.ledger.record(self.current_phase, direction, payload.kind, agents, bits, payload.reals)
         return rows

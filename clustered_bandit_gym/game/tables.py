@@ -71,12 +71,7 @@ def read_bandits(path: FilePath) -> Bandits:
     """
     cells = _cells(path)
     first = cells.iloc[0].tolist()
-    if is_log(path):
-        raise UserError(
-            f"{path} has no column `cluster`; rows of agents without clusters are read by "
-            "Instance.from_logs(path, clusters=M)"
-        )
-    if {"cluster", "arm", "reward"} <= _lower(first):
+    if {"arm", "reward"} <= _lower(first):
         return _bandits_of(_rows(_below_header(cells), "cluster"))
     has_header = not all(map(_is_number, first[1:] or first))
     table = _below_header(cells) if has_header else cells
@@ -222,11 +217,11 @@ def _rows(frame: pd.DataFrame, group: str) -> pd.DataFrame:
     named = frame.rename(columns=lambda name: str(name).strip().lower())
     if not {group, "arm", "reward"} <= set(named):
         raise UserError(
-            "expected the columns arm, reward, and agent (or user) or cluster, got "
-            f"{', '.join(map(str, named))}"
+            f"expected the columns {group}, arm and reward, got {', '.join(map(str, named))}; "
+            "Instance.from_csv reads rows of clusters, Instance.from_logs those of agents or users"
         )
     columns = {"group": _labels(named[group]), "arm": _labels(named.arm)}
-    return pd.DataFrame(columns | {"reward": _numbers(named.reward)})
+    return pd.DataFrame(columns | {"reward": _numbers(named[["reward"]])[:, 0]})
 
 
 def _labels(column: pd.Series[Any]) -> pd.Categorical:
@@ -240,16 +235,16 @@ def _labels(column: pd.Series[Any]) -> pd.Categorical:
     return pd.Categorical(texts, names)
 
 
-def _numbers(cells: Any) -> Floats:
-    """Cells of a frame as finite numbers."""
-    try:
-        numbers = cells.to_numpy(dtype=np.float64)
-    except ValueError as error:
-        raise UserError(f"expected numbers: {error}") from None
+def _numbers(cells: pd.DataFrame) -> Floats:
+    """Cells as finite numbers."""
+    import pandas as pd
+
+    numbers = np.asarray(cells.apply(pd.to_numeric, errors="coerce"), dtype=np.float64)
     if not np.isfinite(numbers).all():
-        row = int(np.argwhere(~np.isfinite(numbers))[0, 0])
-        raise UserError(f"expected finite numbers in row {row + 1}, got {numbers[row]}")
-    return np.asarray(numbers)
+        row, column = np.argwhere(~np.isfinite(numbers))[0]
+        got = cells.iat[row, column]
+        raise UserError(f"expected finite numbers, got {got!r} in row {row + 1}")
+    return numbers
 
 
 def _lower(names: Any) -> set[str]:

@@ -83,9 +83,12 @@ def test_an_environment_recognises_logs(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("user,reward\na,1\n", "expected the columns arm, reward, and agent"),
+        (
+            "user,reward\na,1\n",
+            "expected the columns user, arm and reward, got user, reward;.* agents",
+        ),
         ("agent,arm,reward\na,x,1\na,y,0\nb,x,1\n", "no reward of arm 'y' in 'b'"),
-        ("agent,arm,reward\na,x,much\n", "expected numbers: .*'much'"),
+        ("agent,arm,reward\na,x,much\n", "expected finite numbers, got 'much' in row 1"),
         ("agent,arm,reward\n", "no rows"),
     ],
 )
@@ -104,7 +107,7 @@ def test_bad_numbers_of_clusters(path: Path) -> None:
 
 
 def test_a_file_without_clusters_says_so(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no column `cluster`; .* Instance.from_logs"):
+    with pytest.raises(ValueError, match=r"expected the columns cluster, .* Instance.from_logs"):
         cbg.Instance.from_csv(path)
     shared = tmp_path / "shared.csv"
     shared.write_text("1,0\n0.9,0\n")

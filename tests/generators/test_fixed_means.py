@@ -83,13 +83,13 @@ def test_raw_rewards_of_zero_and_one_and_continuous_ones(tmp_path: Path) -> None
     [
         ("", "cannot be read as a CSV file"),
         ("a,b\n", "no rows"),
-        ("0.1,0.2\n0.3\n", "expected numbers: .*''"),
-        ("0.1,0.2\n0.3,x\n", "expected numbers: .*'x'"),
-        ("0.1,nan\n0.3,0.1\n", "finite numbers in row 1"),
+        ("0.1,0.2\n0.3\n", "expected finite numbers, got '' in row 2"),
+        ("0.1,0.2\n0.3,x\n", "expected finite numbers, got 'x' in row 2"),
+        ("0.1,nan\n0.3,0.1\n", "finite numbers, got 'nan' in row 1"),
         ("cluster,arm,reward\n", "no rows"),
-        ("cluster,arm,reward\na,b,c\n", "expected numbers: .*'c'"),
+        ("cluster,arm,reward\na,b,c\n", "expected finite numbers, got 'c' in row 1"),
         ("cluster,arm,reward\na,b,1\na,c,0\nd,b,0\n", "no reward of arm 'c' in 'd'"),
-        ("cluster,arm,reward\na,b\n", "expected numbers"),
+        ("cluster,arm,reward\na,b\n", "expected finite numbers"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, says: str) -> None:
