@@ -172,7 +172,8 @@ def shown_distinct(
     scales = Scales.around(4 * levels.distinct, exp(-levels.distinct))
     program = partial(rough_means, levels=levels)
     members = np.ones(d, dtype=bool)
-    mean, off, n = np.zeros((m, d)), np.zeros((m, d)), np.zeros(d)
+    mean, off = np.zeros((2, m, d))
+    n = np.zeros(d)
     a, b = np.triu_indices(m, 1)
     for code in range(ceil(log(max(pulls, 8) / 8, 2)), SETTINGS.codes):
         effort = Symbol(np.full(m, code), among=SETTINGS.codes)
@@ -207,11 +208,11 @@ def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) ->
     rows = np.arange(len(block))
     batch = 0.3 * unit
     while True:
-        n, mean = cells.n, cells.mean
+        n, total = cells.n, cells.n * cells.mean
         pulls = n.sum(axis=1, keepdims=True)
-        others = ((n * mean).sum(axis=1, keepdims=True) - n * mean) / (pulls - n)
+        others = (total.sum(axis=1, keepdims=True) - total) / (pulls - n)
         # Log-likelihood ratio of "η above the others" to "like the others".
-        score = 2 * n / (unit * eta) * (mean - others - eta / 2)
+        score = 2 * n / (unit * eta) * (cells.mean - others - eta / 2)
         top = score.argmax(axis=1)
         second, best = np.sort(score, axis=1)[:, -2:].T
         missing = (lead - score)[rows, top]
@@ -220,7 +221,7 @@ def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) ->
             return top
         step = np.where(score >= best[:, None] - 1.5, batch, 0.0)
         step[rows, top] = np.maximum(batch, 0.9 * unit * np.minimum(best - second, missing))
-        top_up(block, cells, n + np.where(go_on[:, None], step, 0.0), arms)
+        top_up(block, cells, n + step * go_on[:, None], arms)
         batch *= 1.05
 
 

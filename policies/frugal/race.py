@@ -37,8 +37,7 @@ def race(
         leader = leaders(cells.mean, live)
         top = (rows[:, None], leader[:, None])
         live &= ~cells.shows_worse(rows, leader, 0.0, levels.beaten, live)
-        may_be_close = wanted & ~close & (cells.mean + levels.eta > cells.mean[top])
-        row, arm = np.nonzero(may_be_close)
+        row, arm = np.nonzero(wanted & ~close)
         row, arm, left = cells.not_yet_close(row, arm, leader, live, levels.eta, levels.close)
         close[row, arm] = ~left.any(axis=1)
         hope = _pulls_of_tests(cells, live, wanted & ~close, top, levels)
@@ -46,14 +45,19 @@ def race(
         # What is close to the leader waits for other live arms.
         waits = active[row, arm]
         np.logical_or.at(active, row[waits], left[waits])
-        goal = _goal(cells, active, hope, top)
+        active[top] = False
+        n = cells.n
+        goal = np.where(active, n + np.clip(hope - n, SETTINGS.look * n, n), 0.0)
+        most = leader_pulls(goal)
+        goal[n > 1.5 * n[top] + 8] = 0.0  # these wait for the leader
+        goal[top] = np.minimum(most[:, None], 2 * n[top] + 8)
         if not goal.any():
             return close
         top_up(block, cells, goal)
 
 
 def _pulls_of_tests(cells: Cells, live: Bools, wanted: Bools, top: At, levels: Levels) -> Floats:
-    """(R, K) pulls of an arm and the leader that its test seems to take, inf if that has no end.
+    """(R, K) pulls of an arm and the leader that its test seems to take, huge if that has no end.
 
     `top`: the leaders' cells, (R, 1) each.
     """
@@ -67,24 +71,12 @@ def _pulls_of_tests(cells: Cells, live: Bools, wanted: Bools, top: At, levels: L
     level = np.where(worse >= ahead, levels.beaten, levels.close) + cells.slack
     # With a standard deviation of luck, the test may be over after so many pulls of both arms.
     gap = np.maximum(worse, ahead) + np.sqrt(error + error[top])
-    pulls = 2 * level * (variance + variance[top]) / np.maximum(gap, 1e-140) ** 2
-    return np.where(gap > 0, pulls, np.inf)
-
-
-def _goal(cells: Cells, active: Bools, hope: Floats, top: At) -> Floats:
-    """(R, K) pulls that cells should have next, for the tests of `active` (R, K); 0 for no more."""
-    n = cells.n
-    active[top] = False
-    goal = np.where(active, n + np.clip(hope - n, SETTINGS.look * n, n), 0.0)
-    most = leader_pulls(goal)
-    goal[n > 1.5 * n[top] + 8] = 0.0  # these wait for the leader
-    goal[top] = np.minimum(most[:, None], 2 * n[top] + 8)
-    return goal
+    return 2 * level * (variance + variance[top]) / np.maximum(gap, 1e-140) ** 2
 
 
 def effort_of(code: Ints) -> Floats:
     """Pulls of an arm that a representative may make for a test: half as many again per code."""
-    return 64 * 1.5 ** code.astype(np.float64)
+    return 64 * 1.5**code
 
 
 def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Payload, ...]:

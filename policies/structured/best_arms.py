@@ -96,8 +96,7 @@ class _Plan:
         budgets, slack, mean = reps.budgets, reps.cells.slack, reps.mean
         self.distinct = reps.distinct
         self.eta = eta = -np.inf if reps.eta is None else reps.eta
-        self.rows = np.arange(len(reps))
-        self.top = top = (self.rows, reps.leader)
+        self.top = top = (np.arange(len(reps)), reps.leader)
         self.gap = gap = mean[top][:, None] - mean
         # Bets on small differences find the variance of the rewards; on large ones they gain less,
         # as in Bernstein's inequality for rewards in an interval of 2σ.
@@ -131,32 +130,23 @@ class _Plan:
         self.telling = pulls.argmin(axis=2)
         self.to_distinct = np.where(reps.distinct, 0.0, pulls.min(axis=2))
         np.fill_diagonal(self.to_distinct, np.inf)
-        self._cover()
+        # Averages may be off: without a second time an unlucky one would never be corrected.
+        self._cover(self._cover(TINY))
 
-    def _cover(self) -> None:
-        """Choose for every arm how it leaves the live sets, first by averages, then in doubt.
-
-        An average may be off. The second time every way gets the benefit of a deviation whose
-        chance exceeds the pulls made over the pulls that it could save; without it an unlucky
-        average would never be corrected.
-        """
-        n, gap = self.n, self.gap
-        doubt: Any = TINY
-        for _ in range(2):
-            size = np.maximum(np.abs(gap) + self.enough + doubt, 1 / np.sqrt(n))
-            self.beaten = self.level_beaten / size**2
-            price = self._cover_by_closeness(self.eta - gap + doubt)
-            doubt = np.sqrt(2 * np.log1p(price / n) * (1 / n + 1 / self.n_leader))
-
-    def _cover_by_closeness(self, margin: Floats) -> Floats:
-        """Set `close`, `via`, `elsewhere`; returns (K,) the price of the cheapest cover.
+    def _cover(self, doubt: Any) -> Floats:
+        """Choose for every arm how it leaves the live sets: set `beaten`, `close`, `via`, `elsewhere`.
 
         Args:
-            margin: (R, K) by how much arms may be closer than η.
+            doubt: (R, K) or one number; every way gets the benefit of such a deviation.
+
+        Returns (R, K) deviations whose chance exceeds the pulls made over the pulls that they could
+        save.
         """
-        rival, top, distinct = self.rival, self.top, self.distinct
-        close = self.level_close / np.maximum(margin, TINY) ** 2
-        cost = np.where(rival, self._still(self.beaten), 0.0)
+        rival, top, distinct, n, gap = self.rival, self.top, self.distinct, self.n, self.gap
+        size = np.maximum(np.abs(gap) + self.enough + doubt, 1 / np.sqrt(n))
+        beaten = self.level_beaten / size**2
+        close = self.level_close / np.maximum(self.eta - gap + doubt, TINY) ** 2
+        cost = np.where(rival, self._still(beaten), 0.0)
         cost_close = self._still(close)
         # For every (x, k) the least cost of closeness at another y. Where x and y are not known to
         # be distinct, that has to be shown first.
@@ -180,18 +170,18 @@ class _Plan:
         # The leader may be wrong, too, which a comparison with the runner-up would show.
         runner_up = np.where(rival, cost, np.inf).min(axis=1)
         self.elsewhere[top] = self.task[top] & (second[top] < runner_up)
-        self.close = np.maximum(close, self.n)
+        self.beaten, self.close = np.maximum(beaten, n), np.maximum(close, n)
         self.close[top] = np.where(waits, np.inf, self.close[top])
-        return np.minimum(least, everywhere)
+        price = np.minimum(least, everywhere)
+        return np.sqrt(2 * np.log1p(price / n) * (1 / n + 1 / self.n_leader))
 
     def times(self) -> Floats:
         """(R, K) pulls to make next. Ways that need few go first: they may make the others moot."""
-        beaten = np.maximum(self.beaten, self.n)
-        first = self.to_distinct[self.rows[:, None], self.via]
+        first = np.take_along_axis(self.to_distinct, self.via, axis=1)
         then = np.where(first > 0, first, np.take_along_axis(self.close, self.via, axis=0))
-        need = np.where(self.elsewhere, then, np.where(self.rival, beaten, np.inf))
+        need = np.where(self.elsewhere, then, np.where(self.rival, self.beaten, np.inf))
         now = (need <= TUNING.urgent * need.min()) & np.isfinite(need)
-        goal = np.where(now & ~self.elsewhere, self._next(beaten, self.n), 0.0)
+        goal = np.where(now & ~self.elsewhere, self._next(self.beaten, self.n), 0.0)
         x, k = np.nonzero(now & self.elsewhere)
         y = self.via[x, k]
         apart = self.distinct[x, y]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, log
 from typing import Any
 
@@ -36,28 +35,24 @@ def nats(alpha: Any) -> Any:
     return -np.log(alpha)
 
 
-@dataclass(frozen=True)
 class Budgets:
     """Levels of all tests, as functions of the problem; docs/structured-bai.md has the union bound.
 
     Candidates are numbered from 1 in the order in which they were chosen; numbers may be arrays.
 
+    Args:
+        share: the part of the problem's δ that is spent.
+
     Attributes:
         n_agents, n_arms: N, K.
         n_clusters: M, or where it is not told the most there can be: min(N, K).
-        delta: δ.
+        delta: the δ that is spent.
     """
 
-    n_agents: int
-    n_arms: int
-    n_clusters: int
-    delta: float
-
-    @classmethod
-    def of(cls, problem: Problem, share: float = 1.0) -> Budgets:
-        """The budgets of `problem` with a part of its δ."""
-        n, k = problem.n_agents, problem.n_arms
-        return cls(n, k, problem.n_clusters or min(n, k), share * problem.delta)
+    def __init__(self, problem: Problem, share: float = 1.0) -> None:
+        self.n_agents, self.n_arms = problem.n_agents, problem.n_arms
+        self.n_clusters = problem.n_clusters or min(self.n_agents, self.n_arms)
+        self.delta = share * problem.delta
 
     def number_weight(self, number: Any) -> Any:
         """Weight of the number-th candidate: 0.9 in all for the first M, 0.1 for the others."""
@@ -68,7 +63,7 @@ class Budgets:
         """The best arm of the number-th candidate is wrongly declared worse than a given arm."""
         return self._best(number) / max(1, self.n_arms - 1)
 
-    def close(self, number: Any = 1) -> Any:
+    def close(self, number: Any) -> Any:
         """At the number-th candidate, the best arm of a given other cluster is wrongly declared
         less than η worse than the best arm."""
         return self._best(number) / max(1, self.n_clusters - 1)

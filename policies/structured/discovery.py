@@ -121,9 +121,8 @@ class Discovery:
         look = ceil(TUNING.look * self.effort / arms)
         look = min(look, 5) if arms > 64 else look  # each arm sends an average
         look = self.effort if self.every_arm else look
-        drawn.pull_where(np.ceil(look * self.variance) - drawn.n[rows], rows)
+        drawn.pull_where(look * self.variance - drawn.n[rows], rows)
         effort = self.effort * self.variance[leader]
-        step = np.ceil(self.effort / 4 * self.variance[leader])
         while rows.size:
             index = np.arange(rows.size)
             odd, distance, on_leader = self._compare(drawn, rows, np.arange(leader.size))
@@ -139,7 +138,7 @@ class Discovery:
             fits = ((pulls >= 1) & near) | (pulls >= 2)
             self.seen[rows[fits]] = self.effort
             rows, guess = rows[~fits], guess[~fits]
-            drawn.pull(rows, leader[guess], step[guess])
+            drawn.pull(rows, leader[guess], effort[guess] / 4)
         return rows
 
     def _compare(

@@ -9,7 +9,6 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.structured.accept import accept
 from clustered_bandit_gym.policies.structured.best_arms import resolve
-from clustered_bandit_gym.policies.structured.budget import Budgets
 from clustered_bandit_gym.policies.structured.classify import classify
 from clustered_bandit_gym.policies.structured.clusters import solve_clusters
 from clustered_bandit_gym.policies.structured.discovery import Discovery
@@ -81,7 +80,7 @@ class StructuredBAI(Policy):
         self.share, self.assume = share, assume
 
     def solve(self, federation: FederationView) -> np.ndarray:
-        reps = Representatives(federation, Budgets.of(federation.problem, self.share))
+        reps = Representatives(federation, self.share)
         solve = solve_clusters if self.assume == "clusters" else _solve_best_arms
         arms, labels = solve(reps)
         federation.report_clusters(labels)

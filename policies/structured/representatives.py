@@ -122,6 +122,9 @@ class Representatives(Record):
     Only pulls made *after* an agent was chosen count: it was chosen for what it had shown before.
     `live`, `distinct` and `settled` are changed by `evidence.py` only.
 
+    Args:
+        share: the part of δ that the tests may use.
+
     Attributes:
         distinct: (R, R) pairs shown to be of different clusters.
         number: (R,) 1 for the first candidate ever chosen, 2 for the next, ...
@@ -130,9 +133,9 @@ class Representatives(Record):
             cluster.
     """
 
-    def __init__(self, federation: FederationView, budgets: Budgets) -> None:
+    def __init__(self, federation: FederationView, share: float = 1.0) -> None:
         nobody = np.zeros(0, dtype=np.int64)
-        super().__init__(federation, budgets, nobody)
+        super().__init__(federation, Budgets(federation.problem, share), nobody)
         self.number: Ints = nobody
         self.distinct = np.zeros((0, 0), dtype=bool)
         self.dropped = 0

@@ -31,7 +31,7 @@ TERMS = 2000
 @pytest.mark.parametrize(("n", "k", "m"), SIZES)
 @pytest.mark.parametrize("delta", [0.1, 1e-10])
 def test_all_budgets_add_up_to_at_most_delta(n: int, k: int, m: int, delta: float) -> None:
-    b = Budgets(n, k, m, delta)
+    b = Budgets(cbg.Problem(n, k, m, delta))
     numbers = range(1, TERMS + 1)
     weights = np.array([b.number_weight(t) for t in numbers])
     tail = 0.1 / (TERMS - m)
@@ -53,7 +53,7 @@ def test_all_budgets_add_up_to_at_most_delta(n: int, k: int, m: int, delta: floa
 
 
 def test_budgets_as_the_docs_state_them() -> None:
-    b = Budgets(300, 10, 3, 1e-10)
+    b = Budgets(cbg.Problem(300, 10, 3, 1e-10))
     assert b.beaten(2) == pytest.approx(0.2e-10 * 0.3 / 9)
     assert b.beaten(5) == pytest.approx(0.2e-10 * 0.1 / 6 / 9)
     assert b.close(1) == pytest.approx(0.2e-10 * 0.3 / 2)
@@ -69,7 +69,8 @@ def test_weights_of_attempts_fall_and_never_vanish() -> None:
     agents hundreds of candidates are dropped: a weight that vanishes has no logarithm."""
     weights = np.array([retry_weight(a) for a in range(1, 10_000)])
     assert (np.diff(weights) < 0).all()
-    first, late = (nats(Budgets(10**5, 10, 3, 1e-10).classify(g, 1)) for g in (1, 10_000))
+    b = Budgets(cbg.Problem(10**5, 10, 3, 1e-10))
+    first, late = (nats(b.classify(g, 1)) for g in (1, 10_000))
     assert late < first + 22
 
 
@@ -127,7 +128,7 @@ def test_levels_that_are_asked_for_in_a_play_are_few_and_known(
 def test_weights_of_choices_made_after_the_data_sum_to_at_most_one() -> None:
     k = 10
     for eta in (0.3, 1e-3, None):
-        w = ClusterWeights(Budgets(30, k, 3, 0.01), 3, eta)
+        w = ClusterWeights(Budgets(cbg.Problem(30, k, 3, 0.01)), 3, eta)
         arms = 2 * math.exp(-w.best_arm) + k * math.exp(-w.any_arm)
         assert math.exp(-w.assumed) + arms == pytest.approx(1)
         assert np.exp(-w.rho_price).sum() == pytest.approx(1)

@@ -86,7 +86,7 @@ def table(means: list[list[float]], n: float) -> Representatives:
     clusters = len(means)
     instance = cbg.Instance(np.eye(clusters, len(means[0])), np.arange(clusters))
     problem = cbg.Problem.of(instance, 0.1)
-    reps = Representatives(cbg.Federation(instance, problem), Budgets.of(problem))
+    reps = Representatives(cbg.Federation(instance, problem))
     for agent in range(clusters):
         reps.add(agent)
     reps.n[:] = n
@@ -184,7 +184,7 @@ def test_agents_of_one_cluster_are_rarely_held_for_distinct(
     wrong = 0
     for run in range(runs):
         problem = cbg.Problem.of(instance, 0.1)
-        reps = Representatives(cbg.Federation(instance, problem, seed=run), Budgets.of(problem))
+        reps = Representatives(cbg.Federation(instance, problem, seed=run))
         reps.add(0)
         reps.add(1)
         for _ in range(25):
