@@ -130,7 +130,7 @@ def sweep(
     check_backend(backend, address, max_seconds)
     count_jobs(n_jobs)
     players = resolve_policies(policies)
-    work = Work(_cells(env_id, cells, grid), players, int(root_seed(seed)), bound, strict)
+    work = Work(_cells(env_id, cells, grid), players, root_seed(seed), bound, strict)
     # Neighbours share the instance and its bound: trial by trial, all policies on it.
     every = itertools.product(range(len(work.cells)), range(trials), range(len(players)))
     tasks = [Task(cell, player, trial) for cell, trial, player in every]
@@ -222,10 +222,11 @@ def check_backend(
     backend: str | None, address: str | None, max_seconds: float | None = None
 ) -> None:
     """Raises `UserError` unless the backend is known, installed, and takes what else is given."""
-    if max_seconds is not None and not max_seconds > 0:
-        raise UserError(f"max_seconds must be positive, got {max_seconds}")
-    if max_seconds is not None and backend == "dask":
-        raise UserError("max_seconds needs processes of this machine; leave out backend='dask'")
+    if max_seconds is not None and (backend == "dask" or not max_seconds > 0):
+        raise UserError(
+            "max_seconds must be positive, and needs processes of this machine instead of Dask; "
+            f"got {max_seconds}"
+        )
     if backend not in (None, "processes", "dask"):
         raise UserError(f"unknown backend {backend!r}; choose one of processes, dask")
     if (address is not None) != (backend == "dask"):

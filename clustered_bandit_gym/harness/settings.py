@@ -152,16 +152,8 @@ def decode(value: Any) -> Any:
 
 def instance_digest(instance: Instance) -> str:
     """A hash of everything in the instance that a play depends on."""
-    digest = hashlib.sha256()
-    for array in (instance.means, instance.clusters):
-        digest.update(repr((array.shape, array.dtype.str)).encode())
-        digest.update(np.ascontiguousarray(array).data)
-    model = instance.rewards.to_dict()
-    for key in sorted(model):
-        digest.update(
-            key.encode() + np.asarray(model[key]).astype("U" if key == "kind" else float).tobytes()
-        )
-    return digest.hexdigest()[:24]
+    parts = {"means": instance.means, "clusters": instance.clusters, **instance.rewards.to_dict()}
+    return hashlib.sha256(json.dumps(plain(parts)).encode()).hexdigest()[:24]
 
 
 def label_of(policy: Any) -> str:

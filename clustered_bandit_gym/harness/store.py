@@ -38,14 +38,13 @@ CREATE TABLE IF NOT EXISTS current (
 """
 
 
-class Key(NamedTuple):
-    """What made a row."""
+class Place(NamedTuple):
+    """What made a row, but for the number of its trial."""
 
     env: str
     policy: str
     versions: str
     seed: str
-    trial: int
 
 
 class Store:
@@ -114,16 +113,16 @@ class Store:
             raise UserError(f"{self.path} holds a row that cannot be read") from None
         return row
 
-    def announce(self, label: str, env: str, policy: str, versions: str, seed: str) -> None:
+    def announce(self, label: str, place: Place) -> None:
         """Declare that `label` now means this policy; `rows` leaves out rows of older code."""
         statement = (
-            "INSERT OR REPLACE INTO current (env, label, seed, policy, versions) "
+            "INSERT OR REPLACE INTO current (label, env, policy, versions, seed) "
             "VALUES (?, ?, ?, ?, ?)"
         )
-        list(self._ask(statement, (env, label, seed, policy, versions)))
+        list(self._ask(statement, (label, *place)))
 
-    def put(self, key: Key, row: Row) -> None:
-        """Keep a row. An existing row of the same key stays, unless its trial failed."""
+    def put(self, place: Place, trial: int, row: Row) -> None:
+        """Keep a row. An existing row of the same trial stays, unless the trial failed."""
         text = json.dumps(row)  # in ASCII: SQLite refuses lone surrogates
         statement = (
             "INSERT INTO trials (env, policy, versions, seed, trial, outcome, row) "
@@ -131,14 +130,14 @@ class Store:
             "SET outcome = excluded.outcome, row = excluded.row "
             f"WHERE trials.outcome IN {FAILED}"
         )
-        list(self._ask(statement, (*key, row["outcome"], text)))
+        list(self._ask(statement, (*place, trial, row["outcome"], text)))
 
-    def get(self, env: str, policy: str, versions: str, seed: str) -> dict[int, Row]:
+    def get(self, place: Place) -> dict[int, Row]:
         """The rows of one policy on one environment, by trial."""
         found = self._ask(
             "SELECT trial, row FROM trials "
             "WHERE env = ? AND policy = ? AND versions = ? AND seed = ?",
-            (env, policy, versions, seed),
+            place,
         )
         return {trial: self._parse(text) for trial, text in found}
 
@@ -203,7 +202,7 @@ class Resume:
 
     def __init__(self, out: str | Path, work: Work) -> None:
         self.labels = [label for label, _ in work.players]
-        self.places: dict[tuple[int, int], tuple[str, str, str, str]] = {}
+        self.places: dict[tuple[int, int], Place] = {}
         self.reasons: dict[tuple[int, int], str] = {}
         self.attempts: dict[Task, int] = {}
         envs = [_key_or_reason(env_key, cell.env_id, cell.kwargs) for cell in work.cells]
@@ -218,18 +217,18 @@ class Resume:
                 self.reasons[c, p] = reason
                 policy = f"no key {uuid.uuid4().hex}"
             mode = " strict" if work.strict else ""
-            self.places[c, p] = (env, policy + mode, versions(), str(work.seed))
+            self.places[c, p] = Place(env, policy + mode, versions(), str(work.seed))
         if len(set(self.places.values())) < len(self.places):
             raise UserError("the same policy or environment is listed twice; list it once")
         self.store = Store(out)
         for (_, p), place in self.places.items():
-            self.store.announce(self.labels[p], *place)
+            self.store.announce(self.labels[p], place)
 
     def rows(self) -> dict[Task, Row]:
         """Rows of earlier runs, except failed ones, whose attempts are remembered."""
         rows = {}
         for (c, p), place in self.places.items():
-            for trial, row in self.store.get(*place).items():
+            for trial, row in self.store.get(place).items():
                 task = Task(c, p, trial)
                 if row["outcome"] in FAILED:
                     self.attempts[task] = row["attempts"]
@@ -247,7 +246,7 @@ class Resume:
         if reason := self.reasons.get(task[:2]):
             row = row | {"no_key": reason}
         row = row | {"attempts": self.attempts.get(task, 0) + row["attempts"]}
-        self.store.put(Key(*self.places[task[:2]], task.trial), row)
+        self.store.put(self.places[task[:2]], task.trial, row)
         return row
 
     def __enter__(self) -> Resume:

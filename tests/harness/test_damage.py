@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.cli import app
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.store import FILE, Key, Store
+from clustered_bandit_gym.harness.store import FILE, Place, Store
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_full_disk_is_told_in_one_line(kept: Path) -> None:
         store._db.execute(f"PRAGMA max_page_count = {pages}")
         row = {"outcome": "solved", "policy": "p", "text": "x" * 100_000}
         with pytest.raises(UserError, match="full; finished trials are kept: make room"):
-            store.put(Key("e", "p", "v", "0", 0), row)
+            store.put(Place("e", "p", "v", "0"), 0, row)
         assert len(store) == 4
 
 

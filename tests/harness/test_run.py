@@ -235,7 +235,7 @@ def test_sweep_over_a_grid_and_over_cells(tmp_path: Path) -> None:
     [
         ({"trials": 0}, "trials must be"),
         ({"n_jobs": 0}, "n_jobs must be"),
-        ({"seed": -1}, "seed must be"),
+        ({"seed": -1}, "seed, unless"),
         ({"env_id": "ClusteredBAI-Nowhere-v0"}, "clustered-bai list"),
         ({"env_id": "CartPole-v1"}, "not an environment of clustered bandits"),
         ({"no_such_setting": 3}, "no_such_setting"),

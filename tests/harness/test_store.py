@@ -14,9 +14,9 @@ from harness_players import QUICK, TINY, Empirical, Fails
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.store import FILE, Key, Store
+from clustered_bandit_gym.harness.store import FILE, Place, Store
 
-KEY = Key("env", "policy", "versions", "0", 0)
+PLACE = Place("env", "policy", "versions", "0")
 
 
 def row(outcome: str = "solved", **more: Any) -> dict[str, Any]:
@@ -25,28 +25,30 @@ def row(outcome: str = "solved", **more: Any) -> dict[str, Any]:
 
 def test_finished_rows_stay_and_failed_rows_are_replaced(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        store.put(KEY, row("error"))
-        store.put(KEY, row("wrong", pulls=1))
-        store.put(KEY, row("solved", pulls=2))
-        assert store.get(*KEY[:4]) == {0: row("wrong", pulls=1)}
+        store.put(PLACE, 0, row("error"))
+        store.put(PLACE, 0, row("wrong", pulls=1))
+        store.put(PLACE, 0, row("solved", pulls=2))
+        assert store.get(PLACE) == {0: row("wrong", pulls=1)}
         assert len(store) == 1
 
 
 def test_rows_of_changed_code_are_left_out(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         for policy in ("old", "new", "old again"):
-            place = ("env", policy, "v", "0")
-            store.announce("p", *place)
-            store.put(Key(*place, 0), row(mark=policy))
+            place = Place("env", policy, "v", "0")
+            store.announce("p", place)
+            store.put(place, 0, row(mark=policy))
         assert [kept["mark"] for kept in store.rows()] == ["old again"]
         assert len(store) == 3
-        store.announce("p", "env", "new", "v", "0")  # back to earlier code: its rows count again
+        store.announce(
+            "p", Place("env", "new", "v", "0")
+        )  # back to earlier code: its rows count again
         assert [kept["mark"] for kept in store.rows()] == ["new"]
 
 
 def test_a_reader_leaves_no_files_behind(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        store.put(KEY, row())
+        store.put(PLACE, 0, row())
     with Store(tmp_path, create=False) as store:
         assert len(store) == 1
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
@@ -55,12 +57,14 @@ def test_a_reader_leaves_no_files_behind(tmp_path: Path) -> None:
 def test_two_stores_may_write_at_once(tmp_path: Path) -> None:
     with Store(tmp_path) as one, Store(tmp_path) as two:
         for trial in range(50):
-            (one if trial % 2 else two).put(Key("e", "p", "v", "0", trial), row(trial=trial))
+            (one if trial % 2 else two).put(Place("e", "p", "v", "0"), trial, row(trial=trial))
             (two if trial % 2 else one).put(
-                Key("e", "p", "v", "0", trial), row("wrong", trial=trial)
+                Place("e", "p", "v", "0"), trial, row("wrong", trial=trial)
             )
         assert len(one) == 50
-        assert {kept["outcome"] for kept in one.get("e", "p", "v", "0").values()} == {"solved"}
+        assert {kept["outcome"] for kept in one.get(Place("e", "p", "v", "0")).values()} == {
+            "solved"
+        }
 
 
 def test_it_is_a_plain_database_in_wal_mode(tmp_path: Path) -> None:
@@ -93,9 +97,9 @@ def test_newer_stores_are_refused(tmp_path: Path) -> None:
 
 def test_rows_are_streamed(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        store.announce("p", "e", "p", "v", "0")
+        store.announce("p", Place("e", "p", "v", "0"))
         for trial in range(500):
-            store.put(Key("e", "p", "v", "0", trial), row(trial=trial, text="x" * 10_000))
+            store.put(Place("e", "p", "v", "0"), trial, row(trial=trial, text="x" * 10_000))
         tracemalloc.start()
         try:
             assert [one["trial"] for one in store.stream()] == list(range(500))
@@ -109,7 +113,7 @@ def test_a_malformed_file_is_found_when_it_is_opened(tmp_path: Path) -> None:
     """A row and its index contradict each other, though both can be read."""
     with Store(tmp_path) as store:
         for trial in range(3):
-            store.put(Key("one-environment", "p", "v", "0", trial), row(trial=trial))
+            store.put(Place("one-environment", "p", "v", "0"), trial, row(trial=trial))
     file = tmp_path / FILE
     file.write_bytes(file.read_bytes().replace(b"one-environment", b"two-environment", 1))
     with pytest.raises(UserError, match=r"is damaged \(.*; restore it from a copy"):
@@ -144,10 +148,9 @@ def test_reading_many_rows_holds_what_repeats_once(tmp_path: Path) -> None:
     row = json.loads(json.dumps(row))
     count = 2000
     with Store(tmp_path) as store:
-        place = ("env", "policy", "versions", "0")
-        store.announce("naive", *place)
+        store.announce("naive", PLACE)
         for trial in range(count):
-            store.put(Key(*place, trial), row | {"trial": trial})
+            store.put(PLACE, trial, row | {"trial": trial})
     cbg.Board.load(tmp_path)  # imports what it needs
     tracemalloc.start()
     try:

@@ -245,10 +245,10 @@ def _choose(
         left_out = tuple(cell.name for cell in suite if not cell.small)
         return [cell for cell in GAMES if cell.small], left_out
     known = {cell.name: cell for cell in GAMES}
-    unknown = [repr(one) for one in wanted if isinstance(one, str) and one not in known]
-    if unknown or isinstance(wanted, str):
-        raise UserError(f"unknown cells {', '.join(unknown)}; known: {', '.join(known)}")
-    chosen = [known[one] if isinstance(one, str) else one for one in wanted]
+    try:
+        chosen = [known[one] if isinstance(one, str) else one for one in wanted]
+    except KeyError as error:
+        raise UserError(f"unknown cell {error}; known: {', '.join(known)}") from None
     if not any(cell.in_scope for cell in chosen):
         raise UserError("none of these cells is scored: add one that is not misspecified")
     return chosen, ()

@@ -373,7 +373,7 @@ def test_a_cell_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("policy", "settings", "message"),
     [
-        (Guesses(), {"cells": ["no such"]}, "unknown cells 'no such'; known: near tie"),
+        (Guesses(), {"cells": ["no such"]}, "unknown cell 'no such'; known: near tie"),
         (Guesses(), {"cells": []}, "none of these cells is scored"),
         (Guesses(), {"cells": ["M told too small"]}, "none of these cells is scored"),
         (Guesses(), {"trials": 0}, "trials must be a whole number >= 1"),
