@@ -67,9 +67,7 @@ def new(
 @command("study ask")
 def ask(study: Path, *, out: Path | None = None, json_: bool = False) -> None:
     """Print the pulls to make now: order, row, agent, arm, times. Exit code 3 if there are none."""
-    from clustered_bandit_gym.study import Study
-
-    order = Study.open(study).ask()
+    order = _open(study).ask()
     if order is None:
         say("the study is done: see study status")
         raise typer.Exit(3)
@@ -90,9 +88,7 @@ def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
     per row, of as many as `pulls` or `times` says, by default all that are missing). JSON: order,
     rows, and rewards, sums or counts.
     """
-    from clustered_bandit_gym.study import Study
-
-    opened = Study.open(study)
+    opened = _open(study)
     standard = str(rewards_file) == "-"
     content = sys.stdin.buffer.read() if standard else rewards_file.read_bytes()
     try:
@@ -107,10 +103,9 @@ def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
 @command("study status")
 def status(study: Path, *, json_: bool = False) -> None:
     """Print how far a study is, and the arms once it is done."""
-    from clustered_bandit_gym.study import Study
     from clustered_bandit_gym.study.report import agent_table
 
-    opened = Study.open(study)
+    opened = _open(study)
     now = opened.status
     if json_:
         names = ("done", "phase", "orders", "missing", "pulls", "pulls_max_agent")
@@ -126,10 +121,9 @@ def status(study: Path, *, json_: bool = False) -> None:
 @command("study report")
 def report(study: Path, *, out: Path = Path("study.html")) -> None:
     """Write one HTML page: what is known, what was named, where the pulls went."""
-    from clustered_bandit_gym.study import Study
     from clustered_bandit_gym.study import report as page
 
-    write(page(Study.open(study)), out)
+    write(page(_open(study)), out)
 
 
 @command("study plan")
@@ -175,6 +169,12 @@ def plan(
         epsilon=epsilon,
     )
     typer.echo(str(made))
+
+
+def _open(path: Path) -> Study:
+    from clustered_bandit_gym.study import Study
+
+    return Study.open(path)
 
 
 def _from_json(text: str) -> dict[str, Any]:

@@ -96,17 +96,22 @@ class StudyFile:
             order = self.orders(number - 1)[0]
             whole = np.array_equal(told.pulls, order.asked[2, told.rows])
             digest = told.digest(-1 if whole else revision)
-            same = self._db.execute(
-                "SELECT key FROM tells WHERE order_id = ? AND digest = ?", (number, digest)
-            ).fetchall()
-            if same and key is None and not whole:
-                raise UserError(
-                    f"exactly these rewards of order {number} were told before. If this is a "
-                    "repetition, nothing is left to do. If they are new, give each tell a "
-                    "name (key=..., --key); nothing was recorded"
-                )
-            if (key,) in same or (same and key is None):
+            before = self._db.execute(
+                "SELECT digest FROM tells WHERE key = ?1 "
+                "OR (?1 IS NULL AND order_id = ?2 AND digest = ?3)",
+                (key, number, digest),
+            ).fetchone()
+            if before == (digest,) and (whole or key is not None):
                 return False
+            if before is not None:
+                reason = f"key {key!r} was used for another tell"
+                if key is None:
+                    reason = (
+                        f"exactly these rewards of order {number} were told before. If this is a "
+                        "repetition, nothing is left to do. If they are new, give each tell a "
+                        "name (key=..., --key)"
+                    )
+                raise UserError(f"{reason}; nothing was recorded")
             order.done[told.rows] += told.pulls
             order.told[told.rows] += told.table
             over = order.done - order.asked[2]
@@ -115,15 +120,10 @@ class StudyFile:
                     f"row {over.argmax()} of order {number} gets {over.max()} more than it asked "
                     "for; nothing was recorded"
                 )
-            try:
-                self._db.execute(
-                    "INSERT INTO tells (order_id, digest, key, pulls) VALUES (?, ?, ?, ?)",
-                    (number, digest, key, int(told.pulls.sum())),
-                )
-            except sqlite3.IntegrityError:
-                raise UserError(
-                    f"key {key!r} was used for another tell; nothing was recorded"
-                ) from None
+            self._db.execute(
+                "INSERT INTO tells (order_id, digest, key, pulls) VALUES (?, ?, ?, ?)",
+                (number, digest, key, int(told.pulls.sum())),
+            )
             self._db.execute(
                 "UPDATE orders SET done = ?, told = ? WHERE id = ?",
                 (_pack(order.done), _pack(order.told), number),

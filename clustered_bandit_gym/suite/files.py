@@ -116,14 +116,14 @@ def check_metadata(metadata: dict[str, Any], where: str) -> None:
 
 def read_text(path: Path) -> str:
     """The text of a file; one whose name ends in .gz is decompressed, up to the limit."""
-    if not path.is_file():
-        raise UserError(f"{path.parent} is not a submission: it has no {path.name}")
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
         text = content.decode("utf-8")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: {error}") from error
+        raise UserError(
+            f"{path.parent} is not a submission: {path.name} cannot be read: {error}"
+        ) from error
     if len(content) > MOST_BYTES:
         raise UserError(
             f"{path} is too long: a file of a submission has at most {MOST_BYTES:,} bytes"
@@ -181,17 +181,16 @@ def readme(submission: Submission) -> str:
     said = "".join(f"- {name}: {markdown(submission.metadata[name])}\n" for name in _TEXTS)
     heads = ["cell", "trials", "errors", "verdict", "vs_bound"]
     heads += ["bits_per_agent", "rounds", "reason"]
-    rows = [heads, ["---"] * len(heads)]
-    for entry in submission.scores["cells"]:
-        values = [entry[name] for name in heads]
-        texts = [number(one) if isinstance(one, float) else str(one) for one in values]
-        rows.append([markdown(text) for text in texts])
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    table = pd.DataFrame(submission.scores["cells"])[heads].map(
+        lambda one: markdown(number(one) if isinstance(one, float) else str(one))
+    )
+    lines = [heads, ["---"] * len(heads), *table.to_numpy().tolist()]
+    cells = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"""# {markdown(submission.name)}
 
 A {kind}. `clustered-bai suite verify` checks it and runs the policy's code. A cell is solved unless
 a reason is given.
 
 {said}
-{table}
+{cells}
 """
