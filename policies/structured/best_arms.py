@@ -62,13 +62,10 @@ def plan(reps: Representatives, within: Bools) -> Floats:
 def pulls_to_tell(reps: Representatives, n: Floats) -> Floats:
     """(R, R, K) pulls of an arm at two rows, after n (R, K), that show them distinct; more than 1e18
     where they do not differ beyond noise."""
-    mean, number = reps.mean, reps.number
-    level = nats(reps.budgets.distinct(number[:, None], number))
-    level = level + np.log(4 * mean.shape[1]) + reps.cells.slack
-    # A standard deviation off: of many noisy differences the largest is exaggerated.
-    apart = np.abs(mean[:, None] - mean) - np.sqrt(1 / n[:, None] + 1 / n)
+    level = nats(reps.budgets.distinct(reps.number[:, None], reps.number))
+    level = level + np.log(4 * reps.budgets.n_arms) + reps.cells.slack
     # After n pulls of the arm at both, a difference d is worth nd²/4.
-    return 4 * level[..., None] / np.maximum(apart, TINY) ** 2
+    return 4 * level[..., None] / np.maximum(reps.differences(n), TINY) ** 2
 
 
 class _Plan:

@@ -33,8 +33,7 @@ def classify(reps: Representatives, best: Ints | None) -> Ints:
         labels[waiting] = _Block(plan, plan.prepare(), waiting).run()
         waiting = waiting[labels[waiting] < 0]
         attempt += 1
-        if waiting.size:
-            plan.sharpen_at(np.unique(-1 - labels[waiting]))
+        plan.sharpen_at(np.unique(-1 - labels[waiting]))
     return labels
 
 
@@ -127,23 +126,21 @@ class Plan:
         """(R, R, K) pulls of an arm at an agent of x that rule out j if all means were known, the
         same with the representatives' part; (R, R) Assumption 1 is the cheaper way for arm k_x."""
         rows, best, weights, worth = self.rows, self.best, self.weights, self.worth
-        mean, cells = self.reps.mean, self.reps.cells
         # Mixing costs a representative about 3 nats; the other kind of test has half the weight.
-        level = self.beta + weights.alternative + 3 + np.log(2) * cells.bets
+        level = self.beta + weights.alternative + 3 + np.log(2) * self.reps.cells.bets
         level += TUNING.bet_slack * self.bets
         price = weights.arm(np.arange(worth.shape[1]), best[:, None, None], best[:, None])
-        # A standard deviation off: of many noisy differences the largest is exaggerated.
-        apart = np.abs(mean[:, None] - mean) - np.sqrt(1 / worth[:, None] + 1 / worth)
-        need = _pulls(level + price, apart)
+        need = _pulls(level + price, self.reps.differences(worth))
         total = _with_representatives(need, worth, self.users / rows.size)
-        assumed = np.zeros((rows.size, rows.size), dtype=bool)
+        assumed = np.zeros(total.shape[:2], dtype=bool)
         if self.eta is not None:
-            top = mean[rows, best]
+            top = self.reps.mean[rows, best]
             alone = _pulls(level + weights.assumed, top[:, None] - top + self.eta)
             whole = _with_representatives(alone, worth[rows, best], self.users)
-            assumed = whole < total[rows, :, best]
-            need[rows, :, best] = np.where(assumed, alone, need[rows, :, best])
-            total[rows, :, best] = np.where(assumed, whole, total[rows, :, best])
+            of_best = rows, slice(None), best
+            assumed = whole < total[of_best]
+            need[of_best] = np.where(assumed, alone, need[of_best])
+            total[of_best] = np.minimum(whole, total[of_best])
         need[rows, rows] = total[rows, rows] = 0
         return need, total, assumed
 

@@ -171,6 +171,13 @@ class Representatives(Record):
         """Every pair is marked as distinct."""
         return bool((~self.distinct).sum() == len(self))  # a row is not distinct from itself
 
+    def differences(self, n: Floats) -> Floats:
+        """(R, R, K) differences of averages, for plans, where pulls are worth n (R, K).
+
+        A standard deviation is taken off: of many noisy differences the largest is exaggerated.
+        """
+        return np.abs(self.mean[:, None] - self.mean) - np.sqrt(1 / n[:, None] + 1 / n)
+
     @property
     def twins(self) -> Ints:
         """Rows whose one live arm is also that of an earlier row: both are of one cluster."""
