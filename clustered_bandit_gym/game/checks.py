@@ -28,9 +28,9 @@ def indices(values: ArrayLike, size: int, what: str) -> Ints:
     ids = np.asarray(values)
     if ids.dtype.kind not in "iu" and ids.size:
         raise UserError(f"{what} indices must be integers, got {ids.dtype}")
-    if ids.size and (ids.min() < 0 or ids.max() >= size):
-        bad = ids[(ids < 0) | (ids >= size)].flat[0]
-        raise UserError(f"{what} {bad} is out of range: {what}s run from 0 to {size - 1}")
+    bad = ids[(ids < 0) | (ids >= size)]
+    if bad.size:
+        raise UserError(f"{what} {bad[0]} is out of range: {what}s run from 0 to {size - 1}")
     return ids.astype(np.int64, copy=False)
 
 

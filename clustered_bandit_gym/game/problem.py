@@ -92,21 +92,19 @@ class Problem:
             told: the other attributes. "truth", the default of `n_clusters`, `eta`, `eta1` and
                 `support`, tells the true value where there is one; None hides it.
         """
-        values = instance.rewards.values
-        low, high = [-np.inf, np.inf] if values is None else values[[0, -1]].tolist()
-        truth: dict[str, Any] = {
-            "n_clusters": instance.n_clusters,
-            "eta": instance.eta,
-            "eta1": instance.eta1,
-            "sigma": instance.rewards.sigma,
-            "support": (low, high),
-        }
+        rewards = instance.rewards
+        low, high = (
+            [-np.inf, np.inf] if rewards.values is None else rewards.values[[0, -1]].tolist()
+        )
         # An overlapping instance has no η, Assumption 2 may hold with η1 = 0 only, and rewards may
         # be unbounded, or all equal: then there is nothing to tell.
-        known: dict[str, Any] = {name: value or None for name, value in truth.items()}
-        known["sigma"] = (truth["sigma"] or 1.0) if sigma is None else sigma
-        if not -np.inf < low < high:
-            known["support"] = None
+        known: dict[str, Any] = {
+            "n_clusters": instance.n_clusters,
+            "eta": instance.eta or None,
+            "eta1": instance.eta1 or None,
+            "sigma": (rewards.sigma or 1.0) if sigma is None else sigma,
+            "support": (low, high) if -np.inf < low < high else None,
+        }
         for name, value in told.items():
             if not isinstance(value, str):
                 known[name] = value
@@ -114,19 +112,20 @@ class Problem:
                 raise UserError(f"{name} must be a value, None or {TRUTH!r}, got {value!r}")
         problem = cls(instance.n_agents, instance.n_arms, delta=delta, **known)
         told_low, told_high = problem.support or (-np.inf, np.inf)
+        # The truth, and whether it satisfies what is told; with small tolerances, since
+        # 1 − (1 − 0.15) is not 0.15 in floating point.
         holds = {
-            "n_clusters": problem.n_clusters in (None, instance.n_clusters),
-            # Small tolerances: 1 − (1 − 0.15) is not 0.15 in floating point.
-            "eta": (problem.eta or 0) <= instance.eta * (1 + 1e-9) + 1e-12,
-            "eta1": (problem.eta1 or 0) <= instance.eta1 * (1 + 1e-9) + 1e-12,
-            "sigma": problem.sigma >= instance.rewards.sigma * (1 - 1e-12),
-            "support": told_low <= low and high <= told_high,
+            "n_clusters": (instance.n_clusters, known["n_clusters"] in (None, instance.n_clusters)),
+            "eta": (instance.eta, (problem.eta or 0) <= instance.eta * (1 + 1e-9) + 1e-12),
+            "eta1": (instance.eta1, (problem.eta1 or 0) <= instance.eta1 * (1 + 1e-9) + 1e-12),
+            "sigma": (rewards.sigma, problem.sigma >= rewards.sigma * (1 - 1e-12)),
+            "support": ((low, high), told_low <= low and high <= told_high),
         }
-        for name, held in holds.items():
+        for name, (true, held) in holds.items():
             if check and not held:
                 raise UserError(
-                    f"told {name} = {getattr(problem, name)}, which does not hold: the instance has "
-                    f"{truth[name]}; pass check=False to play a misspecified problem"
+                    f"told {name} = {known[name]}, which does not hold: the instance has {true}; "
+                    "pass check=False to play a misspecified problem"
                 )
         return problem
 

@@ -210,7 +210,7 @@ def test_problem_tells_the_truth_less_or_nothing() -> None:
         ({"sigma": 0.5}, "told sigma = 0.5, .* the instance has 1.0"),
         ({"sigma": 0.0}, "sigma"),
         ({"sigma": np.inf}, "sigma"),
-        ({"support": (0, 1)}, r"told support = \(0.0, 1.0\), .* has \(-inf, inf\)"),
+        ({"support": (0, 1)}, r"told support = \(0, 1\), .* has \(-inf, inf\)"),
         ({"support": (1, 0)}, "low < high"),
         ({"support": 3.0}, "two finite numbers"),
         ({"support": "much"}, "truth"),
