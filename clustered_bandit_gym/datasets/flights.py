@@ -39,7 +39,7 @@ class FlightCounts:
     @property
     def cluster_rates(self) -> Floats:
         """(3, 3) share of flights on time, all destinations of a cluster together."""
-        member = (self.clusters == np.arange(len(AIRPORTS))[:, None]).astype(np.int64)
+        member = self.clusters == np.arange(len(AIRPORTS))[:, None]
         return (member @ self.on_time) / (member @ self.flights)
 
 
@@ -50,8 +50,5 @@ def load() -> FlightCounts:
 
     with files("clustered_bandit_gym.datasets").joinpath("flights.csv").open("rb") as file:
         table = pd.read_csv(file, index_col="destination")
-    flights, on_time = (
-        table[[f"{kind}_{airport}" for airport in AIRPORTS]].to_numpy()
-        for kind in ("flights", "on_time")
-    )
-    return FlightCounts(tuple(table.index), flights, on_time)
+    flights, on_time = table.filter(like="flights_"), table.filter(like="on_time_")
+    return FlightCounts(tuple(table.index), flights.to_numpy(), on_time.to_numpy())

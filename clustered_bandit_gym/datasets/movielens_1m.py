@@ -11,6 +11,7 @@ import numpy as np
 from clustered_bandit_gym._types import FilePath, Ints
 from clustered_bandit_gym.datasets.sources import Origin, Source, find
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Categorical
 
@@ -31,8 +32,7 @@ SUPPORT = np.array([0.5, 1.0, 1.5, 2.0, 2.5])
 
 def load(path: FilePath | None, min_ratings: int) -> Instance:
     """The six bandits, one agent in each; read once per process and file."""
-    if min_ratings < 1:
-        raise UserError(f"min_ratings must be at least 1, got {min_ratings}")
+    whole(min_ratings, "min_ratings")
     ratings, users, movies = (
         find(path, name, ORIGIN) for name in ("ratings.dat", "users.dat", "movies.dat")
     )

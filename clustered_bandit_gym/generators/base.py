@@ -76,12 +76,12 @@ class Batch:
     def _separation(self) -> tuple[Floats, Floats]:
         """η and η1 of each instance (n,) each; see `Instance`."""
         best = self.best_arms
-        # Entry (a, b): the mean in bandit b of the best arm of bandit a.
-        at_best = np.take_along_axis(self.means, best[:, None, :], axis=2).swapaxes(1, 2)
         top = self.means.max(axis=2)
+        # Entry (a, b): the mean in bandit a of the best arm of bandit b.
+        at_best = np.take_along_axis(self.means, best[:, None, :], axis=2)
         diagonal = np.diag(np.full(best.shape[1], np.inf))
-        first = top[:, None, :] - at_best + diagonal
-        second = np.abs(top[:, :, None] - at_best) + diagonal
+        first = top[:, :, None] - at_best + diagonal
+        second = np.abs(top[:, None, :] - at_best) + diagonal
         return first.min(axis=(1, 2)), second.min(axis=(1, 2))
 
     @property
@@ -172,18 +172,33 @@ class FixedBandits(InstanceGenerator):
 
 
 class RandomMeans(InstanceGenerator):
-    """A generator whose subclasses draw means; clusters and the reward model follow."""
+    """A generator of random means; M arms, chosen at random, are the best ones."""
+
+    #: Arms that each cluster needs for itself.
+    own_arms = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n_arms < self.n_clusters:
+        needed = self.own_arms * self.n_clusters
+        if self.n_arms < needed:
             raise UserError(
-                f"{self.n_clusters} clusters need as many best arms, but n_arms is {self.n_arms}"
+                f"{self.n_clusters} clusters need n_arms to be at least {needed}, got {self.n_arms}"
             )
 
     @abstractmethod
+    def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
+        """Means of bandits (..., M) = `shape`: at the own best arm (..., M), at those of other
+        bandits (..., M, M), whose diagonal is ignored, and at the rest (..., M, K − M), which are
+        kept strictly below the best."""
+
     def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
         """(M, K) mean rewards; (n, M, K) for `n` instances."""
+        arms = shuffled(rng, np.arange(self.n_arms), n)  # first the best arm of each bandit
+        own, rivals, others = self.draw_parts(rng, (*arms.shape[:-1], self.n_clusters))
+        at_best = np.where(np.eye(self.n_clusters, dtype=np.bool_), own[..., None], rivals)
+        others = np.minimum(others, np.nextafter(own, -np.inf)[..., None])
+        means = np.concatenate([at_best, others], axis=-1)
+        return np.take_along_axis(means, arms.argsort()[..., None, :], axis=-1)
 
     def model(self, rng: Rng, means: Floats) -> RewardModel:
         """The law of the rewards around `means` (M, K)."""
@@ -197,24 +212,6 @@ class RandomMeans(InstanceGenerator):
     def batch(self, rng: Rng, n: int) -> Batch | None:
         means = self.draw_means(rng, n)
         return Batch(means, self.draw_clusters(rng, n), self.model(rng, means))
-
-
-class RandomBestArms(RandomMeans):
-    """A generator of random means in which M arms, chosen at random, are the best ones."""
-
-    @abstractmethod
-    def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
-        """Means of bandits (..., M) = `shape`: at the own best arm (..., M), at those of other
-        bandits (..., M, M), whose diagonal is ignored, and at the rest (..., M, K − M), which are
-        kept strictly below the best."""
-
-    def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
-        arms = shuffled(rng, np.arange(self.n_arms), n)  # first the best arm of each bandit
-        own, rivals, others = self.draw_parts(rng, (*arms.shape[:-1], self.n_clusters))
-        at_best = np.where(np.eye(self.n_clusters, dtype=np.bool_), own[..., None], rivals)
-        others = np.minimum(others, np.nextafter(own, -np.inf)[..., None])
-        means = np.concatenate([at_best, others], axis=-1)
-        return np.take_along_axis(means, arms.argsort()[..., None, :], axis=-1)
 
 
 def check_range(value: float, name: str, low: float, high: float) -> None:
@@ -232,21 +229,21 @@ def shuffled(rng: Rng, values: Ints, n: int | None) -> Ints:
 
 # --- generators by name ----------------------------------------------------------------------------
 
-_PACKAGE = "clustered_bandit_gym"
-#: Generators by name, "module:Class": imported when first asked for, some bring data with them.
+#: Generators by name, "module:Class" within the package: imported when first asked for, some bring
+#: data with them.
 GENERATORS: dict[str, str] = {
-    "paper-small": f"{_PACKAGE}.generators.paper:PaperSmall",
-    "paper-random": f"{_PACKAGE}.generators.paper:PaperRandom",
-    "paper-flat": f"{_PACKAGE}.generators.paper:PaperFlat",
-    "near-tie": f"{_PACKAGE}.generators.synthetic:NearTie",
-    "random": f"{_PACKAGE}.generators.synthetic:RandomFamily",
-    "tiny": f"{_PACKAGE}.generators.synthetic:Tiny",
-    "fixed-means": f"{_PACKAGE}.generators.fixed_means:FixedMeans",
-    "flights": f"{_PACKAGE}.datasets.generators:Flights",
-    "movielens": f"{_PACKAGE}.datasets.generators:MovieLens",
-    "movielens-like": f"{_PACKAGE}.datasets.generators:MovieLensLike",
-    "yelp": f"{_PACKAGE}.datasets.generators:Yelp",
-    "yelp-like": f"{_PACKAGE}.datasets.generators:YelpLike",
+    "paper-small": "generators.paper:PaperSmall",
+    "paper-random": "generators.paper:PaperRandom",
+    "paper-flat": "generators.paper:PaperFlat",
+    "near-tie": "generators.synthetic:NearTie",
+    "random": "generators.synthetic:RandomFamily",
+    "tiny": "generators.synthetic:Tiny",
+    "fixed-means": "generators.fixed_means:FixedMeans",
+    "flights": "datasets.generators:Flights",
+    "movielens": "datasets.generators:MovieLens",
+    "movielens-like": "datasets.generators:MovieLensLike",
+    "yelp": "datasets.generators:Yelp",
+    "yelp-like": "datasets.generators:YelpLike",
 }
 
 
@@ -263,13 +260,10 @@ def make_generator(
         UserError: unknown name or setting; the message lists what is known.
     """
     if not isinstance(name_or_callable, str):
-        if not callable(name_or_callable):
+        if settings or not callable(name_or_callable):
             raise UserError(
-                f"a generator is a name or a callable rng -> Instance, got {name_or_callable!r}"
-            )
-        if settings:
-            raise UserError(
-                f"settings {sorted(settings)} were given for a generator that is already made"
+                "a generator is a name or a callable rng -> Instance; one that is already made takes "
+                f"no settings; got {name_or_callable!r} with settings {sorted(settings)}"
             )
         return name_or_callable
     if ":" in name_or_callable:
@@ -303,4 +297,4 @@ def generator_class(name: str) -> type[InstanceGenerator]:
         known = ", ".join(GENERATORS)
         raise UserError(f"unknown generator {name!r}; known: {known}, or module:callable")
     module, _, kind = GENERATORS[name].partition(":")
-    return getattr(import_module(module), kind)
+    return getattr(import_module(f"clustered_bandit_gym.{module}"), kind)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Rng
-from clustered_bandit_gym.generators.base import HAIR, RandomBestArms, RandomMeans, check_range
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.generators.base import HAIR, Batch, FixedBandits, RandomMeans, check_range
 
 #: Mean rewards of the paper's first data set ("Synthetic Datasets", first): three bandits with ten
 #: arms.
@@ -19,25 +21,26 @@ PAPER_SMALL_MEANS = (
 
 
 @dataclass(frozen=True)
-class PaperSmall(RandomMeans):
+class PaperSmall(FixedBandits):
     """The paper's first data set: M = 3, K = 10, fixed means. Declares η = η1 = 0.3 as the paper
     does, although the means give 0.5 and 0.47: a lower bound is all that a scheme needs."""
 
     n_agents: int = 9
-    n_clusters: int = field(default=3, init=False)
-    n_arms: int = field(default=10, init=False)
 
     @property
     def declared(self) -> dict[str, float]:
         return {"eta": 0.3, "eta1": 0.3}
 
-    def draw_means(self, rng: Rng, n: int | None = None) -> Floats:
-        means = np.array(PAPER_SMALL_MEANS)
-        return means if n is None else np.broadcast_to(means, (n, *means.shape))
+    @cached_property
+    def bandits(self) -> Instance:
+        return Instance(PAPER_SMALL_MEANS, range(3))
+
+    def batch(self, rng: Rng, n: int) -> Batch:
+        return replace(Batch.repeat(self.bandits, n), clusters=self.draw_clusters(rng, n))
 
 
 @dataclass(frozen=True)
-class _LargePaper(RandomBestArms):
+class _LargePaper(RandomMeans):
     """Settings of the paper's second and third data sets, which declare η = η1 = `eta`."""
 
     n_agents: int = 200

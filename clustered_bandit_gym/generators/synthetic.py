@@ -9,13 +9,13 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Rng
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
-from clustered_bandit_gym.generators.base import HAIR, Batch, RandomBestArms, check_range
+from clustered_bandit_gym.generators.base import HAIR, Batch, RandomMeans, check_range
 
 REWARDS = ("gaussian", "bernoulli", "categorical")
 
 
 @dataclass(frozen=True)
-class NearTie(RandomBestArms):
+class NearTie(RandomMeans):
     """Every bandit has one runner-up at distance `gap` from the best arm; all other arms are at
     least `eta` worse.
 
@@ -29,14 +29,10 @@ class NearTie(RandomBestArms):
     n_arms: int = 10
     eta: float = 0.3
     gap: float = 0.01
+    own_arms = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n_arms < 2 * self.n_clusters:
-            raise UserError(
-                f"each of the {self.n_clusters} clusters needs a best arm and a runner-up of its own: "
-                f"n_arms must be at least {2 * self.n_clusters}, got {self.n_arms}"
-            )
         check_range(self.eta, "eta", HAIR, 0.5)
         check_range(self.gap, "gap", HAIR, self.eta)
 
@@ -51,7 +47,7 @@ class NearTie(RandomBestArms):
 
 
 @dataclass(frozen=True)
-class RandomFamily(RandomBestArms):
+class RandomFamily(RandomMeans):
     """Fuzzing: random means in [0, 1], `rewards` "gaussian", "bernoulli" or "categorical" (five
     values in [0, 1]).
 

@@ -23,6 +23,11 @@ INSTANCE_SEEDS = tuple(range(10))
 Cells = tuple[dict[str, Any], ...]
 
 
+def fifth(trials: int) -> int:
+    """A fifth of the trials, at least the two that an interval needs."""
+    return max(2, -(-trials // 5))
+
+
 @dataclass(frozen=True)
 class Figure:
     """One figure: an environment, the settings to play, and how to plot them.
@@ -54,7 +59,7 @@ class Figure:
         """Trials of one cell when `trials` are asked for: a fifth on each of several fixed
         instances.
         """
-        return max(2, -(-trials // 5)) if self.over_instances else trials
+        return fifth(trials) if self.over_instances else trials
 
     @property
     def over_instances(self) -> bool:

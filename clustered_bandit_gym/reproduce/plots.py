@@ -55,11 +55,11 @@ def over_instances(figure: Figure, summary: pd.DataFrame, rows: pd.DataFrame) ->
 def caption(figure: Figure, rows: pd.DataFrame) -> str:
     """Data set, δ, trials, and what marks and bars are."""
     counts = rows[rows["policy"].isin(SCHEMES)].groupby([*figure.keys, "policy"]).size()
-    marks, bars = ("mean", "95% t interval")
+    marks = "mean; bar: 95% t interval"
     if figure.over_instances:
-        marks, bars = ("median over instances", "quartiles")
-    if figure.measure == "pulls":
-        marks += f"; bar: {bars}"
+        marks = "median over instances; bar: quartiles"
+    if figure.measure == "cost":
+        marks = marks.partition(";")[0]
     real = "" if figure.real else " (stand-in, not the real data)"
     trials = f"{counts.max()} trials of a scheme per mark"
     return f"{figure.title}{real}; δ = {DELTA:g}, {trials}; {marks}"

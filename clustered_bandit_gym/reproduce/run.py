@@ -11,7 +11,7 @@ import pandas as pd
 from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.run import sweep
-from clustered_bandit_gym.reproduce.figures import DELTA, FIGURES, OURS, Figure, Played
+from clustered_bandit_gym.reproduce.figures import DELTA, FIGURES, OURS, Figure, Played, fifth
 
 
 def reproduce(
@@ -66,8 +66,7 @@ def reproduce(
         schemes = play_figure(figure, figure.policies, count, folder, bound=False, **how)
         # For the plot only: its pulls vary little, so a fifth of the trials suffices. Lower bounds
         # are computed in this run alone: on fresh instances they take most of the time.
-        fewer = max(2, -(-count // 5))
-        ours = play_figure(figure, (OURS,), fewer, folder, bound=True, **how)
+        ours = play_figure(figure, (OURS,), fifth(count), folder, bound=True, **how)
         board = Board(pd.concat([schemes, ours], ignore_index=True))
         board.export(folder / f"{name}.csv")
         played[name] = Played(figure, with_settings(board.trials))

@@ -1,17 +1,11 @@
 """The expected pulls that every δ-PC learner needs on an instance: cutting planes over a linear
 program.
 
-Every alternative instance of the class with another answer gives one linear constraint on the
-expected pulls P[m, k] of arm k by all agents of cluster m (`alternatives`). The least ΣP under
-finitely many of them is a lower bound. The families are infinite; the program is solved over a
-finite pool to which the alternatives that are hardest to rule out at well-chosen points P are
-added, until the value of the program is close to that of a point that satisfies *all* alternatives
-of the families.
-
-Two numbers come out. `value` is a valid lower bound whenever the method is stopped: it is computed
-from multipliers of the pool's constraints that are scaled to be feasible, so that it does not rest
-on the solver's tolerances. `upper` is ΣP of a point that satisfies the whole families: no choice of
-their members gives a bound above it.
+Every alternative gives one linear constraint on the expected pulls P (`alternatives`). The least ΣP
+under a finite pool of them is a lower bound. The alternatives that are hardest to rule out at
+well-chosen points P join the pool, until its value is close to ΣP of a point that satisfies *all*
+alternatives. The value is valid whenever the method is stopped: it is computed from multipliers of
+the pool's constraints that are scaled to be feasible, and does not rest on the solver's tolerances.
 """
 
 from __future__ import annotations
@@ -210,21 +204,16 @@ class _Search:
         scaled = self.pool.multiply(unit[None, :]).tocsr()
         strongest = scaled.max(axis=1).toarray().ravel()
         scaled = scaled.multiply(1 / strongest[:, None]).tocsr()
+        price, limit = unit / unit.mean(), 1 / strongest
         options: Any = {"dual_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
-        problem = {
-            "c": unit / unit.mean(),
-            "A_ub": -scaled,
-            "b_ub": -1 / strongest,
-            "bounds": (0, None),
-            "options": options,
-        }
         # Inner points are four times as fast at M = 20, K = 100.
-        found = linprog(**problem, method="highs-ipm")
-        if not found.success:
-            found = linprog(**problem, method="highs")
-        if not found.success:
+        for method in ("highs-ipm", "highs"):
+            found = linprog(price, -scaled, -limit, method=method, options=options)
+            if found.success:
+                break
+        else:
             raise RuntimeError(f"the lower bound's linear program failed: {found.message}")
-        multipliers = np.maximum(-found.ineqlin.marginals, 0.0) / strongest * unit.mean()
+        multipliers = np.maximum(-found.ineqlin.marginals, 0.0) * limit * unit.mean()
         # Σ multipliers·(row @ P) ≥ Σ multipliers, and ≤ ΣP once no cell's load exceeds 1: a lower
         # bound by hand.
         load = float((self.pool.T @ multipliers).max())

@@ -235,7 +235,7 @@ def test_a_damaged_archive_is_an_error_not_a_short_data_set(ml: Path, tmp_path: 
 def test_no_movie_left(ml: Path) -> None:
     with pytest.raises(ValueError, match=r"no movie left.*31 ratings in each.*the most is 2"):
         datasets.movielens(ml)
-    with pytest.raises(ValueError, match="min_ratings must be at least 1"):
+    with pytest.raises(ValueError, match="min_ratings must be a whole number >= 1"):
         datasets.movielens(ml, min_ratings=0)
     (ml / "ratings.dat").write_text("")
     with pytest.raises(ValueError, match=r"no movie left.*the most is 0"):
