@@ -94,8 +94,10 @@ class Work:
     def spec(self, task: Task) -> TrialSpec:
         """What decides the row of a task."""
         label, policy = self.players[task.player]
-        how = {"strict": self.strict, "bound": self.bound}
-        return TrialSpec(self.cells[task.cell], policy, label, self.seed, task.trial, **how)
+        cell = self.cells[task.cell]
+        return TrialSpec(
+            cell, policy, label, self.seed, task.trial, strict=self.strict, bound=self.bound
+        )
 
     def play(self, task: Task) -> Row:
         """The row of a task. All policies that `solve` get the one instance that their trial draws;
@@ -238,11 +240,12 @@ def play_trial(
 
 def _plays_directly(spec: TrialSpec) -> bool:
     """Whether `solve` plays on a federation; False for play through `env.step`."""
-    solves = hasattr(spec.policy, "solve")
-    if not solves and (spec.stepwise or not hasattr(spec.policy, "act")):
-        need = "solve(federation)" if spec.stepwise else "solve(federation) or act(obs, info)"
-        raise TypeError(f"a player needs {need}; {type(spec.policy).__name__} lacks it")
-    return solves and not spec.stepwise
+    if not hasattr(spec.policy, "solve") and (spec.stepwise or not hasattr(spec.policy, "act")):
+        raise TypeError(
+            "a player needs solve(federation), or act(obs, info) if it is not played stepwise; "
+            f"{type(spec.policy).__name__} lacks it"
+        )
+    return hasattr(spec.policy, "solve") and not spec.stepwise
 
 
 def _check_not_none(arms: Any, silent_program: str) -> None:

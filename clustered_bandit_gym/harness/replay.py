@@ -52,8 +52,15 @@ def replay(
     for key in data["env_kwargs"].keys() - env_kwargs.keys():
         env_kwargs[key] = revive(key, data["env_kwargs"][key], allow)
     cell = Cell(data["env"], env_kwargs)
-    how = {name: bool(data.get(name, False)) for name in ("stepwise", "strict")}
-    spec = TrialSpec(cell, policy, data["policy"], int(data["seed"]), int(data["trial"]), **how)
+    spec = TrialSpec(
+        cell,
+        policy,
+        label=data["policy"],
+        seed=int(data["seed"]),
+        trial=int(data["trial"]),
+        stepwise=bool(data["stepwise"]),
+        strict=bool(data["strict"]),
+    )
     return play_trial(spec, cell.make(), on_error=on_error)
 
 

@@ -165,14 +165,11 @@ class Store:
         columns: dict[str, list[Any]] = {}
         shared: dict[str, Any] = {}
         for count, row in enumerate(self.stream()):
-            for name in row:
-                if name not in columns:
-                    columns[name] = [nan] * count
-            for name, column in columns.items():
+            for name in columns | row:
                 value = row.get(name, nan)
                 if isinstance(value, str | dict):
                     value = shared.setdefault(repr(value), value)
-                column.append(value)
+                columns.setdefault(name, [nan] * count).append(value)
         return columns
 
     def __len__(self) -> int:
