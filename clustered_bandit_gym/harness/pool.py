@@ -16,9 +16,9 @@ import os
 import signal
 import sys
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
@@ -56,29 +56,23 @@ def play_in_processes(
 ) -> Generator[tuple[Task, Row]]:
     """Play the tasks in `n_jobs` new processes; yields (task, row). One process keeps their order."""
     packed = pack(work)
-    waiting = deque(tasks)
-    running: dict[Any, Task] = {}
+    left = dict.fromkeys(tasks)
     deaths: Counter[Task] = Counter()
     starts = 0
-    while waiting:
+    while left:
         try:
-            with _workers(packed, min(n_jobs, len(waiting))) as pool:
-                while waiting or running:
-                    while waiting and len(running) < 4 * n_jobs:
-                        try:
-                            future = pool.schedule(_play, (waiting[0],), timeout=max_seconds)
-                        except RuntimeError as error:  # pebble: its workers are gone
-                            raise BrokenProcessPool("they end as they start") from error
-                        running[future] = waiting.popleft()
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        task = running[future]
-                        row = _row_of(future, work, task, deaths, max_seconds)
-                        del running[future]
-                        if row is None:
-                            waiting.appendleft(task)
-                        else:
-                            starts = 0
-                            yield task, row
+            with _workers(packed, min(n_jobs, len(left))) as pool:
+                try:
+                    sent = {pool.schedule(_play, (one,), timeout=max_seconds): one for one in left}
+                except RuntimeError as error:  # pebble: its workers are gone
+                    raise BrokenProcessPool("they end as they start") from error
+                for future in as_completed(sent):
+                    task = sent.pop(future)
+                    row = _row_of(future, work, task, deaths, max_seconds)
+                    if row is not None:
+                        del left[task]
+                        starts = 0
+                        yield task, row
         except (BrokenProcessPool, OSError, EOFError) as error:
             # All workers died while they had no trial. Start new ones; if these die as well, they
             # cannot start at all.
@@ -88,8 +82,6 @@ def play_in_processes(
                     f"worker processes cannot start here ({str(error) or type(error).__name__}; "
                     "perhaps too little memory); --jobs 1 plays without them"
                 ) from error
-            waiting.extendleft(running.values())
-            running.clear()
 
 
 def _row_of(
