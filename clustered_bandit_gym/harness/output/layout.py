@@ -10,7 +10,7 @@ import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.tables import Table, setting
-from clustered_bandit_gym.harness.scoring.numbers import interval, number
+from clustered_bandit_gym.harness.scoring.numbers import DASH, interval, number
 
 #: Heads and columns of figures that are lower bounds where trials are unfinished.
 _SCORES = {
@@ -32,29 +32,31 @@ _CHANNEL = {
 
 def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
     """The two tables of a board: correctness and pulls, then busiest agent and communication.
+    Columns without a figure are left out.
 
     Where a tail is heavy the median leads. Where settings vary, one centre and no interval of the
     ratio are shown, so that the table fits into a terminal.
     """
-    pulls = ["median pulls", "mean"] if summary["heavy_tail"].any() else ["mean pulls", "median"]
-    shown = pulls[:1] if varied else pulls
-    scores = ["policy", "wrong", "unfin.", "error rate", "verdict", *shown, "vs bound"]
-    if summary["vs_naive"].notna().any():
-        scores.insert(-1, "vs naive")
-    channel = ["policy", *_CHANNEL, "seconds"]
-    if summary["suspicious_communication"].any():  # a note explains it
-        channel.insert(-1, "too quiet")
     settings = summary[varied].map(setting).rename(columns=symbol)
     texts = settings.join(pd.DataFrame([_texts(row) for row in summary.to_dict("records")]))
+    pulls = ["median pulls", "mean"] if summary["heavy_tail"].any() else ["mean pulls", "median"]
     if varied:
         texts["vs naive"] = texts["vs naive"].str.partition(" ")[0]
+        pulls.pop()
+    heads = ["wrong", "unfin.", "error rate", "verdict", *pulls, "vs naive", "vs bound"]
     titles = {
-        "Correctness and pulls": scores,
-        "Busiest agent's pulls, communication and time, means per trial": channel,
+        "Correctness and pulls": heads,
+        "Busiest agent's pulls, communication and time, means per trial": [
+            *_CHANNEL,
+            "too quiet",
+            "seconds",
+        ],
     }
-    return [
-        Table(title, texts[[*settings, *heads]], len(varied)) for title, heads in titles.items()
-    ]
+    tables = []
+    for title, names in titles.items():
+        cells = texts[[*settings, "policy", *names]]
+        tables.append(Table(title, cells.loc[:, (cells != DASH).any()], len(varied)))
+    return tables
 
 
 def _texts(row: dict[Any, Any]) -> dict[str, str]:
@@ -76,7 +78,7 @@ def _texts(row: dict[Any, Any]) -> dict[str, str]:
         "unfin.": str(row["unfinished"]),
         "error rate": interval(row["error_low"], row["error_high"], digits=2),
         "verdict": row["verdict"],
-        "too quiet": str(row["suspicious_communication"]),
+        "too quiet": str(row["suspicious_communication"] or DASH),  # a note explains it
         "seconds": number(row["seconds"]),
     }
 
@@ -102,22 +104,28 @@ class Measure(NamedTuple):
         return self.words.partition(";")[0]
 
 
+_MEASURES = {
+    "pulls": Measure("pulls_mean", "pulls_low", "pulls_high", "mean; bar: 95% t interval"),
+    "communication": Measure("cost_mean", name="communication cost"),
+    "busiest": Measure("pulls_max_agent", name="pulls of the busiest agent"),
+}
+_MEDIANS = Measure(
+    "pulls_median",
+    "pulls_median_low",
+    "pulls_median_high",
+    "median; bar: 95% distribution-free interval",
+)
+
+
 def measure_of(summary: pd.DataFrame, panel: str = "pulls") -> Measure:
     """What a panel of that name draws.
 
     Medians of pulls as soon as one mean is not to be trusted, so that all marks compare.
     """
-    if panel == "communication":
-        return Measure("cost_mean", name="communication cost")
-    if panel == "busiest":
-        return Measure("pulls_max_agent", name="pulls of the busiest agent")
-    if panel != "pulls":
-        known = "pulls, communication, busiest, tradeoff"
+    if panel not in _MEASURES:
+        known = ", ".join([*_MEASURES, "tradeoff"])
         raise UserError(f"unknown panel {panel!r}; choose one of {known}")
-    if summary["heavy_tail"].any():
-        words = "median; bar: 95% distribution-free interval"
-        return Measure("pulls_median", "pulls_median_low", "pulls_median_high", words)
-    return Measure("pulls_mean", "pulls_low", "pulls_high", "mean; bar: 95% t interval")
+    return _MEDIANS if panel == "pulls" and summary["heavy_tail"].any() else _MEASURES[panel]
 
 
 def panels_of(

@@ -19,9 +19,8 @@ def notes_of(
     if missing:
         notes.append(f"Interrupted: {missing:,} trials were not played.")
     if "no_key" in trials:
-        unknown = trials[trials["no_key"].notna()].drop_duplicates("policy")
-        for policy, reason in zip(unknown["policy"], unknown["no_key"], strict=True):
-            notes.append(f"{policy}: kept trials are not reused, because {reason}.")
+        for row in trials.dropna(subset="no_key").drop_duplicates("policy").to_dict("records"):
+            notes.append(f"{row['policy']}: kept trials are not reused, because {row['no_key']}.")
     unchecked = []
     if not trials["strict"].all():
         unchecked.append(
@@ -37,8 +36,8 @@ def notes_of(
     if len(again):
         notes.append(
             f"Right answers of {again['retried'].sum():,} trials that raised at their first "
-            f"attempt ({_names(again, where)}) count as unfinished in the verdict. To start over, use "
-            "another --out."
+            f"attempt ({_names(again, where)}) count as unfinished in the verdict. To start over, "
+            "use another --out."
         )
     deltas = ", ".join(f"{delta:g}" for delta in trials["delta"].unique())
     notes.append(
@@ -47,8 +46,8 @@ def notes_of(
         f"lower bound is > δ. δ = {deltas}."
     )
     still = summary[(summary["verdict"] == "INCONCLUSIVE") & (summary["doubt"] == "")]
-    for reason, own in still.groupby("verdict_reason", sort=False):
-        notes.append(f"INCONCLUSIVE ({_names(own, where)}): {reason!s}.")
+    for reason, rows in still.groupby("verdict_reason", sort=False):
+        notes.append(f"INCONCLUSIVE ({_names(rows, where)}): {reason!s}.")
     if not all({"instance", "instance_seed"} & kwargs.keys() for kwargs in trials["env_kwargs"]):
         notes.append(
             "Each trial draws its own instance: a verdict is an average over the generator, not a "
@@ -68,8 +67,8 @@ def notes_of(
         notes.append(
             f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”."
         )
-    failed = trials[trials["outcome"].isin(FAILED)].drop_duplicates("policy")
-    for row in failed.to_dict("records"):
+    failed = trials[trials["outcome"].isin(FAILED)]
+    for row in failed.drop_duplicates("policy").to_dict("records"):
         notes.append(f"{row['policy']}, trial {row['trial']}: {row['message']}")
     if len(heavy):
         notes.append(
@@ -80,8 +79,8 @@ def notes_of(
     quiet = summary[summary["suspicious_communication"] > 0]
     if len(quiet):
         notes.append(
-            f"Too quiet ({_names(quiet, where)}): all answers are right, yet the bits sent up hold less "
-            "than half of what they say."
+            f"Too quiet ({_names(quiet, where)}): all answers are right, yet the bits sent up hold "
+            "less than half of what they say."
         )
     return [plain(note) for note in notes]
 

@@ -27,6 +27,15 @@ from clustered_bandit_gym.harness.scoring.summary import swept_setting
 
 #: Colour of the cross of a FAIL.
 _FAIL = "#b3261e"
+_LOOK: dict[Any, Any] = {
+    "axes.titlesize": "medium",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+}
 
 
 class Picture(Figure):
@@ -73,23 +82,17 @@ def plot_board(
     if not width > 0:
         raise UserError(f"the width of a picture must be positive, in inches; got {width}")
     size = (width, (0.68 * width / columns + 0.7) * rows)
-    with rc_context({"font.size": 7 if paper else 9, "axes.titlesize": "medium"}):
+    with rc_context(_LOOK | {"font.size": 7 if paper else 9}):
         figure = Picture(figsize=size, dpi=120, layout="constrained")
         FigureCanvasAgg(figure)
         for place, (kind, name, part) in enumerate(shown):
             shared = figure.axes[0] if place and len(kinds) == 1 else None
             ax = figure.add_subplot(rows, columns, place + 1, sharey=shared)
-            pulls = measure_of(summary)
-            if kind == "tradeoff":
-                _draw(ax, part, x, measure_of(summary, "communication"), against=pulls)
-            else:
-                _draw(ax, part, x, measure_of(summary, kind))
-            if paper:  # what bars are is for the caption to say
-                ax.set_ylabel(ax.get_ylabel().replace(pulls.words, pulls.short))
             ax.set_title(name)
-            ax.spines[["top", "right"]].set_visible(False)
-            ax.grid(True, color="#dddddd", lw=0.6)
-            ax.set_axisbelow(True)
+            measure = measure_of(summary, "communication" if kind == "tradeoff" else kind)
+            # What bars are is for a paper's caption to say.
+            ax.set_ylabel(f"{measure.name} ({measure.short if paper else measure.words})")
+            _draw(ax, part, x, measure, measure_of(summary) if kind == "tradeoff" else None)
         if not paper:
             # Environments by their short names: PaperSmall for ClusteredBAI-PaperSmall-v0.
             short = re.sub(r"ClusteredBAI-|-?\bv\d+\b", "", title).strip()
@@ -110,23 +113,20 @@ def save(figure: Figure, path: str | Path) -> None:
 
 
 def _draw(
-    ax: Axes, rows: pd.DataFrame, x: str | None, measure: Measure, against: Measure | None = None
+    ax: Axes, rows: pd.DataFrame, x: str | None, measure: Measure, against: Measure | None
 ) -> None:
     """A mark per policy and value of `x`, joined along `x`: against `x` itself or another measure.
     Policies stand side by side where there is neither."""
     ax.set_yscale("log")
-    ax.set_ylabel(f"{measure.name} ({measure.words})")
     at = x or "place"
     rows = rows.assign(place=range(len(rows))).sort_values(at)
     if against is not None:
         at = against.centre
         ax.set_xscale("log")
-        along = (
-            ""
-            if x is None
-            else f"; each line: {axis_name(x)} from {rows[x].min():g} to {rows[x].max():g}"
-        )
-        ax.set_xlabel(f"{against.name} ({against.short}){along}")
+        label = f"{against.name} ({against.short})"
+        if x is not None:
+            label += f"; each line: {axis_name(x)} from {rows[x].min():g} to {rows[x].max():g}"
+        ax.set_xlabel(label)
     elif x is None:
         ax.set_xticks([])
     else:

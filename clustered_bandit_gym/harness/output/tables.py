@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import textwrap
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
@@ -39,8 +40,7 @@ class Document(ABC):
             # What is left of the figures repeats where a table continues.
             left = list(table.cells)[: table.places + 1]
             shown = table.cells.map(plain).set_index(left).to_string(line_width=width)
-            lines = [line.rstrip() for line in shown.splitlines()]
-            texts.append("\n".join([table.title, *lines]))
+            texts.append(re.sub(r" +$", "", f"{table.title}\n{shown}", flags=re.MULTILINE))
         wrapper = textwrap.TextWrapper(width, initial_indent="• ", subsequent_indent="  ")
         return "\n\n".join([*texts, "\n".join(map(wrapper.fill, notes))]).rstrip()
 

@@ -16,24 +16,18 @@ def number(value: Any, mark: str = "", digits: int = 3) -> str:
         return DASH
     if math.isinf(value):
         return f"{mark}∞"
-    value = float(value)
     whole = round(value)
     # The form is chosen after rounding: 999.9 is 1,000 to three digits.
-    full = abs(float(f"{value:.{digits - 1}e}")) >= 10 ** (digits - 1)
-    if abs(whole) < 100_000 and (value == whole or full):
-        text = f"{whole:,}"
-    elif 0.001 <= abs(value) < 1000:
-        text = f"{value:#.{digits}g}".rstrip(".")
-    else:
-        front, _, power = f"{value:.{digits - 1}e}".partition("e")
-        text = f"{front}e{int(power)}"
-    return mark + text
+    front, _, power = f"{value:.{digits - 1}e}".partition("e")
+    if abs(whole) < 100_000 and (value == whole or int(power) >= digits - 1):
+        return f"{mark}{whole:,}"
+    if 0.001 <= abs(value) < 1000:
+        return f"{mark}{value:#.{digits}g}"
+    return f"{mark}{front}e{int(power)}"
 
 
 def interval(low: float, high: float, digits: int = 3) -> str:
-    """“[low, high]”, or a dash where an end does not exist."""
-    if math.isnan(low) or math.isnan(high):
-        return DASH
+    """“[low, high]”."""
     return f"[{number(low, digits=digits)}, {number(high, digits=digits)}]"
 
 

@@ -72,13 +72,12 @@ def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None
 
     Returns None where no varied setting has numbers as values in all environments.
     """
-    settings = summary[varied].infer_objects().dropna(axis=1)
-    numeric = [str(name) for name in settings.select_dtypes("number")]
+    settings = summary[varied].infer_objects().dropna(axis=1).select_dtypes("number")
     if x is None:
-        values = settings.nunique()
-        return max(numeric, key=lambda name: (values[name], name == "n_agents"), default=None)
-    if x not in numeric:
-        known = ", ".join(numeric) or "(none)"
+        values: dict[Any, int] = settings.nunique().to_dict()
+        return max(values, key=lambda name: (values[name], name == "n_agents"), default=None)
+    if x not in settings:
+        known = ", ".join(settings.columns) or "(none)"
         raise UserError(f"cannot plot against {x!r}: the varied numbers are {known}")
     return x
 
@@ -174,9 +173,8 @@ def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> Estimate:
     """
     if reference is None or reference["outcome"].isin(UNFINISHED).any():
         return Estimate()
-    columns = ["seed", "trial", "pulls"]
-    pairs = own[columns].merge(reference[columns], on=columns[:2], suffixes=("", "_ref"))
-    return _geometric_mean(pairs["pulls"] / pairs["pulls_ref"])
+    pulls, others = (rows.set_index(["seed", "trial"])["pulls"] for rows in (own, reference))
+    return _geometric_mean(pulls / others)
 
 
 def _geometric_mean(ratios: pd.Series) -> Estimate:

@@ -88,12 +88,11 @@ def confidence_sequence(
         The ends (low, high), floats for whole numbers and float arrays for arrays; (0, 1) where
         there are no trials.
     """
-    s, n = np.broadcast_arrays(np.asarray(errors, dtype=float), np.asarray(trials, dtype=float))
+    s, n = np.broadcast_arrays(errors, trials)
     if not np.all((s % 1 == 0) & (n % 1 == 0) & (s >= 0) & (s <= n)):
         raise UserError("errors must be whole numbers between 0 and the number of trials")
-    for name, value in (("alpha", alpha), ("delta", delta)):
-        if not 0 < value < 1:
-            raise UserError(f"{name} must lie strictly between 0 and 1, got {value}")
+    if not (0 < alpha < 1 and 0 < delta < 1):
+        raise UserError(f"alpha and delta must lie between 0 and 1, got {alpha} and {delta}")
     # W(p) < 1/alpha  <=>  log-likelihood of p > floor.
     floor = _log_mixture(s, n, delta) + np.log(alpha)
     low = np.where(s > 0, expit(_lower_log_odds(s, n, floor)), 0.0)
@@ -177,10 +176,10 @@ def _more(against: int, trials: int, delta: float, alpha: float) -> int:
     The upper end falls with n once S/n ≤ δ, where alone a PASS is possible: bisection finds m.
     """
 
-    def high(more: int) -> float:
-        return float(confidence_sequence(against, trials + more, alpha, delta)[1])
+    def passes(more: int) -> Any:
+        return confidence_sequence(against, trials + more, alpha, delta)[1] <= delta
 
-    return bisect_left(range(MANY_TRIALS + 1), True, key=lambda more: high(more) <= delta)
+    return bisect_left(range(MANY_TRIALS + 1), True, key=passes)
 
 
 def _what_would_change(more: int, high: float, unfinished: int, hopeless: bool) -> str:
