@@ -266,29 +266,25 @@ def make_generator(
                 f"no settings; got {name_or_callable!r} with settings {sorted(settings)}"
             )
         return name_or_callable
+    what = f"generator {name_or_callable!r}"
     if ":" in name_or_callable:
-        return _own(name_or_callable, settings)
-    kind = generator_class(name_or_callable)
-    known = [one.name for one in fields(kind) if one.init]  # type: ignore[arg-type]
-    if unknown := sorted(set(settings) - set(known)):
-        raise UnknownSetting(
-            f"got an unexpected keyword argument {unknown[0]!r}: neither the environment nor its "
-            f"generator {name_or_callable!r} has a setting {', '.join(unknown)}; the generator has "
-            f"{', '.join(known)} (told={{...}} changes what the learner is told)"
-        )
-    return kind(**settings)
-
-
-def _own(spec: str, settings: dict[str, Any]) -> Callable[[Rng], Instance]:
-    """A generator of the user's, ``module:attribute``."""
-    target = load_object(spec, f"generator {spec!r}")
+        kind: Any = load_object(name_or_callable, what)
+    else:
+        kind = generator_class(name_or_callable)
+        known = [one.name for one in fields(kind) if one.init]
+        if unknown := sorted(set(settings) - set(known)):
+            raise UnknownSetting(
+                f"got an unexpected keyword argument {unknown[0]!r}: neither the environment nor "
+                f"its {what} has a setting {', '.join(unknown)}; the generator has "
+                f"{', '.join(known)} (told={{...}} changes what the learner is told)"
+            )
     try:
-        if isinstance(target, type):
-            target, settings = target(**settings), {}
-        signature(target).bind(None, **settings)
+        if isinstance(kind, type):
+            kind, settings = kind(**settings), {}
+        signature(kind).bind(None, **settings)
     except TypeError as error:
-        raise UserError(f"generator {spec!r}: {error}") from None
-    return partial(target, **settings) if settings else target
+        raise UserError(f"{what}: {error}") from None
+    return partial(kind, **settings) if settings else kind
 
 
 def generator_class(name: str) -> type[InstanceGenerator]:

@@ -37,7 +37,7 @@ class FixedMeans(FixedBandits):
             guarantee there, and η is not told.
     """
 
-    means: Any = None
+    means: Any
     n_agents: int = 0
     rewards: str | RewardModel = ""
     sigma: float = 1.0
@@ -45,11 +45,6 @@ class FixedMeans(FixedBandits):
     allow_overlap: bool = False
 
     def __post_init__(self) -> None:
-        if self.means is None:
-            raise UserError(
-                "generator 'fixed-means' needs means: a table (clusters, arms) or the path of a CSV "
-                "file"
-            )
         plain = vars(self)  # settings can be compared, printed and written to JSON
         if isinstance(self.means, str | os.PathLike):
             plain["means"] = os.fspath(self.means)

@@ -88,6 +88,5 @@ class PaperFlat(_LargePaper):
         check_range(self.eta, "eta", HAIR, 1 / HAIR)
 
     def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
-        rivals = np.full((*shape, self.n_clusters), 1 - self.eta)
-        others = np.full((*shape, self.n_arms - self.n_clusters), 1 - self.eta)
-        return np.ones(shape), rivals, others
+        worse = np.full((*shape, self.n_arms), 1 - self.eta)
+        return np.ones(shape), *np.split(worse, [self.n_clusters], axis=-1)

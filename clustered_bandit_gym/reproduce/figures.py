@@ -1,6 +1,6 @@
 """The paper's figures as lists of settings.
 
-Settings that the paper leaves out are our choice; notes say which.
+Settings that the paper leaves out are our choice; the page of claims says which.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
+
+from clustered_bandit_gym.datasets import VARIABLE
+from clustered_bandit_gym.generators import make_generator
 
 #: δ of all the paper's experiments.
 DELTA = 1e-10
@@ -39,7 +42,6 @@ class Figure:
         dataset: the real data set that the figure needs, "" for synthetic figures.
         source: where real data came from, or that a stand-in took its place.
         real: played on the paper's own data or law, not on a stand-in.
-        notes: sentences for a page that shows the figure.
     """
 
     name: str
@@ -53,7 +55,6 @@ class Figure:
     dataset: str = ""
     source: str = ""
     real: bool = True
-    notes: tuple[str, ...] = ()
 
     def trials(self, trials: int) -> int:
         """Trials of one cell when `trials` are asked for: a fifth on each of several fixed
@@ -75,9 +76,6 @@ class Figure:
         """The figure on the user's data, or on the stand-in if there are none."""
         if not self.dataset:
             return self
-        from clustered_bandit_gym.datasets import VARIABLE
-        from clustered_bandit_gym.generators import make_generator
-
         try:
             make_generator(self.dataset, data=data)
         except FileNotFoundError:
@@ -104,7 +102,6 @@ _SIZES = (20, 40, 200, 1000)
 _DATASET2 = tuple(
     {"n_agents": size, "instance_seed": seed} for size in _SIZES for seed in INSTANCE_SEEDS
 )
-_OUR_SIZES = "The paper does not print the values of N; these are ours."
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
@@ -114,18 +111,12 @@ FIGURES: dict[str, Figure] = {
             "Data set 1 (M = 3, K = 10): pulls against N",
             "ClusteredBAI-PaperSmall-v0",
             _agents(9, 30, 90, 300, 900),
-            notes=(_OUR_SIZES,),
         ),
         Figure(
             "fig1b",
             "Data set 2 (M = 20, K = 100, η = 0.15): pulls against N",
             "ClusteredBAI-PaperRandom-v0",
             _DATASET2,
-            notes=(
-                f"{len(INSTANCE_SEEDS)} fixed instances; points are medians over the instances of "
-                "an instance's mean, bars their quartiles. The paper averages over runs and does "
-                "not say whether the instance is drawn anew.",
-            ),
         ),
         Figure(
             "fig1c",
@@ -151,7 +142,6 @@ FIGURES: dict[str, Figure] = {
             ),
             x="alpha",
             panel="n_clusters",
-            notes=("M = 20 is the commented-out passage's, M = 100 the text's.",),
         ),
         Figure(
             "fig1f",
@@ -159,10 +149,6 @@ FIGURES: dict[str, Figure] = {
             "ClusteredBAI-MovieLens-v0",
             _agents(6, 12, 30, 102, 120),
             dataset="movielens",
-            notes=(
-                "N = 102 is ours: the nearest to the “100 users” of the introduction with clusters "
-                "of equal size.",
-            ),
         ),
         Figure(
             "figA-a",
@@ -170,7 +156,6 @@ FIGURES: dict[str, Figure] = {
             "ClusteredBAI-Yelp-v0",
             _agents(4, 12, 40, 100, 400),
             dataset="yelp",
-            notes=(_OUR_SIZES,),
         ),
         Figure(
             "figA-b",

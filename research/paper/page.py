@@ -24,6 +24,23 @@ from research.paper.play import Played
 from research.paper.points import points
 from research.paper.theory import coupon_table, theorem_table
 
+_OUR_SIZES = "The paper does not print the values of N; these are ours."
+#: Which settings of a figure are our choice, and what its points are.
+NOTES = {
+    "fig1a": _OUR_SIZES,
+    "fig1b": (
+        f"{len(INSTANCE_SEEDS)} fixed instances; points are medians over the instances of an "
+        "instance's mean, bars their quartiles. The paper averages over runs and does not say "
+        "whether the instance is drawn anew."
+    ),
+    "fig1e": "M = 20 is the commented-out passage's, M = 100 the text's.",
+    "fig1f": (
+        "N = 102 is ours: the nearest to the “100 users” of the introduction with clusters of "
+        "equal size."
+    ),
+    "figA-a": _OUR_SIZES,
+}
+
 
 def claims_of(played: dict[str, Played]) -> list[Claim]:
     """All claims about the figures that were played."""
@@ -99,7 +116,7 @@ def render_markdown(played: dict[str, Played], claims: list[Claim], command: str
         parts += [
             f"### {name}: {one.figure.title}",
             f"![{name}]({name}.png)",
-            *one.figure.notes,
+            *([NOTES[name]] if name in NOTES else []),
             _figure_table(one),
         ]
     parts += ["## Where the paper can be read in two ways", disagreements(played)]

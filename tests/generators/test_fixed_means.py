@@ -125,7 +125,6 @@ def test_split(n: int, shares: list[float], sizes: list[int]) -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({}, "needs means"),
         ({"means": [1, 2]}, "got shape"),
         ({"means": [[1, "x"]]}, "table of numbers"),
         ({"means": MEANS, "sizes": [1]}, "sizes must be 2 numbers"),
@@ -154,6 +153,11 @@ def test_split(n: int, shares: list[float], sizes: list[int]) -> None:
 def test_bad_settings(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         FixedMeans(**settings)
+
+
+def test_means_are_required() -> None:
+    with pytest.raises(ValueError, match=r"generator 'fixed-means': .*missing .* 'means'"):
+        make_generator("fixed-means")
 
 
 def test_shared_best_arms_and_ties_can_be_allowed(tmp_path: Path) -> None:
