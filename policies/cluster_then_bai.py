@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.payloads import Reals
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.view import FederationView
-from clustered_bandit_gym.policies.collaborative import eliminate
+from clustered_bandit_gym.policies.collaborative import eliminate, search
 from clustered_bandit_gym.policies.sequential.paired import drift_evidence
 from clustered_bandit_gym.policy import Policy, require
 
@@ -84,36 +84,19 @@ class ClusterThenBAI(Policy):
                     return leader
                 labels = _cluster(p, sums / n, off / n, n, m)
         federation.report_clusters(labels)
-        with federation.phase("identify"):
-            return self._search(federation, labels, n, sums, off)[labels]
-
-    def _search(
-        self, federation: FederationView, labels: Ints, n: int, sums: Floats, off: Floats
-    ) -> Ints:
-        """(M,) the best arm of each cluster; starts from `sums` (N, K) of n pulls of each arm,
-        which rounding may have moved by `off` (N, K)."""
-        p = federation.problem
         sizes = np.bincount(labels)
-        m = sizes.size
-        total = np.zeros((m, p.n_arms))
-        np.add.at(total, labels, sums)
-        total_off = np.zeros_like(total)
-        np.add.at(total_off, labels, off)
-        counts = n * sizes.astype(np.float64)  # pulls of each arm that is left
+        tables = np.zeros((3, m, p.n_arms))
+        for table, of_agents in zip(tables, (sums, np.full_like(sums, n), off), strict=True):
+            np.add.at(table, labels, of_agents)
+
+        def order(counts: Floats, left: Bools) -> Ints:
+            times = 1 + ((self.growth - 1) * counts / sizes[:, None]).astype(np.int64)
+            return (left * times)[labels]
+
         level = np.log(2 * m * (p.n_arms - 1) / p.delta)
-        active = np.ones((m, p.n_arms), dtype=bool)
-        while True:
-            per_pull = 1 / np.maximum(counts, 1)[:, None]
-            means, off = total * per_pull, total_off * per_pull
-            leader, active, open_ = eliminate(p, means, active, counts[:, None], level, off)
-            if not open_.any():
-                return leader
-            times = 1 + ((self.growth - 1) * counts / sizes).astype(np.int64)
-            agents, arms = np.nonzero((active & open_[:, None])[labels])
-            own = labels[agents]
-            averages = federation.pull(agents, arms, times[own])
-            np.add.at(total, (own, arms), times[own] * averages)
-            counts += np.where(open_, times * sizes, 0)
+        with federation.phase("identify"):
+            total, counts, off = tables
+            return search(federation, labels, order, level, total, counts, off)[labels]
 
 
 def _all_averages(federation: FederationView, times: int) -> Floats:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
+
 import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
@@ -65,23 +68,22 @@ class CollaborativeBAI(Policy):
             raise NotApplicable(
                 f"{self.name} plays problems with one cluster, but M = {m}; use cluster-then-bai"
             )
+        rounds, first_agent = count(1), 0
+
+        def order(counts: Floats, left: Bools) -> Ints:
+            nonlocal first_agent
+            more = max(1, self.pulls_after(p, next(rounds)) - int(counts.max()))
+            times = np.zeros((p.n_agents, p.n_arms), dtype=np.int64)
+            times[:, left[0]] = _spread(p.n_agents, int(left.sum()), more, first_agent)
+            first_agent = (first_agent + times.sum()) % p.n_agents
+            return times
+
+        labels = np.zeros(p.n_agents, dtype=np.int64)
         level = np.log(max(1, p.n_arms - 1) / p.delta)
-        left = np.ones((1, p.n_arms), dtype=bool)
-        means = np.zeros((1, p.n_arms))
-        leader, open_ = np.zeros(1, dtype=np.int64), np.array([p.n_arms > 1])
-        number, n, first_agent = 0, 0, 0
         with federation.phase("identify"):
-            while open_.any():
-                number += 1
-                more = max(1, self.pulls_after(p, number) - n)
-                times = _spread(p.n_agents, int(left.sum()), more, first_agent)
-                first_agent = (first_agent + times.sum()) % p.n_agents
-                n += more
-                fresh = _pooled_averages(federation, np.flatnonzero(left), times)
-                means[left] += (fresh - means[left]) * (more / n)
-                leader, left, open_ = eliminate(p, means, left, n, level)
-        federation.report_clusters(np.zeros(p.n_agents, dtype=np.int64))
-        return leader.repeat(p.n_agents)
+            best = search(federation, labels, order, level, *np.zeros((3, 1, p.n_arms)))
+        federation.report_clusters(labels)
+        return best[labels]
 
     def pulls_after(self, p: Problem, number: int) -> int:
         """Pulls of each arm left, by all agents together, after so many rounds, at least.
@@ -108,12 +110,38 @@ def _spread(n_agents: int, n_arms: int, n: int, first_agent: int) -> Ints:
     return each + (turn % n_agents < rest)
 
 
-def _pooled_averages(federation: FederationView, arms: Ints, times: Ints) -> Floats:
-    """(k,) averages over all agents of `times` (N, k) fresh pulls of `arms` (k,)."""
-    agents, columns = np.nonzero(times)
-    counts = times[agents, columns]
-    averages = federation.pull(agents, arms[columns], counts)
-    return np.bincount(columns, counts * averages) / times.sum(axis=0)
+def search(
+    federation: FederationView,
+    labels: Ints,
+    order: Callable[[Floats, Bools], Ints],
+    level: float,
+    total: Floats,
+    counts: Floats,
+    off: Floats,
+) -> Ints:
+    """(M,) the best arm of each cluster, from pulls that the agents of a cluster share.
+
+    Args:
+        labels: (N,) the cluster of each agent.
+        order: (counts, left) -> (N, K) the pulls of the next round, of the arms that are `left`
+            (M, K) in clusters that are not finished.
+        level: nats that each walk of two arms has to reach.
+        total, counts: (M, K) sums and numbers of the pulls so far; added to.
+        off: (M, K) how far rounding may have moved `total`.
+    """
+    p = federation.problem
+    active = np.ones(total.shape, dtype=bool)
+    while True:
+        per_pull = 1 / np.maximum(counts, 1)
+        found = eliminate(p, total * per_pull, active, counts, level, off * per_pull)
+        leader, active, unfinished = found
+        if not unfinished.any():
+            return leader
+        times = order(counts, active & unfinished[:, None])
+        agents, arms = np.nonzero(times)
+        each, cells = times[agents, arms], (labels[agents], arms)
+        np.add.at(total, cells, each * federation.pull(agents, arms, each))
+        np.add.at(counts, cells, each)
 
 
 def eliminate(
@@ -124,7 +152,7 @@ def eliminate(
     Args:
         means: (r, K) averages of `n` pulls of each arm.
         left: (r, K) the arms that are left.
-        n: a number, or (r, 1).
+        n: a number, or (r, K).
         level: nats that each walk of two arms has to reach.
         off: (r, K) how far rounding may have moved the averages.
 
