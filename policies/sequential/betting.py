@@ -72,16 +72,6 @@ class Bets:
             ends.append(out)
         return ends[0], ends[1]
 
-    def pair_at_most(
-        self, counts_a: Floats, counts_b: Floats, shift: Floats, share: Floats
-    ) -> Floats:
-        """(P,) an upper bound on `pair` from the product at one point, in a tenth of the time."""
-        shift = np.minimum(shift, 1.0)
-        low = counts_a @ self.x / counts_a.sum(axis=1) - shift
-        high = counts_b @ self.x / counts_b.sum(axis=1)
-        c = np.clip(low + share * (high - low), np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift))
-        return self.below(counts_a, np.clip(c + shift, 0, 1)) + self.above(counts_b, c)
-
     def pair(
         self,
         counts_a: Floats,
@@ -110,60 +100,66 @@ class Bets:
         first, last = np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift)
         points = np.clip(np.concatenate([first, around, last], axis=1), first, last)
         level = np.broadcast_to(level, share.shape)
-        known = self._at_points(counts_a, counts_b, shift, points)
-        total = known[2] + known[3]
-        bound = _between(*known[2:]).min(axis=1)
-        # No bound is above the product at a point, and more points make no bound smaller.
-        unclear = np.flatnonzero(~((total.min(axis=1) < level) | (bound >= level)))
-        if unclear.size:
-            rows = np.arange(unclear.size)
-            points, total = points[unclear], total[unclear]
-            counts_a, counts_b, shift = counts_a[unclear], counts_b[unclear], shift[unclear]
+        bound = np.full(share.shape, -np.inf)
+        # No bound is above the product at a point, and it mostly is least near the middle.
+        middle = self.below(counts_a, np.clip(points[:, 6] + shift[:, 0], 0, 1))
+        kept = np.flatnonzero(~(middle + self.above(counts_b, points[:, 6]) < level))
+        if not kept.size:
+            return bound
+        pairs = (counts_a, counts_b, shift, points, level)
+        counts_a, counts_b, shift, points, level = (each[kept] for each in pairs)
+        wealth = self._at_points(counts_a, counts_b, shift, points)
+        log_a, log_b = _logsumexp(wealth)
+        total = log_a + log_b
+        bound[kept] = (log_a[:, :-1] + log_b[:, 1:]).min(axis=1)
+        # More points make no bound smaller.
+        unclear = ~((total.min(axis=1) < level) | (bound[kept] >= level))
+        if unclear.any():
+            pairs = (counts_a, counts_b, shift, points, level)
+            counts_a, counts_b, shift, points, level = (each[unclear] for each in pairs)
             # More points around the one where the product is least.
-            least = np.clip(total.argmin(axis=1), 1, points.shape[1] - 2)
+            rows = np.arange(level.size)
+            least = np.clip(total[unclear].argmin(axis=1), 1, points.shape[1] - 2)
             left, right = points[rows, least - 1, None], points[rows, least + 1, None]
             finer = left + (right - left) * FINER
             more = self._at_points(counts_a, counts_b, shift, finer)
             points = np.concatenate([points, finer], axis=1)
             order = (rows[:, None], points.argsort(axis=1))
-            both = zip(known, more, strict=True)
-            tables = [np.concatenate([x[unclear], y], axis=1)[order] for x, y in both]
-            bound[unclear] = self._tightened(points[order], shift, tables, level[unclear])
+            wealth = np.concatenate([wealth[:, unclear], more], axis=2)[:, *order]
+            bound[kept[unclear]] = self._tightened(points[order], shift, wealth, level)
         return bound
 
     def _at_points(
         self, counts_a: Floats, counts_b: Floats, shift: Floats, points: Floats
-    ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Wealth of each bet (P, C, L), against "mean_a is at least c + shift" and against "mean_b
-        is at most c" at `points` c (P, C), and the logarithms of the sums over bets (P, C)."""
-        of_a = self._wealth(counts_a[:, None], np.clip(points + shift, 0, 1), up=False)
-        of_b = self._wealth(counts_b[:, None], points, up=True)
-        return of_a, of_b, _logsumexp(of_a), _logsumexp(of_b)
-
-    def _tightened(
-        self, points: Floats, shift: Floats, tables: list[Floats], level: Floats
     ) -> Floats:
-        """(P,) the bound of `pair` from increasing `points` with their `tables` (`_at_points`)."""
-        of_a, of_b = tables[:2]
-        bounds = _between(*tables[2:])
+        """(2, P, C, L) wealth of each bet against "mean_a is at least c + shift", F(c), and against
+        "mean_b is at most c", G(c), at `points` c (P, C).
+
+        F rises with c, G falls. Between two points l < r, F·G is at least F(l)·G(r).
+        """
+        of_a = self._wealth(counts_a[:, None], np.clip(points + shift, 0, 1), up=False)
+        return np.stack([of_a, self._wealth(counts_b[:, None], points, up=True)])
+
+    def _tightened(self, points: Floats, shift: Floats, wealth: Floats, level: Floats) -> Floats:
+        """(P,) the bound of `pair` from `wealth` (2, P, C, L) at increasing `points`."""
+        log_a, log_b = _logsumexp(wealth)
+        bounds = log_a[:, :-1] + log_b[:, 1:]
         rows = np.arange(level.size)
         for _ in range(6):
-            # The interval that decides. For bets that are admissible at both of its ends unchanged,
-            # the logarithm of the product of two of them is concave, hence at least the smaller of
-            # its values there; F·G is at least the sum of all these products.
             rows = rows[~(bounds[rows].min(axis=1) >= level[rows])]
             if not rows.size:
                 break
-            at = (rows, bounds[rows].argmin(axis=1))
-            end = (rows, at[1] + 1)
+            # The interval that decides. For bets that are admissible at both of its ends unchanged,
+            # the logarithm of the product of two of them is concave, hence at least the smaller of
+            # its values there; F·G is at least the sum of all these products.
+            column = bounds[rows].argmin(axis=1)
+            at, end = (rows, column), (rows, column + 1)
             # Larger targets cut bets on "above", smaller ones on "below".
-            target = np.clip(points[at] + shift[rows, 0], 0, 1)
-            fixed_a = self.bets <= _largest_bet(1 - target)[:, None]
-            fixed_b = self.bets <= _largest_bet(points[end])[:, None]
+            ruin = np.stack([1 - np.clip(points[at] + shift[rows, 0], 0, 1), points[end]])
+            fixed = self.bets <= _largest_bet(ruin)[..., None]
             products = []
             for place in (at, end):
-                bet_a = np.where(fixed_a, of_a[place], -np.inf)
-                bet_b = np.where(fixed_b, of_b[place], -np.inf)
+                bet_a, bet_b = np.where(fixed, wealth[:, *place], -np.inf)
                 products.append(bet_a[:, :, None] + bet_b[:, None])
             least_sum = _logsumexp(np.minimum(*products).reshape(rows.size, -1))
             bounds[at] = np.maximum(bounds[at], least_sum)
@@ -179,15 +175,6 @@ class Bets:
         for s, x in enumerate(self.x):
             total += counts[..., s, None] * np.log1p(bets * (x - m))
         return total
-
-
-def _between(log_a: Floats, log_b: Floats) -> Floats:
-    """(P, C − 1) bounds on the product F·G between neighbours of C points, from ln F and ln G there.
-
-    F(c), the wealth against "mean_a is at least c + shift", rises with c; that against "mean_b is
-    at most c", G(c), falls. Between two points l < r, F·G is at least F(l)·G(r).
-    """
-    return log_a[:, :-1] + log_b[:, 1:]
 
 
 def _logsumexp(terms: Floats) -> Floats:

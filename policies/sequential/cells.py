@@ -20,9 +20,9 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: Weight of the sub-Gaussian test beside the bets. Betting costs ln(1/0.7) = 0.4 nats more for it.
 PLAIN = 0.3
-#: Pairs whose bets are worked out at once: tables of this size stay in the processor's cache, which
-#: makes plays on the suite's movies 1.6 times as fast.
-PAIRS = 64
+#: Pairs whose bets are worked out at once: tables of this size stay in the processor's cache. On the
+#: suite's movies half and twice as many take a sixth more time.
+PAIRS = 128
 #: Cells: (P,) rows and (P,) columns.
 At = tuple[Ints, Ints]
 
@@ -208,15 +208,11 @@ class BettingCells(Cells):
         # are not worked out.
         hope = ~shown & (d > 0) & (0.55 * d * d >= level * noise) & (n_a > 0) & (n_b > 0)
         share = noise_a / np.where(hope, noise, 1.0)
-        hope[hope] = (
-            self.wealth.pair_at_most(counts_a[hope], counts_b[hope], shift[hope], share[hope])
-            >= level[hope]
-        )
-        if hope.any():
-            pairs = np.flatnonzero(hope)
-            for i in np.split(pairs, range(PAIRS, pairs.size, PAIRS)):
-                evidence = self.wealth.pair(counts_a[i], counts_b[i], shift[i], share[i], level[i])
-                shown[i] = evidence >= level[i]
+        pairs = np.flatnonzero(hope)
+        for start in range(0, pairs.size, PAIRS):
+            i = pairs[start : start + PAIRS]
+            evidence = self.wealth.pair(counts_a[i], counts_b[i], shift[i], share[i], level[i])
+            shown[i] = evidence >= level[i]
         return shown
 
     def side(self, bound: Floats, up: Bools, worth: Floats, rho: Floats) -> Floats:
