@@ -270,4 +270,4 @@ def _names(names: Sequence[str] | None, count: int, what: str) -> tuple[str, ...
         return None
     if len(names) != count:
         raise UserError(f"{what} must have {count} entries, got {len(names)}")
-    return tuple(str(name) for name in names)
+    return tuple(map(str, names))

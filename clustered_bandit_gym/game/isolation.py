@@ -77,13 +77,12 @@ class Isolation:
 
     def lost(self) -> str:
         """Which variables the programs changed in vain, as a hint for the author; "" for none."""
-        names: set[str] = set()
+        changed: set[tuple[str, bytes]] = set()
         for data, copy in self._ran.values():
             before = self._variables(_Loader(io.BytesIO(data)).load())
-            after = self._variables(copy)
-            names |= {f"`{name}`" for name in after if after[name] != before.get(name)}
-        changed = ", ".join(sorted(names))
-        return f"a local program changed {changed}, but {COPIES}" if names else ""
+            changed |= self._variables(copy).items() - before.items()
+        names = ", ".join(sorted({f"`{name}`" for name, _ in changed}))
+        return f"a local program changed {names}, but {COPIES}" if names else ""
 
     def _variables(self, program: Program) -> dict[str, bytes]:
         """The variables that a function refers to, serialised, as far as they can be."""

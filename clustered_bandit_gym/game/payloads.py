@@ -170,10 +170,8 @@ class ArmSubset(Payload):
         self.values = _array(values, bool, (2,), shapes)
         self.within = None if within is None else _array(within, bool, (2,), shapes)
         known = np.ones_like(self.values) if self.within is None else self.within
-        if known.shape != self.values.shape:
-            raise UserError(f"within must have shape {self.values.shape}, got {known.shape}")
-        if np.any(self.values & ~known):
-            raise UserError("an arm subset has an arm outside the set given by `within`")
+        if known.shape != self.values.shape or np.any(self.values & ~known):
+            raise UserError("an arm subset must lie inside of `within`, which has the same shape")
         pairs = zip(known.sum(axis=1).tolist(), self.values.sum(axis=1).tolist(), strict=True)
         lengths = [2 * (c + 1).bit_length() - 1 + bits_for(math.comb(n, c)) for n, c in pairs]
         self.bits = read_only(np.array(lengths, dtype=np.int64))

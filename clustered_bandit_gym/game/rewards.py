@@ -168,7 +168,7 @@ class Categorical(RewardModel):
                 f"probabilities must have shape (clusters, arms, {support.size}), got {p.shape}"
             )
         off = np.abs(p.sum(axis=2) - 1)
-        if not np.all((p >= 0).all(axis=2) & (off <= 1e-9)):
+        if not (np.all(p >= 0) and np.all(off <= 1e-9)):
             raise UserError("probabilities must not be negative, and sum to 1 for every arm")
         # Sums that are 1 up to rounding stay as they are, so that a saved model reads back bit by
         # bit.
