@@ -218,26 +218,6 @@ def find_height(
     return ref.threshold(height, height + eta, least.max(), n) if about_equal else ()
 
 
-def by_list(
-    federation: FederationView,
-    agents: Ints,
-    best: Ints,
-    ref: References,
-    height: tuple[Payload, ...],
-    again: bool,
-) -> Ints:
-    """(n,) the arms of `agents`, which may have failed in a tree before (`again`).
-
-    They find them in the list of `best` arms (M,), with the `height` if any.
-    """
-    level = ref.levels.agent_again if again else ref.levels.agent
-    program = partial(find_in_list, ref=ref, level=level)
-    members = np.isin(np.arange(federation.problem.n_arms), best)
-    down = (ArmSet(members, at_most=best.size), *height)
-    with federation.phase("classify"):
-        return federation.local(agents, program, down=down, n_arms=best.size)
-
-
 # A tree of tests, each of which splits clusters in two by one arm.
 @dataclass(frozen=True)
 class Node:
@@ -330,3 +310,31 @@ def by_tree(federation: FederationView, reps: Ints, tree: list[Node], ref: Refer
             possible[agents[side != 0][:, None], node.lower] = False
             possible[agents[side != 1][:, None], node.upper] = False
     return np.where(possible.sum(axis=1) == 1, possible.argmax(axis=1), -1)
+
+
+def find_arms(
+    federation: FederationView, reps: Ints, best: Ints, rough: RoughMeans | None, levels: Levels
+) -> Ints:
+    """(N,) the best arms of all agents, where those of the representatives are `best` (M,).
+
+    If a tree is chosen, the list is for those that it leaves unsure; after a search (`rough` is
+    None) the list may come with a height.
+    """
+    p = federation.problem
+    ref = References(levels, p.support is not None and federation.reward_values is not None)
+    arms = np.full(p.n_agents, -1)
+    arms[reps] = best
+    tree = choose_tree(rough, ref) if rough else []
+    if tree:
+        labels = by_tree(federation, reps, tree, ref)
+        arms = np.where(labels >= 0, best[labels], -1)
+    rest = np.flatnonzero(arms < 0)
+    if rest.size:
+        height = () if rough else find_height(federation, reps, best, ref, rest.size)
+        level = levels.agent_again if tree else levels.agent
+        program = partial(find_in_list, ref=ref, level=level)
+        members = np.isin(np.arange(p.n_arms), best)
+        down = (ArmSet(members, at_most=best.size), *height)
+        with federation.phase("classify"):
+            arms[rest] = federation.local(rest, program, down=down, n_arms=best.size)
+    return arms

@@ -9,7 +9,7 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.payloads import ArmIndex, Payload
 from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.engines.mixture import mixture
-from clustered_bandit_gym.policies.frugal import classify
+from clustered_bandit_gym.policies.frugal.classify import find_arms
 from clustered_bandit_gym.policies.frugal.discover import guesses, search, shown_distinct
 from clustered_bandit_gym.policies.frugal.race import best_arms
 from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Stuck
@@ -91,16 +91,4 @@ def solve_together(federation: FederationView, growth: float) -> Ints:
             reps = search(federation, levels)
     with federation.phase("best arms"):
         best = best_arms(federation, reps, levels, together=rough is not None)
-    bounded = p.support is not None and federation.reward_values is not None
-    ref = classify.References(levels, bounded)
-    arms = np.full(p.n_agents, -1)
-    arms[reps] = best
-    tree = classify.choose_tree(rough, ref) if rough else []
-    if tree:
-        labels = classify.by_tree(federation, reps, tree, ref)
-        arms = np.where(labels >= 0, best[labels], -1)
-    rest = np.flatnonzero(arms < 0)
-    if rest.size:
-        height = () if rough else classify.find_height(federation, reps, best, ref, rest.size)
-        arms[rest] = classify.by_list(federation, rest, best, ref, height, again=bool(tree))
-    return arms
+    return find_arms(federation, reps, best, rough, levels)

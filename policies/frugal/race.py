@@ -101,11 +101,10 @@ def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Pay
         race(block, cells, live, np.zeros_like(live), effort, levels)
         more = (live.sum(axis=1) > few) & (code < codes - 1) & (effort < help_from)
         code += more
-    block.save(levels.name, cells.memory)
-    block.save(levels.name + " live", live)
     top = np.where(live, cells.mean, -np.inf).max(axis=1, keepdims=True)
     near = ~live & (cells.mean + levels.eta > top) & together[:, None]
-    block.save(levels.name + " wanted", live | near)
+    block.save(levels.name, cells.memory)
+    block.save(levels.name + " sets", np.stack([live, live | near], axis=1))
     return ArmSubset(live), ArmSubset(near, within=~live), Symbol(code, among=codes)
 
 
@@ -118,13 +117,12 @@ def exchange(
     Sends arms newly close, arms newly beaten.
     """
     cells = recall(block, levels, block.problem.n_arms, levels.name)
-    before = block.load(levels.name + " live") & ~out
-    wanted = block.load(levels.name + " wanted") & ~dull
+    before, wanted = np.moveaxis(block.load(levels.name + " sets"), 1, 0)
+    before, wanted = before & ~out, wanted & ~dull
     live = before.copy()
     close = race(block, cells, live, wanted, effort_of(code), levels)
     block.save(levels.name, cells.memory)
-    block.save(levels.name + " live", live)
-    block.save(levels.name + " wanted", wanted & ~close)
+    block.save(levels.name + " sets", np.stack([live, wanted & ~close], axis=1))
     return ArmSubset(close, within=wanted), ArmSubset(before & ~live, within=before)
 
 
