@@ -22,6 +22,7 @@ from clustered_bandit_gym.game.seeds import Seed, episode_seeds
 from clustered_bandit_gym.policy import STOP, check_choice
 
 Obs = dict[str, np.ndarray]
+Space = spaces.Space[Any]
 StepResult = tuple[Any, float, bool, bool, Values]
 
 
@@ -150,9 +151,11 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         **settings: Any,
     ) -> None:
         check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
-        for name, value in (("pull_cost", pull_cost), ("error_penalty", error_penalty)):
-            if not (np.isfinite(value) and value >= 0):
-                raise UserError(f"{name} must be a finite number >= 0, got {value}")
+        if not (0 <= pull_cost < np.inf and 0 <= error_penalty < np.inf):
+            raise UserError(
+                "pull_cost and error_penalty must be finite numbers >= 0, got "
+                f"{pull_cost} and {error_penalty}"
+            )
         GameSettings.__init__(self, instance, generator, **settings)
         self.pull_cost = float(pull_cost)
         self.error_penalty = float(error_penalty)
@@ -171,12 +174,12 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
 
     # Built when first asked for: with millions of agents they would take gigabytes.
     @cached_property
-    def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
+    def action_space(self) -> Space:  # type: ignore[override]
         pull = spaces.MultiDiscrete([self.n_agents, self.n_arms])
         return spaces.OneOf((pull, spaces.MultiDiscrete(np.full(self.n_agents, self.n_arms))))
 
     @cached_property
-    def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
+    def observation_space(self) -> Space:  # type: ignore[override]
         return spaces.Dict(tables((self.n_agents, self.n_arms)))
 
     @property
@@ -238,8 +241,8 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             self.render()
 
     def step(self, action: Any) -> StepResult:
-        federation = self.federation
-        if self._over or federation.judgement is not None:
+        federation = self._federation
+        if self._over or federation is None or federation.judgement is not None:
             raise ResetNeeded(
                 "Cannot call env.step() before env.reset() or after the end of an episode"
             )
@@ -389,7 +392,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self.__dict__.update(state, _federation=None if play is None else Federation.restore(play))
 
 
-def tables(shape: tuple[int, ...]) -> dict[str, spaces.Space[Any]]:
+def tables(shape: tuple[int, ...]) -> dict[str, Space]:
     """The spaces of counts and averages of this shape."""
     pulls = spaces.Box(0, MAX_PULLS, shape, np.int64)
     return {"pulls": pulls, "means": spaces.Box(-np.inf, np.inf, shape, np.float64)}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Bools, Floats, Ints, Rng, Values
 from clustered_bandit_gym.envs.actions import empirical_best, read_flat
-from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs, StepResult
+from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs, Space, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
@@ -125,11 +125,11 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         self._mask = np.ones(self.stop_action + 1, dtype=np.int8)
 
     @cached_property
-    def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
+    def action_space(self) -> Space:  # type: ignore[override]
         return spaces.Discrete(self.stop_action + 1)
 
     @cached_property
-    def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
+    def observation_space(self) -> Space:  # type: ignore[override]
         if self.observation == "box":
             return spaces.Box(-1, 1, (self.n_agents * self.n_arms * 4 + 1,), np.float32)
         return super().observation_space
@@ -250,21 +250,25 @@ def box_features(
     lead 0.
     """
     pulled = pulls > 0
+    n_arms = pulls.shape[2]
     total = np.maximum(pulls.sum(axis=(1, 2)), 1)
     average = (pulls * means).sum(axis=(1, 2)) / total
+    # The best other arm; of a single arm itself, whose lead is 0.
+    rank = np.argsort(np.where(pulled, means, -np.inf), axis=2)
+    best, second = rank[..., [-1]], rank[..., [-2 % n_arms]]
+    rival = np.where(np.arange(n_arms) == best, second, best)
+
+    def of_rival(values: np.ndarray) -> np.ndarray:
+        return np.take_along_axis(values, rival, axis=2)
+
+    variance = 1 / np.maximum(pulls, 1)
+    spread = sigma * np.sqrt(variance + of_rival(variance))
+    lead = (means - of_rival(means)) / (4 * spread)
     cells = np.zeros((*pulls.shape, 4), dtype=np.float32)
     cells[..., 0] = np.minimum(np.log1p(pulls) / 6, 1)
     cells[..., 1] = np.where(pulled, (means - average[:, None, None]) / (4 * sigma), 0)
     cells[..., 2] = 1 / np.sqrt(1 + pulls)
-    if pulls.shape[2] > 1:
-        rank = np.argsort(np.where(pulled, means, -np.inf), axis=2)
-        best, second = rank[..., -1:], rank[..., -2:-1]
-        rival = np.where(np.arange(pulls.shape[2]) == best, second, best)
-        both = pulled & np.take_along_axis(pulled, rival, axis=2)
-        lead = means - np.take_along_axis(means, rival, axis=2)
-        variance = 1 / np.maximum(pulls, 1)
-        spread = sigma * np.sqrt(variance + np.take_along_axis(variance, rival, axis=2))
-        cells[..., 3] = np.where(both, lead / (4 * spread), 0)
+    cells[..., 3] = np.where(pulled & of_rival(pulled), lead, 0)
     flat = cells.clip(-1, 1).reshape(len(pulls), -1)
     return np.concatenate([flat, time[:, None].astype(np.float32)], axis=1)
 

@@ -57,9 +57,8 @@ class Drawn(NamedTuple):
 
     def law(self, i: int) -> Law:
         """The i-th instance."""
-        batch = self.batch
-        means, clusters, best = batch.means[i], batch.clusters[i], batch.best_arms[i]
-        return Law(means, clusters, batch.rewards, best, self.good[i])
+        means, clusters, rewards = self.batch.means[i], self.batch.clusters[i], self.batch.rewards
+        return Law(means, clusters, rewards, self.batch.best_arms[i], self.good[i])
 
 
 class GameSettings:
@@ -89,9 +88,7 @@ class GameSettings:
         generator_kwargs = generator_kwargs or {}
         if twice := sorted(set(settings) & set(generator_kwargs)):
             raise UserError(f"{', '.join(twice)}: given both as a keyword and in generator_kwargs")
-        for size in ("n_agents", "n_clusters", "n_arms", "eta"):
-            if settings.get(size, 0) is None:
-                del settings[size]
+        settings = {key: value for key, value in settings.items() if value is not None}
         known = ("n_clusters", "eta", "eta1", "support")
         if not isinstance(told, dict | None) or set(told or {}) - set(known):
             raise UserError(f"told takes a dict of {', '.join(known)}; sigma apart; got {told!r}")
@@ -219,25 +216,25 @@ def _source(
 ) -> Instance | Generator:
     """Where instances come from: a fixed one, or a generator."""
     if instance is None:
-        return make_generator("paper-small" if generator is None else generator, **settings)
+        return make_generator(generator or "paper-small", **settings)
     if generator is not None:
         raise UserError(
             f"give an instance or a generator, not both; here the generator is {generator!r}. "
             "ClusteredBAI-v0 brings no generator of its own"
         )
-    if not isinstance(instance, Instance | str | PathLike):
-        raise UserError(f"instance must be an Instance or the path of a file, got {instance!r}")
-    if not isinstance(instance, Instance):
+    if isinstance(instance, str | PathLike):
         path = Path(instance)
         if not path.is_file():
             raise UserError(f"instance: there is no file {path}")
-        if path.suffix.lower() == ".csv" and not is_log(path):
-            # A table of means says nothing of agents: a generator spreads any number of them.
-            return make_generator("fixed-means", means=str(instance), **settings)
-        if path.suffix.lower() == ".csv":
+        if path.suffix.lower() != ".csv":
+            instance = Instance.load(path)
+        elif is_log(path):
             instance = Instance.from_logs(path, settings.pop("n_clusters", None))
         else:
-            instance = Instance.load(path)
+            # A table of means says nothing of agents: a generator spreads any number of them.
+            return make_generator("fixed-means", means=str(path), **settings)
+    if not isinstance(instance, Instance):
+        raise UserError(f"instance must be an Instance or the path of a file, got {instance!r}")
     if settings:
         raise UnknownSetting(
             f"got an unexpected keyword argument {min(settings)!r}; {', '.join(sorted(settings))}: "

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from clustered_bandit_gym._types import Bools, Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import integers
-from clustered_bandit_gym.envs.env import ClusteredBAIEnv, tables
+from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Space, tables
 from clustered_bandit_gym.envs.flat_env import box_features
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
@@ -101,7 +101,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         actions = 2 * self.n_arms + 1
         self._action_spaces = {name: spaces.Discrete(actions) for name in self.possible_agents}
 
-    def _space(self) -> spaces.Space[Any]:
+    def _space(self) -> Space:
         n, k = len(self.possible_agents), self.n_arms
         if self.observation == "box":
             return spaces.Box(-1, 1, (4 * k * (n if self._broadcasts else 1) + 1,), np.float32)
@@ -110,7 +110,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
             parts |= {f"heard_{name}": space for name, space in tables((n - 1, k)).items()}
         return spaces.Dict(parts)
 
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
+    def observation_space(self, agent: str) -> Space:
         return self._observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Discrete:

@@ -19,7 +19,7 @@ LEADER, BEST, WRONG = (242, 163, 15), (46, 158, 91), (211, 57, 76)
 #: The map of agents (rows) and arms (columns).
 LEFT, TOP, WIDTH, HEIGHT = 67, 122, 779, 438
 #: Cells without pulls, with the lowest and with the highest estimate.
-CELL, LOW, HIGH = (239, 236, 227), (203, 226, 195), (28, 74, 120)
+CELL, LOW, HIGH = np.array([(239, 236, 227), (203, 226, 195), (28, 74, 120)])
 KEY = "dark: high estimate   amber: the arm that leads   green: the best arm   red: a wrong answer"
 
 Frame = NDArray[np.uint8]
@@ -108,8 +108,8 @@ def _colours(pulls: Ints, means: Floats) -> Frame:
     # From a low quantile, not the minimum: an arm pulled once may lie far below all others.
     low, high = np.quantile(seen, 0.1), seen.max()
     level = np.clip((means - low) / ((high - low) or 1.0), 0, 1)[..., None]
-    estimates = np.array(LOW) + level * (np.array(HIGH) - np.array(LOW))
-    return np.where(pulled[..., None], estimates, CELL).astype(np.uint8)
+    colours = np.where(pulled[..., None], LOW + level * (HIGH - LOW), CELL)
+    return np.asarray(colours, dtype=np.uint8)
 
 
 class Window:

@@ -43,24 +43,17 @@ def play_stepwise(
     make_step = env.step if composite else partial(ClusteredBAIEnv.step, core)
     reset(seed=seed, options={"local_pulls": True, **seeds})
     federation = core.federation
-    over = False
 
-    def check_limit() -> None:
-        if over:
+    def step(agent: int, arm: int) -> float:
+        _, _, terminated, truncated, info = make_step((PULL, (agent, arm)))
+        if terminated or truncated:
             raise BudgetExceeded(
                 f"the environment ended the episode after {federation.pulls:,} pulls"
             )
-
-    def step(agent: int, arm: int) -> float:
-        nonlocal over
-        check_limit()
-        _, _, terminated, truncated, info = make_step((PULL, (agent, arm)))
-        over = bool(terminated or truncated)
         return float(info["sample"])
 
     with federation.stepping(step):
         arms = policy.solve(federation.view(strict))
-    check_limit()
     if federation.judgement is not None:
         raise PlayOver(
             "the policy stopped the play itself; a policy that is played stepwise returns its arms"

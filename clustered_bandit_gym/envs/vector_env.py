@@ -93,12 +93,12 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         self._hidden: Values = repeat({key: info[key] for key in outcome}, num_envs)
         self._pulls, self._means = (repeat(table, num_envs) for table in game.seen)
         # The truth, arrays (num_envs, ...) as in `Law`; `begin` fills them.
-        batch, good, _ = game.describe(game.draw_batch(np.random.default_rng(0), num_envs))
-        self._bandits: Floats = np.array(batch.means)
-        self._clusters: Ints = np.array(batch.clusters)
-        self._best: Ints = np.array(batch.best_arms)
-        self._good: Bools = np.array(good)
-        self._rewards = batch.rewards
+        law = game.describe(game.draw_batch(np.random.default_rng(0), 1)).law(0)
+        self._bandits: Floats = repeat(law.means, num_envs)
+        self._clusters: Ints = repeat(law.clusters, num_envs)
+        self._best: Ints = repeat(law.best, num_envs)
+        self._good: Bools = repeat(law.good, num_envs)
+        self._rewards = law.rewards
         self._per_agent: Ints = np.zeros(self._clusters.shape, dtype=np.int64)
         self._count: Ints = np.zeros(num_envs, dtype=np.int64)
         self._orders: Ints = np.zeros(num_envs, dtype=np.int64)
@@ -126,9 +126,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         self._started = True
         self.begin(np.arange(self.num_envs))
         self._collect()
-        infos: Values = {}
-        enter(infos, ~self._done, self.told())
-        return self.observe(), infos
+        return self.observe(), masked(self.told(), ~self._done)
 
     def begin(self, which: Ints) -> None:
         """Start an episode of each sub-environment of `which`."""
@@ -163,19 +161,17 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         infos: Values = {}
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._done.any():
             began = self._done.copy()
-            last: Values = {}
-            enter(last, began, values)
-            observations = np.full(self.num_envs, None, dtype=object)
+            last = np.full(self.num_envs, None, dtype=object)
             obs = self.observe()
             for i in began.nonzero()[0].tolist():
-                observations[i] = row_of(obs, i)
-            enter(infos, began, {"final_obs": observations})
-            infos |= {"final_info": last, "_final_info": began}
+                last[i] = row_of(obs, i)
+            infos = {"final_info": masked(values, began), "_final_info": began}
+            infos |= {"final_obs": last, "_final_obs": began}
             self.begin(began.nonzero()[0])
         if not began.all():
-            enter(infos, ~began, values)
+            infos |= masked(values, ~began)
         if began.any():
-            enter(infos, began, self.told())
+            infos |= masked(self.told(), began)
         infos["_action_mask"] = np.ones(self.num_envs, dtype=np.bool_)
         return self.observe(), rewards, terminated, truncated, infos
 
@@ -207,8 +203,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
 
     def _pull(self, pulling: Bools, actions: Ints) -> tuple[Floats, Ints, Bools]:
         """Carry out the orders of `pulling`; samples, pulls, and who is at the limit (num_envs,)."""
-        samples: Floats = np.zeros(self.num_envs)
-        pulls: Ints = np.zeros(self.num_envs, dtype=np.int64)
         game = self.game
         n_cells, n_clusters = game.n_agents * game.n_arms, self._bandits.shape[1]
         sizes, cells = np.divmod(np.where(pulling, actions, 0), n_cells)
@@ -216,6 +210,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         fits = pulling & (self._count + times <= game.limit)
         which = fits.nonzero()[0]
         # Flat indices take 0.6 of the time of (play, agent, arm).
+        pulls = times * fits
         cells, times = which * n_cells + cells[which], times[which]
         rows, arms = np.divmod(cells, game.n_arms)
         clusters = which * n_clusters + self._clusters.ravel()[rows]
@@ -227,8 +222,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         all_pulls[cells] = counts
         all_means[cells] = old + (averages - old) * times / counts
         self._per_agent.reshape(-1)[rows] += times
+        samples: Floats = np.zeros(self.num_envs)
         samples[which] = averages
-        pulls[which] = times
         self._count += pulls
         self._orders += fits
         return samples, pulls, pulling & ~(fits & (self._count < game.limit))
@@ -309,18 +304,16 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             return draw_frame(problem, self._pulls[i], self._means[i], info, arms)
 
 
-def enter(infos: Values, mask: Bools, values: Values) -> None:
-    """Enter `values`, arrays (num_envs, ...), and beside each its `mask` (num_envs,): `_sample`.
+def masked(values: Values, mask: Bools) -> Values:
+    """`values`, arrays (num_envs, ...), and beside each its `mask` (num_envs,): `_sample`.
 
     Rows where the mask is False mean nothing.
     """
+    infos: Values = {}
     for key, value in values.items():
+        infos[key] = masked(value, mask) if isinstance(value, dict) else value
         infos["_" + key] = mask
-        if isinstance(value, dict):
-            infos[key] = {}
-            enter(infos[key], mask, value)
-        else:
-            infos[key] = value
+    return infos
 
 
 def row_of(values: Any, i: int) -> Any:

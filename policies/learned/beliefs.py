@@ -20,12 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, softmax
 
-Singles = np.ndarray  # float32
+from clustered_bandit_gym._types import Array
 
 
 @dataclass(frozen=True)
 class Beliefs:
-    """Beliefs about E plays, plays last. Means are in σ, relative to the play's overall average.
+    """Beliefs about E plays, plays last, in single precision. Means are in σ, relative to the play's overall average.
 
     Attributes:
         member: (N, K, E) membership of each agent in each component.
@@ -34,14 +34,14 @@ class Beliefs:
         mean, variance: (K, K, E) posterior of arm l's mean in component k.
     """
 
-    member: Singles
-    best: Singles
-    answer: Singles
-    mean: Singles
-    variance: Singles
+    member: Array
+    best: Array
+    answer: Array
+    mean: Array
+    variance: Array
 
 
-def infer(count: Singles, total: Singles, margin: float, most: int, rounds: int = 3) -> Beliefs:
+def infer(count: Array, total: Array, margin: float, most: int, rounds: int = 3) -> Beliefs:
     """Beliefs from counts (N, K, E) and sums of rewards (N, K, E), in σ and centred per play.
 
     Args:
@@ -70,7 +70,7 @@ def infer(count: Singles, total: Singles, margin: float, most: int, rounds: int 
     return Beliefs(member, best, answer, mean, variance)
 
 
-def _prior_variance(count: Singles, total: Singles) -> Singles:
+def _prior_variance(count: Array, total: Array) -> Array:
     """(E,) variance of the cells' means: 0.5 with the weight of 8 pulls, and what the data say."""
     squares = total**2 / np.maximum(count, 1) - (count > 0)
     between = np.maximum(squares.sum(axis=(0, 1)), 0)
@@ -79,8 +79,8 @@ def _prior_variance(count: Singles, total: Singles) -> Singles:
 
 
 def _refine(
-    member: Singles, count: Singles, total: Singles, precision: Singles, margin: float, most: int
-) -> Singles:
+    member: Array, count: Array, total: Array, precision: Array, margin: float, most: int
+) -> Array:
     """(N, K, E) memberships after one more round."""
     weight = member[:, :, None]
     count, total = count[:, None], total[:, None]  # (N, 1, K, E)
@@ -104,14 +104,14 @@ def _refine(
     return softmax(score, axis=1)
 
 
-def _present(member: Singles, most: int) -> Singles:
+def _present(member: Array, most: int) -> Array:
     """(K, E) probability that a component has an agent; together at most `most`."""
     absent = 1 - np.minimum(member, np.float32(0.9999))
     present = 1 - absent.prod(axis=0)
     return present * np.minimum(1, most / present.sum(axis=0))
 
 
-def _log_first(mean: Singles, variance: Singles, present: Singles, margin: float) -> Singles:
+def _log_first(mean: Array, variance: Array, present: Array, margin: float) -> Array:
     """(N, K, E) log-probability that arm k is the best of component k, from (N, K, K, E)."""
     own_mean = np.einsum("nkke->nke", mean)[:, :, None]
     own_variance = np.einsum("nkke->nke", variance)[:, :, None]
@@ -119,8 +119,8 @@ def _log_first(mean: Singles, variance: Singles, present: Singles, margin: float
 
 
 def _best(
-    mean: Singles, variance: Singles, elsewhere: Singles | float = 0.0, margin: float = 0.0
-) -> Singles:
+    mean: Array, variance: Array, elsewhere: Array | float = 0.0, margin: float = 0.0
+) -> Array:
     """(R, K, E) probability that each arm is the best of its row, from posteriors (R, K, E).
 
     `elsewhere` (R, 1, K, E): probability that the arm is the best of another component.
@@ -130,9 +130,7 @@ def _best(
     return softmax(_log_wins(lead, both, elsewhere, margin), axis=1)
 
 
-def _log_wins(
-    lead: Singles, variance: Singles, elsewhere: Singles | float, margin: float
-) -> Singles:
+def _log_wins(lead: Array, variance: Array, elsewhere: Array | float, margin: float) -> Array:
     """(R, K, E) log-probability that arm k beats all other arms l, from leads (R, K, K, E).
 
     With probability `elsewhere` arm l is the best arm of another component; then the margin counts.
@@ -145,7 +143,7 @@ def _log_wins(
     return np.where(itself, 0, np.log(wins)).sum(axis=2)
 
 
-def _phi(x: Singles) -> Singles:
+def _phi(x: Array) -> Array:
     """The normal distribution function up to 2e-4, in a third of the time of SciPy's.
 
     Below −4.5 nothing is gained by telling values apart.

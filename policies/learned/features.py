@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustered_bandit_gym._types import Ints
+from clustered_bandit_gym._types import Array, Ints
 from clustered_bandit_gym.policies.learned.beliefs import Beliefs, infer
 
 #: Cells that a network sees and chooses from.
@@ -41,7 +41,7 @@ class Seen(NamedTuple):
         arms: (E, N) the recommended arm of each agent: the most probable one.
     """
 
-    features: np.ndarray
+    features: Array
     cells: Ints
     arms: Ints
 
@@ -66,18 +66,19 @@ class Features:
         # The largest arrays have N·K² numbers per play; 2^17 of them fit in a cache.
         self._at_once = max(1, 2**17 // (n_agents * n_arms**2))
 
-    def __call__(self, pulls: np.ndarray, means: np.ndarray) -> Seen:
+    def __call__(self, pulls: Array, means: Array) -> Seen:
         """Features of E plays from counts (E, N, K) and means (E, N, K).
 
         Means of cells without pulls are not read.
         """
+        starts = range(0, len(pulls), self._at_once)
+        rows = [slice(start, start + self._at_once) for start in starts]
+        parts = [self._see(pulls[some], means[some]) for some in rows]
+        return Seen(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def _see(self, pulls: Array, means: Array) -> Seen:
+        """The features of plays that fit in a cache."""
         n_plays = len(pulls)
-        if n_plays > self._at_once:
-            half = n_plays // 2
-            parts = zip(
-                self(pulls[:half], means[:half]), self(pulls[half:], means[half:]), strict=True
-            )
-            return Seen(*(np.concatenate(pair) for pair in parts))
         # Inside, plays are the last axis: long contiguous rows, short sums over the leading axes.
         count = np.moveaxis(pulls, 0, 2).astype(np.float32, order="C")  # (N, K, E)
         never = count == 0
@@ -122,16 +123,13 @@ class Features:
         )
         order = np.argsort(-log_value.reshape(-1, n_plays), axis=0, kind="stable")[:TOP]
         order = np.pad(order, ((0, TOP - len(order)), (0, 0)), mode="edge")
-        columns = []
-        for feature in of_cells:
-            flat = np.broadcast_to(feature, count.shape).reshape(-1, n_plays)
-            columns.append(np.take_along_axis(flat, order, axis=0))
-        cells = np.stack(columns, axis=1).reshape(-1, n_plays)  # cell by cell
+        table = np.stack(np.broadcast_arrays(*of_cells), axis=2).reshape(-1, 11, n_plays)
+        cells = np.take_along_axis(table, order[:, None], axis=0).reshape(-1, n_plays)
         features = np.concatenate([cells, np.stack(of_play)]).T.astype(np.float32, order="C")
         return Seen(features, order.T, arms.T)
 
 
-def value_of_a_pull(beliefs: Beliefs, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def value_of_a_pull(beliefs: Beliefs, doubt: Array) -> tuple[Array, Array]:
     """(N, K, E) how much a pull of each cell tells, and (N, K, E) its part about membership.
 
     A pull tells an agent's components apart in proportion to the variance of the arm's mean between
@@ -157,6 +155,6 @@ def value_of_a_pull(beliefs: Beliefs, doubt: np.ndarray) -> tuple[np.ndarray, np
     return value * doubt[:, None], between
 
 
-def _log(doubt: np.ndarray) -> np.ndarray:
+def _log(doubt: Array) -> Array:
     """Logarithm, scaled; e^-12 is far below any error rate that training can measure."""
     return 1 + np.log(np.maximum(doubt, math.exp(-12))) / 6

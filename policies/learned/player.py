@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Values
+from clustered_bandit_gym._types import Array, Values
 from clustered_bandit_gym.envs.actions import empirical_best
 from clustered_bandit_gym.envs.flat_env import ORDERS_PER_CELL, box_features
 from clustered_bandit_gym.errors import UserError, needs_extra
@@ -68,7 +68,7 @@ class SB3Policy(StepPolicy):
             info["n_agents"], info["n_arms"], info["n_clusters"], info["eta"], self._sigma
         )
 
-    def act(self, obs: dict[str, np.ndarray], info: Values) -> Any:
+    def act(self, obs: dict[str, Array], info: Values) -> Any:
         pulls, means = obs["pulls"], obs["means"]
         used = pulls.sum() / (ORDERS_PER_CELL * pulls.size)
         if self._network.inputs == SIZE:
@@ -85,7 +85,7 @@ class SB3Policy(StepPolicy):
                 return STOP, empirical_best(pulls, means, self._rng)
         return PULL, divmod(action, pulls.shape[1])
 
-    def _choose(self, inputs: np.ndarray, n_actions: int, pulls: np.ndarray) -> int:
+    def _choose(self, inputs: Array, n_actions: int, pulls: Array) -> int:
         """The best action; the last one stops."""
         network = self._network
         if (inputs.size, n_actions) != (network.inputs, network.actions):
@@ -153,7 +153,7 @@ class Network:
         self.actions = self._layers[-1][0].shape[0]
         self.masked = "maskable" in about
 
-    def __call__(self, inputs: np.ndarray) -> np.ndarray:
+    def __call__(self, inputs: Array) -> Array:
         x = inputs
         for weight, bias in self._layers[:-1]:
             x = weight @ x + bias

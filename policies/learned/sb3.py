@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnv
 
-from clustered_bandit_gym._types import Values
+from clustered_bandit_gym._types import Array, Values
 from clustered_bandit_gym.envs.game import GameSettings
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv, row_of
 from clustered_bandit_gym.errors import UserError
@@ -77,10 +77,10 @@ class SB3VecEnv(VecEnv):
         self.reset_infos = [self.envs.told_of(i) for i in range(self.num_envs)]
         return self._look(obs)
 
-    def step_async(self, actions: np.ndarray) -> None:
+    def step_async(self, actions: Array) -> None:
         self._actions = actions
 
-    def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[Values]]:
+    def step_wait(self) -> tuple[Any, Array, Array, list[Values]]:
         envs = self.envs
         actions = self._actions if self._seen is None else self._orders(self._actions, self._seen)
         rewards, terminated, truncated, values = envs.play(actions)
@@ -98,7 +98,7 @@ class SB3VecEnv(VecEnv):
                 self.reset_infos[i] = envs.told_of(i)
         return self._look(envs.observe()), rewards.astype(np.float32), dones, infos
 
-    def _orders(self, actions: np.ndarray, seen: Seen) -> np.ndarray:
+    def _orders(self, actions: Array, seen: Seen) -> Array:
         """Ranks of cells as flat actions; a stop recommends the most probable arms."""
         self.envs.recommendations = seen.arms
         game = self.envs.game
@@ -114,7 +114,7 @@ class SB3VecEnv(VecEnv):
         self._seen = self.features(obs["pulls"], obs["means"])
         return self._seen.features
 
-    def action_masks(self) -> np.ndarray:
+    def action_masks(self) -> Array:
         """(num_envs, actions) booleans, for MaskablePPO: to stop, every agent must have a pull."""
         actions: Any = self.action_space
         return np.asarray(self.envs.action_masks())[:, -actions.n :]
