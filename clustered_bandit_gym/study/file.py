@@ -28,34 +28,34 @@ PRAGMA application_id = 0x63626773
 
 
 class StudyFile:
-    """Reads and writes the file of a study; without a path it lives in memory."""
+    """Reads and writes the file of a study; without a path it lives in memory.
 
-    def __init__(self, path: Path | None) -> None:
-        self._name = ":memory:" if path is None else str(path)
+    An empty file gets the facts `begin`; `facts` are those in the file, {} if it is empty.
+    """
+
+    def __init__(self, path: str | Path | None, begin: dict[str, Any] | None = None) -> None:
+        name = str(path or ":memory:")
         try:
             # Autocommit: transactions begin where this class says so. A second process waits.
-            self._db = sqlite3.connect(self._name, timeout=60.0, isolation_level=None)
+            self._db = sqlite3.connect(name, timeout=60.0, isolation_level=None)
             self.facts = self._facts()
+            if begin and not self.facts:
+                rows = [(fact, json.dumps(value)) for fact, value in begin.items()]
+                with self._db:
+                    self._db.executescript(SCHEMA)
+                    # Another process may have begun it.
+                    self._db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", rows)
+                self.facts = self._facts()
         except sqlite3.DatabaseError as error:
-            raise UserError(f"{self._name} is not a study: {error}") from None
+            raise UserError(f"{name} is not a study: {error}") from None
 
     def close(self) -> None:
         self._db.close()
 
     def _facts(self) -> dict[str, Any]:
-        """What the study was made with; {} for an empty file."""
         (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         rows = self._db.execute("SELECT * FROM study").fetchall() if tables else []
         return {name: json.loads(value) for name, value in rows}
-
-    def create(self, facts: dict[str, Any]) -> None:
-        """Begin a study in an empty file, unless another process has done so."""
-        if not self.facts:
-            rows = [(name, json.dumps(value)) for name, value in facts.items()]
-            with self._db:
-                self._db.executescript(SCHEMA)
-                self._db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", rows)
-            self.facts = self._facts()
 
     def orders(self, after: int = 0) -> list[Order]:
         """The orders with numbers above `after`. All but the last one are closed."""

@@ -7,7 +7,7 @@ import hashlib
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -72,8 +72,7 @@ class Order:
         return self.rows.size
 
 
-@dataclass(frozen=True, eq=False)
-class Told:
+class Told(NamedTuple):
     """One tell.
 
     Attributes:
@@ -88,12 +87,10 @@ class Told:
 
     def digest(self, revision: int) -> str:
         """A hash of the tell; `revision` sets equal tells at different times apart."""
-        arrays = (self.rows, self.pulls, self.table)
-        return hashlib.sha256(b"".join([b"%d" % revision, *map(bytes, arrays)])).hexdigest()
+        return hashlib.sha256(b"".join([b"%d" % revision, *map(bytes, self)])).hexdigest()
 
 
-@dataclass(frozen=True, eq=False)
-class Reader:
+class Reader(NamedTuple):
     """Reads tells of a study.
 
     Args:

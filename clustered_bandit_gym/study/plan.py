@@ -93,7 +93,21 @@ def plan(
         )
     settings = {"delta": 0.05, "max_pulls": 10**10} | settings
     names = list(policies or POLICIES)
-    return _summary(evaluate(names, trials=trials, progress=False, bound=False, **settings).trials)
+    rows = evaluate(names, trials=trials, progress=False, bound=False, **settings).trials
+    rows["wrong"] = rows.outcome == "wrong"
+    rows["note"] = rows.message.astype(str).str.partition(";")[0]
+    rows.loc[rows.outcome.isin(["solved", "wrong"]), "note"] = ""
+    table = rows.groupby("policy", sort=False, as_index=False).agg(
+        pulls=("pulls", "median"),
+        pulls_max_agent=("pulls_max_agent", "median"),
+        wrong=("wrong", "sum"),
+        note=("note", "max"),
+    )
+    table.loc[table.note != "", ["pulls", "pulls_max_agent"]] = np.nan
+    right = table[table.wrong == 0].set_index("policy").pulls.dropna()
+    alone = right.index.str.startswith("naive")
+    gain = float(right[alone].min() / right[~alone].min())  # NaN where one of them is missing
+    return Plan(table, str(right.idxmin()) if len(right) else None, gain if gain > 0 else None)
 
 
 def guess(
@@ -118,20 +132,3 @@ def _spread(means: ArrayLike, n_agents: int, rewards: RewardModel) -> Instance:
     """An instance with agents spread evenly over the rows of `means`; best arms may be shared."""
     clusters = np.arange(n_agents) % len(np.atleast_2d(means))
     return Instance(means, clusters, rewards, allow_ties=True, allow_overlap=True)
-
-
-def _summary(trials: pd.DataFrame) -> Plan:
-    answered = trials.outcome.isin(["solved", "wrong"])
-    reason = trials.message.astype(str).str.partition(";")[0].mask(answered, "")
-    rows = trials.assign(wrong=trials.outcome == "wrong", note=reason)
-    table = rows.groupby("policy", sort=False, as_index=False).agg(
-        pulls=("pulls", "median"),
-        pulls_max_agent=("pulls_max_agent", "median"),
-        wrong=("wrong", "sum"),
-        note=("note", "max"),
-    )
-    table.loc[table.note != "", ["pulls", "pulls_max_agent"]] = np.nan
-    right = table[table.wrong == 0].set_index("policy").pulls.dropna()
-    alone = right.index.str.startswith("naive")
-    gain = float(right[alone].min() / right[~alone].min())  # NaN where one of them is missing
-    return Plan(table, str(right.idxmin()) if len(right) else None, gain if gain > 0 else None)

@@ -37,9 +37,8 @@ def report(study: Study) -> str:
         "{bits_up:,.0f} bits and {reals_up:,.0f} reals from the agents, "
         "{bits_down:,.0f} bits and {reals_down:,.0f} reals to them."
     )
-    arms = pd.Series(status.pulls_per_arm.sum(axis=0)).rename_axis("arm")
-    phases = pd.Series(study.pulls_by_phase, dtype="int64").rename_axis("phase")
-    pulls = [_html(one.to_frame("pulls").reset_index()) for one in (phases, arms)]
+    phases = study.tells.groupby("phase", sort=False)["pulls"].sum().reset_index()
+    arms = pd.DataFrame({"pulls": status.pulls_per_arm.sum(axis=0)}).reset_index(names="arm")
     agents = agent_table(study).sort_values("pulls", ascending=False, kind="stable")
     template = files("clustered_bandit_gym.study").joinpath("report.html")
     return Template(template.read_text(encoding="utf-8")).substitute(
@@ -49,7 +48,7 @@ def report(study: Study) -> str:
         verdict=verdict,
         agents=_html(agents.head(1000)),
         orders=_html(study.tells.tail(1000)),
-        pulls="".join(pulls),
+        pulls=_html(phases) + _html(arms),
         messages=messages.format(**study.ledger.summary()),
     )
 

@@ -104,14 +104,22 @@ class Study:
             raise UserError(
                 f"{label_of(self.policy)} plays step by step; a study needs a policy with `solve`"
             )
-        self.values = None if values is None else _checked(values, problem.support)
-        if self.values is not None and problem.support is None:
-            problem = replace(problem, support=(self.values[0], self.values[-1]))
-        self.problem, self.seed = problem, seed
+        self.values: Floats | None = None
+        if values is not None:
+            self.values = np.unique(np.asarray(values, dtype=np.float64))
+            low, high = problem.support or (-np.inf, np.inf)
+            inside = self.values[(low <= self.values) & (self.values <= high)]
+            if not 2 <= inside.size == np.size(values):
+                raise UserError(
+                    f"values must be different numbers in the support {problem.support}, got "
+                    f"{values!r}"
+                )
+            problem = replace(problem, support=problem.support or (inside[0], inside[-1]))
+        self.problem = problem
+        self.seed = seed
         self._weights = np.ones(1) if self.values is None else self.values
         self._log: list[Order] = []
         self._recorded = self._replay()  # a policy may refuse the problem: no file yet
-        self._file = StudyFile(None if path is None else Path(path))
         facts: dict[str, Any] = {
             "version": __version__,
             "policy": label_of(self.policy),
@@ -121,7 +129,7 @@ class Study:
             "values": None if self.values is None else self.values.tolist(),
             "seed": seed,
         }
-        self._file.create(facts)
+        self._file = StudyFile(path, facts)
         found = self._file.facts
         for name, value in (facts["problem"] | facts).items():
             other = (found.get("problem", {}) | found).get(name)
@@ -134,7 +142,7 @@ class Study:
         """Resume the study in `path`; a policy that cannot be rebuilt from it must be given."""
         if not Path(path).is_file() or not Path(path).stat().st_size:
             raise UserError(f"there is no file {path}, or it is empty")
-        file = StudyFile(Path(path))
+        file = StudyFile(path)
         facts = file.facts
         file.close()
         if facts.get("version") != __version__:
@@ -238,11 +246,6 @@ class Study:
         return self._played().ledger.copy()
 
     @property
-    def pulls_by_phase(self) -> dict[str, int]:
-        """Pulls of closed orders in each phase of the policy."""
-        return dict(self._played().pulls_by_phase)
-
-    @property
     def tells(self) -> pd.DataFrame:
         """One line per order that has rewards: order, phase, tells, pulls, and when the first and
         the last of them was told (UTC)."""
@@ -310,14 +313,3 @@ class Study:
         if found.play.answer is None:
             found.play.stop(arms)
         return found
-
-
-def _checked(values: ArrayLike, support: tuple[float, float] | None) -> Floats:
-    """`values` in increasing order, at least two, all in the support."""
-    found = np.unique(np.asarray(values, dtype=np.float64))
-    low, high = support or (-np.inf, np.inf)
-    if not (2 <= found.size == np.size(values) and low <= found[0] and found[-1] <= high):
-        raise UserError(
-            f"values must be different numbers in the support {support}, got {values!r}"
-        )
-    return found

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import secrets
 import shutil
@@ -36,7 +37,7 @@ from clustered_bandit_gym.harness.play import Row, play
 from clustered_bandit_gym.harness.run import resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, cells_of, played_cells
-from clustered_bandit_gym.suite.files import FIELDS, Submission, load_submission, rows_by_cell
+from clustered_bandit_gym.suite.files import FIELDS, Submission, load_submission, read, rows_by_cell
 from clustered_bandit_gym.suite.score import score
 
 Trial = tuple[str, int]
@@ -145,18 +146,14 @@ def _check_complete(submission: Submission) -> None:
 
 
 def _check_sources(submission: Submission) -> None:
-    home = (submission.folder / "source").resolve()
+    home = Path(os.path.realpath(submission.folder / "source"))
     for name, played in submission.metadata["sources"].items():
         path = home / name
-        try:
-            # Without links and "..", and so the same place in the folder that a replay runs in.
-            inside = path.is_relative_to(home) and path.resolve() == path
-            found = sha256(path) if inside and path.suffix == ".py" else None
-        except (OSError, RuntimeError, ValueError) as error:  # such as a null byte in the name
-            raise Mismatch(f"source: {name!r} cannot be read: {error}") from error
-        if found is None:
+        inside = name.isprintable() and path.suffix == ".py" and path.is_relative_to(home)
+        # No links and no "..", and so the same place in the folder that a replay runs in.
+        if not inside or os.path.realpath(path) != str(path):
             raise Mismatch(f"source: {name!r} is not a Python file inside of source/")
-        if found != played:
+        if sha256(path) != played:
             raise Mismatch(
                 f"source: {name} is not the file that was played. It changed since (its hash "
                 "differs); run the suite again"
@@ -165,7 +162,7 @@ def _check_sources(submission: Submission) -> None:
 
 def sha256(path: Path) -> str:
     """The hash of a file's content."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read(path)).hexdigest()
 
 
 def fresh(folder: str | Path, seed: int | None = None, trials: int = 40) -> list[dict[str, Any]]:

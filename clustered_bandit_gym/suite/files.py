@@ -114,13 +114,12 @@ def check_metadata(metadata: dict[str, Any], where: str) -> None:
         raise UserError(f"{where}: link must be given where guarantee is proved")
 
 
-def read_text(path: Path) -> str:
-    """The text of a file; one whose name ends in .gz is decompressed, up to the limit."""
+def read(path: Path) -> bytes:
+    """The content of a file; one whose name ends in .gz is decompressed, up to the limit."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
-        text = content.decode("utf-8")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(
             f"{path.parent} is not a submission: {path.name} cannot be read: {error}"
         ) from error
@@ -128,10 +127,10 @@ def read_text(path: Path) -> str:
         raise UserError(
             f"{path} is too long: a file of a submission has at most {MOST_BYTES:,} bytes"
         )
-    return text
+    return content
 
 
-def parse(text: str, where: str) -> dict[str, Any]:
+def parse(text: bytes, where: str) -> dict[str, Any]:
     """The JSON object that `text` holds. `where` names it in errors."""
     try:
         found = json.loads(text)
@@ -146,15 +145,13 @@ def load_submission(folder: str | Path) -> Submission:
     """Reads a submission; raises `UserError` where a file is missing or malformed."""
     folder = Path(folder)
     metadata, scores = (
-        parse(read_text(folder / name), f"{folder}/{name}")
-        for name in ("metadata.json", "scores.json")
+        parse(read(folder / name), f"{folder}/{name}") for name in ("metadata.json", "scores.json")
     )
     check_metadata(metadata, f"{folder}/metadata.json")
     path = folder / "rows.jsonl.gz"
     rows: list[Row] = []
-    # Line by line: a short file may have millions, and the first bad one ends it. Not splitlines:
-    # a text may hold other characters that end a line.
-    for place, line in enumerate(io.StringIO(read_text(path), newline="\n"), start=1):
+    # Line by line: a short file may have millions, and the first bad one ends it.
+    for place, line in enumerate(io.BytesIO(read(path)), start=1):
         where = f"{path}, line {place}"
         rows.append(_OLD_ROW | parse(line, where))
         _check(rows[-1], FIELDS, where)

@@ -139,8 +139,8 @@ def leaderboard_page(folders: Sequence[str | Path], highlight: Sequence[str] = (
     for cell in played_cells("v2", quick):
         one = cell.instances[0]
         sizes = {"n_agents": one.n_agents, "n_clusters": one.n_clusters, "n_arms": one.n_arms}
-        played = {"delta": cell.delta, "trials": cell.count(quick), "bound": np.mean(cell.bounds)}
-        cells.append(asdict(cell) | sizes | played)
+        sizes |= {"trials": cell.count(quick), "bound": np.mean(cell.bounds)}
+        cells.append(asdict(cell) | sizes)
     for submission in submissions:
         entries = submission.entries
         for cell in played_cells("v2", quick):

@@ -66,7 +66,7 @@ def test_ask_and_tell_to_the_end(tmp_path: Path) -> None:
     assert study.arms is not None
     assert study.clusters is not None
     assert study.arms.tolist() == study.clusters.tolist()
-    assert study.pulls_by_phase == {"all": 36, "best": 8}
+    assert study.tells[["phase", "pulls"]].to_numpy().tolist() == [["all", 36], ["best", 8]]
     assert study.ledger.reals("up") == 16
 
 

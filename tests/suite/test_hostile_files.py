@@ -72,14 +72,14 @@ def test_rows(folder: Path, field: str, value: Any) -> None:
         ("scores.json", b"1" * 400, "expected an object"),
         ("scores.json", b"[]", "expected an object"),
         ("scores.json", b'{"cells": 5}', "scores recomputed"),
-        ("metadata.json", b"\xff\xfe", "cannot be read"),
+        ("metadata.json", b"\xff\xfe", "not valid JSON"),
         ("metadata.json", b"[1]", "expected an object"),
         ("metadata.json", b"{}", "expected a submission of format 1"),
         ("rows.jsonl.gz", gzip.compress(b"[" * 100_000, mtime=0), "not valid JSON"),
         ("rows.jsonl.gz", gzip.compress(b"", mtime=0), "completeness"),
         ("rows.jsonl.gz", b"junk", "cannot be read"),
         ("rows.jsonl.gz", gzip.compress(b"{}" * 1000, mtime=0)[:-9], "cannot be read"),
-        ("rows.jsonl.gz", gzip.compress(b"\xff\xfe", mtime=0), "cannot be read"),
+        ("rows.jsonl.gz", gzip.compress(b"\xff\xfe", mtime=0), "not valid JSON"),
     ],
 )
 def test_whole_files(folder: Path, name: str, content: bytes, reason: str) -> None:
@@ -123,7 +123,7 @@ def test_metadata(folder: Path, values: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda source: os.symlink("a.py", source / "a.py"), "cannot be read|is not a Python file"),
+        (lambda source: os.symlink("a.py", source / "a.py"), "cannot be read"),
         (lambda source: os.symlink(Path(__file__), source / "a.py"), "is not a Python file inside"),
         (lambda source: None, "cannot be read"),
     ],
@@ -134,7 +134,7 @@ def test_sources_that_are_not_there(
     (folder / "source").mkdir()
     make(folder / "source")
     change_metadata(folder, sources={"a.py": "00"})
-    with pytest.raises(Mismatch, match=reason):
+    with pytest.raises(UserError, match=reason):
         verify(folder, replay=0)
 
 
@@ -146,7 +146,7 @@ def test_names_of_sources(folder: Path, name: str) -> None:
     for there in ("b.py", "b.txt"):
         (folder / "source" / there).touch()
     change_metadata(folder, sources={name: hashlib.sha256(b"").hexdigest()})
-    with pytest.raises(Mismatch, match=r"source: .* (cannot be read|is not a Python file inside)"):
+    with pytest.raises(UserError, match=r"cannot be read|is not a Python file inside"):
         verify(folder, replay=0)
 
 
