@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import io
 import json
 import marshal
 import os
@@ -238,8 +237,6 @@ class _Hasher:
             return instance_digest(value)
         if kind in (staticmethod, classmethod, property):
             return self.digests(getattr(value, one, None) for one in ("__func__", "fget", "fset"))
-        if isinstance(value, io.IOBase):
-            raise Unhashable("it holds an open file")
         if isinstance(value, FunctionType | BuiltinFunctionType | type | ModuleType):
             return self.named(value)
         reduced = value.__reduce_ex__(2)

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
@@ -101,11 +101,10 @@ def _row_of(
         from_outside = code in (-signal.SIGTERM, -9, _LOST_CONNECTION)  # as a rule
         if from_outside and deaths[task] == 1:
             return None
-        cause = f"EXIT({code})"
-        if code < 0:
-            names = {one.value: one.name for one in signal.Signals}
-            cause = f"{names.get(-code, 'SIGNAL')}({code})"
-        message = f"the trial's process ended: {cause}"
+        cause = "EXIT"
+        with suppress(ValueError):  # not a signal, or one without a name
+            cause = signal.Signals(-code).name
+        message = f"the trial's process ended: {cause}({code})"
         return work.lost(task, "crash", message) | {"attempts": deaths[task]}
     if deaths[task]:
         row |= {"attempts": 1 + deaths[task], "killed": deaths[task]}
