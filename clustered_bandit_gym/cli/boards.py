@@ -90,7 +90,7 @@ def compare(
     Example: clustered-bai compare ClusteredBAI-PaperSmall-v0 --n-agents 10 30 100 --delta 1e-10
     --jobs 2 --out out
     """
-    from clustered_bandit_gym.harness.run import resolve_policies, sweep
+    from clustered_bandit_gym.harness.run import sweep
 
     check_format(format_)
     given = {"n_agents": n_agents, "delta": delta, "eta": eta, "max_pulls": max_pulls}
@@ -118,6 +118,7 @@ def compare(
         say(f"Trials are in {out}: `clustered-bai show {shown}`, `clustered-bai report {shown}`.")
     rows = board.trials
     if traceback:
+        from clustered_bandit_gym.harness.play import resolve_policies
         from clustered_bandit_gym.harness.replay import replay
 
         players = dict(resolve_policies(policies or FOUR))

@@ -8,19 +8,19 @@ which comes from the federation itself; the player never holds it.
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from types import FrameType
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 import numpy as np
 
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
@@ -157,19 +157,38 @@ def play(
         `suspicious_communication`: all answers are right, but the bits sent up cannot carry half of
         the information in them.
     """
-    if isinstance(policy, str):
-        from clustered_bandit_gym.policies import make
-
-        policy = make(policy)
+    ((name, policy),) = resolve_policies(policy)
+    if stepwise and not hasattr(policy, "solve"):
+        raise UserError(f"stepwise play needs a policy with solve(federation); got {policy!r}")
     if isinstance(env, str):
-        env = gym.make(env, disable_env_checker=True, **(env_kwargs or {}))
+        env = Cell(env, env_kwargs or {}).make()
     if env_kwargs is None:
         env_kwargs = dict(env.spec.kwargs) if env.spec is not None else {}
         env_kwargs.pop("disable_env_checker", None)
     cell = Cell(type(env.unwrapped).__name__, env_kwargs)
-    name = label or label_of(policy)
-    spec = TrialSpec(cell, policy, name, seed, trial, stepwise, strict, bound)
+    spec = TrialSpec(cell, policy, label or name, seed, trial, stepwise, strict, bound)
     return play_trial(spec, env)
+
+
+def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
+    """Policies as (label, object), labels unique; names are looked up."""
+    from clustered_bandit_gym.policies import make
+
+    several = isinstance(policies, Iterable) and not isinstance(policies, str)
+    players: dict[str, Any] = {}
+    for policy in policies if several else [policies]:
+        player = make(policy) if isinstance(policy, str) else policy
+        if isinstance(player, type) or not (hasattr(player, "solve") or hasattr(player, "act")):
+            raise UserError(
+                "a policy is a name, or an object with solve(federation) or act(obs, info), such "
+                f"as Mine(), not Mine; got {policy!r}"
+            )
+        label = label_of(player)
+        names = itertools.chain([label], (f"{label} #{n}" for n in itertools.count(2)))
+        players[next(name for name in names if name not in players)] = player
+    if not players:
+        raise UserError("no policies are given")
+    return list(players.items())
 
 
 def play_trial(
@@ -186,7 +205,7 @@ def play_trial(
         on_error: called with the exception that ended the play, if one did.
     """
     seeds = trial_seeds(spec.seed, spec.trial)
-    direct = _plays_directly(spec)
+    direct = hasattr(spec.policy, "solve") and not spec.stepwise
     row = _identity(spec, env)
     unwrapped: Any = env.unwrapped
     federation: Federation
@@ -236,16 +255,6 @@ def play_trial(
     judged = outcome_row(federation, unfinished, message)
     bound = bound_of(truth, federation.problem) if spec.bound else None
     return row | judged | {"bound": bound, "seconds": seconds, "version": versions()}
-
-
-def _plays_directly(spec: TrialSpec) -> bool:
-    """Whether `solve` plays on a federation; False for play through `env.step`."""
-    if not hasattr(spec.policy, "solve") and (spec.stepwise or not hasattr(spec.policy, "act")):
-        raise TypeError(
-            "a player needs solve(federation), or act(obs, info) if it is not played stepwise; "
-            f"{type(spec.policy).__name__} lacks it"
-        )
-    return hasattr(spec.policy, "solve") and not spec.stepwise
 
 
 def _check_not_none(arms: Any, silent_program: str) -> None:

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,10 +22,10 @@ from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.seeds import root_seed
 from clustered_bandit_gym.harness.dask_backend import play_on_dask
 from clustered_bandit_gym.harness.output.board import Board
-from clustered_bandit_gym.harness.play import Row, Task, Work
+from clustered_bandit_gym.harness.play import Row, Task, Work, resolve_policies
 from clustered_bandit_gym.harness.pool import pack, play_in_processes
 from clustered_bandit_gym.harness.replay import reproduced
-from clustered_bandit_gym.harness.settings import Cell, label_of
+from clustered_bandit_gym.harness.settings import Cell
 from clustered_bandit_gym.harness.store import Resume
 
 
@@ -178,27 +178,6 @@ def _cells(
     if len(set(found)) < len(found):
         raise UserError("the same environment with the same settings is listed twice")
     return found
-
-
-def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
-    """Policies as (label, object), labels unique; names are looked up."""
-    from clustered_bandit_gym.policies import make
-
-    several = isinstance(policies, Iterable) and not isinstance(policies, str)
-    players: dict[str, Any] = {}
-    for policy in policies if several else [policies]:
-        player = make(policy) if isinstance(policy, str) else policy
-        if isinstance(player, type) or not (hasattr(player, "solve") or hasattr(player, "act")):
-            raise UserError(
-                "a policy is a name, or an object with solve(federation) or act(obs, info), such "
-                f"as Mine(), not Mine; got {policy!r}"
-            )
-        label = label_of(player)
-        names = itertools.chain([label], (f"{label} #{n}" for n in itertools.count(2)))
-        players[next(name for name in names if name not in players)] = player
-    if not players:
-        raise UserError("no policies are given")
-    return list(players.items())
 
 
 def run(

@@ -33,8 +33,7 @@ import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import versions
-from clustered_bandit_gym.harness.play import Row, play
-from clustered_bandit_gym.harness.run import resolve_policies
+from clustered_bandit_gym.harness.play import Row, play, resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, cells_of, played_cells
 from clustered_bandit_gym.suite.files import FIELDS, Submission, load_submission, read, rows_by_cell

@@ -20,8 +20,8 @@ from typing import Any
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import user_files, versions
-from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.run import evaluate, progress_bar, resolve_policies
+from clustered_bandit_gym.harness.play import Row, resolve_policies
+from clustered_bandit_gym.harness.run import evaluate, progress_bar
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.settings import PACKAGE
 from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, SuiteCell, played_cells

@@ -324,7 +324,7 @@ def test_phases_come_in_the_order_in_which_they_are_played() -> None:
 
 
 def test_neither_solve_nor_act() -> None:
-    with pytest.raises(TypeError, match="lacks it"):
+    with pytest.raises(ValueError, match="a policy is a name, or an object with solve"):
         cbg.play(object(), TINY)
-    with pytest.raises(TypeError, match="lacks it"):
+    with pytest.raises(ValueError, match="stepwise play needs a policy with solve"):
         cbg.play(Stepper(), TINY, stepwise=True)

@@ -17,9 +17,9 @@ from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.seeds import root_seed, trial_seeds
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
 from clustered_bandit_gym.harness.audit.report import AuditReport
-from clustered_bandit_gym.harness.play import Row, Task, Work
+from clustered_bandit_gym.harness.play import Row, Task, Work, resolve_policies
 from clustered_bandit_gym.harness.replay import reproduced
-from clustered_bandit_gym.harness.run import check_backend, progress_bar, resolve_policies, run
+from clustered_bandit_gym.harness.run import check_backend, progress_bar, run
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict

@@ -20,8 +20,7 @@ import numpy as np
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.audit.audit import Tally, budget_of
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
-from clustered_bandit_gym.harness.play import play
-from clustered_bandit_gym.harness.run import resolve_policies
+from clustered_bandit_gym.harness.play import play, resolve_policies
 
 #: Trials of a new candidate.
 FIRST_TRIALS = 6
