@@ -174,11 +174,14 @@ class FixedBandits(InstanceGenerator):
 class RandomMeans(InstanceGenerator):
     """A generator of random means; M arms, chosen at random, are the best ones."""
 
+    eta: float
+    largest_eta = 0.5
     #: Arms that each cluster needs for itself.
     own_arms = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_range(self.eta, "eta", HAIR, self.largest_eta)
         needed = self.own_arms * self.n_clusters
         if self.n_arms < needed:
             raise UserError(

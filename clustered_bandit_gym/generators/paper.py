@@ -9,7 +9,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Rng
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.generators.base import HAIR, Batch, FixedBandits, RandomMeans, check_range
+from clustered_bandit_gym.generators.base import HAIR, Batch, FixedBandits, RandomMeans
 
 #: Mean rewards of the paper's first data set ("Synthetic Datasets", first): three bandits with ten
 #: arms.
@@ -64,10 +64,6 @@ class PaperRandom(_LargePaper):
     instance.
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self.eta, "eta", HAIR, 0.5)
-
     def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
         own = rng.uniform(1 - self.eta, 1, shape)
         rivals = rng.uniform(0, max(0.0, 1 - 2 * self.eta - HAIR), (*shape, self.n_clusters))
@@ -83,9 +79,7 @@ class PaperFlat(_LargePaper):
     In floating point 1 − (1 − η) may miss η in the last digit; `Problem.of` allows for that.
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self.eta, "eta", HAIR, 1 / HAIR)
+    largest_eta = 1 / HAIR
 
     def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
         worse = np.full((*shape, self.n_arms), 1 - self.eta)

@@ -33,7 +33,6 @@ class NearTie(RandomMeans):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self.eta, "eta", HAIR, 0.5)
         check_range(self.gap, "gap", HAIR, self.eta)
 
     def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
@@ -65,10 +64,10 @@ class RandomFamily(RandomMeans):
     rewards: str | RewardModel = "gaussian"
     sigma: float = 1.0
     sizes: str = field(default="uniform", kw_only=True)
+    largest_eta = 1 - 1e-9
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self.eta, "eta", 1e-9, 1 - 1e-9)
         check_range(self.eta1, "eta1", 0.0, 1 - 1e-9)
         check_range(self.gap, "gap", 1e-9, 1 - 1e-9)
         if self.rewards not in REWARDS:

@@ -20,6 +20,7 @@ from scipy.sparse import csr_array, vstack
 
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.theory.alternatives import Truth, all_rows
 from clustered_bandit_gym.theory.laws import laws_of
@@ -104,8 +105,7 @@ def solve_lower_bound(
         raise UserError(
             f"eta must be at least 0 and at most the instance's {instance.eta:.6g}, got {eta}"
         )
-    if max_programs < 1:
-        raise UserError(f"max_programs must be at least 1, got {max_programs}")
+    whole(max_programs, "max_programs")
     needed = information_needed(delta)
     allocation = np.zeros_like(instance.means)
     nothing = LowerBound(0.0, 0.0, allocation, 0)
