@@ -200,7 +200,7 @@ class GameSettings:
         told = {}
         if self.fixed_instance is None:
             self.check_size(batch[0])
-            for name, truth in (("eta", batch.eta), ("eta1", batch.eta1)):
+            for name, truth in batch.separation.items():
                 value = self._told.get(name, TRUTH)
                 if isinstance(value, str):
                     told[name] = np.maximum(truth, 0.0)

@@ -73,8 +73,9 @@ class Batch:
         return np.asarray(gaps <= epsilon * (1 + 1e-9))
 
     @cached_property
-    def _separation(self) -> tuple[Floats, Floats]:
-        """η and η1 of each instance (n,) each; see `Instance`."""
+    def separation(self) -> dict[str, Floats]:
+        """The largest "eta" and "eta1" (n,) with which Assumptions 1 and 2 hold; inf for a single
+        cluster."""
         best = self.best_arms
         top = self.means.max(axis=2)
         # Entry (a, b): the mean in bandit a of the best arm of bandit b.
@@ -82,17 +83,7 @@ class Batch:
         diagonal = np.diag(np.full(best.shape[1], np.inf))
         first = top[:, :, None] - at_best + diagonal
         second = np.abs(top[:, None, :] - at_best) + diagonal
-        return first.min(axis=(1, 2)), second.min(axis=(1, 2))
-
-    @property
-    def eta(self) -> Floats:
-        """(n,) the largest η with which Assumption 1 holds; inf for a single cluster."""
-        return self._separation[0]
-
-    @property
-    def eta1(self) -> Floats:
-        """(n,) the largest η1 with which Assumption 2 holds; inf for a single cluster."""
-        return self._separation[1]
+        return {"eta": first.min(axis=(1, 2)), "eta1": second.min(axis=(1, 2))}
 
 
 @dataclass(frozen=True, kw_only=True)

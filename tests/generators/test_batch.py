@@ -74,8 +74,8 @@ def test_every_instance_keeps_the_promises(name: str) -> None:
     for i in range(40):
         one = batch[i]  # refuses ties and overlaps
         assert one.rewards == generator(np.random.default_rng(0)).rewards
-        assert one.eta == batch.eta[i]
-        assert one.eta1 == batch.eta1[i]
+        assert one.eta == batch.separation["eta"][i]
+        assert one.eta1 == batch.separation["eta1"][i]
         assert set(one.best_arms.tolist()) == set(batch.means[i].argmax(axis=1).tolist())
         assert cbg.Problem.of(one, 0.1, **generator.declared).n_clusters == generator.n_clusters
 
