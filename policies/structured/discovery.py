@@ -10,7 +10,7 @@ from math import ceil, floor, log, sqrt
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
@@ -124,34 +124,31 @@ class Discovery:
         drawn.pull_where(look * self.variance - drawn.n[rows], rows)
         effort = self.effort * self.variance[leader]
         while rows.size:
-            index = np.arange(rows.size)
-            odd, distance, on_leader = self._compare(drawn, rows, np.arange(leader.size))
+            odd, distance, on_leader = self._compare(drawn, rows)
             odd |= self.odd[rows]
             self.odd[rows] = odd
             guess = np.where(odd, np.inf, distance).argmin(axis=1)
-            nobody = odd[index, guess]  # even the best one is odd
+            nobody = odd.all(axis=1)
             if nobody.any():
                 return rows[nobody]
             pulls = drawn.n[rows, leader[guess]] / effort[guess]
             # An agent may be unlucky with this leader; where in doubt it is asked twice as much.
-            near = on_leader[index, guess] < TUNING.fitting_leader
+            near = on_leader[np.arange(rows.size), guess] < TUNING.fitting_leader
             fits = ((pulls >= 1) & near) | (pulls >= 2)
             self.seen[rows[fits]] = self.effort
             rows, guess = rows[~fits], guess[~fits]
             drawn.pull(rows, leader[guess], effort[guess] / 4)
         return rows
 
-    def _compare(
-        self, record: Record, rows: Ints, with_: Ints
-    ) -> tuple[np.ndarray, Floats, Floats]:
-        """Agents `rows` of a record beside the representatives `with_`, all (rows, with_): odd or
-        not, half the squared distance in units of noise, and that on the leader alone."""
+    def _compare(self, record: Record, rows: Ints) -> tuple[Bools, Floats, Floats]:
+        """Agents `rows` of a record beside the representatives, all (rows, R): odd or not, half the
+        squared distance in units of noise, and that on the leader alone."""
         reps, leader = self.reps, self.reps.leader
-        n, n_rep = record.n[rows][:, None, :], reps.n[with_]
+        n = record.n[rows][:, None]
         # Agents of one cluster have the same variances.
-        weight = n * n_rep / ((n + n_rep) * 2 * self.of_cell[with_])
-        terms = weight * (record.mean[rows][:, None, :] - reps.mean[with_]) ** 2
-        on_leader = terms[:, np.arange(with_.size), leader[with_]]
+        weight = n * reps.n / ((n + reps.n) * 2 * self.of_cell)
+        terms = weight * (record.mean[rows][:, None] - reps.mean) ** 2
+        on_leader = terms[:, np.arange(leader.size), leader]
         odd = on_leader > TUNING.odd_leader
         for part in (terms, terms[:, :, np.unique(leader)]):
             count = part.shape[2]
@@ -168,9 +165,9 @@ class Discovery:
         self.odd = np.pad(self.odd, ((0, 0), (0, 1)))
         new = np.array([last])
         self._explore_representatives(new)
-        leader = reps.leader
-        twins = np.flatnonzero(leader[:last] == leader[last])
-        if twins.size and not self._compare(reps, new, twins)[0].all():
+        odd, *_ = self._compare(reps, new)
+        alike = (reps.leader == reps.leader[last]) & ~odd[0]
+        if alike[:last].any():
             reps.drop(last)
             self.forget(last)
 
@@ -212,6 +209,6 @@ class Discovery:
     def _forget_drawn(self) -> None:
         self._keep(np.zeros(self.seen.size, dtype=bool))
 
-    def _keep(self, keep: np.ndarray) -> None:
+    def _keep(self, keep: Bools) -> None:
         self.drawn.keep(keep)
         self.seen, self.odd = self.seen[keep], self.odd[keep]
