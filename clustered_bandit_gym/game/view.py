@@ -178,31 +178,28 @@ class Block:
 
     A block is valid while the program runs: the centre cannot keep it to pull arms without sending
     anything.
+
+    Attributes:
+        problem: what the learner is told.
+        values: (S,) the values that rewards can take, increasing; None where they are not finitely
+            many.
     """
 
     def __init__(self, play: Play, agents: Ints, whole: Block | None = None) -> None:
+        self.problem = play.told
+        self.values = play.reward_values
         self._play = play
         self._whole = whole or self
         self._over = False
         self._agents: Ints = read_only(agents)
 
     def __len__(self) -> int:
-        return int(self._agents.size)
+        return self._agents.size
 
     @property
     def agents(self) -> Ints:
         """(n,) the ids of the agents, read-only."""
         return self._agents
-
-    @property
-    def problem(self) -> Problem:
-        """What the learner is told."""
-        return self._play.told
-
-    @property
-    def values(self) -> Floats | None:
-        """(S,) the values that rewards can take, increasing; None where they are not finitely many."""
-        return self._play.reward_values
 
     @property
     def _open_play(self) -> Play:
