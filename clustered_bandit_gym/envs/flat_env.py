@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -102,7 +102,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         observation: str = "dict",
         pull_sizes: Sequence[int] = (1,),
         truncation: str = "answer",
-        max_pulls: int | str | None = "auto",
+        max_pulls: Any = "auto",
         **settings: Any,
     ) -> None:
         self.observation = check_choice("observation", observation, ("dict", "box"))
@@ -110,10 +110,11 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         if not pull_sizes:
             raise UserError("pull_sizes needs at least one number of pulls")
         self.pull_sizes = tuple(whole(size, "a number in pull_sizes") for size in pull_sizes)
-        limit = cast("int | None", None if max_pulls == "auto" else max_pulls)
-        super().__init__(instance, generator, max_pulls=limit, **settings)
+        automatic = max_pulls == "auto"
+        given = None if automatic else max_pulls
+        super().__init__(instance, generator, max_pulls=given, **settings)
         cells = self.n_agents * self.n_arms
-        if max_pulls == "auto":
+        if automatic:
             self.max_pulls = ORDERS_PER_CELL * cells * max(self.pull_sizes)
         #: The action that stops: the last one.
         self.stop_action = len(self.pull_sizes) * cells

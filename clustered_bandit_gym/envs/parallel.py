@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from clustered_bandit_gym._types import Bools, Floats, Ints, Values
+from clustered_bandit_gym._types import Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import integers
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Space, tables
 from clustered_bandit_gym.envs.flat_env import box_features
@@ -149,8 +149,12 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         samples = self._pull(who[pulling], choice[pulling])
         for row, sample in zip(np.flatnonzero(pulling), samples.tolist(), strict=True):
             infos[acting[row]]["sample"] = sample
-        right = self._commit(who[leaving], choice[leaving] - k - 1)
-        rewards[leaving] -= self._core.error_penalty * ~right
+        leavers, arms = who[leaving], choice[leaving] - k - 1
+        self._committed[leavers] = arms
+        federation.ledger.record(federation.current_phase, "up", "arm", leavers, bits_for(k), 0)
+        truth = self._core.truth
+        good = truth.good_arms(self._core.epsilon)[truth.clusters[leavers], arms]
+        rewards[leaving] -= self._core.error_penalty * ~good
         federation.rounds += bool(leaving.any() or (self._broadcasts and pulling.any()))
         self._cycles += 1
         present = int((self._committed < 0).sum())
@@ -161,8 +165,8 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         self.agents = [] if cut else [agent for agent in acting if not terminated[agent]]
         if not self.agents:
             everyone = present == 0
-            arms = np.where(everyone, self._committed, -1)
-            outcome = self._core.end_episode(arms, everyone, everyone)
+            answer = np.where(everyone, self._committed, -1)
+            outcome = self._core.end_episode(answer, everyone, everyone)
             infos = {agent: outcome | info for agent, info in infos.items()}
         if self.render_mode == "human":
             self.render()
@@ -185,14 +189,6 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
             bits += bits_for(len(self.possible_agents))
             ledger.record(phase, "down", "report", hearers[hearers != senders], bits, 1)
         return samples
-
-    def _commit(self, who: Ints, arms: Ints) -> Bools:
-        """`who` send their `arms` and leave; whether these are right."""
-        federation, truth = self.federation, self._core.truth
-        phase = federation.current_phase
-        federation.ledger.record(phase, "up", "arm", who, bits_for(self.n_arms), 0)
-        self._committed[who] = arms
-        return truth.good_arms(self._core.epsilon)[truth.clusters[who], arms]
 
     def _observe(self, agents: list[str]) -> Observations:
         n = len(self.possible_agents)

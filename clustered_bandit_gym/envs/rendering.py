@@ -40,7 +40,7 @@ def draw_frame(
     n, k = pulls.shape
     wide, high = WIDTH / k, HEIGHT / n
     clusters = problem.n_clusters or "hidden"
-    told = f"{n} agents, {k} arms, clusters: {clusters}, delta {problem.delta:g}    "
+    told = f"{n} agents, {k} arms, clusters: {clusters}, delta {problem.delta:g}"
     if arms is None:
         title = "Which arm is best for whom?"
     elif arms[0] < 0:
@@ -63,7 +63,7 @@ def draw_frame(
         draw.rectangle((885, y + high / 6, 885 + 167 * count / most, y + high * 5 / 6), BAR)
     cost = info["communication"]["cost"]
     spent = f"{per_agent.sum():,} pulls, communication {cost:,.0f} units"
-    draw.text((LEFT + _font(16).getlength(told), 72), spent, INK, _font(16), "lm")
+    draw.text((LEFT + WIDTH, 72), spent, INK, _font(16), "rm")
     draw.text((885, 111), f"pulls per agent, at most {most:,}", INK, _font(13), "lm")
     return np.array(image)
 

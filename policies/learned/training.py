@@ -12,6 +12,7 @@ from typing import Any
 
 from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.errors import UserError, needs_extra
+from clustered_bandit_gym.policy import check_choice
 
 
 def train(
@@ -75,8 +76,7 @@ def make_model(
     from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
 
     kinds: Values = {"ppo": PPO, "maskable-ppo": MaskablePPO}
-    if algo not in kinds:
-        raise UserError(f"algo must be ppo or maskable-ppo, got {algo!r}")
+    check_choice("algo", algo, tuple(kinds))
     torch.set_num_threads(1)  # the networks are small: more threads only wait for each other
     costs = {"pull_cost": pull_cost, "error_penalty": error_penalty}
     envs = SB3VecEnv(env, "auto", n_envs=n_envs, **costs, **settings)
