@@ -67,16 +67,7 @@ def few(trials: int) -> int:
     """The trials to play: those asked for, or three where CLUSTERED_BANDIT_QUICK is set, to try a
     command out.
     """
-    if not os.environ.get("CLUSTERED_BANDIT_QUICK") or trials <= 3:
-        return trials
-    say(f"CLUSTERED_BANDIT_QUICK is set: 3 trials instead of {trials:,}")
-    return 3
-
-
-def tell_reused(reused: int, trials: int, out: Path | None, quiet: bool) -> None:
-    """Say on stderr how many trials of the result come from an earlier run."""
-    if reused and not quiet:
-        say(f"{reused:,} of {trials:,} trials were played before and kept in {out}.")
+    return min(trials, 3) if os.environ.get("CLUSTERED_BANDIT_QUICK") else trials
 
 
 def write(text: str, out: Path | None) -> None:

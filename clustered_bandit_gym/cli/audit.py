@@ -11,9 +11,9 @@ from clustered_bandit_gym.cli.app import (
     bar,
     check_format,
     command,
+    say,
     seed_of,
     show_document,
-    tell_reused,
 )
 from clustered_bandit_gym.errors import UserError
 
@@ -68,7 +68,8 @@ def audit(
     show_document(report, format_)
     if format_ == "text":
         typer.echo(f"Seed: {root}.")
-    tell_reused(report.reused, int(report.cells["trials"].sum()), out, quiet)
+    if report.reused and not quiet:
+        say(f"{report.reused:,} of these trials were played before and kept in {out}.")
     if not (report.cells["trials"] > report.cells["unfinished"]).any():
         raise UserError("no trial ended with an answer; the reasons are shown above")
     if report.word == "FAIL":

@@ -21,7 +21,6 @@ from clustered_bandit_gym.cli.app import (
     seed_of,
     settings_of,
     show_document,
-    tell_reused,
 )
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.imports import load_object
@@ -112,11 +111,11 @@ def compare(
         **settings,
     )
     show_document(board, format_)
-    tell_reused(board.reused, len(board.trials), out, quiet)
+    rows = board.trials
     if out is not None and not quiet:
         shown = shlex.quote(str(out))
-        say(f"Trials are in {out}: `clustered-bai show {shown}`, `clustered-bai report {shown}`.")
-    rows = board.trials
+        before = f"{board.reused:,} of {len(rows):,} played before"
+        say(f"Trials are in {out} ({before}): `clustered-bai show {shown}`, `... report {shown}`.")
     if traceback:
         from clustered_bandit_gym.harness.play import resolve_policies
         from clustered_bandit_gym.harness.replay import replay
@@ -163,8 +162,6 @@ def show(
     if not how and (ci or bold_best or pivot):
         raise UserError("--pivot, --ci and --bold-best are for a table: add --format latex")
     board = Board.load(folder)
-    if not len(board.trials):
-        raise UserError(f"{folder} holds no trials yet")
     if format_ or not (plot or export):
         show_document(board, format_ or "text", **how)
     if plot is not None:

@@ -107,10 +107,8 @@ def test_resume_and_show(tmp_path: Path) -> None:
     call(*base, "-t", 4)
     after = cbg.Board.load(out).trials
     assert len(after) == 8
-    assert f"8 of 10 trials were played before and kept in {out}." in call(*base, "-t", 5).replace(
-        "\n", " "
-    )
-    assert "were played before" not in call(*base, "-t", 5, "--quiet")
+    assert f"Trials are in {out} (8 of 10 played before)" in call(*base, "-t", 5)
+    assert "played before" not in call(*base, "-t", 5, "--quiet")
     kept = after[after["trial"] < 2].reset_index(drop=True)
     assert sorted(kept["seconds"]) == sorted(before["seconds"])  # the same plays, not new ones
     assert "0/5" in call("show", out)

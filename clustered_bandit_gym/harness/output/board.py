@@ -72,7 +72,10 @@ class Board(Document):
     def load(cls, folder: str | Path) -> Board:
         """The board of a store's folder, without trials of code that has changed since."""
         with Store(folder, create=False) as store:
-            return cls(pd.DataFrame(store.columns()))
+            board = cls(pd.DataFrame(store.columns()))
+        if board.trials.empty:
+            raise UserError(f"{folder} holds no finished trials")
+        return board
 
     @cached_property
     def summary(self) -> pd.DataFrame:

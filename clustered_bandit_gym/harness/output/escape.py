@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from typing import Any
 
 import pandas as pd
@@ -22,11 +21,7 @@ _LATEX = str.maketrans(
 
 def plain(text: str) -> str:
     r"""`text` on one line with nothing that acts: ``"a\x1b[2Jb"`` shows its escape and does not clear the screen."""
-    # Categories that a terminal or browser may act on: controls, formats, surrogates, breaks.
-    active = ("Cc", "Cf", "Cs", "Zl", "Zp")
-    return "".join(
-        repr(sign)[1:-1] if unicodedata.category(sign) in active else sign for sign in text
-    )
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
 def markdown(text: str) -> str:

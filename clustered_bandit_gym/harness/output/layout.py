@@ -12,7 +12,7 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.tables import Table, setting
 from clustered_bandit_gym.harness.scoring.numbers import DASH, interval, number
 
-#: Heads and columns of figures that are lower bounds where trials are unfinished.
+#: Heads and columns of figures; most are lower bounds where trials are unfinished.
 _SCORES = {
     "mean": "pulls_mean",
     "median": "pulls_median",
@@ -27,6 +27,8 @@ _CHANNEL = {
     "reals up": "reals_up",
     "reals down": "reals_down",
     "rounds": "rounds",
+    "too quiet": "suspicious_communication",
+    "seconds": "seconds",
 }
 
 
@@ -43,18 +45,13 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
     if varied:
         texts["vs naive"] = texts["vs naive"].str.partition(" ")[0]
         pulls.pop()
-    heads = ["wrong", "unfin.", "error rate", "verdict", *pulls, "vs naive", "vs bound"]
-    titles = {
-        "Correctness and pulls": heads,
-        "Busiest agent's pulls, communication and time, means per trial": [
-            *_CHANNEL,
-            "too quiet",
-            "seconds",
-        ],
-    }
+    scores = ["wrong", "unfin.", "error rate", "verdict", *pulls, "vs naive", "vs bound"]
     tables = []
-    for title, names in titles.items():
-        cells = texts[[*settings, "policy", *names]]
+    for title, heads in (
+        ("Correctness and pulls", scores),
+        ("Busiest agent's pulls, communication and time, means per trial", _CHANNEL),
+    ):
+        cells = texts[[*settings, "policy", *heads]]
         tables.append(Table(title, cells.loc[:, (cells != DASH).any()], len(varied)))
     return tables
 
@@ -144,8 +141,14 @@ def panels_of(
 
 def axis_name(name: str) -> str:
     """A setting as axes call it; the last word is its symbol."""
-    names = {"n_agents": "agents N", "n_arms": "arms K", "n_clusters": "clusters M"}
-    return (names | {"delta": "δ", "eta": "η"}).get(name, name)
+    names = {
+        "n_agents": "agents N",
+        "n_arms": "arms K",
+        "n_clusters": "clusters M",
+        "delta": "δ",
+        "eta": "η",
+    }
+    return names.get(name, name)
 
 
 def symbol(name: str) -> str:

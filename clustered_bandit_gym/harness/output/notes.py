@@ -87,8 +87,7 @@ def notes_of(
 
 def _names(rows: pd.DataFrame, where: pd.Series) -> str:
     """The policies of these rows, with their settings where these vary: "naive, bai-cl at N = 9"."""
-    found: dict[str, list[str]] = {}
-    for place, policies in rows.groupby(where, sort=False)["policy"]:
-        found.setdefault(", ".join(policies), []).append(str(place))
-    texts = [f"{names} at {' and '.join(where)}" for names, where in found.items()]
+    found = rows.groupby(where, sort=False)["policy"].agg(", ".join)
+    same = found.groupby(found, sort=False)
+    texts = [f"{names} at {' and '.join(own.index)}" for names, own in same]
     return "; ".join(texts).removesuffix(" at ")

@@ -17,7 +17,6 @@ from typing import Any
 import pandas as pd
 from matplotlib import rc_context, rcParams
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from clustered_bandit_gym.errors import UserError
@@ -84,7 +83,6 @@ def plot_board(
     size = (width, (0.68 * width / columns + 0.7) * rows)
     with rc_context(_LOOK | {"font.size": 7 if paper else 9}):
         figure = Picture(figsize=size, dpi=120, layout="constrained")
-        FigureCanvasAgg(figure)
         for place, (kind, name, part) in enumerate(shown):
             shared = figure.axes[0] if place and len(kinds) == 1 else None
             ax = figure.add_subplot(rows, columns, place + 1, sharey=shared)
@@ -195,6 +193,5 @@ def _add_legend(figure: Figure, summary: pd.DataFrame) -> None:
     entries, labels = ax.get_legend_handles_labels()
     entries.sort(key=lambda line: line.get_label() == "lower bound")  # it comes last
     longest = max(map(len, labels))
-    columns = int(figure.get_figwidth() * 130 / rcParams["font.size"] // (7 + longest))
-    columns = min(max(1, columns), len(entries))
+    columns = int(figure.get_figwidth() * 130 / rcParams["font.size"] // (7 + longest)) or 1
     figure.legend(handles=entries, loc="outside lower center", ncols=columns, frameon=False)

@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from clustered_bandit_gym._version import __version__
-from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.output.layout import axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.page import fill
@@ -24,8 +23,6 @@ def write_report(folder: str | Path, path: str | Path) -> Path:
     """Write the report of the store in `folder` to `path`, one HTML file."""
     path = Path(path)
     rows = Board.load(folder).trials
-    if rows.empty:
-        raise UserError(f"{folder} holds no finished trials")
     page = report_page(rows, f"clustered-bai report: {Path(folder).resolve().name}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8", errors="backslashreplace")
@@ -36,7 +33,7 @@ def report_page(rows: list[Row] | pd.DataFrame, title: str = "clustered-bai repo
     """The page for `rows`, as text."""
     board = Board(frame(rows).sort_values("trial", kind="stable", ignore_index=True))
     trials = board.trials
-    groups = trials.groupby([cells_of(trials), trials["seed"].astype(str)], sort=False)
+    groups = trials.groupby([cells_of(trials), "seed"], sort=False)
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     data = {
         "title": title,
