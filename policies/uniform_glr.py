@@ -10,7 +10,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.game.payloads import ArmIndex
 from clustered_bandit_gym.game.view import Block, FederationView
-from clustered_bandit_gym.policies.sequential.cells import block_cells
+from clustered_bandit_gym.policies.sequential.cells import block_cells, leaders
 from clustered_bandit_gym.policy import Policy
 
 
@@ -57,7 +57,7 @@ class UniformGLR(Policy):
                 leader = means.argmax(axis=1)
                 if cells.bets:
                     others = arms != leader[:, None]
-                    second = np.where(others, means, -np.inf).argmax(axis=1)
+                    second = leaders(means, others)
                     clear = cells.shows((rows, second), (rows, leader), epsilon, level)
                     # Where the runner-up is not shown worse, no arm is tried.
                     others &= clear[:, None]

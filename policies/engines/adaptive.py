@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.view import Block
-from clustered_bandit_gym.policies.sequential.cells import PLAIN, block_cells
+from clustered_bandit_gym.policies.sequential.cells import PLAIN, Cells, block_cells
 from clustered_bandit_gym.policies.sequential.paired import PairedWalks, all_close
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
@@ -65,15 +65,10 @@ def adaptive(
     nats = -np.log(np.minimum(gamma / events, 0.5))
     most = float(nats.max())
     cells = block_cells(block, k, Scales.around(800 * most, float(np.exp(-most))))
-    walks = walks_of(cells, nats - np.log(PLAIN) if cells.bets else nats)
-    to_bet = nats - np.log(1 - PLAIN)
-
-    def close_by_walks(rows: Ints, arm: Ints, among: Bools) -> Bools:
-        return walks.shows_worse(rows, arm, among, width)
-
-    def close_by_bets(rows: Ints, arm: Ints, among: Bools) -> Bools:
-        return cells.shows_worse(rows, arm, width, to_bet[rows], among)
-
+    walks = walks_of(cells)
+    tests: list[tuple[PairedWalks | Cells, Floats]] = [(walks, nats)]
+    if cells.bets:
+        tests = [(walks, nats - np.log(PLAIN)), (cells, nats - np.log(1 - PLAIN))]
     running = np.arange(n)
     # Before this many pulls only gaps beyond about 3σ could show.
     times = np.full((n, k), int(max(1, np.ceil(nats.min() / 2))))
@@ -84,16 +79,14 @@ def adaptive(
         left = active[running]
         means = np.where(left, cells.mean[running], -np.inf)
         leader = means.argmax(axis=1)
-        left &= ~walks.shows_worse(running, leader, left)
-        if cells.bets:
-            left &= ~cells.shows_worse(running, leader, 0.0, to_bet[running], left)
+        for test, level in tests:
+            left &= ~test.shows_worse(running, leader, 0.0, level[running], left)
         left[np.arange(running.size), leader] = True
         active[running] = left
         done = left.sum(axis=1) == 1
         if precision is not None:
-            done |= all_close(close_by_walks, running, means, left)
-            if cells.bets:
-                done |= all_close(close_by_bets, running, means, left)
+            for test, level in tests:
+                done |= all_close(test, running, left, width, level[running], means)
         running, left, means = running[~done], left[~done], means[~done]
         gaps = np.where(left, means.max(axis=1, keepdims=True, initial=-np.inf) - means, np.inf)
         # Smaller gaps need not be resolved; the leader's own zero marks it.

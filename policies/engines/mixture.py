@@ -20,18 +20,19 @@ from clustered_bandit_gym.policies.sequential.paired import PairedWalks, shows_d
 class EqualWalks(PairedWalks):
     """The walks of all pairs of arms that were pulled equally often, as `PairedWalks` has them."""
 
-    def __init__(self, cells: Cells, level: Floats) -> None:
-        self._cells, self._level = cells, level
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
 
     def add(self, rows: Ints, times: Ints) -> None:
         """Nothing to add: the walks follow from the averages."""
 
-    def shows_worse(self, rows: Ints, arm: Ints, among: Bools, shift: float = 0.0) -> Bools:
-        """(r, k) the arms of `among` (r, k) shown to be less than arm[i] plus `shift` at rows[i]."""
+    def shows_worse(
+        self, rows: Ints, arm: Ints, shift: float, level: Floats, among: Bools
+    ) -> Bools:
         at = (rows[:, None], arm[:, None])
         half = self._cells.n[at] / 2
         behind = np.where(among, shift + (self._cells.mean[at] - self._cells.mean[rows]), 0.0)
-        return shows_drift(half * behind, half, self._level[rows][:, None])
+        return shows_drift(half * behind, half, level[:, None])
 
 
 def _plan(counts: Floats, gaps: Floats, level: Floats) -> Floats:

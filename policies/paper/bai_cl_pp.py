@@ -15,6 +15,7 @@ from clustered_bandit_gym.game.pulls import MAX_TIMES
 from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.engines.registry import get_engine
 from clustered_bandit_gym.policies.paper.bai_cl import BAICl
+from clustered_bandit_gym.policies.sequential.cells import leaders
 from clustered_bandit_gym.policy import check_choice, require
 
 #: Tries of SE-hat before it gives up: 10^-k leaves the range of float64 soon after.
@@ -117,7 +118,7 @@ class BAIClPlusPlus(BAICl):
         """Algorithm 4, lines 3 and 4: each agent's candidate, as a place in S, and its average."""
         p = block.problem
         active, estimates = get_engine(self.engine)(block, arms, 10.0**-k, precision=p.eta)
-        place = np.where(active, estimates, -np.inf).argmax(axis=1)
+        place = leaders(estimates, active)
         gamma = p.delta / (6 * p.n_agents)
         times = check_size(math.log(4 * k * k / gamma), p)
         return place, block.pull(np.arange(len(block)), arms[place], times)

@@ -10,6 +10,7 @@ from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Reals
 from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.engines.elimination import elimination
 from clustered_bandit_gym.policies.paper.graph import components
+from clustered_bandit_gym.policies.sequential.cells import leaders
 from clustered_bandit_gym.policy import Policy, check_choice, require
 
 
@@ -79,8 +80,7 @@ class ClBAI(Policy):
             active, averages = elimination(  # line 21
                 block, all_arms, budget, p.epsilon or None, within=block.load("shortlist")
             )
-            arms = np.where(active, averages, -np.inf).argmax(axis=1)
-            return ArmIndex(arms, among=p.n_arms)  # line 22
+            return ArmIndex(leaders(averages, active), among=p.n_arms)  # line 22
 
         with federation.phase("cluster"):
             left, estimates = federation.local(federation.agents, shortlist)

@@ -35,20 +35,14 @@ def components(estimates: Floats, active: Bools, width: float) -> Ints:
             here, there = estimates[np.ix_(new, shared)], estimates[np.ix_(free, shared)]
             far = (there - here.max(axis=0) > width) | (here.min(axis=0) - there > width)
             near = free[~far.any(axis=1)]
-            new = near[_adjacent(estimates, active, width, near, new)]
+            pieces = 1 + near.size * new.size * active.shape[1] // CACHED
+            parts = np.array_split(near, pieces)
+            new = np.concatenate([_adjacent(estimates, active, width, p, new) for p in parts])
     return labels
 
 
-def _adjacent(estimates: Floats, active: Bools, width: float, agents: Ints, others: Ints) -> Bools:
-    """(n,) whether there is an edge between each of `agents` (n,) and one of `others`."""
-    arms = np.flatnonzero(active[agents].any(axis=0) | active[others].any(axis=0))
-    own, theirs = estimates[np.ix_(agents, arms)], estimates[np.ix_(others, arms)]
-    own_active, their_active = active[np.ix_(agents, arms)], active[np.ix_(others, arms)]
-    found = np.zeros(agents.size, dtype=np.bool_)
-    step = max(1, CACHED // max(1, theirs.size))
-    for start in range(0, agents.size, step):
-        part = slice(start, start + step)
-        far = np.abs(own[part, None] - theirs) > width
-        far &= own_active[part, None] | their_active
-        found[part] = np.any(np.all(~far, axis=2), axis=1)
-    return found
+def _adjacent(estimates: Floats, active: Bools, width: float, agents: Ints, others: Ints) -> Ints:
+    """Those of `agents` that have an edge to one of `others`."""
+    far = np.abs(estimates[agents, None] - estimates[others]) > width
+    far &= active[agents, None] | active[others]
+    return agents[(~far.any(axis=2)).any(axis=1)]

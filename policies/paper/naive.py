@@ -7,6 +7,7 @@ import numpy as np
 from clustered_bandit_gym.game.payloads import ArmIndex
 from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.engines.registry import get_engine
+from clustered_bandit_gym.policies.sequential.cells import leaders
 from clustered_bandit_gym.policy import Policy
 
 
@@ -39,8 +40,7 @@ class NaiveSE(Policy):
             active, estimates = engine(
                 block, all_arms, gamma=p.delta / p.n_agents, precision=p.epsilon or None
             )
-            arms = np.where(active, estimates, -np.inf).argmax(axis=1)
-            return ArmIndex(arms, among=p.n_arms)
+            return ArmIndex(leaders(estimates, active), among=p.n_arms)
 
         with federation.phase("identify"):
             return federation.local(federation.agents, find_best)

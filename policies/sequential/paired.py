@@ -10,7 +10,6 @@ two mixtures. It loses nothing as long as the proportions n_a : n_b of the batch
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -58,11 +57,10 @@ class PairedWalks:
 
     Args:
         cells: (n, k) the arms, in units of σ.
-        level: (n,) nats that are asked for in every test of an agent.
     """
 
-    def __init__(self, cells: Cells, level: Floats) -> None:
-        self._cells, self._level = cells, level
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
         n, k = cells.n.shape
         self._sums = np.zeros((n, k))
         self._walk, self._variance = np.zeros((2, n, k, k))
@@ -87,12 +85,17 @@ class PairedWalks:
         self._sums[rows] = sums
         self._batches += 1
 
-    def shows_worse(self, rows: Ints, arm: Ints, among: Bools, shift: float = 0.0) -> Bools:
-        """(r, k) the arms of `among` (r, k) shown to be less than arm[i] plus `shift` at rows[i]."""
+    def shows_worse(
+        self, rows: Ints, arm: Ints, shift: float, level: Floats, among: Bools
+    ) -> Bools:
+        """(r, k) arms of `among` (r, k) shown to be less than arm[i] plus `shift` at rows[i].
+
+        `level` is (r,).
+        """
         self._take_up(rows, arm)
         variance = self._variance[rows, arm]
         walk = np.where(among, self._walk[rows, arm] + shift * variance, 0.0)
-        return shows_drift(walk, variance, self._level[rows][:, None])
+        return shows_drift(walk, variance, level[:, None])
 
     def _take_up(self, rows: Ints, arm: Ints) -> None:
         """Add the batches that the walks of arm[i] at rows[i] do not hold yet."""
@@ -110,22 +113,26 @@ class PairedWalks:
 
 
 def all_close(
-    shows_worse: Callable[[Ints, Ints, Bools], Bools], rows: Ints, means: Floats, active: Bools
+    tests: PairedWalks | Cells,
+    rows: Ints,
+    active: Bools,
+    shift: float,
+    level: Floats,
+    means: Floats,
 ) -> Bools:
-    """(n,) rows at which `shows_worse` shows every other arm of `active` (n, K) below each of them.
+    """(n,) rows at which every arm of `active` (n, K) is shown less than `shift` worse than every
+    other one, each with `level` (n,) nats.
 
-    Args:
-        shows_worse: (rows, arm, among) -> (n, K) the arms of `among` shown to be less than arm[i]
-            plus a shift.
-        means: (n, K) averages. The lowest arm is tried first: it is the hardest.
+    The arm with the lowest of the averages `means` (n, K) is tried first: it is the hardest.
     """
     lowest_first = np.where(active, means, np.inf).argsort(axis=1)
     close = np.arange(rows.size)
     for place in range(active.shape[1]):
         if not close.size:
             break
-        i, arm = np.arange(close.size), lowest_first[close, place]
+        arm = lowest_first[close, place]
         others = active[close] & active[close, arm, None]
-        others[i, arm] = False
-        close = close[(shows_worse(rows[close], arm, others) == others).all(axis=1)]
+        others[np.arange(close.size), arm] = False
+        shown = tests.shows_worse(rows[close], arm, shift, level[close], others)
+        close = close[(shown == others).all(axis=1)]
     return np.isin(np.arange(rows.size), close)
