@@ -31,9 +31,9 @@ from scipy.sparse import csr_array
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.theory.laws import Laws, newton
 
-#: Cells (alternatives times arms) worked on at once: some 200 MB. Memory then grows with M·K, not
-#: with M·K².
-_CELLS = 2**20
+#: Numbers that describe the laws of all arms in the alternatives that are worked on at once: some
+#: 200 MB. Memory then grows with M·K, not with M·K².
+_NUMBERS = 2**20
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def all_rows(truth: Truth, pulls: Floats) -> Iterator[csr_array]:
     Args:
         pulls: (bandits with agents, K) the P that is asked about, positive.
     """
-    size = max(1, _CELLS // truth.n_arms)
+    size = max(1, _NUMBERS // (truth.n_arms * truth.laws.numbers))
     changes = np.hstack([change_bandit(truth), new_best_arm(truth), new_bandit(truth)])
     for start in range(0, changes.shape[1], size):
         part = Changes(*changes[:, start : start + size])

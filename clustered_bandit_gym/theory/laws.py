@@ -32,12 +32,13 @@ from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 class Laws(ABC):
     """An array of laws of one family: here of one that its means describe.
 
-    `low` and `high` are the ends of the support; means lie between them.
+    `low` and `high` are the ends of the support; means lie between them. `numbers` describe one law.
     """
 
     means: Floats
     low = -np.inf
     high = np.inf
+    numbers = 1
 
     def __getitem__(self, index: Any) -> Self:
         return replace(self, means=self.means[index])
@@ -89,6 +90,7 @@ class CategoricalLaws(Laws):
         self.probabilities = probabilities
         self.low = float(support[0])
         self.high = float(support[-1])
+        self.numbers = support.size
 
     def __getitem__(self, index: Any) -> CategoricalLaws:
         return CategoricalLaws(self.support, self.probabilities[index])

@@ -238,7 +238,7 @@ def test_one_cluster_whose_eta_is_told_excludes_a_second_one(n_agents: int) -> N
 
 
 def test_alternatives_are_worked_on_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory grows with M·K: the parts have at most `_CELLS` cells, and change no digit that
+    """Memory grows with M·K: the parts have at most `_NUMBERS` numbers, and change no digit that
     counts.
     """
     from clustered_bandit_gym.theory import alternatives
@@ -255,7 +255,7 @@ def test_alternatives_are_worked_on_in_parts(monkeypatch: pytest.MonkeyPatch) ->
         sizes.append(weights.size)
         return closest(laws, weights, *others)
 
-    monkeypatch.setattr(alternatives, "_CELLS", 200)
+    monkeypatch.setattr(alternatives, "_NUMBERS", 200)
     monkeypatch.setattr(alternatives, "closest", watched)
     parts = theory.solve_lower_bound(instance, 0.05, clusters_told=False)
     assert max(sizes) <= 200
