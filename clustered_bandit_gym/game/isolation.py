@@ -179,9 +179,10 @@ def is_own(file: str) -> bool:
 @cache
 def is_installed(file: str) -> bool:
     """Whether the file belongs to this package, the standard library or an installed one."""
-    path = Path(file)
+    path, library = Path(file), Path(os.__file__).parent
+    standard = path.is_relative_to(library) or path.is_relative_to(library.resolve())
     third_party = {"site-packages", "dist-packages"} & set(path.parts)
-    return is_own(file) or path.is_relative_to(Path(os.__file__).parent) or bool(third_party)
+    return is_own(file) or standard or bool(third_party)
 
 
 # --- how it is copied -----------------------------------------------------------------------------

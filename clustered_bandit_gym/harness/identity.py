@@ -68,13 +68,18 @@ def versions() -> str:
     return f"{own}, {others}, Python {platform.python_version()}"
 
 
+def _is_installed(file: str) -> bool:
+    """As `is_installed`; what a link in site-packages points to may be edited any time."""
+    return is_installed(os.path.realpath(file))
+
+
 def user_modules() -> dict[str, ModuleType]:
     """The loaded modules that are neither standard library, nor installed, nor of this package."""
     found = {}
     for name, module in sorted(sys.modules.items()):
         file = getattr(module, "__file__", None)
         real = file and os.path.isfile(file)  # torch.ops claims a file that does not exist
-        if real and name == module.__name__ != "__main__" and not is_installed(file):
+        if real and name == module.__name__ != "__main__" and not _is_installed(file):
             found[name] = module
     return found
 
@@ -98,7 +103,7 @@ def user_files(roots: Iterable[str]) -> dict[str, Path]:
             spec = find_spec(name)
         except (Exception, SystemExit):  # a package that cannot be imported, a module without spec
             return None
-        installed = spec and spec.has_location and is_installed(str(spec.origin))
+        installed = spec and spec.has_location and _is_installed(str(spec.origin))
         return None if installed and name.partition(".")[0] not in own else spec
 
     files: dict[str, Path] = {}

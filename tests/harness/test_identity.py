@@ -238,3 +238,16 @@ def test_a_module_without_its_file_is_not_the_users(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "numpy.operators", module)
     assert "numpy.operators" not in user_modules()
     assert __name__ in user_modules()
+
+
+def test_a_package_linked_into_site_packages_is_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, site = tmp_path / "linked_policy.py", tmp_path / "site-packages"
+    source.write_text("value = 1\n", encoding="utf-8")
+    site.mkdir()
+    (site / "linked_policy.py").symlink_to(source)
+    monkeypatch.syspath_prepend(str(site))
+    importlib.import_module("linked_policy")
+    assert "linked_policy" in user_modules()
+    monkeypatch.delitem(sys.modules, "linked_policy")
