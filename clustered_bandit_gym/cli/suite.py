@@ -74,7 +74,7 @@ def verify(
         typer.confirm(question, abort=True, err=True)
     try:
         found = check(folder, replay)
-        others = fresh(folder) if secret_seed else []
+        others = fresh(folder).to_string() if secret_seed else ""
     except UserError as error:
         say(f"NOT VERIFIED: {error}", fg="red")
         raise typer.Exit(FAILED) from None
@@ -85,11 +85,8 @@ def verify(
         f"VERIFIED: {folder}: format, digest, completeness and scores hold; {len(found.replayed)} "
         f"trials replayed {how}"
     )
-    for one in others:
-        typer.echo(
-            "  fresh {cell} (seed {seed}): {wrong} of {trials} wrong, {without_answer} without an "
-            "answer, {ratio:.3g} times the pulls on the shipped instances".format(**one)
-        )
+    if others:
+        typer.echo(f"Fresh instances, pulls over those on the shipped ones:\n{others}")
 
 
 @command("suite cells")

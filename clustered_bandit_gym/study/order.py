@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -49,17 +49,13 @@ class Order:
     done: Ints
     told: Floats
     tells: int = 0
-    rows: Ints = field(init=False)
-    agents: Ints = field(init=False)
-    arms: Ints = field(init=False)
-    times: Ints = field(init=False)
-    pulls: int = field(init=False)
 
     def __post_init__(self) -> None:
-        missing = self.asked[2] - self.done
-        self.rows = np.flatnonzero(missing)
-        self.agents, self.arms = self.asked[:2, self.rows]
-        self.times = missing[self.rows]
+        missing: Ints = self.asked[2] - self.done
+        self.rows: Ints = np.flatnonzero(missing)
+        self.agents: Ints = self.asked[0, self.rows]
+        self.arms: Ints = self.asked[1, self.rows]
+        self.times: Ints = missing[self.rows]
         self.pulls = int(missing.sum())
 
     @property

@@ -23,10 +23,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,7 +35,7 @@ from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.play import Row, play, resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, cells_of, played_cells
-from clustered_bandit_gym.suite.files import FIELDS, Submission, load_submission, read, rows_by_cell
+from clustered_bandit_gym.suite.files import FIELDS, Submission, load_submission, read
 from clustered_bandit_gym.suite.score import score
 
 Trial = tuple[str, int]
@@ -46,8 +45,7 @@ class Mismatch(UserError):
     """The submission is not what it claims to be; the message says why."""
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """A passed check.
 
     Attributes:
@@ -87,8 +85,10 @@ def verify(folder: str | Path, replay: int = 20, trials: Sequence[Trial] | None 
     rows = {(row["cell"], row["trial"]): row for row in submission.rows}
     if trials is None:
         trials = secrets.SystemRandom().sample(list(rows), min(replay, len(rows)))
-    # Another Python alone does not change a row.
-    theirs, ours = (one | {"python": ""} for one in (metadata["platform"], this_platform()))
+    theirs, ours = (
+        {name: value for name, value in one.items() if name != "python"}  # does not change a row
+        for one in (metadata["platform"], this_platform())
+    )
     exact = not trials or theirs == ours
     if not exact:
         notes.append(
@@ -164,11 +164,11 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(read(path)).hexdigest()
 
 
-def fresh(folder: str | Path, seed: int | None = None, trials: int = 40) -> list[dict[str, Any]]:
-    """The policy on fresh instances of every family that it solved: one entry per cell.
+def fresh(folder: str | Path, seed: int | None = None, trials: int = 40) -> pd.DataFrame:
+    """The policy on fresh instances of every family that it solved: one line per cell.
 
-    A policy that is tuned to the shipped instances shows by errors, or by a `ratio` (mean pulls
-    over those on the shipped instances) above 1.
+    A policy that is tuned to the shipped instances shows by trials that are `wrong` or
+    `unanswered`, or by a `pulls_ratio` above 1: mean pulls over those on the shipped instances.
 
     Args:
         seed: draws the instances; None for one that nobody can know.
@@ -177,26 +177,16 @@ def fresh(folder: str | Path, seed: int | None = None, trials: int = 40) -> list
     submission = checked(folder)
     if submission.suite != "v2":
         raise UserError("fresh instances need a submission of suite v2")
-    secret = secrets.randbits(64) if seed is None else seed
-    solved = [entry for entry in submission.scores["cells"] if entry["solved"]]
-    wanted = [(entry["cell"], trial) for entry in solved for trial in range(trials)]
+    secret = secrets.randbits(63) if seed is None else seed
+    solved = {name: one["pulls"] for name, one in submission.entries.items() if one["solved"]}
+    wanted = [(cell, trial) for cell in solved for trial in range(trials)]
     played = replayed(submission.metadata, submission.folder / "source", wanted, secret)
-    by_cell = rows_by_cell(played)
-    found = []
-    for entry in solved:
-        rows = by_cell[entry["cell"]]
-        wrong, right = ((rows["outcome"] == word).sum() for word in ("wrong", "solved"))
-        found.append(
-            {
-                "cell": entry["cell"],
-                "seed": secret,
-                "trials": trials,
-                "wrong": wrong,
-                "without_answer": trials - wrong - right,
-                "ratio": rows["pulls"].mean() / entry["pulls"],
-            }
-        )
-    return found
+    rows = pd.DataFrame(played, columns=["cell", "trial", "outcome", "pulls"])
+    rows["wrong"] = rows["outcome"] == "wrong"
+    rows["unanswered"] = ~rows["outcome"].isin(["solved", "wrong"])
+    table = rows.groupby("cell", sort=False)[["wrong", "unanswered"]].sum()
+    table["pulls_ratio"] = rows.groupby("cell")["pulls"].mean() / pd.Series(solved)
+    return table.assign(trials=trials, seed=secret)
 
 
 def replayed(

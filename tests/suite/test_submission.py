@@ -57,8 +57,10 @@ def test_a_run_resumes_with_the_same_rows(submission: Submission) -> None:
 def test_fresh_instances(submission: Submission) -> None:
     found = fresh(submission.folder, seed=5, trials=3)
     solved = [entry["cell"] for entry in submission.scores["cells"] if entry["solved"]]
-    assert [one["cell"] for one in found] == solved
-    assert all(one["trials"] == 3 and one["without_answer"] == 0 for one in found)
+    assert found.index.tolist() == solved
+    assert found["trials"].tolist() == [3] * len(solved)
+    assert not found["unanswered"].any()
+    assert found["pulls_ratio"].notna().all()
 
 
 def test_state_that_outlives_a_trial_shows_in_a_fresh_process() -> None:
