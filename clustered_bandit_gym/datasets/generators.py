@@ -1,5 +1,4 @@
-"""The data sets and their stand-ins as generators: the bandits are fixed, the agents' clusters are
-drawn."""
+"""Generators of the data sets and their stand-ins: the bandits are fixed, clusters are drawn."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The Yelp Open Dataset as bandits: a state is a cluster, a business name an arm, its average stars
-the mean."""
+"""The Yelp Open Dataset as bandits: a state is a cluster, a name an arm, its stars the mean."""
 
 from __future__ import annotations
 

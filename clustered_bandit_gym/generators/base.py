@@ -74,8 +74,7 @@ class Batch:
 
     @cached_property
     def separation(self) -> dict[str, Floats]:
-        """The largest "eta" and "eta1" (n,) with which Assumptions 1 and 2 hold; inf for a single
-        cluster."""
+        """The largest "eta" and "eta1" (n,) of Assumptions 1 and 2; inf for a single cluster."""
         best = self.best_arms
         top = self.means.max(axis=2)
         # Entry (a, b): the mean in bandit a of the best arm of bandit b.

@@ -91,8 +91,7 @@ class FixedMeans(FixedBandits):
 
 
 def split(n_agents: int, shares: Sequence[float], n_clusters: int) -> Ints:
-    """(M,) whole numbers that add up to `n_agents`, in proportion to `shares` (M,), by largest
-    remainders."""
+    """(M,) numbers of agents in proportion to `shares` (M,), by largest remainders."""
     parts = np.asarray(shares, dtype=np.float64)
     if parts.shape != (n_clusters,) or not (parts >= 0).all() or not 0 < parts.sum() < np.inf:
         raise UserError(

@@ -57,9 +57,7 @@ class Figure:
     real: bool = True
 
     def trials(self, trials: int) -> int:
-        """Trials of one cell when `trials` are asked for: a fifth on each of several fixed
-        instances.
-        """
+        """Trials of one cell: of `trials`, a fifth on each of several fixed instances."""
         return fifth(trials) if self.over_instances else trials
 
     @property

@@ -95,9 +95,7 @@ def play_figure(
 
 
 def with_settings(trials: pd.DataFrame) -> pd.DataFrame:
-    """`trials` with columns for the settings of the figures, and the bound of a trial in all its
-    rows.
-    """
+    """`trials` with the settings of the figures, and each trial's bound in all of its rows."""
     rows = trials.copy()
     for key in ("instance_seed", "alpha", "sizes"):
         rows[key] = [kwargs.get(key) for kwargs in rows["env_kwargs"]]

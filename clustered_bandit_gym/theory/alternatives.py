@@ -104,7 +104,7 @@ def change_bandit(truth: Truth) -> Changes:
 
 
 def new_best_arm(truth: Truth) -> Changes:
-    """Arm k becomes the best of bandit m: all m with agents, and arms k that are the best nowhere."""
+    """Arm k becomes the best of bandit m: all m with agents, all k that are the best nowhere."""
     m, k = _choices(truth, truth.best)
     return Changes(np.full(m.size, -1), m, k)
 
@@ -124,9 +124,7 @@ def new_bandit(truth: Truth) -> Changes:
 
 
 def _choices(truth: Truth, excluded: Ints) -> tuple[Ints, Ints]:
-    """All pairs (m, k) of a bandit with agents and an arm that is neither excluded nor, tied, a
-    right answer at m.
-    """
+    """All pairs (m, k) of a bandit with agents and an arm neither excluded nor among m's best."""
     means = truth.laws.means[: truth.n_played]
     allowed = means < means.max(axis=1, keepdims=True)
     allowed[:, excluded] = False

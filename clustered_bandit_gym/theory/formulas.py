@@ -6,9 +6,7 @@ import math
 
 
 def bai_cl_gamma(n_clusters: int, delta: float) -> float:
-    """γ of BAI-Cl's first phase: δ·ln(M/(M−1))/ln(3M/δ), as printed (Algorithm 3); δ/3 for a single
-    cluster.
-    """
+    """γ of BAI-Cl's first phase (Algorithm 3): δ·ln(M/(M−1))/ln(3M/δ), and δ/3 for M = 1."""
     if n_clusters == 1:
         return delta / 3
     return delta * math.log(n_clusters / (n_clusters - 1)) / math.log(3 * n_clusters / delta)

@@ -32,7 +32,7 @@ from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 class Laws(ABC):
     """An array of laws of one family: here of one that its means describe.
 
-    `low` and `high` are the ends of the support; means lie between them. `numbers` describe one law.
+    `low` and `high` are the ends of the support. One law is described by so many `numbers`.
     """
 
     means: Floats

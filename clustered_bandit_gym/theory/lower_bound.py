@@ -65,9 +65,7 @@ def information_needed(delta: float) -> float:
 def instance_lower_bound(
     instance: Instance, delta: float, eta: float | None = None, **options: Any
 ) -> float:
-    """Expected pulls that every δ-PC learner needs on `instance`; arguments as in
-    `solve_lower_bound`.
-    """
+    """Expected pulls that every δ-PC learner needs: the value of `solve_lower_bound`."""
     return solve_lower_bound(instance, delta, eta, **options).value
 
 
@@ -149,7 +147,7 @@ class _Search:
 
     @np.errstate(divide="ignore")
     def run(self, tolerance: float, max_programs: int) -> int:
-        """Solve programs until the gap is certified; their number, 0 if no alternative is possible."""
+        """Solve programs until the gap is certified; their number, 0 without an alternative."""
         self._ask(self.inside, 0.0)
         if math.isinf(self.upper):
             return 0
