@@ -195,7 +195,7 @@ def find_in_list(
     rest = np.arange(len(block))
     answer = np.zeros_like(rest)
     if height:
-        answer = arms[stand_out(block, arms, log(arms.size) + 2, ref.levels)]
+        answer = stand_out(block, arms, log(arms.size) + 2, ref.levels)
         threshold, gap = height
         side = which_side(block, answer, threshold, gap, ref, ref.levels.height)
         rest = np.flatnonzero(side != 1)

@@ -197,7 +197,7 @@ def shown_distinct(
 
 # Search: where sketches show nothing, agents name the arm that stands out.
 def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) -> Ints:
-    """(n,) columns: the one of `arms` that seems to be η above the average of the others.
+    """(n,) the one of `arms` that seems to be η above the average of the others.
 
     Its score has to reach `lead`, one number or (n, len(arms)).
     """
@@ -218,7 +218,7 @@ def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) ->
         missing = (lead - score)[rows, top]
         go_on = (missing > 0) & (pulls[:, 0] <= 1.5 * SETTINGS.patience * unit * k)
         if not go_on.any():
-            return top
+            return arms[top]
         step = np.where(score >= best[:, None] - 1.5, batch, 0.0)
         step[rows, top] = np.maximum(batch, 0.9 * unit * np.minimum(best - second, missing))
         top_up(block, cells, n + step * go_on[:, None], arms)

@@ -1,4 +1,4 @@
-"""Best arms of the representatives, resolved together: Assumption 1 as a constraint between them."""
+"""Best arms of the representatives, resolved together: Assumption 1 binds them."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class _Plan:
         self._cover(self._cover(TINY))
 
     def _cover(self, doubt: Any) -> Floats:
-        """Choose for every arm how it leaves the live sets: set `beaten`, `close`, `via`, `elsewhere`.
+        """Choose how every arm leaves the live sets: `beaten`, `close`, `via` and `elsewhere`.
 
         Args:
             doubt: (R, K) or one number; every way gets the benefit of such a deviation.

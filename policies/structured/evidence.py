@@ -39,8 +39,8 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> Bools:
     arm = (difference**2 * n_a * n_b / (n_a + n_b)).argmax(axis=1)
     larger = difference[np.arange(a.size), arm] > 0
     low, high = np.where(larger, (b, a), (a, b))
-    n_arms = difference.shape[1]
-    shown = cells.shows((low, arm), (high, arm), 0.0, level + np.log(4 * n_arms))
+    one_arm = level + np.log(4 * difference.shape[1])
+    shown = cells.shows((low, arm), (high, arm), 0.0, one_arm)
     for rho in 16 * 8.0 ** np.arange(8.0):
         together = pair_evidence(difference, n_a, n_b, rho).sum(axis=1)
         shown |= together >= level + np.log(2 * 8)
@@ -85,16 +85,15 @@ def eliminate(reps: Representatives) -> None:
 def settle(reps: Representatives) -> Bools:
     """A row is settled by its one live arm, or by a leader that is good enough: every other live
     arm is shown less than ε better. Returns (R, K) the live arms for which that is shown."""
-    leader, resolved, rows = reps.leader, reps.resolved, np.arange(len(reps))
-    reps.settled = np.where(resolved, leader, reps.settled)
-    others = reps.live & ~resolved[:, None]
+    leader, rows = reps.leader, np.arange(len(reps))
+    others = reps.live.copy()
     others[rows, leader] = False
-    if reps.epsilon == 0:
-        return np.zeros_like(others)
-    level = nats(reps.budgets.beaten(reps.number))
-    within = reps.cells.shows_worse(rows, leader, reps.epsilon, level, others)
+    within = np.zeros_like(others)
+    if reps.epsilon > 0:
+        level = nats(reps.budgets.beaten(reps.number))
+        within = reps.cells.shows_worse(rows, leader, reps.epsilon, level, others)
     enough = (within == others).all(axis=1) & (reps.settled < 0)
-    reps.settled = np.where(enough, leader, reps.settled)
+    reps.settled = np.where(reps.resolved | enough, leader, reps.settled)
     return within
 
 
@@ -230,8 +229,10 @@ def remaining(ruled_out: np.ndarray, guess: Ints) -> tuple[np.ndarray, Ints]:
 
 # Event 4: live sets of agents whose cluster may be none of those known.
 def eliminate_alone(record: Record, rows: Ints) -> tuple[Ints, Bools]:
-    """Rule (a) at agents `rows`. Returns the leaders (rows,), and the leaders and arms that may be ε
-    better (rows, K). An agent is settled by its leader where there are no such arms."""
+    """Rule (a) at agents `rows`. An agent is settled by its leader where no arm may be ε better.
+
+    Returns the leaders (rows,), and (rows, K) the leaders and the arms that may be ε better.
+    """
     cells, live, level = record.cells, record.live[rows], nats(record.budgets.accept())
     leader = leaders(cells.mean[rows], live)
     live &= ~cells.shows_worse(rows, leader, 0.0, level, live)
