@@ -53,7 +53,7 @@ class AuditGame:
     name: str
     why: str
     means: Means
-    sizes: tuple[int, ...]
+    sizes: Sequence[int]
     rewards: Literal["gaussian", "bernoulli", "jackpot"] = "gaussian"
     sigma: float = 1.0
     told: dict[str, Any] = field(default_factory=dict)

@@ -40,7 +40,7 @@ def vary(game: AuditGame, rng: np.random.Generator) -> AuditGame:
         game,
         why="found by a search",
         means=means.tolist(),
-        sizes=tuple(sizes.tolist()),
+        sizes=sizes.tolist(),
         told={},
     )
     try:
