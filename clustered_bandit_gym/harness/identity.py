@@ -259,7 +259,8 @@ class _Hasher:
             raise _reaches_out("it", value.__name__)
         users = is_foreign(sys.modules.get(home))
         if isinstance(value, FunctionType):  # a decorator may have given it the name of another one
-            users |= not is_installed(value.__code__.co_filename)
+            file = value.__code__.co_filename
+            users |= not (is_installed(file) or file.startswith("<frozen "))
         computes = top in (PACKAGE, "numpy", "scipy", "gymnasium", *sys.stdlib_module_names)
         self.foreign |= users or not computes
         if isinstance(value, BuiltinFunctionType):
@@ -283,13 +284,17 @@ class _Hasher:
         names = {name for code in codes for text in code.co_names for name in text.split(".")}
         if outside := names & _OUTSIDE:
             raise _reaches_out(value.__qualname__, min(outside))
-        nowhere: dict[str, Any] = {"co_filename": "", "co_firstlineno": 0, "co_linetable": b""}
-        texts = [marshal.dumps(code.replace(co_consts=(), **nowhere), 2) for code in codes]
-        constants = [one for code in codes for one in code.co_consts if type(one) is not CodeType]
+        bare = [
+            code.replace(co_consts=(), co_filename="", co_firstlineno=0, co_linetable=b"")
+            for code in codes
+        ]
+        constants = [
+            [one for one in code.co_consts if not isinstance(one, CodeType)] for code in codes
+        ]
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
         used = [value.__globals__[name] for name in sorted(names & value.__globals__.keys())]
         state = [value.__defaults__, value.__kwdefaults__, value.__dict__]
-        return texts, self.digests([constants, cells, used, *state])
+        return marshal.dumps(bare, 2), self.digests([constants, cells, used, *state])
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -297,6 +297,11 @@ def test_a_function_with_the_name_of_an_installed_one(user: Write) -> None:
     assert keys[0] == keys[2] != keys[1]
 
 
+def test_functions_of_the_standard_library_are_known_by_name(user: Write) -> None:
+    """Some are frozen into Python: their code has no file. This one reads the environment."""
+    assert policy_key(user(mine("from os.path import expanduser as f", times="len(f('a'))")).Mine())
+
+
 def test_a_method_of_a_list(user: Write) -> None:
     module = user(mine(times="self.take()"))
     keys = []
