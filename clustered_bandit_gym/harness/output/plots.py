@@ -120,6 +120,7 @@ def _draw(
     rows = rows.assign(place=range(len(rows))).sort_values(at)
     if against is not None:
         at = against.centre
+        rows = rows[rows[at] > 0]
         ax.set_xscale("log")
         label = f"{against.name} ({against.short})"
         if x is not None:

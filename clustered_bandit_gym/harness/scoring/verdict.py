@@ -119,7 +119,7 @@ def verdict(
     against = errors + unfinished
     low, _ = confidence_sequence(errors, trials, alpha, delta)
     against_low, high = confidence_sequence(against, trials, alpha, delta)
-    hopeless = against_low > delta
+    hopeless = bool(against_low > delta)
     above = f"P(stopped and wrong) ≥ {number(low)}"
     below = f"P({'wrong or unfinished' if unfinished else 'wrong'}) ≤ {number(high)}"
     word: Word = "INCONCLUSIVE"

@@ -69,6 +69,24 @@ def test_notes_name_delta_where_the_title_cannot() -> None:
     assert "δ = 0.1." in " ".join(cbg.Board(rows("p", [1.0])).notes)
 
 
+def test_a_swept_board_fits_and_its_notes_name_the_settings() -> None:
+    """One line per row in each of the two tables, with a long name and a heavy tail."""
+    found = []
+    for n in (4, 80):
+        place = {"env_kwargs": {"n_agents": n}, "n_agents": n}
+        for policy in ("naive", "naive:engine=top-two"):
+            found += rows(policy, [123_456.0 + t for t in range(9)] + [1e8], **place)
+    found += rows("naive", [5.0] * 10, env_kwargs={"n_agents": 100}, n_agents=100)
+    text = cbg.Board(found).to_text(120)
+    assert text.count(" naive:engine=top-two ") == 4
+    assert re.search(r"^N +policy$", text, re.MULTILINE)
+    notes = " ".join(text.split())
+    assert (
+        "INCONCLUSIVE (naive, naive:engine=top-two at N = 4 and N = 80; naive at N = 100)" in notes
+    )
+    assert "Heavy tail (naive, naive:engine=top-two at N = 4 and N = 80)" in notes
+
+
 def test_hostile_names_and_messages_cannot_act() -> None:
     """Escape sequences, markup and formulas in a policy's name and message, in every output."""
     name, message = "=cmd|'x'!A1\x1b[2J[red]", "boom\n\x07 <b>|x| `y` \u202egnp"
