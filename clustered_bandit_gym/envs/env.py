@@ -248,7 +248,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             )
         kind, chosen = read_action(action, self.n_agents, self.n_arms)
         if kind == STOP:
-            return self._end(0.0, 0.0, np.array(chosen), stopped=True)
+            return self.end_episode(0.0, 0.0, np.array(chosen), stopped=True)
         agent, arm = chosen
         sample = federation.draw_one(agent, arm)
         if self._local:
@@ -258,7 +258,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._enter(agent, arm, sample, 1)
         if federation.pulls < federation.max_pulls:
             return self._observed(-self.pull_cost, False, False, self.open_info(sample))
-        return self._end(-self.pull_cost, sample, self._no_arms, truncated=True)
+        return self.end_episode(-self.pull_cost, sample, self._no_arms, truncated=True)
 
     def _enter(self, agent: int, arm: int, sample: float, times: int) -> None:
         """Enter the average of `times` pulls into the observation."""
@@ -279,7 +279,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         totals[phase, "down", "order"].add(1, self.order_bits, 0)
         totals[phase, "up", "real"].add(1, 0, 1)
 
-    def _end(
+    def end_episode(
         self,
         reward: float,
         sample: float,
@@ -288,15 +288,9 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         stopped: bool = False,
         truncated: bool = False,
     ) -> StepResult:
-        """The last step, with `arms` (N,) recommended, −1 for none."""
-        info = self.end_episode(arms, stopped, not truncated, sample)
-        reward -= self.error_penalty * info["wrong_agents"]
-        return self._observed(reward, not truncated, truncated, info)
+        """The last step, with `arms` (N,) recommended, −1 for none.
 
-    def end_episode(self, arms: Ints, stopped: bool, charged: bool, sample: float = 0.0) -> Values:
-        """End the episode with `arms` (N,), −1 for none; the last `info`.
-
-        Agents without a right arm count as wrong if they are `charged`.
+        Unless `truncated`, agents without a right arm are charged.
         """
         clusters = self._law.clusters
         right = self._law.good[clusters, arms] & (arms >= 0)
@@ -305,7 +299,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         info["stopped"] = stopped
         info["correct"] = wrong == 0
         info["agent_correct"] = right
-        info["wrong_agents"] = wrong if charged else 0
+        info["wrong_agents"] = 0 if truncated else wrong
         info["best_arms"] = self._law.best[clusters]
         if self._federation is not None:
             info |= self._spent(self._federation)
@@ -314,7 +308,8 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._over = True
         self._answer = arms
         self._outcome = info
-        return info
+        reward -= self.error_penalty * info["wrong_agents"]
+        return self._observed(reward, not truncated, truncated, info)
 
     def _spent(self, federation: Federation) -> Values:
         """Pulls and communication so far, with local ones, which only the federation counts."""

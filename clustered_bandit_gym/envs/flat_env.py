@@ -161,7 +161,15 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             _, told = super().reset(seed=seed, options=options)
         else:
             gym.Env.reset(self, seed=seed)
-            told = self._draw_game()
+            self._federation = None
+            if self.has_batches:
+                drawn, rows = self._buffer.take(1, self.np_random)
+                self._law = drawn.law(rows.start)
+                self._instance = self.fixed_instance
+                told = self.told_of(drawn.arrays, rows.start)
+            else:
+                told = self.told_values(self._draw_truth(episode_seeds(self.np_random)[0]))
+            self._free = FreePlay(self._law, self.np_random)
             self._begin()
         self._scale = told["sigma"]
         told["action_mask"] = self.action_mask()
@@ -171,19 +179,6 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         self._unpulled = set(range(self.n_agents))
         super()._begin()
 
-    def _draw_game(self) -> Values:
-        """A fresh instance with rewards from `np_random`; returns what the learner is told."""
-        self._federation = None
-        if self.has_batches:
-            drawn, rows = self._buffer.take(1, self.np_random)
-            self._law = drawn.law(rows.start)
-            self._instance = self.fixed_instance
-            told = self.told_of(drawn.told, rows.start)
-        else:
-            told = self.told_values(self._draw_truth(episode_seeds(self.np_random)[0]))
-        self._free = FreePlay(self._law, self.np_random)
-        return told
-
     def step(self, action: Any) -> StepResult:
         if self._over:
             raise ResetNeeded(
@@ -191,7 +186,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             )
         number = read_flat(action, self.stop_action)
         if number == self.stop_action:
-            return self._end(0.0, 0.0, self._best(), stopped=True)
+            return self.end_episode(0.0, 0.0, self._best(), stopped=True)
         order, arm = divmod(number, self.n_arms)
         size, agent = divmod(order, self.n_agents)
         times = self.pull_sizes[size]
@@ -210,7 +205,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             if self._count < self.limit:
                 return self._observed(reward, False, False, self.open_info(sample))
         arms = self._best() if self.truncation == "answer" else self._no_arms
-        return self._end(reward, sample, arms, truncated=self.truncation == "free")
+        return self.end_episode(reward, sample, arms, truncated=self.truncation == "free")
 
     def _best(self) -> Ints:
         """(N,) each agent's empirical best arm."""

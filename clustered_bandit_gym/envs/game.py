@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, Floats, Ints, Values
+from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Values
 from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
@@ -46,19 +46,19 @@ class Drawn(NamedTuple):
     """n instances drawn at once.
 
     Attributes:
-        batch: the instances.
-        good: (n, M, K) as in `Law`.
-        told: arrays (n,) of what the learner is told, where it differs between instances.
+        rewards: their reward model.
+        arrays: (n, ...) each, the other attributes of `Law` and, where the learner is told the
+            truth of them, `eta` and `eta1`.
     """
 
-    batch: Batch
-    good: Bools
-    told: dict[str, Floats]
+    rewards: RewardModel
+    arrays: dict[str, Array]
 
     def law(self, i: int) -> Law:
         """The i-th instance."""
-        means, clusters, rewards = self.batch.means[i], self.batch.clusters[i], self.batch.rewards
-        return Law(means, clusters, rewards, self.batch.best_arms[i], self.good[i])
+        means, clusters = self.arrays["means"][i], self.arrays["clusters"][i]
+        best, good = self.arrays["best"][i], self.arrays["good"][i]
+        return Law(means, clusters, self.rewards, best, good)
 
 
 class GameSettings:
@@ -190,23 +190,24 @@ class GameSettings:
         """`told_values` of any instance; of the separations, only what is the same for all."""
         return self.told_values(self.draw_instance(0))
 
-    def told_of(self, told: dict[str, Floats], i: int) -> Values:
-        """What is told of the i-th instance, where arrays (n,) hold what differs between them."""
-        varied = {key: values.item(i) for key, values in told.items()}
+    def told_of(self, arrays: dict[str, Array], i: int) -> Values:
+        """What is told of the i-th instance; `arrays` as in `Drawn`."""
+        varied = {key: arrays[key].item(i) for key in ("eta", "eta1") if key in arrays}
         return self.always_told | varied | {"support": self.always_told["support"].copy()}
 
     def describe(self, batch: Batch) -> Drawn:
-        """`batch` with what is told of its instances."""
-        told = {}
+        """`batch` with what plays need of it."""
+        arrays: dict[str, Array] = {"means": batch.means, "clusters": batch.clusters}
+        arrays |= {"best": batch.best_arms, "good": batch.good_arms(self.epsilon)}
         if self.fixed_instance is None:
             self.check_size(batch[0])
             for name, truth in batch.separation.items():
                 value = self._told.get(name, TRUTH)
                 if isinstance(value, str):
-                    told[name] = np.maximum(truth, 0.0)
+                    arrays[name] = np.maximum(truth, 0.0)
                 elif value is not None and self._check:
                     self.problem_of(batch[int(truth.argmin())])  # refuses what it does not satisfy
-        return Drawn(batch, batch.good_arms(self.epsilon), told)
+        return Drawn(batch.rewards, arrays)
 
 
 def _source(
@@ -268,6 +269,6 @@ class InstanceBuffer:
             self._drawn = self._game.describe(batch)
             # At most 1,024 instances, or 2 MB of means.
             self._size = max(n, min(2 * self._size, 1024, 2**18 // batch.means[0].size))
-        first = len(self._drawn.batch) - self._left
+        first = len(self._drawn.arrays["means"]) - self._left
         self._left -= n
         return self._drawn, slice(first, first + n)

@@ -166,9 +166,11 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         if not self.agents:
             everyone = present == 0
             answer = np.where(everyone, self._committed, -1)
-            outcome = self._core.end_episode(answer, everyone, everyone)
+            *_, outcome = self._core.end_episode(
+                0.0, 0.0, answer, stopped=everyone, truncated=not everyone
+            )
             infos = {agent: outcome | info for agent, info in infos.items()}
-        if self.render_mode == "human":
+        elif self.render_mode == "human":
             self.render()
         gains = dict(zip(acting, rewards.tolist(), strict=True))
         return self._observe(acting), gains, terminated, truncated, infos

@@ -85,21 +85,19 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         self.recommendations: Ints | None = None
         self._started = False
         self._sizes = np.array(game.pull_sizes)
-        # What the learners are told, the part of `info` that only ends change, the observations.
+        # The part of `info` that only ends change, and the observations.
         game.reset()
         info = game.open_info()
         outcome = ("sample", "stopped", "correct", "agent_correct", "wrong_agents", "best_arms")
-        self._told: Values = repeat(game.always_told, num_envs)
         self._hidden: Values = repeat({key: info[key] for key in outcome}, num_envs)
         self._pulls, self._means = (repeat(table, num_envs) for table in game.seen)
-        # The truth, arrays (num_envs, ...) as in `Law`; `begin` fills them.
-        law = game.describe(game.draw_batch(np.random.default_rng(0), 1)).law(0)
-        self._bandits: Floats = repeat(law.means, num_envs)
-        self._clusters: Ints = repeat(law.clusters, num_envs)
-        self._best: Ints = repeat(law.best, num_envs)
-        self._good: Bools = repeat(law.good, num_envs)
-        self._rewards = law.rewards
-        self._per_agent: Ints = np.zeros(self._clusters.shape, dtype=np.int64)
+        # The instances: arrays (num_envs, ...) as in `Drawn`, and what the learners are told.
+        drawn = game.describe(game.draw_batch(np.random.default_rng(0), 1))
+        first = {key: values[0] for key, values in drawn.arrays.items()}
+        self._drawn: dict[str, Array] = repeat(game.always_told | first, num_envs)
+        self._rewards = drawn.rewards
+        agents = (num_envs, game.n_agents)
+        self._per_agent: Ints = np.zeros(agents, dtype=np.int64)
         self._count: Ints = np.zeros(num_envs, dtype=np.int64)
         self._orders: Ints = np.zeros(num_envs, dtype=np.int64)
         #: Sub-environments whose episode is over.
@@ -108,7 +106,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         # that ends recommended, −1 for none.
         self._frames: list[list[Frame]] = [[] for _ in range(num_envs)]
         self._last_values: Values = {}
-        self._answers: Ints = np.full(self._clusters.shape, -1)
+        self._answers: Ints = np.full(agents, -1)
 
     def reset(
         self,
@@ -130,27 +128,22 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
 
     def begin(self, which: Ints) -> None:
         """Start an episode of each sub-environment of `which`."""
-        (batch, good, told), rows = self._buffer.take(which.size, self.np_random)
-        self._rewards = batch.rewards
-        self._bandits[which] = batch.means[rows]
-        self._clusters[which] = batch.clusters[rows]
-        self._best[which] = batch.best_arms[rows]
-        self._good[which] = good[rows]
-        for key, values in told.items():
-            self._told[key][which] = values[rows]
+        drawn, rows = self._buffer.take(which.size, self.np_random)
+        self._rewards = drawn.rewards
+        for key, values in drawn.arrays.items():
+            self._drawn[key][which] = values[rows]
         for state in (self._pulls, self._means, self._per_agent, self._count, self._orders):
             state[which] = 0
         self._done[which] = False
 
     def told(self) -> dict[str, Array]:
         """What the learners are told when episodes begin, (num_envs, ...) each."""
-        told = {key: value.copy() for key, value in self._told.items()}
+        told = {key: self._drawn[key].copy() for key in self.game.always_told}
         return told | {"action_mask": self.action_mask()}
 
     def told_of(self, i: int) -> Values:
         """What the learner of sub-environment i is told when an episode begins."""
-        told = self.game.told_of({key: self._told[key] for key in ("eta", "eta1")}, i)
-        return told | {"action_mask": self.game.action_mask()}
+        return self.game.told_of(self._drawn, i) | {"action_mask": self.game.action_mask()}
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, Values]:
         began = self._done.copy()
@@ -204,7 +197,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
     def _pull(self, pulling: Bools, actions: Ints) -> tuple[Floats, Ints, Bools]:
         """Carry out the orders of `pulling`; samples, pulls, and who is at the limit (num_envs,)."""
         game = self.game
-        n_cells, n_clusters = game.n_agents * game.n_arms, self._bandits.shape[1]
+        n_cells, bandits = game.n_agents * game.n_arms, self._drawn["means"]
         sizes, cells = np.divmod(np.where(pulling, actions, 0), n_cells)
         times = self._sizes[sizes]
         fits = pulling & (self._count + times <= game.limit)
@@ -213,8 +206,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         pulls = times * fits
         cells, times = which * n_cells + cells[which], times[which]
         rows, arms = np.divmod(cells, game.n_arms)
-        clusters = which * n_clusters + self._clusters.ravel()[rows]
-        means = self._bandits.reshape(-1, game.n_arms)
+        clusters = which * bandits.shape[1] + self._drawn["clusters"].ravel()[rows]
+        means = bandits.reshape(-1, game.n_arms)
         averages = self._rewards.average(self.np_random, means, clusters, arms, times)
         all_pulls, all_means = self._pulls.reshape(-1), self._means.reshape(-1)
         counts = all_pulls[cells] + times
@@ -231,7 +224,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
     def _judge(self, which: Ints, terminated: Bools, values: Values) -> None:
         """Enter the outcome of episodes that are over; those `terminated` are charged for errors."""
         game = self.game
-        cluster = which[:, None], self._clusters[which]
+        cluster = which[:, None], self._drawn["clusters"][which]
         if self.recommendations is None:
             arms = empirical_best(self._pulls[which], self._means[which], self.np_random)
         else:
@@ -239,12 +232,12 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             arms = integers(self.recommendations, shape, game.n_arms)[which]
         if game.truncation != "answer":
             arms = np.where(values["stopped"][which, None], arms, -1)
-        right = self._good[*cluster, arms] & (arms >= 0)
+        right = self._drawn["good"][*cluster, arms] & (arms >= 0)
         self._answers[which] = arms
         values["correct"][which] = right.all(axis=1)
         values["agent_correct"][which] = right
         values["wrong_agents"][which] = (terminated[which, None] & ~right).sum(axis=1)
-        values["best_arms"][which] = self._best[cluster]
+        values["best_arms"][which] = self._drawn["best"][cluster]
 
     def _values(self) -> Values:
         """The `info` before the end, with nothing of the truth and without a sample."""
@@ -260,7 +253,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         pulls, means = self._pulls[which].copy(), self._means[which].copy()
         if self.game.observation == "dict":
             return {"means": means, "pulls": pulls}
-        sigma = self._told["sigma"][which, None, None]
+        sigma = self._drawn["sigma"][which, None, None]
         return box_features(pulls, means, sigma, self._count[which] / self.game.limit)
 
     def action_mask(self) -> NDArray[np.int8]:
@@ -277,8 +270,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         """The instance that sub-environment i plays, for judges and pictures; not for learners."""
         if not self._started:
             raise ResetNeeded("There is no play yet: call envs.reset() first")
-        drawn = self._bandits[i], self._clusters[i], self._rewards
-        return self.game.fixed_instance or Instance(*drawn)
+        means, clusters = self._drawn["means"][i], self._drawn["clusters"][i]
+        return self.game.fixed_instance or Instance(means, clusters, self._rewards)
 
     def render(self) -> tuple[Any, ...] | None:
         """For each sub-environment a frame, or the frames since the last call: `render_mode`."""
