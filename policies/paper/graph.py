@@ -14,7 +14,8 @@ def components(estimates: Floats, active: Bools, width: float) -> Ints:
     """Components of the graph with an edge i–j where estimates differ by at most `width` on all
     arms active at i or j.
 
-    A component grows from its first agent: its neighbours join, then theirs.
+    A component grows from its first agent: its neighbours join, then theirs. Arms that nobody holds
+    do not matter.
 
     Args:
         estimates: (n, K).
@@ -23,6 +24,8 @@ def components(estimates: Floats, active: Bools, width: float) -> Ints:
     Returns:
         (n,) labels 0, 1, ... in the order of each component's first agent.
     """
+    held = active.any(axis=0)
+    estimates, active = estimates[:, held], active[:, held]
     labels = np.full(estimates.shape[0], -1)
     free = np.arange(labels.size)
     while free.size:

@@ -65,7 +65,7 @@ class PairedWalks:
         self._sums = np.zeros((n, k))
         self._walk, self._variance = np.zeros((2, n, k, k))
         # At most k batches are kept, so that they take no more memory than the walks.
-        self._pulls, self._averages = np.zeros((2, k, n, k))
+        self._history = np.zeros((2, k, n, k))  # pulls and averages of each batch
         self._batches = 0
         self._taken_up = np.zeros((n, k), dtype=np.int64)  # batches in the walks of each arm
 
@@ -74,14 +74,14 @@ class PairedWalks:
 
         Agents that are left out once are left out of all later calls.
         """
-        if self._batches == len(self._pulls):
+        if self._batches == times.shape[1]:
             for arm in range(self._batches):
                 self._take_up(rows, np.full(rows.size, arm))
             self._batches = 0
             self._taken_up[:] = 0
         sums = self._cells.n[rows] * self._cells.mean[rows]
-        self._averages[self._batches, rows] = (sums - self._sums[rows]) / np.maximum(times, 1)
-        self._pulls[self._batches, rows] = times
+        averages = (sums - self._sums[rows]) / np.maximum(times, 1)
+        self._history[:, self._batches, rows] = times, averages
         self._sums[rows] = sums
         self._batches += 1
 
@@ -102,13 +102,11 @@ class PairedWalks:
         first = self._taken_up[rows, arm]
         for number in np.unique(first[first < self._batches]):
             at = rows[first == number], arm[first == number]
-            pulls = self._pulls[number : self._batches].take(at[0], axis=1)
-            averages = self._averages[number : self._batches].take(at[0], axis=1)
+            pulls, averages = self._history[:, number : self._batches].take(at[0], axis=2)
             own = (slice(None), np.arange(at[1].size), at[1], None)
             information = pulls[own] * pulls / np.maximum(pulls[own] + pulls, 1)
-            walk = information * (averages[own] - averages)
-            self._walk[at] = np.concatenate([self._walk[at][None], walk]).sum(axis=0)
-            self._variance[at] = np.concatenate([self._variance[at][None], information]).sum(axis=0)
+            self._walk[at] += (information * (averages[own] - averages)).sum(axis=0)
+            self._variance[at] += information.sum(axis=0)
         self._taken_up[rows, arm] = self._batches
 
 
