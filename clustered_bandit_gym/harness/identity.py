@@ -79,7 +79,7 @@ def user_modules() -> dict[str, ModuleType]:
     for name, module in sorted(sys.modules.items()):
         file = getattr(module, "__file__", None)
         real = file and os.path.isfile(file)  # torch.ops claims a file that does not exist
-        if real and name == module.__name__ != "__main__" and not _is_installed(file):
+        if real and name == module.__name__ != "__main__" and not _is_installed(str(file)):
             found[name] = module
     return found
 
@@ -260,7 +260,7 @@ class _Hasher:
         users = is_foreign(sys.modules.get(home))
         if isinstance(value, FunctionType):  # a decorator may have given it the name of another one
             file = value.__code__.co_filename
-            users |= not (is_installed(file) or file.startswith("<frozen "))
+            users |= not (_is_installed(file) or file.startswith("<frozen "))
         computes = top in (PACKAGE, "numpy", "scipy", "gymnasium", *sys.stdlib_module_names)
         self.foreign |= users or not computes
         if isinstance(value, BuiltinFunctionType):
