@@ -48,4 +48,4 @@ def _adjacent(estimates: Floats, active: Bools, width: float, agents: Ints, othe
     """Those of `agents` that have an edge to one of `others`."""
     far = np.abs(estimates[agents, None] - estimates[others]) > width
     far &= active[agents, None] | active[others]
-    return agents[(~far.any(axis=2)).any(axis=1)]
+    return agents[~np.all(np.any(far, axis=2), axis=1)]
