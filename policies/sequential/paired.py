@@ -102,7 +102,7 @@ class PairedWalks:
         first = self._taken_up[rows, arm]
         for number in np.unique(first[first < self._batches]):
             at = rows[first == number], arm[first == number]
-            pulls, averages = self._history[:, number : self._batches].take(at[0], axis=2)
+            pulls, averages = self._history[:, number : self._batches, at[0]]
             own = (slice(None), np.arange(at[1].size), at[1], None)
             information = pulls[own] * pulls / np.maximum(pulls[own] + pulls, 1)
             self._walk[at] += (information * (averages[own] - averages)).sum(axis=0)
