@@ -59,13 +59,13 @@ def plan(reps: Representatives, within: Bools) -> Floats:
     return _Plan(reps, within).times()
 
 
-def pulls_to_tell(reps: Representatives, n: Floats) -> Floats:
-    """(R, R, K) pulls of an arm at two rows, after n (R, K), that show them distinct; more than 1e18
-    where they do not differ beyond noise."""
-    level = nats(reps.budgets.distinct(reps.number[:, None], reps.number))
+def pulls_to_tell(reps: Representatives, n: Floats, a: Ints, b: Ints) -> Floats:
+    """(P, K) pulls of an arm at rows a and b (P,), after n (R, K), that show them distinct; more than
+    1e18 where they do not differ beyond noise."""
+    level = nats(reps.budgets.distinct(reps.number[a], reps.number[b]))
     level = level + np.log(4 * reps.budgets.n_arms) + reps.cells.slack
     # After n pulls of the arm at both, a difference d is worth nd²/4.
-    return 4 * level[..., None] / np.maximum(reps.differences(n), TINY) ** 2
+    return 4 * level[..., None] / np.maximum(reps.differences(n, a, b), TINY) ** 2
 
 
 class _Plan:
@@ -123,9 +123,12 @@ class _Plan:
         self.trifle = 0.005 * expected / max(1, self.rival.sum())
         self.level_beaten = 2 * (nats(budgets.beaten(reps.number)) + slack)[:, None]
         self.level_close = 2 * (nats(budgets.close(reps.number)) + slack)[:, None]
-        pulls = np.where(wanted, pulls_to_tell(reps, n), np.inf)
-        self.telling = pulls.argmin(axis=2)
-        self.to_distinct = np.where(reps.distinct, 0.0, pulls.min(axis=2))
+        alike = np.nonzero(~reps.distinct)
+        pulls = np.where(wanted, pulls_to_tell(reps, n, *alike), np.inf)
+        self.telling = np.zeros(reps.distinct.shape, dtype=np.int64)
+        self.telling[alike] = pulls.argmin(axis=1)
+        self.to_distinct = np.zeros(reps.distinct.shape)
+        self.to_distinct[alike] = pulls.min(axis=1)
         np.fill_diagonal(self.to_distinct, np.inf)
         # Averages may be off: without a second time an unlucky one would never be corrected.
         self._cover(self._cover(TINY))

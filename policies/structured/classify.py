@@ -130,7 +130,7 @@ class Plan:
         level = self.beta + weights.alternative + 3 + np.log(2) * self.reps.cells.bets
         level += TUNING.bet_slack * self.bets
         price = weights.arm(np.arange(worth.shape[1]), best[:, None, None], best[:, None])
-        need = _pulls(level + price, self.reps.differences(worth))
+        need = _pulls(level + price, self.reps.differences(worth, rows[:, None], rows))
         total = _with_representatives(need, worth, self.users / rows.size)
         assumed = np.zeros(total.shape[:2], dtype=bool)
         if self.eta is not None:

@@ -59,7 +59,7 @@ def _find_different(discovery: Discovery) -> bool:
             return True
         a, b = np.nonzero(np.triu(~reps.distinct, 1))
         n = reps.n / discovery.variance
-        forecast = pulls_to_tell(reps, n)[a, b]
+        forecast = pulls_to_tell(reps, n, a, b)
         tried = np.minimum(n[a], n[b]).min(axis=1) >= discovery.last
         alike = tried & (forecast.min(axis=1) > TUNING.urgent * discovery.last)
         if alike.any():

@@ -171,12 +171,12 @@ class Representatives(Record):
         """Every pair is marked as distinct."""
         return bool((~self.distinct).sum() == len(self))  # a row is not distinct from itself
 
-    def differences(self, n: Floats) -> Floats:
-        """(R, R, K) differences of averages, for plans, where pulls are worth n (R, K).
+    def differences(self, n: Floats, a: Ints, b: Ints) -> Floats:
+        """(..., K) differences of averages of rows a and b, where pulls are worth n (R, K); for plans.
 
         A standard deviation is taken off: of many noisy differences the largest is exaggerated.
         """
-        return np.abs(self.mean[:, None] - self.mean) - np.sqrt(1 / n[:, None] + 1 / n)
+        return np.abs(self.mean[a] - self.mean[b]) - np.sqrt(1 / n[a] + 1 / n[b])
 
     @property
     def twins(self) -> Ints:
