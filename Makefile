@@ -87,7 +87,7 @@ site: docs
 readme: $(VENV)/.test
 	$(BIN)/python docs/make_readme.py
 
-# Reference submissions of every policy that ships; full runs of all take hours on two cores: QUICK= makes them.
+# Reference submissions of every policy that ships; QUICK= makes full runs, an hour on two cores.
 QUICK ?= --quick
 submissions: $(VENV)/.test
 	$(BIN)/python docs/make_submissions.py $(QUICK) --jobs 2 --out submissions/$(if $(QUICK),quick,full)

@@ -13,6 +13,8 @@ from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.scoring.verdict import verdict
 from clustered_bandit_gym.suite.cells import DIGESTS, TRACKS, cells_of, played_cells
 from clustered_bandit_gym.suite.checker import verify
+from clustered_bandit_gym.suite.files import load_submission
+from clustered_bandit_gym.suite.leaderboard import known
 from clustered_bandit_gym.suite.score import ALPHA
 from clustered_bandit_gym.theory import bai_cl_most_agents
 
@@ -100,9 +102,13 @@ def test_the_printed_schemes_are_proved_in_every_cell() -> None:
                 assert one.n_agents <= bai_cl_most_agents(one.n_clusters, cell.delta), cell.name
 
 
-def test_committed_submissions_hold() -> None:
-    """Format, digest, completeness and scores; `make submissions` replaces them."""
-    folders = reference_folders()
-    assert folders
+@pytest.mark.parametrize("kind", ["full", "quick"])
+def test_committed_submissions_hold(kind: str) -> None:
+    """One of every policy that ships, by one version of the code. Format, digest, completeness and
+    scores; `make submissions` replaces them."""
+    folders = reference_folders(kind)
+    ours = {one["folder"] for one in known() if not one.get("sources")}
+    assert {folder.name for folder in folders} == ours
+    assert len({load_submission(folder).metadata["versions"] for folder in folders}) == 1
     for folder in folders:
         assert verify(folder, replay=0).replayed == []
