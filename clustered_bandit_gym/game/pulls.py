@@ -311,4 +311,4 @@ def _by_cell(draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, tim
     """`draw(agent, arm, n)` for each cell of a request, in its shape."""
     cells = np.broadcast(agents, arms, times)
     drawn = np.array([draw(int(agent), int(arm), int(n)) for agent, arm, n in cells])
-    return drawn.reshape(*cells.shape, *drawn.shape[1:])
+    return drawn.reshape((*cells.shape, *drawn.shape[1:]))

@@ -119,3 +119,15 @@ def test_the_federation_is_itself_again_afterwards() -> None:
 
     with pytest.raises(cbg.PlayOver, match="returns its arms"):
         play_stepwise(Stops(), env, seed=0)
+
+
+class Scalars(cbg.Policy):
+    """One order for one arm of one agent, as plain numbers."""
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        assert federation.pull(0, 0).shape == ()
+        return np.array([0, 1, 1, 0])
+
+
+def test_an_order_of_plain_numbers() -> None:
+    assert play_stepwise(Scalars(), ClusteredBAIEnv(INSTANCE), seed=1)["pulls"] == 1
