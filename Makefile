@@ -94,7 +94,7 @@ submissions: $(VENV)/.test
 
 # Runs all notebooks and keeps their outputs.
 notebooks: $(VENV)/.test
-	$(BIN)/jupyter execute --inplace --NotebookClient.record_timing=False notebooks/*.ipynb
+	$(BIN)/python docs/make_notebooks.py
 
 clean:
 	rm -rf build dist out site .pytest_cache .mypy_cache .ruff_cache *.egg-info
